@@ -1,0 +1,1 @@
+"""The scheduler: which Pod goes where, and which gang waits."""
