@@ -161,7 +161,9 @@ class Cluster(Protocol):
         tty: bool = False,
     ) -> Process: ...
 
-    async def endpoint(self, pod: str, namespace: str, port: int) -> Endpoint:
+    async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
         """Where a Pod of that name will listen for its `port`; the Pod need not exist yet. On a real cluster this is
-        its Service's DNS name and the same port; in the box, where all Pods share one network, a port of its own."""
+        its Service's DNS name and the same port; in the box, where all Pods share one network, a port of its own,
+        which is kept until `owner` is deleted. Another `attempt` gets another port: one that was just used may not
+        be bound again for a minute."""
         ...

@@ -1,0 +1,60 @@
+# Every target sets up what it needs and is quick the second time. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .stamps
+JOBS ?= 2
+
+.PHONY: help setup demo up down test lint format bench clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMPS)/dev ## the virtual environment with everything a developer needs
+
+demo: $(STAMPS)/run ## run a gang of two Pods that exchange data, on this machine
+	@MUSTER_HOME="$$(mktemp -d)" scripts/demo
+
+up: $(STAMPS)/run ## start the cluster in a box in the background
+	@$(BIN)/muster up -d
+
+down: $(STAMPS)/run ## stop it; running Pods go on and are adopted by the next start
+	@$(BIN)/muster down
+
+test: lint $(STAMPS)/dev ## lint, type check, layering and all quick tests
+	$(BIN)/pytest -n $(JOBS) --dist worksteal
+
+lint: $(STAMPS)/dev ## ruff, strict types, layering
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(STAMPS)/dev ## put the code into the house style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(STAMPS)/dev ## every benchmark; each prints a ratio against a floor of the same run
+	@for bench in benchmarks/*.py; do echo "== $$bench"; $(BIN)/python $$bench; done
+
+clean: ## remove what make created
+	rm -rf $(VENV) $(STAMPS) dist .mypy_cache .ruff_cache .pytest_cache
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv" >&2; exit 1; }
+	@echo "Creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); scripts/apt-install python3-venv && $(PYTHON) -m venv $(VENV); }
+
+$(STAMPS)/run: pyproject.toml | $(BIN)/python
+	@echo "Installing Muster into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/dev: pyproject.toml | $(BIN)/python
+	@echo "Installing Muster and its development tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@mkdir -p $(STAMPS) && touch $@ $(STAMPS)/run

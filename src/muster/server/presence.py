@@ -1,0 +1,114 @@
+"""Is a server at work in this data directory, where does it listen, and how is it started and stopped?
+
+The server holds a lock on `server.json` for as long as it lives. Whoever can take the lock knows that what the file
+says is out of date, even if the process id has been given to somebody else since.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+import orjson
+
+
+class ServerError(Exception):
+    """A server could not be started or stopped; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    pid: int
+    url: str
+    kubeconfig: str
+    started: float
+
+
+def running(home: Path) -> ServerInfo | None:
+    """The server that is at work in `home`, once it accepts requests."""
+    try:
+        file = (home / "server.json").open("rb")
+    except FileNotFoundError:
+        return None
+    with file:
+        if _take(file, fcntl.LOCK_SH):
+            return None
+        text = file.read()
+    return ServerInfo(**orjson.loads(text)) if text else None
+
+
+@contextmanager
+def announced(home: Path, url: str, kubeconfig: Path) -> Iterator[ServerInfo]:
+    """For the server: says that it is here, until the block or the process ends."""
+    info = ServerInfo(os.getpid(), url, str(kubeconfig), time.time())
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "server.json").open("ab+") as file:
+        if not _take(file, fcntl.LOCK_EX):
+            other = running(home)
+            raise ServerError(f"a server already runs in {home}" + (f" (process {other.pid})" if other else ""))
+        file.truncate(0)
+        file.write(orjson.dumps(asdict(info)))
+        file.flush()
+        try:
+            yield info
+        finally:
+            file.truncate(0)
+
+
+def start_detached(home: Path, timeout: float = 30.0) -> ServerInfo:
+    """Starts a server that outlives this process, and waits until it answers."""
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / "server.log"
+    with log.open("ab") as sink:
+        before = sink.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "muster", "up"],
+            env={**os.environ, "MUSTER_HOME": str(home), "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        info = running(home)
+        if info is not None:
+            return info
+        if process.poll() is not None:
+            said = log.read_bytes()[before:].decode(errors="replace").strip()
+            raise ServerError(said or f"the server ended with exit code {process.returncode}; see {log}")
+        time.sleep(0.02)
+    process.terminate()
+    raise ServerError(f"the server did not answer within {timeout:.0f} s; see {log}")
+
+
+def stop(home: Path, timeout: float = 30.0) -> ServerInfo | None:
+    """Asks the server to end and waits for it. Running Pods go on; the next server adopts them."""
+    info = running(home)
+    if info is None:
+        return None
+    os.kill(info.pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        now = running(home)
+        if now is None or now.pid != info.pid:
+            return info
+        time.sleep(0.02)
+    raise ServerError(f"process {info.pid} did not end within {timeout:.0f} s; end it with: kill -9 {info.pid}")
+
+
+def _take(file: IO[bytes], lock: int) -> bool:
+    try:
+        fcntl.flock(file, lock | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,48 @@
+"""A server is there exactly as long as its process holds the lock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.server.presence import ServerError, announced, running
+
+
+def test_nobody_is_there_at_first(tmp_path: Path) -> None:
+    assert running(tmp_path) is None
+
+
+def test_is_found_while_announced_and_gone_afterwards(tmp_path: Path) -> None:
+    with announced(tmp_path, "https://127.0.0.1:1", tmp_path / "kubeconfig") as info:
+        assert running(tmp_path) == info
+    assert running(tmp_path) is None
+
+
+def test_a_second_server_is_told_about_the_first(tmp_path: Path) -> None:
+    with (
+        announced(tmp_path, "https://127.0.0.1:1", tmp_path / "k") as info,
+        pytest.raises(ServerError, match=rf"already runs in .*process {info.pid}"),
+        announced(tmp_path, "https://127.0.0.1:2", tmp_path / "k"),
+    ):
+        pass
+
+
+def test_a_killed_server_leaves_no_ghost(tmp_path: Path) -> None:
+    script = (
+        "import sys, time, pathlib; from muster.server.presence import announced\n"
+        "home = pathlib.Path(sys.argv[1])\n"
+        "with announced(home, 'https://127.0.0.1:1', home / 'k'):\n"
+        "    print('here', flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        found = running(tmp_path)
+        assert found is not None
+        assert found.pid == server.pid
+        server.kill()
+        server.wait()
+        assert running(tmp_path) is None
