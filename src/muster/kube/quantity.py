@@ -1,0 +1,166 @@
+"""Kubernetes quantities (`500m`, `1.5Gi`, `12e6`): exact numbers, never floats, and arithmetic on lists of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeAlias
+
+Quantity: TypeAlias = str | int | float
+"""A quantity as it stands in a manifest. A number there means the same as its decimal text."""
+
+_NUMBER = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?", re.ASCII)
+_LONGEST = 64
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
+_MEANT = {suffix.lower(): suffix for suffix in ("k", "M", "G", "T", "P", *_BINARY)}
+_NANO = 10**9
+_LARGEST_BINARY = 2**63 - 1
+
+
+class QuantityError(ValueError):
+    """The text is not a quantity; the message says what one looks like."""
+
+
+@lru_cache(maxsize=65536)
+def parse_quantity(text: Quantity) -> Fraction:
+    """The exact value, as Kubernetes reads it: finer than nano is rounded away from zero, and a quantity with a binary
+    suffix ends at 2^63 - 1."""
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise QuantityError(f"{text!r} is not a quantity; write a number with an optional suffix, such as 500m or 2Gi")
+    written = text if isinstance(text, str) else repr(text)
+    found = _NUMBER.fullmatch(written) if len(written) <= _LONGEST else None
+    if found is None:
+        raise QuantityError(_explain(written))
+    sign, digits, suffix = found[1], found[2], found[3] or ""
+    value = Fraction("0" + digits if digits[0] == "." else digits.removesuffix("."))
+    if suffix in _BINARY:
+        value = min(value * 2 ** _BINARY[suffix], Fraction(_LARGEST_BINARY))
+    else:
+        value *= Fraction(10) ** (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
+    value = _up_to_nano(value)
+    return -value if sign == "-" else value
+
+
+def format_quantity(value: Fraction, like: str = "") -> str:
+    """`value` as Kubernetes prints it: no fraction, the largest suffix that loses nothing, of the family (decimal `k`,
+    binary `Ki`, exponent `e3`) that `like`, a quantity or a suffix, belongs to."""
+    if value == 0:
+        return "0"
+    if like.endswith("i") and 1024 <= abs(value) <= _LARGEST_BINARY and value.denominator == 1:
+        return _format_binary(value.numerator)
+    return _format_decimal(value, exponents=re.search(r"[eE][+-]?[0-9]+$", like) is not None)
+
+
+def canonical(text: Quantity) -> str:
+    """The one way to write this quantity: `1000m` -> `1`, `0.5` -> `500m`, `1024Mi` -> `1Gi`."""
+    return format_quantity(parse_quantity(text), text if isinstance(text, str) else "")
+
+
+@lru_cache(maxsize=65536)
+def milli(text: Quantity) -> int:
+    """In thousandths, rounded up (away from zero): how cpu is counted."""
+    return _up(parse_quantity(text) * 1000)
+
+
+@lru_cache(maxsize=65536)
+def whole(text: Quantity) -> int:
+    """In whole units, rounded up (away from zero): how memory and devices are counted."""
+    return _up(parse_quantity(text))
+
+
+ResourceList: TypeAlias = Mapping[str, Quantity]
+"""Quantities by resource name, as in a container's `requests` or a node's `allocatable`."""
+
+
+def sum_resources(lists: Iterable[ResourceList]) -> dict[str, str]:
+    """Name by name. A sum is written in the manner of the first quantity in it that is not zero."""
+    total: dict[str, Fraction] = {}
+    manner: dict[str, str] = {}
+    for resources in lists:
+        for name, text in resources.items():
+            before = total.get(name)
+            if not before:
+                manner[name] = str(text)
+            total[name] = parse_quantity(text) + (before or 0)
+    return {name: format_quantity(value, manner[name]) for name, value in total.items()}
+
+
+def subtract_resources(left: ResourceList, right: ResourceList) -> dict[str, str]:
+    """`left - right`, name by name; what only `right` has comes out negative."""
+    return {
+        name: format_quantity(
+            parse_quantity(left.get(name, 0)) - parse_quantity(right.get(name, 0)),
+            str(left[name] if left.get(name) else right.get(name, "")),
+        )
+        for name in {**left, **right}
+    }
+
+
+def max_resources(lists: Iterable[ResourceList]) -> dict[str, str]:
+    """The largest quantity of every name, as for init containers, which run one after another."""
+    largest: dict[str, Quantity] = {}
+    for resources in lists:
+        for name, text in resources.items():
+            if name not in largest or parse_quantity(text) > parse_quantity(largest[name]):
+                largest[name] = text
+    return {name: canonical(text) for name, text in largest.items()}
+
+
+def lacking(requests: ResourceList, available: ResourceList) -> list[str]:
+    """The names of which `available` has too little, sorted. Nobody lacks what he asks none of."""
+    return sorted(
+        name
+        for name, text in requests.items()
+        if (wanted := parse_quantity(text)) > 0 and wanted > parse_quantity(available.get(name, 0))
+    )
+
+
+def fits(requests: ResourceList, available: ResourceList) -> bool:
+    return not lacking(requests, available)
+
+
+def _explain(written: str) -> str:
+    if len(written) > _LONGEST:
+        return f"a quantity of {len(written)} characters is too long; {_LONGEST} are allowed"
+    number = re.match(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", written)
+    if number is None:
+        return f'"{written}" is not a quantity; write a number with an optional suffix, such as 500m, 2Gi or 1e3'
+    rest = written[number.end() :]
+    if rest.strip() != rest or rest != rest.replace(" ", ""):
+        return f'"{written}" is not a quantity: no spaces, please; write "{"".join(written.split())}"'
+    near = _MEANT.get(rest.lower().removesuffix("b"))
+    hint = f'; did you mean "{number[0]}{near}"?' if near else ""
+    known = " ".join([*filter(None, _DECIMAL), *_BINARY])
+    return f'"{written}" is not a quantity: unknown suffix "{rest}", expected one of {known}{hint}'
+
+
+def _up(value: Fraction) -> int:
+    size = -(-abs(value.numerator) // value.denominator)
+    return size if value >= 0 else -size
+
+
+def _up_to_nano(value: Fraction) -> Fraction:
+    return value if _NANO % value.denominator == 0 else Fraction(_up(value * _NANO), _NANO)
+
+
+def _format_binary(number: int) -> str:
+    exponent = 0
+    while number % 1024 == 0 and exponent < 60:
+        number //= 1024
+        exponent += 10
+    return f"{number}{_BINARY_SUFFIX.get(exponent, '')}"
+
+
+def _format_decimal(value: Fraction, *, exponents: bool) -> str:
+    number, exponent = _up(value * _NANO), -9
+    while number % 1000 == 0:
+        number //= 1000
+        exponent += 3
+    if exponent and (exponents or exponent not in _DECIMAL_SUFFIX):
+        return f"{number}e{exponent}"
+    return f"{number}{_DECIMAL_SUFFIX[exponent]}"
