@@ -1,0 +1,139 @@
+"""The kinds every cluster has, and the gang kinds that come with the box."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from muster.kube import columns
+from muster.kube.kinds import Catalogue, Kind
+from muster.kube.pod_columns import POD_COLUMNS
+from muster.kube.schemas_batch import JOB_SCHEMA
+from muster.kube.schemas_core import (
+    CONFIG_MAP_SCHEMA,
+    EVENT_SCHEMA,
+    NAMESPACE_SCHEMA,
+    SECRET_SCHEMA,
+    SERVICE_ACCOUNT_SCHEMA,
+    SERVICE_SCHEMA,
+)
+from muster.kube.schemas_crd import CRD_SCHEMA
+from muster.kube.schemas_gangs import PLUGIN_POD_GROUP_SCHEMA, POD_GROUP_SCHEMA, QUEUE_SCHEMA
+from muster.kube.schemas_node import NODE_SCHEMA
+from muster.kube.schemas_pod import POD_SCHEMA, POD_SPEC_SCHEMA, POD_TEMPLATE_KIND_SCHEMA, POD_TEMPLATE_SCHEMA
+from muster.kube.schemas_rbac import (
+    CLUSTER_ROLE_BINDING_SCHEMA,
+    CLUSTER_ROLE_SCHEMA,
+    ROLE_BINDING_SCHEMA,
+    ROLE_SCHEMA,
+)
+from muster.kube.schemas_scheduling import LEASE_SCHEMA, PRIORITY_CLASS_SCHEMA
+from muster.kube.schemas_storage import PERSISTENT_VOLUME_CLAIM_SCHEMA, PERSISTENT_VOLUME_SCHEMA, STORAGE_CLASS_SCHEMA
+from muster.kube.tables import AGE, CREATED_AT
+
+__all__ = ["POD_SPEC_SCHEMA", "POD_TEMPLATE_SCHEMA", "builtin_kinds", "new_catalogue"]
+
+_RBAC = "rbac.authorization.k8s.io"
+_VOLCANO = "scheduling.volcano.sh"
+
+NAMESPACE: Final = Kind(
+    "", "v1", "Namespace", "namespaces", namespaced=False, short_names=("ns",),
+    schema=NAMESPACE_SCHEMA, columns=columns.NAMESPACE_COLUMNS,
+)  # fmt: skip
+NODE: Final = Kind(
+    "", "v1", "Node", "nodes", namespaced=False, short_names=("no",), schema=NODE_SCHEMA, columns=columns.NODE_COLUMNS,
+)  # fmt: skip
+POD: Final = Kind(
+    "", "v1", "Pod", "pods", short_names=("po",), categories=("all",), schema=POD_SCHEMA, columns=POD_COLUMNS,
+)  # fmt: skip
+POD_TEMPLATE: Final = Kind(
+    "", "v1", "PodTemplate", "podtemplates",
+    schema=POD_TEMPLATE_KIND_SCHEMA, columns=columns.POD_TEMPLATE_COLUMNS, has_status=False,
+)  # fmt: skip
+SERVICE: Final = Kind(
+    "", "v1", "Service", "services", short_names=("svc",), categories=("all",),
+    schema=SERVICE_SCHEMA, columns=columns.SERVICE_COLUMNS,
+)  # fmt: skip
+CONFIG_MAP: Final = Kind(
+    "", "v1", "ConfigMap", "configmaps", short_names=("cm",),
+    schema=CONFIG_MAP_SCHEMA, columns=columns.CONFIG_MAP_COLUMNS, has_status=False,
+)  # fmt: skip
+SECRET: Final = Kind(
+    "", "v1", "Secret", "secrets", schema=SECRET_SCHEMA, columns=columns.SECRET_COLUMNS, has_status=False,
+)  # fmt: skip
+PERSISTENT_VOLUME: Final = Kind(
+    "", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",),
+    schema=PERSISTENT_VOLUME_SCHEMA, columns=columns.PERSISTENT_VOLUME_COLUMNS,
+)  # fmt: skip
+PERSISTENT_VOLUME_CLAIM: Final = Kind(
+    "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",),
+    schema=PERSISTENT_VOLUME_CLAIM_SCHEMA, columns=columns.PERSISTENT_VOLUME_CLAIM_COLUMNS,
+)  # fmt: skip
+SERVICE_ACCOUNT: Final = Kind(
+    "", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",),
+    schema=SERVICE_ACCOUNT_SCHEMA, columns=(AGE,), has_status=False,
+)  # fmt: skip
+EVENT: Final = Kind(
+    "", "v1", "Event", "events", short_names=("ev",),
+    schema=EVENT_SCHEMA, columns=columns.EVENT_COLUMNS, has_status=False,
+)  # fmt: skip
+ROLE: Final = Kind(
+    _RBAC, "v1", "Role", "roles", schema=ROLE_SCHEMA, columns=(CREATED_AT,), has_status=False,
+)  # fmt: skip
+ROLE_BINDING: Final = Kind(
+    _RBAC, "v1", "RoleBinding", "rolebindings",
+    schema=ROLE_BINDING_SCHEMA, columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
+)  # fmt: skip
+CLUSTER_ROLE: Final = Kind(
+    _RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False,
+    schema=CLUSTER_ROLE_SCHEMA, columns=(CREATED_AT,), has_status=False,
+)  # fmt: skip
+CLUSTER_ROLE_BINDING: Final = Kind(
+    _RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False,
+    schema=CLUSTER_ROLE_BINDING_SCHEMA, columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
+)  # fmt: skip
+PRIORITY_CLASS: Final = Kind(
+    "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",),
+    schema=PRIORITY_CLASS_SCHEMA, columns=columns.PRIORITY_CLASS_COLUMNS, has_status=False,
+)  # fmt: skip
+STORAGE_CLASS: Final = Kind(
+    "storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False, short_names=("sc",),
+    schema=STORAGE_CLASS_SCHEMA, columns=columns.STORAGE_CLASS_COLUMNS, has_status=False,
+)  # fmt: skip
+JOB: Final = Kind(
+    "batch", "v1", "Job", "jobs", categories=("all",), schema=JOB_SCHEMA, columns=columns.JOB_COLUMNS,
+)  # fmt: skip
+LEASE: Final = Kind(
+    "coordination.k8s.io", "v1", "Lease", "leases",
+    schema=LEASE_SCHEMA, columns=columns.LEASE_COLUMNS, has_status=False,
+)  # fmt: skip
+POD_GROUP: Final = Kind(
+    _VOLCANO, "v1beta1", "PodGroup", "podgroups", short_names=("pg", "podgroup-v1beta1"),
+    schema=POD_GROUP_SCHEMA, columns=columns.POD_GROUP_COLUMNS,
+)  # fmt: skip
+QUEUE: Final = Kind(
+    _VOLCANO, "v1beta1", "Queue", "queues", namespaced=False, short_names=("q", "queue-v1beta1"),
+    schema=QUEUE_SCHEMA, columns=columns.QUEUE_COLUMNS,
+)  # fmt: skip
+PLUGIN_POD_GROUP: Final = Kind(
+    "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", short_names=("pg", "pgs"),
+    schema=PLUGIN_POD_GROUP_SCHEMA, columns=columns.PLUGIN_POD_GROUP_COLUMNS,
+)  # fmt: skip
+CUSTOM_RESOURCE_DEFINITION: Final = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False,
+    short_names=("crd", "crds"), categories=("api-extensions",), schema=CRD_SCHEMA, columns=(CREATED_AT,),
+)  # fmt: skip
+
+_ALL = (
+    NAMESPACE, NODE, POD, POD_TEMPLATE, SERVICE, CONFIG_MAP, SECRET, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM,
+    SERVICE_ACCOUNT, EVENT, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, PRIORITY_CLASS, STORAGE_CLASS,
+    JOB, LEASE, POD_GROUP, QUEUE, PLUGIN_POD_GROUP, CUSTOM_RESOURCE_DEFINITION,
+)  # fmt: skip
+
+
+def builtin_kinds() -> tuple[Kind, ...]:
+    return _ALL
+
+
+def new_catalogue() -> Catalogue:
+    """A catalogue with the built-in kinds; packages register theirs on top."""
+    return Catalogue(_ALL)

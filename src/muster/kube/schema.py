@@ -1,0 +1,158 @@
+"""Structural schemas: short ways to write them down, and what is done with them.
+
+A schema is what a CustomResourceDefinition carries: OpenAPI v3 as a plain dictionary. It is read-only once written; the
+functions here compile it on first use and remember it by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from muster.kube.kinds import Schema
+from muster.kube.schema_checks import unknown_fields, validate
+from muster.kube.schema_shaping import apply_defaults, prune
+
+__all__ = [
+    "ANY", "BOOLEAN", "BYTES", "INT32", "INT64", "INT_OR_STRING", "MICRO_TIME", "NUMBER", "OBJECT_META", "QUANTITY",
+    "RESOURCES", "STRING", "STRINGS", "STRING_MAP", "TIME", "apply_defaults", "boolean", "integer", "list_of", "map_of",
+    "number", "obj", "of", "prune", "root", "string", "unknown_fields", "validate",
+]  # fmt: skip
+
+
+def obj(properties: Mapping[str, Schema], required: Sequence[str] = (), *, atomic: bool = False, **more: Any) -> Schema:
+    """An object with these fields and no others. `atomic`: appliers own it as a whole."""
+    schema: Schema = {"type": "object", "properties": dict(properties)}
+    if required:
+        schema["required"] = list(required)
+    if atomic:
+        schema["x-kubernetes-map-type"] = "atomic"
+    return schema | more
+
+
+def list_of(
+    item: Schema,
+    *,
+    map_keys: Sequence[str] = (),
+    patch_merge_key: str = "",
+    patch_strategy: str = "",
+    is_set: bool = False,
+    duplicates: bool = False,
+    **more: Any,
+) -> Schema:
+    """A list. With `map_keys` its items are told apart by those fields, else it is replaced as a whole; with a
+    `patch_merge_key`, strategic merge patches merge it by that one. `duplicates`: Kubernetes lets two items share their
+    keys all the same, as in `env`, where the later one wins."""
+    schema: Schema = {"type": "array", "items": item}
+    if map_keys:
+        schema["x-kubernetes-list-type"] = "map"
+        schema["x-kubernetes-list-map-keys"] = list(map_keys)
+    elif is_set:
+        schema["x-kubernetes-list-type"] = "set"
+    else:
+        schema["x-kubernetes-list-type"] = "atomic"
+    if patch_merge_key:
+        schema["x-kubernetes-patch-merge-key"] = patch_merge_key
+    if patch_strategy or patch_merge_key:
+        schema["x-kubernetes-patch-strategy"] = patch_strategy or "merge"
+    if duplicates:
+        schema["x-muster-duplicates"] = True
+    return schema | more
+
+
+def map_of(value: Schema, *, atomic: bool = False, **more: Any) -> Schema:
+    """An object with any keys, all of one type of value."""
+    schema: Schema = {"type": "object", "additionalProperties": value}
+    if atomic:
+        schema["x-kubernetes-map-type"] = "atomic"
+    return schema | more
+
+
+def of(schema: Schema, names: str) -> dict[str, Schema]:
+    """Several fields of one type: `obj({**of(STRING, "name image"), "tty": BOOLEAN})`."""
+    return dict.fromkeys(names.split(), schema)
+
+
+def string(enum: Sequence[str] = (), **more: Any) -> Schema:
+    return {"type": "string", "enum": list(enum)} | more if enum else {"type": "string"} | more
+
+
+def integer(minimum: int | None = None, maximum: int | None = None, *, format: str = "int32", **more: Any) -> Schema:
+    schema: Schema = {"type": "integer", "format": format}
+    if minimum is not None:
+        schema["minimum"] = minimum
+    if maximum is not None:
+        schema["maximum"] = maximum
+    return schema | more
+
+
+def number(**more: Any) -> Schema:
+    return {"type": "number", "format": "double"} | more
+
+
+def boolean(**more: Any) -> Schema:
+    return {"type": "boolean"} | more
+
+
+STRING: Final[Schema] = {"type": "string"}
+BOOLEAN: Final[Schema] = {"type": "boolean"}
+NUMBER: Final[Schema] = {"type": "number", "format": "double"}
+INT32: Final[Schema] = {"type": "integer", "format": "int32"}
+INT64: Final[Schema] = {"type": "integer", "format": "int64"}
+TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+MICRO_TIME: Final[Schema] = {"type": "string", "format": "date-time"}
+BYTES: Final[Schema] = {"type": "string", "format": "byte"}
+INT_OR_STRING: Final[Schema] = {"x-kubernetes-int-or-string": True}
+QUANTITY: Final[Schema] = {"x-kubernetes-int-or-string": True, "format": "quantity"}
+ANY: Final[Schema] = {"x-kubernetes-preserve-unknown-fields": True}
+STRINGS: Final[Schema] = list_of(STRING)
+STRING_MAP: Final[Schema] = map_of(STRING)
+RESOURCES: Final[Schema] = map_of(QUANTITY)
+
+OBJECT_META: Final[Schema] = obj({
+    "name": STRING,
+    "generateName": STRING,
+    "namespace": STRING,
+    "uid": STRING,
+    "resourceVersion": STRING,
+    "generation": INT64,
+    "creationTimestamp": TIME,
+    "deletionTimestamp": TIME,
+    "deletionGracePeriodSeconds": INT64,
+    "selfLink": STRING,
+    "labels": STRING_MAP,
+    "annotations": STRING_MAP,
+    "finalizers": list_of(STRING, is_set=True, patch_strategy="merge"),
+    "ownerReferences": list_of(
+        obj(
+            {
+                "apiVersion": STRING,
+                "kind": STRING,
+                "name": STRING,
+                "uid": STRING,
+                "controller": BOOLEAN,
+                "blockOwnerDeletion": BOOLEAN,
+            },
+            ["apiVersion", "kind", "name", "uid"],
+            atomic=True,
+        ),
+        map_keys=["uid"],
+        patch_merge_key="uid",
+    ),
+    "managedFields": list_of(
+        obj({
+            "manager": STRING,
+            "operation": STRING,
+            "apiVersion": STRING,
+            "time": TIME,
+            "fieldsType": STRING,
+            "fieldsV1": ANY,
+            "subresource": STRING,
+        })
+    ),
+})  # fmt: skip
+
+
+def root(fields: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
+    """The schema of a kind: `fields` beside apiVersion, kind and metadata."""
+    return obj({"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META, **fields}, required)
