@@ -1,0 +1,281 @@
+"""The cluster in a box, as every controller, command and page sees it: the `Cluster` protocol on top of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import orjson
+
+from muster.embedded import writes
+from muster.embedded.admission import FieldValidation, private_copy
+from muster.embedded.database import Durability
+from muster.embedded.listing import list_objects
+from muster.embedded.scale import scale_of
+from muster.embedded.special import PERMANENT_NAMESPACES
+from muster.embedded.store import Store
+from muster.embedded.transaction import encode
+from muster.embedded.watching import follow, predicate
+from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
+from muster.kube.errors import AlreadyExists, BadRequest, Unavailable
+from muster.kube.kinds import Catalogue, Kind
+from muster.kube.objects import Key, Object, timestamp
+
+Objects: TypeAlias = list[Object]
+Events: TypeAlias = list[WatchEvent]
+BOOKMARK_SECONDS = 30.0
+
+
+class NodeOperations(Protocol):
+    """What only the node agent can do."""
+
+    def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]: ...
+
+    async def exec(
+        self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
+    ) -> Process: ...
+
+
+class PodAddresses(Protocol):
+    """Who knows where a Pod's port can be reached."""
+
+    async def endpoint(self, pod: str, namespace: str, port: int) -> Endpoint: ...
+
+
+class EmbeddedCluster:
+    """`async with` it: the namespaces every cluster has are there, and the store is closed in the end.
+
+    Beside the protocol's parameters, `field_validation` says what becomes of fields that a kind does not have; the
+    warnings of `Warn` are gathered with `admission.collect_warnings`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        catalogue: Catalogue,
+        *,
+        durability: Durability = "power",
+        history: int = 5000,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.store = Store(directory, durability=durability, history=history)
+        self.node: NodeOperations | None = None
+        self.addresses: PodAddresses | None = None
+        self._catalogue = catalogue
+        self._clock = clock
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
+    async def __aenter__(self) -> EmbeddedCluster:
+        await asyncio.gather(*(self._ensure_namespace(name) for name in PERMANENT_NAMESPACES))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    async def create(
+        self, obj: Object, *, dry_run: bool = False, field_validation: FieldValidation = "Strict"
+    ) -> Object:
+        kind = self._kind_of(obj)
+        given = private_copy(kind, obj, field_validation)
+        now = timestamp(self._clock())
+        return await self.store.write(lambda tx: writes.create(tx, kind, given, now), dry_run=dry_run)
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        found = self.store.get(kind.resource, writes.key_for(kind, name, namespace))
+        if found is None:
+            raise writes.missing(kind, name)
+        return found if found["apiVersion"] == kind.api_version else _as(kind, found)
+
+    async def get_scale(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        return scale_of(kind, await self.get(kind, name, namespace))
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_: str = "",
+    ) -> Listing:
+        """An empty namespace means all of them."""
+        matches = predicate(labels, fields)
+        page = list_objects(self.store, kind.resource, _scope(kind, namespace), matches, limit, continue_)
+        if all(obj["apiVersion"] == kind.api_version for obj in page.items):
+            return page
+        return page._replace(items=[_as(kind, obj) for obj in page.items])
+
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: bool = False,
+    ) -> AsyncIterator[WatchEvent]:
+        batches = self.watch_batches(
+            kind,
+            namespace,
+            labels=labels,
+            fields=fields,
+            resource_version=resource_version,
+            bookmarks=BOOKMARK_SECONDS if bookmarks else None,
+        )
+        async for batch in batches:
+            for event in batch:
+                yield event
+
+    async def watch_batches(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: float | None = None,
+    ) -> AsyncIterator[Events]:
+        """As `watch`, but all that is there to tell at once; `bookmarks` are seconds."""
+        matches = predicate(labels, fields)
+        scope = _scope(kind, namespace)
+        if resource_version in ("", "0"):
+            position = self.store.position(kind.resource, self.store.version)
+            page = list_objects(self.store, kind.resource, scope, matches, 0, "")
+            if page.items:
+                yield [WatchEvent("ADDED", _as(kind, obj)) for obj in page.items]
+        else:
+            position = self.store.position(kind.resource, _version(resource_version))
+        async for events in follow(self.store, kind, scope, matches, position, bookmarks):
+            if all(event.object["apiVersion"] == kind.api_version for event in events):
+                yield events
+            else:
+                yield [WatchEvent(event.type, _as(kind, event.object)) for event in events]
+
+    async def update(
+        self,
+        obj: Object,
+        *,
+        subresource: Subresource = "",
+        dry_run: bool = False,
+        kind: Kind | None = None,
+        field_validation: FieldValidation = "Strict",
+    ) -> Object:
+        """`kind` is needed with a Scale only, which does not say whose it is; the answer then is a Scale, too."""
+        is_scale = subresource == "scale" and obj.get("kind") == "Scale"
+        target = kind or self._kind_of(obj)
+        given = orjson.loads(encode(obj)) if is_scale else private_copy(target, obj, field_validation)
+        new = await self.store.write(lambda tx: writes.update(tx, target, given, subresource), dry_run=dry_run)
+        return scale_of(target, new) if is_scale else new
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        patch: Object | Sequence[Object],
+        *,
+        type: PatchType = "merge",
+        subresource: Subresource = "",
+        field_manager: str = "muster",
+        force: bool = False,
+        dry_run: bool = False,
+        field_validation: FieldValidation = "Strict",
+    ) -> Object:
+        """`apply` creates the object when it is missing."""
+        body: Any = orjson.loads(encode(patch))
+        key = writes.key_for(kind, name, namespace)
+        now = timestamp(self._clock())
+        return await self.store.write(
+            lambda tx: writes.patch(
+                tx, kind, key, body, type, subresource, field_manager, force, field_validation, now
+            ),
+            dry_run=dry_run,
+        )
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        propagation: Propagation = "Background",
+        grace_seconds: int | None = None,
+        uid: str = "",
+        resource_version: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        key = writes.key_for(kind, name, namespace)
+        return await self.store.write(
+            lambda tx: writes.delete(tx, kind, key, propagation, grace_seconds, uid, resource_version, self._clock()),
+            dry_run=dry_run,
+        )
+
+    async def bind(self, bindings: Sequence[tuple[Key, str, str]]) -> Objects:
+        """Gives Pods, (key, uid, node name) each, their nodes: all of them, or none and Conflict."""
+        kind = self._catalogue.of("v1", "Pod")
+        now = timestamp(self._clock())
+        return await self.store.write(lambda tx: writes.bind(tx, kind, bindings, now))
+
+    async def logs(self, pod: str, namespace: str, query: LogQuery = LogQuery()) -> AsyncIterator[bytes]:  # noqa: B008
+        if self.node is None:
+            raise Unavailable("this cluster has no node agent yet, so there are no logs")
+        async for piece in self.node.logs(pod, namespace, query):
+            yield piece
+
+    async def exec(
+        self,
+        pod: str,
+        namespace: str,
+        command: Sequence[str],
+        *,
+        container: str = "",
+        stdin: bool = False,
+        tty: bool = False,
+    ) -> Process:
+        if self.node is None:
+            raise Unavailable("this cluster has no node agent yet, so nothing can be run in a Pod")
+        return await self.node.exec(pod, namespace, command, container=container, stdin=stdin, tty=tty)
+
+    async def endpoint(self, pod: str, namespace: str, port: int) -> Endpoint:
+        if self.addresses is None:
+            raise Unavailable("this cluster gives Pods no addresses yet")
+        return await self.addresses.endpoint(pod, namespace, port)
+
+    def _kind_of(self, obj: Any) -> Kind:
+        if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):
+            raise BadRequest("an object needs a kind and an apiVersion")
+        return self._catalogue.of_object(obj)
+
+    async def _ensure_namespace(self, name: str) -> None:
+        if self.store.get("namespaces", Key("", name)) is None:
+            try:
+                await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            except AlreadyExists:
+                return
+
+
+def _scope(kind: Kind, namespace: str) -> str:
+    return namespace if kind.namespaced else ""
+
+
+def _version(text: str) -> int:
+    if not text.isdigit():
+        raise BadRequest(f'resourceVersion: "{text}" is not one of this cluster\'s')
+    return int(text)
+
+
+def _as(kind: Kind, obj: Object) -> Object:
+    """The object in the version that was asked for: versions of one kind differ in name only."""
+    return obj if obj["apiVersion"] == kind.api_version else {**obj, "apiVersion": kind.api_version}

@@ -1,0 +1,132 @@
+"""Every object of the cluster in memory, found by kind, namespace and name, in order, or by its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from muster.kube.objects import Key, Object
+
+
+class Place(NamedTuple):
+    """Where an object is: the resource (`pods`, `jobs.batch`) and its key."""
+
+    resource: str
+    key: Key
+
+
+class View:
+    """Plain reads and writes; knows nothing of versions, commits or rules."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[str, Shelf]] = {}
+        self._dependents: dict[str, dict[Place, None]] = {}
+
+    def get(self, resource: str, key: Key) -> Object | None:
+        shelves = self._kinds.get(resource)
+        if shelves is None:
+            return None
+        shelf = shelves.get(key[0])
+        return None if shelf is None else shelf.objects.get(key[1])
+
+    def put(self, resource: str, key: Key, obj: Object) -> Object | None:
+        """Answers what was there before."""
+        shelves = self._kinds.get(resource)
+        if shelves is None:
+            shelves = self._kinds[resource] = {}
+        shelf = shelves.get(key[0])
+        if shelf is None:
+            shelf = shelves[key[0]] = Shelf()
+        before = shelf.put(key[1], obj)
+        self._file(resource, key, before, obj)
+        return before
+
+    def remove(self, resource: str, key: Key) -> Object | None:
+        shelf = self._kinds.get(resource, {}).get(key[0])
+        before = None if shelf is None else shelf.remove(key[1])
+        if shelf is not None and not shelf.objects:
+            del self._kinds[resource][key[0]]
+        if before is not None:
+            self._file(resource, key, before, None)
+        return before
+
+    def resources(self) -> list[str]:
+        return [resource for resource, shelves in self._kinds.items() if shelves]
+
+    def namespaces(self, resource: str) -> list[str]:
+        """Those that hold objects of this resource, in order. Cluster-scoped ones are in ''."""
+        return sorted(self._kinds.get(resource, ()))
+
+    def shelf(self, resource: str, namespace: str) -> Shelf | None:
+        return self._kinds.get(resource, {}).get(namespace)
+
+    def objects(self, resource: str, namespace: str = "") -> Iterator[Object]:
+        """In order of namespace and name; an empty namespace means all of them."""
+        for each in [namespace] if namespace else self.namespaces(resource):
+            shelf = self.shelf(resource, each)
+            if shelf is not None:
+                yield from (shelf.objects[name] for name in shelf.names())
+
+    def count(self, resource: str, namespace: str = "") -> int:
+        shelves = self._kinds.get(resource, {})
+        if namespace:
+            return len(shelves[namespace].objects) if namespace in shelves else 0
+        return sum(len(shelf.objects) for shelf in shelves.values())
+
+    def dependents(self, uid: str) -> list[Place]:
+        """The objects that name this uid among their owners."""
+        return list(self._dependents.get(uid, ()))
+
+    def _file(self, resource: str, key: Key, before: Object | None, after: Object | None) -> None:
+        old = before["metadata"].get("ownerReferences") if before is not None else None
+        new = after["metadata"].get("ownerReferences") if after is not None else None
+        if old is new or old == new:
+            return
+        place = Place(resource, key)
+        for ref in old or ():
+            filed = self._dependents.get(ref["uid"])
+            if filed is not None:
+                filed.pop(place, None)
+                if not filed:
+                    del self._dependents[ref["uid"]]
+        for ref in new or ():
+            self._dependents.setdefault(ref["uid"], {})[place] = None
+
+
+class Shelf:
+    """The objects of one kind in one namespace. Sorting waits until somebody asks for the order."""
+
+    __slots__ = ("_fresh", "_order", "_stale", "objects")
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+        self._order: list[str] | None = None
+        self._fresh: list[str] = []
+        self._stale = False
+
+    def put(self, name: str, obj: Object) -> Object | None:
+        before = self.objects.get(name)
+        self.objects[name] = obj
+        if before is None and self._order is not None:
+            self._fresh.append(name)
+            if len(self._fresh) > len(self.objects) + 1000:
+                self._order = None
+        return before
+
+    def remove(self, name: str) -> Object | None:
+        self._stale = True
+        return self.objects.pop(name, None)
+
+    def names(self) -> list[str]:
+        """In order. Nearly sorted already, so bringing it up to date is close to linear."""
+        if self._order is None:
+            self._order = sorted(self.objects)
+        elif self._fresh or self._stale:
+            self._order = [name for name in dict.fromkeys(chain(self._order, self._fresh)) if name in self.objects]
+            self._order.sort()
+        else:
+            return self._order
+        self._fresh = []
+        self._stale = False
+        return self._order

@@ -1,0 +1,262 @@
+"""The writes of the API, each as a function of one transaction: all of it happens, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from muster.embedded import special
+from muster.embedded.admission import (
+    FieldValidation,
+    admit_change,
+    admit_new,
+    admit_status,
+    invalid_object,
+    private_copy,
+)
+from muster.embedded.deletion import decide, is_released
+from muster.embedded.metadata import generated_name
+from muster.embedded.patching import patched
+from muster.embedded.scale import scale_of, scaled
+from muster.embedded.transaction import Transaction
+from muster.kube.causes import required
+from muster.kube.cluster import PatchType, Propagation, Subresource
+from muster.kube.conditions import set_condition
+from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Key, Object, is_deleting, spec_of, status_of, uid_of, version_of
+
+NAMES_TO_TRY = 8
+
+
+def create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
+    """`given` must be a private copy."""
+    metadata = given.get("metadata") or {}
+    if metadata.get("resourceVersion"):
+        raise BadRequest("metadata.resourceVersion must not be set on an object that is to be created")
+    namespace = _namespace_for(tx, kind, metadata.get("namespace") or "")
+    name = _free_name(tx, kind, namespace, given)
+    obj = admit_new(kind, special.on_create(kind, given, name), name, namespace, now)
+    return tx.put(kind.resource, special.created(kind, obj, now))
+
+
+def update(tx: Transaction, kind: Kind, given: Object, subresource: Subresource) -> Object:
+    """`given` must be a private copy."""
+    metadata = given.get("metadata") or {}
+    name = metadata.get("name")
+    if not name:
+        raise BadRequest("metadata.name: an update needs the name of the object")
+    old = existing(tx, kind, key_for(kind, name, metadata.get("namespace") or ""))
+    require(kind, old, metadata.get("uid") or "", metadata.get("resourceVersion") or "")
+    if subresource == "status":
+        return finish(tx, kind, old, _new_status(kind, old, given))
+    if subresource == "scale":
+        given = scaled(kind, old, given if given.get("kind") == "Scale" else scale_of(kind, given))
+    return finish(tx, kind, old, admit_change(kind, old, special.on_update(kind, old, given)))
+
+
+def patch(
+    tx: Transaction,
+    kind: Kind,
+    key: Key,
+    body: Any,
+    type: PatchType,
+    subresource: Subresource,
+    manager: str,
+    force: bool,
+    mode: FieldValidation,
+    now: str,
+) -> Object:
+    """`body` must be a private copy. Runs against the newest state, so it never needs to be repeated."""
+    old = tx.get(kind.resource, key)
+    if type == "apply":
+        return _apply(tx, kind, key, old, body, subresource, manager, force, mode, now)
+    if old is None:
+        raise missing(kind, key.name)
+    if subresource == "scale":
+        scale = patched(scale_of(kind, old), body, type, {})
+        require(kind, old, uid_of(scale), version_of(scale))
+        finish(tx, kind, old, admit_change(kind, old, scaled(kind, old, scale)))
+        return scale_of(kind, tx.get(kind.resource, key) or old)
+    new = patched(old, body, type, kind.schema)
+    _same_identity(kind, old, new)
+    require(kind, old, uid_of(new), version_of(new))
+    if mode != "Strict" or _has_null(body):
+        new = private_copy(kind, new, mode)
+    if subresource == "status":
+        return finish(tx, kind, old, _new_status(kind, old, new))
+    return finish(tx, kind, old, admit_change(kind, old, special.on_update(kind, old, new)))
+
+
+def delete(
+    tx: Transaction,
+    kind: Kind,
+    key: Key,
+    propagation: Propagation,
+    grace_seconds: int | None,
+    uid: str,
+    version: str,
+    now: datetime,
+) -> Object:
+    old = existing(tx, kind, key)
+    require(kind, old, uid, version)
+    special.on_delete(kind, old)
+    verdict = decide(kind, old, propagation, grace_seconds, now)
+    if verdict.remove:
+        return tx.remove(kind.resource, old)
+    return finish(tx, kind, old, verdict.object)
+
+
+def bind(tx: Transaction, kind: Kind, bindings: Sequence[tuple[Key, str, str]], now: str) -> list[Object]:
+    """Gives every Pod its node, or raises and gives none."""
+    bound = []
+    for key, uid, node in bindings:
+        pod = tx.get(kind.resource, key)
+        if pod is None or (uid and uid_of(pod) != uid):
+            raise Conflict(f'pod "{key}" cannot be bound to {node}: it is gone')
+        if is_deleting(pod):
+            raise Conflict(f'pod "{key}" cannot be bound to {node}: it is being deleted')
+        if taken := spec_of(pod).get("nodeName"):
+            raise Conflict(f'pod "{key}" cannot be bound to {node}: it is already bound to {taken}')
+        status = status_of(pod)
+        conditions = set_condition(status.get("conditions"), "PodScheduled", "True", now=now)
+        bound.append(
+            tx.put(
+                kind.resource,
+                {
+                    **pod,
+                    "metadata": {**pod["metadata"]},
+                    "spec": {**spec_of(pod), "nodeName": node},
+                    "status": {**status, "conditions": conditions},
+                },
+            )
+        )
+    return bound
+
+
+def finish(tx: Transaction, kind: Kind, old: Object, new: Object) -> Object:
+    """Stores what became of `old`, or removes it if that was all it was waiting for."""
+    if new is old:
+        return old
+    if is_deleting(new) and is_released(kind, new):
+        return tx.remove(kind.resource, new)
+    return tx.put(kind.resource, {**new, "metadata": {**new["metadata"]}})
+
+
+def existing(tx: Transaction, kind: Kind, key: Key) -> Object:
+    found = tx.get(kind.resource, key)
+    if found is None:
+        raise missing(kind, key.name)
+    return found
+
+
+def missing(kind: Kind, name: str) -> NotFound:
+    return NotFound(f'{kind.resource} "{name}" not found')
+
+
+def key_for(kind: Kind, name: str, namespace: str) -> Key:
+    if kind.namespaced:
+        return Key(namespace or "default", name)
+    return Key("", name)
+
+
+def require(kind: Kind, obj: Object, uid: str, version: str) -> None:
+    """What the caller believes of the object must still be so."""
+    found = obj["metadata"]
+    refused = f'Operation cannot be fulfilled on {kind.resource} "{found["name"]}": '
+    if uid and uid != found["uid"]:
+        raise Conflict(f"{refused}Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}")
+    if version and version != found["resourceVersion"]:
+        raise Conflict(
+            f"{refused}the object has been modified; please apply your changes to the latest version and try again"
+        )
+
+
+def _namespace_for(tx: Transaction, kind: Kind, namespace: str) -> str:
+    if not kind.namespaced:
+        if namespace:
+            raise BadRequest(f"metadata.namespace: a {kind.kind} belongs to no namespace; leave it out")
+        return ""
+    namespace = namespace or "default"
+    found = tx.get("namespaces", Key("", namespace))
+    if found is None:
+        raise NotFound(f'namespaces "{namespace}" not found')
+    if is_deleting(found):
+        raise Forbidden(f"unable to create new content in namespace {namespace} because it is being terminated")
+    return namespace
+
+
+def _free_name(tx: Transaction, kind: Kind, namespace: str, given: Object) -> str:
+    metadata = given.get("metadata") or {}
+    name, base = metadata.get("name"), metadata.get("generateName")
+    if name:
+        name = str(name)
+        if tx.get(kind.resource, Key(namespace, name)) is None:
+            return name
+        raise AlreadyExists(f'{kind.resource} "{name}" already exists')
+    if not base:
+        raise invalid_object(kind, given, [required("metadata.name", "name or generateName is required")])
+    for _ in range(NAMES_TO_TRY):
+        name = generated_name(str(base))
+        if tx.get(kind.resource, Key(namespace, name)) is None:
+            return name
+    raise AlreadyExists(f'{kind.resource}: no free name that begins with "{base}" was found; try again')
+
+
+def _new_status(kind: Kind, old: Object, given: Object) -> Object:
+    if not kind.has_status:
+        raise NotFound(f"{kind.resource} have no status of their own; update the object itself")
+    return admit_status(kind, old, given.get("status"))
+
+
+def _apply(
+    tx: Transaction,
+    kind: Kind,
+    key: Key,
+    old: Object | None,
+    config: Any,
+    subresource: Subresource,
+    manager: str,
+    force: bool,
+    mode: FieldValidation,
+    now: str,
+) -> Object:
+    if not isinstance(config, dict):
+        raise BadRequest("an apply patch is an object")
+    config = private_copy(kind, {**config, "metadata": {**(config.get("metadata") or {}), "name": key.name}}, mode)
+    if kind.namespaced:
+        config["metadata"]["namespace"] = key.namespace
+    if old is not None:
+        require(kind, old, uid_of(config), version_of(config))
+    elif subresource:
+        raise missing(kind, key.name)
+    from muster.kube.apply import server_side_apply
+
+    applied = server_side_apply(old, config, kind.schema, manager, force, now)
+    if old is None:
+        return create(tx, kind, applied, now)
+    if subresource != "status":
+        return finish(tx, kind, old, admit_change(kind, old, special.on_update(kind, old, applied)))
+    new = _new_status(kind, old, applied)
+    managed = applied["metadata"].get("managedFields")
+    if new is old and managed == old["metadata"].get("managedFields"):
+        return old
+    return finish(tx, kind, old, {**new, "metadata": {**new["metadata"], "managedFields": managed}})
+
+
+def _same_identity(kind: Kind, old: Object, new: Object) -> None:
+    metadata = new.get("metadata")
+    if not isinstance(metadata, dict):
+        raise BadRequest("a patch cannot take away the metadata of an object")
+    for field in ("name", "namespace"):
+        if metadata.get(field, "") != old["metadata"].get(field, ""):
+            raise BadRequest(f"metadata.{field}: a patch cannot give an object another {field}")
+    if new.get("kind") != kind.kind:
+        raise BadRequest("kind: a patch cannot make an object one of another kind")
+
+
+def _has_null(body: Any) -> bool:
+    if isinstance(body, dict):
+        return any(value is None or _has_null(value) for value in body.values())
+    return isinstance(body, list) and any(map(_has_null, body))
