@@ -1,0 +1,339 @@
+"""Reading manifests, with the line of every field kept for the errors that come later."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from muster.kube.objects import Object
+from muster.kube.paths import Step, split_path
+from muster.kube.yaml_values import NotJson, dump, key, scalar
+
+__all__ = ["Document", "ManifestError", "dump", "load", "load_files"]
+
+LARGEST = 2_000_000
+"""How many values a document may have once its aliases are written out."""
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_PLAIN, _STRING = "?", "tag:yaml.org,2002:str"
+_MERGE = "<<"
+
+
+class ManifestError(Exception):
+    """A manifest cannot be read. As text: `train.yaml:14:3: what is wrong`, the line itself, and a caret."""
+
+    def __init__(self, message: str, source: str, line: int = 0, column: int = 0, text: str = "") -> None:
+        self.message = message
+        self.source = source
+        self.line = line
+        self.column = column
+        place = f"{source}:{line}:{column}" if line else source
+        super().__init__(f"{place}: {message}{_snippet(text, line, column)}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """One object of a manifest and where its fields stand."""
+
+    object: Object
+    source: str
+    node: yaml.Node
+
+    def where(self, path: str = "") -> str:
+        """`train.yaml:14` for `spec.containers[0].image`, or the line of the nearest parent that is there."""
+        return f"{self.source}:{self.line(path)}"
+
+    def line(self, path: str = "") -> int:
+        found = self.node
+        line = found.start_mark.line
+        for step in split_path(path):
+            entry = _entry(found, step)
+            if entry is None:
+                break
+            line, found = entry[0].start_mark.line, entry[1]
+        return line + 1
+
+
+def load(text: str, source: str) -> list[Document]:
+    """The objects of a manifest, in order. `kind: List` is unrolled, empty documents are left out. `source` is the
+    name that errors will give the text."""
+    documents: list[Document] = []
+    for node in _compose(text, source):
+        if isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == _PLAIN:
+            continue
+        value = _Values(text, source).of(node)
+        documents += _objects(value, node, source, text)
+    return documents
+
+
+def load_files(paths: Iterable[str | Path]) -> list[Document]:
+    """Everything in these files, in the files of these directories (sorted by name), and for '-' in the standard
+    input."""
+    documents: list[Document] = []
+    for path in paths:
+        if str(path) == "-":
+            documents += load(sys.stdin.read(), "<stdin>")
+            continue
+        for file in _files(Path(path), str(path)):
+            documents += load(_read(file), str(file))
+    return documents
+
+
+def _files(path: Path, given: str) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = sorted(f for f in path.iterdir() if f.suffix in _SUFFIXES and f.is_file())
+        if not found:
+            raise ManifestError(
+                f"there is no manifest in this directory ({', '.join('*' + s for s in _SUFFIXES)})", given
+            )
+        return found
+    if given.startswith(("http://", "https://")):
+        raise ManifestError("an address is not read from here; download the file and name it", given)
+    near = get_close_matches(path.name, [f.name for f in path.parent.iterdir()], n=1) if path.parent.is_dir() else []
+    hint = f'; did you mean "{path.parent / near[0]}"?' if near else ""
+    raise ManifestError(f"there is no such file{hint}", given)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"this is not UTF-8 text (byte {error.start})", str(file)) from None
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {error.strerror}", str(file)) from None
+
+
+class _Resolver:
+    """Tells only unquoted scalars from the rest; what they mean is decided by `yaml_values.scalar`."""
+
+    def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
+        if kind is yaml.ScalarNode:
+            return _PLAIN if implicit[0] else _STRING
+        return "tag:yaml.org,2002:seq" if kind is yaml.SequenceNode else "tag:yaml.org,2002:map"
+
+    def descend_resolver(self, current_node: Any, current_index: Any) -> None: ...
+
+    def ascend_resolver(self) -> None: ...
+
+
+_Loader: Any = type("_Loader", (_Resolver, getattr(yaml, "CBaseLoader", yaml.BaseLoader)), {})
+
+
+def _compose(text: str, source: str) -> Iterator[yaml.Node]:
+    if text.lstrip()[:1] in ("{", "["):  # JSON may be indented by tabs, which YAML does not take
+        text = "\n".join(" " * (len(line) - len(line.lstrip("\t"))) + line.lstrip("\t") for line in text.split("\n"))
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            yield loader.get_node()
+    except yaml.MarkedYAMLError as error:
+        raise _explained(error, text, source) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
+        raise ManifestError("this character is not allowed in YAML", source, line, column, text) from None
+    except yaml.YAMLError as error:
+        raise ManifestError(str(error), source) from None
+
+
+class _Values:
+    """Makes plain values of nodes; counts what aliases multiply."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.text = text
+        self.source = source
+        self.sizes: dict[int, int] = {}
+        self.made: dict[int, Any] = {}
+        self.open: set[int] = set()
+
+    def of(self, node: yaml.Node) -> Any:
+        value, _ = self._make(node)
+        return value
+
+    def _make(self, node: yaml.Node) -> tuple[Any, int]:
+        if type(node) is yaml.ScalarNode:
+            return self._scalar(node), 1
+        identity = id(node)
+        if identity in self.made:
+            return self.made[identity], self.sizes[identity]
+        if identity in self.open:
+            raise self._error("this alias contains itself", node)
+        self.open.add(identity)
+        value, size = self._mapping(node) if type(node) is yaml.MappingNode else self._sequence(node)
+        self.open.discard(identity)
+        if size > LARGEST:
+            raise self._error(f"this has more than {LARGEST:,} values once its aliases are written out", node)
+        self.made[identity], self.sizes[identity] = value, size
+        return value, size
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        if node.tag == _STRING:
+            return node.value
+        if node.tag not in (_PLAIN, *_KNOWN_TAGS):
+            raise self._error(f"the tag {node.tag} means nothing in a manifest", node)
+        try:
+            return scalar(node.value)
+        except NotJson as error:
+            raise self._error(str(error), node) from None
+
+    def _sequence(self, node: yaml.Node) -> tuple[list[Any], int]:
+        values, size = [], 1
+        for child in node.value:
+            value, count = self._make(child)
+            values.append(value)
+            size += count
+        return values, size
+
+    def _mapping(self, node: yaml.Node) -> tuple[dict[str, Any], int]:
+        mapping: dict[str, Any] = {}
+        merged: list[tuple[dict[str, Any], int]] = []
+        size = 1
+        for key_node, value_node in node.value:
+            if type(key_node) is not yaml.ScalarNode:
+                raise self._error(_TEMPLATE if _is_template(key_node) else "a key must be plain text", key_node)
+            if key_node.value == _MERGE and key_node.tag == _PLAIN:
+                merged += self._merged(value_node)
+                continue
+            name = key_node.value if key_node.tag == _STRING else key(self._scalar(key_node))
+            value, count = self._make(value_node)
+            size += count
+            if name in mapping:
+                raise self._twice(name, node, key_node)
+            mapping[name] = value
+        for source, count in merged:
+            size += count
+            for name, value in source.items():
+                mapping.setdefault(name, value)
+        return mapping, size
+
+    def _merged(self, node: yaml.Node) -> list[tuple[dict[str, Any], int]]:
+        parts = node.value if type(node) is yaml.SequenceNode else [node]
+        made = [(part, *self._make(part)) for part in parts]
+        for part, value, _ in made:
+            if not isinstance(value, dict):
+                raise self._error('"<<" takes a mapping, or a list of mappings', part)
+        return [(value, size) for _, value, size in made]
+
+    def _twice(self, name: str, node: yaml.Node, again: yaml.Node) -> ManifestError:
+        first = next(k for k, _ in node.value if k is not again and k.value == again.value)
+        return self._error(f'"{name}" is already set in line {first.start_mark.line + 1}; keep one of the two', again)
+
+    def _error(self, message: str, node: yaml.Node) -> ManifestError:
+        mark = node.start_mark
+        return ManifestError(message, self.source, mark.line + 1, mark.column + 1, self.text)
+
+
+_KNOWN_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null", "timestamp"))
+_TEMPLATE = 'this looks like a template ("{{ ... }}") that has not been filled in; render it first, or quote it'
+
+
+def _is_template(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.MappingNode) and bool(getattr(node, "flow_style", False))
+
+
+def _objects(value: Any, node: yaml.Node, source: str, text: str) -> Iterator[Document]:
+    def error(message: str, at: yaml.Node) -> ManifestError:
+        return ManifestError(message, source, at.start_mark.line + 1, at.start_mark.column + 1, text)
+
+    if not isinstance(value, dict):
+        what = "a list" if isinstance(value, list) else "plain text"
+        advice = '; put the objects under "items:" of a "kind: List", or "---" between them' if what == "a list" else ""
+        raise error(f"expected an object with apiVersion, kind and metadata, got {what}{advice}", node)
+    kind = value.get("kind")
+    if isinstance(kind, str) and kind.endswith("List") and isinstance(value.get("items"), list):
+        items = _entry(node, "items")
+        if items is not None:
+            for item, item_node in zip(value["items"], items[1].value, strict=True):
+                yield from _objects(item, item_node, source, text)
+        return
+    for field, example in (("apiVersion", "v1"), ("kind", "Pod")):
+        found = value.get(field)
+        if found is None or found == "":
+            raise error(f'{field} is missing; every object has one, such as "{field}: {example}"', _place(node, field))
+        if not isinstance(found, str):
+            raise error(f"{field} must be a string", _place(node, field))
+    metadata = value.get("metadata")
+    if metadata is None:
+        raise error(f'metadata is missing; give the {kind} a name: "metadata: {{name: ...}}"', node)
+    if not isinstance(metadata, dict):
+        raise error("metadata must be an object with a name", _place(node, "metadata"))
+    if not metadata.get("name") and not metadata.get("generateName"):
+        raise error(f"metadata.name is missing; give the {kind} a name", _place(node, "metadata"))
+    yield Document(value, source, node)
+
+
+def _place(node: yaml.Node, field: str) -> yaml.Node:
+    entry = _entry(node, field)
+    return node if entry is None else entry[0]
+
+
+def _entry(node: yaml.Node, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
+    """Where a field or item begins, and what it holds."""
+    if isinstance(node, yaml.SequenceNode):
+        if isinstance(step, int) and step < len(node.value):
+            return node.value[step], node.value[step]
+        return None
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    for key_node, value_node in node.value:
+        if key_node.value == str(step):
+            return key_node, value_node
+    for key_node, value_node in node.value:
+        if key_node.value == _MERGE:
+            for part in value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]:
+                found = _entry(part, step)
+                if found is not None:
+                    return found
+    return None
+
+
+def _explained(error: yaml.MarkedYAMLError, text: str, source: str) -> ManifestError:
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return ManifestError(str(error.problem or error), source)
+    line, column = mark.line, mark.column
+    lines = text.split("\n")
+    here = lines[line] if line < len(lines) else ""
+    problem = error.problem or "this is not YAML"
+    began = error.context_mark.line + 1 if error.context_mark is not None else 0
+    indent = here[: len(here) - len(here.lstrip())]
+    if "\t" in indent:
+        problem, column = "there is a tab in the indentation; YAML wants spaces", indent.index("\t")
+    elif "cannot start any token" in problem:
+        character = here[column : column + 1]
+        problem = f'a value cannot begin with "{character}"; put it in quotes'
+    elif "mapping values are not allowed" in problem:
+        problem = 'a ": " is not expected here; put the value in quotes if it has one, or look at the indentation above'
+    elif "did not find expected key" in problem:
+        problem = f"this line does not fit the block that begins in line {began}; look at the indentation"
+    elif "did not find expected '-' indicator" in problem:
+        problem = f'this line is not an item ("- ...") of the list that begins in line {began}; look at the indentation'
+    elif "could not find expected ':'" in problem:
+        problem = 'a key without a ":" after it'
+        line, column = (error.context_mark.line, error.context_mark.column) if error.context_mark else (line, column)
+    elif "unexpected end of stream" in problem and "quoted" in (error.context or ""):
+        problem = "this quote is never closed"
+        line, column = (error.context_mark.line, error.context_mark.column) if error.context_mark else (line, column)
+    elif "undefined alias" in problem:
+        problem = f"{problem.removeprefix('found ')}; an anchor (&name) has to come before it"
+    elif "did not find expected ',' or" in problem:
+        problem = f"{problem.removeprefix('did not find expected ')} is missing in what begins in line {began}"
+    return ManifestError(problem, source, line + 1, column + 1, text)
+
+
+def _snippet(text: str, line: int, column: int) -> str:
+    lines = text.split("\n")
+    if not text or not 0 < line <= len(lines):
+        return ""
+    shown = "".join(char if char.isprintable() or char == "\t" else "?" for char in lines[line - 1].rstrip("\r"))
+    lead = "".join("\t" if char == "\t" else " " for char in shown[: column - 1])
+    gutter = f"{line:>5} | "
+    return f"\n{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {lead}^"
