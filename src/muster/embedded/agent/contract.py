@@ -4,26 +4,40 @@ The agent (in the server) prepares a Pod: it resolves environment, volumes and i
 Pod's folder. A supervisor (a process of its own, which outlives the server) runs it to the end and appends what
 happens to `journal`, one JSON line per entry. The journal is the truth; the datagram that follows an entry is a hint.
 
+No Pod runs twice, because the supervisor decides, not who starts it: it takes the lock without waiting (and ends at
+once if it cannot), reads the journal, and ends if it says `finished`. A supervisor that finds a journal of one that was
+killed goes on from there: before it is started, the agent has taken the lock itself and written an `exited` (code 137,
+reason ContainerStatusUnknown) for every attempt that was running, so the new one only has to count the attempts on,
+skip init containers that have exited with 0, and let the restartPolicy decide about the rest.
+
 Imported by the supervisor, which must stay small: standard library only.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, TypeAlias, TypedDict
+
+Isolation: TypeAlias = Literal["namespaces", "user-namespaces", "none"]
 
 POD_FILE = "pod.json"
 JOURNAL = "journal"
 LOCK = "lock"
 """The supervisor holds an exclusive flock on it for life: who can take it knows that there is none."""
 CONTROL_SOCKET = "control"
+"""A stream socket that exists from before `supervised` until after `finished`. One request per connection, a JSON line
+(see Request), with the descriptors that belong to it in the same message; answers are JSON lines (see Answer)."""
 
 
 class Mount(TypedDict, total=False):
+    """Sources are places of the machine, whatever is mounted over them in the container. A target that is missing is
+    made where it does no harm: inside a volume as Kubernetes does, elsewhere only in the container's own view."""
+
     type: Literal["bind", "tmpfs", "proc"]
     source: str
     target: str
     readOnly: bool
     size: int  # bytes, tmpfs only
+    within: str  # the volume that `source` must not lead out of when it is mounted, whoever plants links there
 
 
 class Probe(TypedDict, total=False):
@@ -68,7 +82,7 @@ class PreparedContainer(TypedDict, total=False):
     name: str
     role: Literal["init", "sidecar", "main"]
     argv: list[str]
-    env: dict[str, str]
+    env: dict[str, str]  # all of it; with an engine: on top of the supervisor's own, for the engine's command
     cwd: str
     rootfs: str  # '' means the machine's own root
     mounts: list[Mount]  # applied in this order, in the container's own mount namespace
@@ -94,11 +108,12 @@ class PreparedPod(TypedDict, total=False):
     namespace: str
     name: str
     hostname: str
+    address: str  # podIP; the supervisor has no need of it, the agent finds it here after a restart
     restartPolicy: Literal["Always", "OnFailure", "Never"]
     grace: float
     deadline: float | None  # epoch seconds at which activeDeadlineSeconds is over
-    isolation: Literal["namespaces", "user-namespaces", "none"]
-    mounts: list[Mount]  # once per Pod: shared by its containers
+    isolation: Isolation  # 'none' where an engine runs the containers
+    mounts: list[Mount]  # once per Pod: shared by its containers; a tmpfs inside the Pod's folder is there to be bound
     containers: list[PreparedContainer]  # init and sidecar containers in order, then the main ones
     notify: str  # path of the agent's datagram socket; the payload is the Pod's uid
     logFileBytes: int
@@ -107,17 +122,43 @@ class PreparedPod(TypedDict, total=False):
     backoffMax: float
 
 
+class Request(TypedDict, total=False):
+    op: Literal["exec", "stop"]
+    # exec: descriptors [stdin, stdout, stderr], or the terminal's slave three times. Closing the connection kills it.
+    container: str
+    argv: list[str]
+    env: dict[str, str]  # on top of the container's
+    cwd: str  # '' means the container's
+    tty: bool
+    # stop: ends the Pod. A second one may shorten the grace. 'finished' has the reason, if there is one.
+    grace: float
+    reason: str
+    message: str
+
+
+class Answer(TypedDict, total=False):
+    """exec: {pid}, then {code}. stop: {} at once; the journal tells the rest. {error} where it could not be done."""
+
+    pid: int
+    code: int
+    error: str
+
+
 class Entry(TypedDict, total=False):
-    """A line of the journal. `t` is epoch seconds, `c` a container, `a` its attempt from 0."""
+    """A line of the journal. `t` is epoch seconds, `c` a container, `a` its attempt from 0.
+
+    A supervisor that is started for a Pod that has a journal goes on from there: what was running when the last one
+    was killed is then `exited` with code 137 and the reason ContainerStatusUnknown."""
 
     t: float
     e: Literal[
         "supervised",  # the supervisor has begun: pid
-        "started",  # c, a, pid
+        "starting",  # c, a: from here on the attempt may have run; 'started' or 'exited' follows
+        "started",  # c, a, pid (as the machine numbers it)
         "exited",  # c, a, code, signal, reason, message (the termination message)
         "backoff",  # c, a (the coming attempt), until
         "startup",  # c, a: the startup probe has passed
-        "ready",  # c, a, ready (false again when a readiness probe fails)
+        "ready",  # c, a, ready (false again when a readiness probe fails); also without a readiness probe
         "unhealthy",  # c, a, probe, message
         "killing",  # c, a, reason, message
         "finished",  # phase, reason, message: nothing will run any more; the last entry
@@ -127,7 +168,7 @@ class Entry(TypedDict, total=False):
     pid: int
     code: int
     signal: int
-    reason: str  # Completed | Error | OOMKilled | StartError | DeadlineExceeded ...
+    reason: str  # Completed | Error | OOMKilled | StartError | ContainerStatusUnknown | DeadlineExceeded ...
     message: str
     until: float
     ready: bool
