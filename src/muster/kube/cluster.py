@@ -35,7 +35,14 @@ class Endpoint(NamedTuple):
     """Where a Pod's port can be reached from another Pod."""
 
     host: str
+    """A name that resolves in the Pod's namespace, or an address."""
     port: int
+    domain: str = ""
+    """What follows a name: `.default.svc`. An address has none."""
+
+    @property
+    def full_host(self) -> str:
+        return self.host + self.domain
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -15,7 +15,7 @@ from muster.kube.objects import Object
 from muster.kube.paths import Step, split_path
 from muster.kube.yaml_values import NotJson, dump, key, scalar
 
-__all__ = ["Document", "ManifestError", "dump", "load", "load_files"]
+__all__ = ["Document", "ManifestError", "dump", "load", "load_files", "load_mapping"]
 
 LARGEST = 2_000_000
 """How many values a document may have once its aliases are written out."""
@@ -70,6 +70,22 @@ def load(text: str, source: str) -> list[Document]:
         value = _Values(text, source).of(node)
         documents += _objects(value, node, source, text)
     return documents
+
+
+def load_mapping(path: Path) -> Document | None:
+    """A file that holds one mapping of no particular kind, such as settings; None if there is no file or nothing in
+    it."""
+    if not path.exists():
+        return None
+    text = _read(path)
+    for node in _compose(text, str(path)):
+        if isinstance(node, yaml.ScalarNode) and node.value == "":
+            return None
+        value = _Values(text, str(path)).of(node)
+        if not isinstance(value, dict):
+            raise ManifestError("expected `name: value` lines", str(path), 1, 1, text)
+        return Document(value, str(path), node)
+    return None
 
 
 def load_files(paths: Iterable[str | Path]) -> list[Document]:

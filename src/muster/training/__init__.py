@@ -1,0 +1,1 @@
+"""Training jobs of every kind: one reconciler, and one small dialect per kind."""

@@ -1,0 +1,205 @@
+"""What a dialect has to say about its kind, and what all kubeflow.org/v1 kinds have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+from muster.kube.errors import Cause
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, annotations_of, name_of, spec_of, status_of
+from muster.training.model import (
+    RESTART_SCOPE,
+    Addresses,
+    CleanPodPolicy,
+    Counts,
+    Replica,
+    RestartPolicy,
+    Role,
+    RunPolicy,
+    SchedulingPolicy,
+    TrainingJob,
+    Verdict,
+    Wiring,
+)
+from muster.training.names import check_job_name, role_selector
+from muster.training.progress import Progress, read_progress
+
+
+class Dialect(ABC):
+    """One kind of training job. Pure: objects in, plain data out."""
+
+    kind: ClassVar[Kind]
+    container: ClassVar[str]
+    """The container that trains; the others keep it company."""
+    port_name: ClassVar[str]
+    port: ClassVar[int]
+
+    @abstractmethod
+    def read(self, obj: Object) -> TrainingJob:
+        """The job with every default filled in."""
+
+    @abstractmethod
+    def problems(self, obj: Object) -> list[Cause]:
+        """What is wrong with an object that its schema allows."""
+
+    @abstractmethod
+    def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring: ...
+
+    @abstractmethod
+    def verdict(self, job: TrainingJob, counts: Counts) -> Verdict | None:
+        """Whether the job has succeeded (or failed for a reason of its own). A failed replica that may not be
+        restarted fails the job without asking the dialect."""
+
+    def is_running(self, job: TrainingJob, counts: Counts) -> bool:
+        """Whether the job counts as running: by default, once the role that decides about it does."""
+        lead = self.lead(job)
+        return counts[lead.role].running > 0 if lead is not None else any(c.running for c in counts.values())
+
+    def lead(self, job: TrainingJob) -> Replica | None:
+        """The member whose end is the job's, which also gets the label job-role=master."""
+        return None
+
+    def listeners(self, job: TrainingJob) -> list[Replica]:
+        """The replicas that others connect to: each gets a Service, and an address."""
+        return list(job.replicas())
+
+    def port_of(self, job: TrainingJob, replica: Replica) -> int:
+        role = job.role(replica.role)
+        assert role is not None
+        return named_port(role.template, self.container, self.port_name) or self.port
+
+    def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
+        """Further objects the job needs before its Pods (a host file, a service account)."""
+        return ()
+
+    def read_progress(self, obj: Object) -> Progress:
+        return read_progress(status_of(obj))
+
+    @abstractmethod
+    def write_status(self, job: TrainingJob, progress: Progress, counts: Counts) -> Object:
+        """The status as users of this kind know it."""
+
+    def must_wait(self, job: TrainingJob, replica: Replica, counts: Counts) -> bool:
+        """Whether a replica may not be created yet."""
+        return False
+
+
+class KubeflowDialect(Dialect):
+    """kubeflow.org/v1: `spec.<x>ReplicaSpecs` by role, `spec.runPolicy`."""
+
+    replica_specs: ClassVar[str]
+    roles: ClassVar[tuple[str, ...]]
+    """In the order in which replicas are created and counted."""
+    restart: ClassVar[RestartPolicy] = "Never"
+    default_replicas: ClassVar[Mapping[str, int]] = {}
+
+    def read(self, obj: Object) -> TrainingJob:
+        specs = spec_of(obj).get(self.replica_specs) or {}
+        by_role = {self.role_name(written): spec for written, spec in specs.items()}
+        roles = tuple(
+            Role(
+                name,
+                int(by_role[name].get("replicas", self.default_replicas.get(name, 1))),
+                by_role[name].get("template") or {},
+                by_role[name].get("restartPolicy") or self.restart,
+            )
+            for name in self.roles
+            if name in by_role
+        )
+        scope = annotations_of(obj).get(RESTART_SCOPE)
+        return TrainingJob(obj, roles, self.run_policy(obj), "gang" if scope == "gang" else "replica")
+
+    def role_name(self, written: str) -> str:
+        """Roles are matched whatever their case, as training-operator does: `worker` is `Worker`."""
+        return next((role for role in self.roles if role.lower() == written.lower()), written)
+
+    def run_policy(self, obj: Object) -> RunPolicy:
+        return read_run_policy(spec_of(obj).get("runPolicy") or {})
+
+    def problems(self, obj: Object) -> list[Cause]:
+        path = f"spec.{self.replica_specs}"
+        specs = spec_of(obj).get(self.replica_specs)
+        causes = check_job_name(name_of(obj))
+        scope = annotations_of(obj).get(RESTART_SCOPE)
+        if scope not in (None, "gang", "replica"):
+            causes.append(Cause(f"metadata.annotations[{RESTART_SCOPE}]", f'"{scope}" is not one of gang, replica'))
+        if not specs:
+            return [*causes, Cause(path, "Required value: a job needs at least one role", "FieldValueRequired")]
+        for written, spec in specs.items():
+            role = self.role_name(written)
+            if role not in self.roles:
+                allowed = ", ".join(self.roles)
+                causes.append(
+                    Cause(f"{path}.{written}", f'"{written}" is not a role of {self.kind.kind}: write one of {allowed}')
+                )
+                continue
+            causes += self._role_problems(f"{path}.{written}", spec or {})
+        return causes
+
+    def write_status(self, job: TrainingJob, progress: Progress, counts: Counts) -> Object:
+        status: Object = {"conditions": list(progress.conditions), "replicaStatuses": {}}
+        for role, count in counts.items():
+            numbers = {"active": count.running, "succeeded": count.succeeded, "failed": count.failed}
+            shown: Object = {name: number for name, number in numbers.items() if number}
+            shown["selector"] = role_selector(job, role)
+            status["replicaStatuses"][role] = shown
+        times = {"startTime": progress.start, "completionTime": progress.completion}
+        return status | {name: moment for name, moment in times.items() if moment}
+
+    def _role_problems(self, path: str, spec: Mapping[str, Any]) -> list[Cause]:
+        pod_spec = (spec.get("template") or {}).get("spec") or {}
+        containers = pod_spec.get("containers") or []
+        where = f"{path}.template.spec.containers"
+        if not containers:
+            return [Cause(where, "Required value: at least one container", "FieldValueRequired")]
+        causes = [
+            Cause(f"{where}[{i}].image", "Required value", "FieldValueRequired")
+            for i, container in enumerate(containers)
+            if not container.get("image")
+        ]
+        if not any(container.get("name") == self.container for container in containers):
+            found = ", ".join(f'"{c.get("name", "")}"' for c in containers)
+            causes.append(
+                Cause(where, f'one container must be named "{self.container}", the one that trains; found {found}')
+            )
+        if int(spec.get("replicas", 1)) < 0:
+            causes.append(Cause(f"{path}.replicas", "must be 0 or more"))
+        return causes
+
+
+def read_run_policy(policy: Mapping[str, Any]) -> RunPolicy:
+    clean = cast(CleanPodPolicy, policy.get("cleanPodPolicy") or "None")
+    return RunPolicy(
+        clean_on_success=clean,
+        clean_on_failure=clean,
+        ttl_seconds=policy.get("ttlSecondsAfterFinished"),
+        deadline_seconds=policy.get("activeDeadlineSeconds"),
+        backoff_limit=policy.get("backoffLimit"),
+        scheduling=read_scheduling_policy(policy.get("schedulingPolicy")),
+        suspend=bool(policy.get("suspend")),
+        managed_by=policy.get("managedBy") or "",
+    )
+
+
+def read_scheduling_policy(policy: Mapping[str, Any] | None) -> SchedulingPolicy | None:
+    if policy is None:
+        return None
+    return SchedulingPolicy(
+        min_available=policy.get("minAvailable"),
+        queue=policy.get("queue") or "",
+        min_resources=policy.get("minResources"),
+        priority_class=policy.get("priorityClass") or "",
+        timeout_seconds=policy.get("scheduleTimeoutSeconds"),
+    )
+
+
+def named_port(template: Mapping[str, Any], container: str, port_name: str) -> int | None:
+    """The port of that name in the training container, if the user wrote one."""
+    for candidate in (template.get("spec") or {}).get("containers") or ():
+        if candidate.get("name") == container:
+            for port in candidate.get("ports") or ():
+                if port.get("name") == port_name:
+                    return int(port["containerPort"])
+    return None

@@ -1,0 +1,104 @@
+"""PyTorchJob: a Master (optional) and Workers that meet at the master's address, or elastic Workers that meet at a
+rendezvous and may come and go between `minReplicas` and `maxReplicas`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muster.kube.errors import Cause
+from muster.kube.kinds import Scale
+from muster.kube.objects import Object, spec_of
+from muster.training.dialect import KubeflowDialect
+from muster.training.model import Addresses, Count, Counts, Replica, TrainingJob, Verdict, Wiring
+from muster.training.schemas import ELASTIC_POLICY, NPROC_PER_NODE, kubeflow_kind
+
+
+class PyTorch(KubeflowDialect):
+    kind = kubeflow_kind(
+        "PyTorchJob",
+        "pytorchjobs",
+        replica_specs="pytorchReplicaSpecs",
+        extra={"elasticPolicy": ELASTIC_POLICY, "nprocPerNode": NPROC_PER_NODE},
+        scale=Scale(
+            replicas=".spec.pytorchReplicaSpecs.Worker.replicas",
+            status_replicas=".status.replicaStatuses.Worker.active",
+            selector=".status.replicaStatuses.Worker.selector",
+        ),
+    )
+    container, port_name, port = "pytorch", "pytorchjob-port", 23456
+    replica_specs = "pytorchReplicaSpecs"
+    roles = ("Master", "Worker")
+    restart = "OnFailure"
+
+    def problems(self, obj: Object) -> list[Cause]:
+        causes = super().problems(obj)
+        spec = spec_of(obj)
+        masters = (spec.get(self.replica_specs) or {}).get("Master")
+        if masters is not None and int(masters.get("replicas", 1)) != 1:
+            causes.append(Cause("spec.pytorchReplicaSpecs.Master.replicas", "must be 1: there is one master"))
+        elastic = spec.get("elasticPolicy") or {}
+        if "nProcPerNode" in elastic and "nprocPerNode" in spec:
+            causes.append(
+                Cause("spec.elasticPolicy.nProcPerNode", "is deprecated; spec.nprocPerNode is set, so remove this one")
+            )
+        low, high = elastic.get("minReplicas"), elastic.get("maxReplicas")
+        if low is not None and high is not None and low > high:
+            causes.append(Cause("spec.elasticPolicy.minReplicas", f"{low} is more than maxReplicas, {high}"))
+        return causes
+
+    def lead(self, job: TrainingJob) -> Replica | None:
+        return Replica("Master", 0) if job.role("Master") else Replica("Worker", 0)
+
+    def is_running(self, job: TrainingJob, counts: Counts) -> bool:
+        return counts["Master" if job.role("Master") else "Worker"].running > 0
+
+    def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring:
+        spec = spec_of(job.object)
+        elastic = spec.get("elasticPolicy")
+        nproc = str(spec.get("nprocPerNode") or (elastic or {}).get("nProcPerNode") or "auto")
+        env: dict[str, str | Object] = {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": nproc}
+        if job.role("Master") is not None:
+            master = addresses[Replica("Master", 0)]
+            per_node = int(nproc) if nproc.isdigit() else 1
+            rank = str(replica.index + 1 if replica.role == "Worker" else 0)
+            env |= {
+                "MASTER_ADDR": master.host,
+                "MASTER_PORT": str(master.port),
+                "WORLD_SIZE": str(job.size * per_node),
+                "RANK": rank,
+                "PET_MASTER_ADDR": master.host,
+                "PET_MASTER_PORT": str(master.port),
+                "PET_NODE_RANK": rank,
+            }
+        if elastic is None:
+            env["PET_NNODES"] = str(job.size)
+            return Wiring(env)
+        return Wiring(env | self._elastic(job, elastic, addresses))
+
+    def verdict(self, job: TrainingJob, counts: Counts) -> Verdict | None:
+        if job.role("Master") is not None:
+            return Verdict(True) if counts["Master"].succeeded > 0 else None
+        workers: Count = counts["Worker"]
+        wanted = 1 if spec_of(job.object).get("elasticPolicy") else job.count("Worker")
+        # An elastic job is done when a worker is: torchrun's workers all end together.
+        return Verdict(True) if workers.succeeded >= max(1, wanted) else None
+
+    def _elastic(self, job: TrainingJob, policy: dict[str, Any], addresses: Addresses) -> dict[str, str]:
+        workers = job.count("Worker")
+        meeting_point = addresses[Replica("Worker", 0)]
+        low, high = policy.get("minReplicas") or workers, policy.get("maxReplicas") or workers
+        host = policy.get("rdzvHost") or meeting_point.host
+        port = policy.get("rdzvPort") or meeting_point.port
+        env = {
+            "PET_NNODES": f"{low}:{high}",
+            "PET_RDZV_BACKEND": policy.get("rdzvBackend") or "c10d",
+            "PET_RDZV_ENDPOINT": f"{host}:{port}",
+            "PET_RDZV_ID": policy.get("rdzvId") or job.name,
+        }
+        if policy.get("rdzvConf"):
+            env["PET_RDZV_CONF"] = ",".join(f"{c['key']}={c['value']}" for c in policy["rdzvConf"])
+        if policy.get("maxRestarts") is not None:
+            env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
+        if policy.get("standalone"):
+            env["PET_STANDALONE"] = ""
+        return env

@@ -1,0 +1,102 @@
+"""The gang of a job: the PodGroup that holds its members back until there is room for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from muster.kube.builtin import PLUGIN_POD_GROUP, POD_GROUP
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, owner_reference, status_of
+from muster.kube.quantity import sum_resources
+from muster.training.model import Role, SchedulingPolicy, TrainingJob
+
+Scheduler: TypeAlias = Literal["none", "volcano", "scheduler-plugins"]
+"""Which gang scheduler a cluster has. `none` still uses Volcano's for jobs that ask for it by name."""
+
+_PLUGINS = "scheduler-plugins-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What makes a Pod a member of its gang."""
+
+    scheduler: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    priority_class: str = ""
+
+
+def wants_gang(job: TrainingJob, scheduler: Scheduler, *, always: bool) -> bool:
+    """With `always` (--gang) every job is one; else those that have a schedulingPolicy or name a gang scheduler."""
+    names = {(role.template.get("spec") or {}).get("schedulerName") for role in job.roles}
+    return always or scheduler != "none" or job.policy.scheduling is not None or bool(names & {"volcano", _PLUGINS})
+
+
+def group_kind(scheduler: Scheduler) -> Kind:
+    return PLUGIN_POD_GROUP if scheduler == "scheduler-plugins" else POD_GROUP
+
+
+def pod_group(job: TrainingJob, scheduler: Scheduler) -> Object:
+    kind = group_kind(scheduler)
+    policy = job.policy.scheduling or SchedulingPolicy()
+    minimum = policy.min_available if policy.min_available is not None else job.size
+    spec: dict[str, Any] = {
+        "minMember": minimum,
+        "minResources": dict(policy.min_resources) if policy.min_resources else minimum_resources(job.roles, minimum),
+    }
+    if kind is POD_GROUP:
+        spec["queue"] = policy.queue or "default"
+        if policy.priority_class:
+            spec["priorityClassName"] = policy.priority_class
+    elif policy.timeout_seconds is not None:
+        spec["scheduleTimeoutSeconds"] = policy.timeout_seconds
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": job.name,
+            "namespace": job.namespace,
+            "ownerReferences": [owner_reference(job.object)],
+        },
+        "spec": spec,
+    }
+
+
+def membership(job: TrainingJob, scheduler: Scheduler) -> Membership:
+    policy = job.policy.scheduling or SchedulingPolicy()
+    if scheduler == "scheduler-plugins":
+        return Membership(_PLUGINS, labels={"scheduling.x-k8s.io/pod-group": job.name})
+    return Membership(
+        "volcano",
+        annotations={"scheduling.k8s.io/group-name": job.name},
+        priority_class=policy.priority_class,
+    )
+
+
+def is_admitted(group: Object | None, scheduler: Scheduler) -> bool:
+    """Whether Pods may be created: Volcano moves a group on from Pending when there is room for it. The
+    scheduler-plugins scheduler has no such step; it holds back the Pods themselves."""
+    if group is None:
+        return False
+    if scheduler == "scheduler-plugins":
+        return True
+    return status_of(group).get("phase") not in (None, "", "Pending")
+
+
+def minimum_resources(roles: Iterable[Role], members: int) -> dict[str, str]:
+    """What the first `members` replicas ask for together, in the order of roles."""
+    asked: list[Mapping[str, str]] = []
+    for role in roles:
+        request = pod_request(role.template.get("spec") or {})
+        asked += [request] * min(role.replicas, members - len(asked))
+    return sum_resources(asked)
+
+
+def pod_request(pod_spec: Mapping[str, Any]) -> dict[str, str]:
+    return sum_resources(
+        {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        for container in pod_spec.get("containers") or ()
+        for resources in [container.get("resources") or {}]
+    )

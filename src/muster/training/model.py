@@ -1,0 +1,142 @@
+"""A training job as the reconciler sees it, whatever its kind: roles of replicas, a run policy, a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from muster.kube.cluster import Endpoint
+from muster.kube.objects import Object, name_of, namespace_of, uid_of
+
+RestartPolicy: TypeAlias = Literal["Always", "OnFailure", "Never", "ExitCode"]
+CleanPodPolicy: TypeAlias = Literal["None", "Running", "All"]
+RestartScope: TypeAlias = Literal["replica", "gang"]
+
+RESTART_SCOPE = "muster.dev/restart-scope"
+"""Annotation on a job: `gang` restarts every member when one dies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One member of a role: Worker 3."""
+
+    role: str
+    index: int
+
+    @property
+    def suffix(self) -> str:
+        return f"{self.role.lower()}-{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A replica type with its defaults filled in."""
+
+    name: str
+    replicas: int
+    template: Object
+    restart: RestartPolicy = "Never"
+
+    def members(self) -> Iterator[Replica]:
+        return (Replica(self.name, index) for index in range(self.replicas))
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingPolicy:
+    min_available: int | None = None
+    queue: str = ""
+    min_resources: Mapping[str, str] | None = None
+    priority_class: str = ""
+    timeout_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPolicy:
+    clean_on_success: CleanPodPolicy = "None"
+    clean_on_failure: CleanPodPolicy = "None"
+    ttl_seconds: int | None = None
+    deadline_seconds: int | None = None
+    backoff_limit: int | None = None
+    scheduling: SchedulingPolicy | None = None
+    suspend: bool = False
+    managed_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """Read from an object by its dialect; the object itself stays as the user wrote it."""
+
+    object: Object
+    roles: tuple[Role, ...]
+    policy: RunPolicy = field(default_factory=RunPolicy)
+    restart_scope: RestartScope = "replica"
+
+    @property
+    def name(self) -> str:
+        return name_of(self.object)
+
+    @property
+    def namespace(self) -> str:
+        return namespace_of(self.object)
+
+    @property
+    def uid(self) -> str:
+        return uid_of(self.object)
+
+    @property
+    def kind(self) -> str:
+        return str(self.object["kind"])
+
+    @property
+    def size(self) -> int:
+        return sum(role.replicas for role in self.roles)
+
+    def role(self, name: str) -> Role | None:
+        return next((role for role in self.roles if role.name == name), None)
+
+    def count(self, name: str) -> int:
+        role = self.role(name)
+        return role.replicas if role is not None else 0
+
+    def replicas(self) -> Iterator[Replica]:
+        return (replica for role in self.roles for replica in role.members())
+
+
+Addresses: TypeAlias = Mapping[Replica, Endpoint]
+"""Where each replica listens. Only the cluster knows; a dialect is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What a replica is told about its peers."""
+
+    env: Mapping[str, str | Object] = field(default_factory=dict)
+    """A text, or a `valueFrom` for what only the node knows."""
+    only_container: str = ""
+    """'' means every container of the Pod."""
+    volumes: tuple[Object, ...] = ()
+    mounts: tuple[Object, ...] = ()
+
+
+class Count(NamedTuple):
+    """How the members of one role are doing."""
+
+    active: int = 0
+    """Pending or running."""
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    done: frozenset[int] = frozenset()
+    """The indices of those that succeeded."""
+
+
+Counts: TypeAlias = Mapping[str, Count]
+
+
+class Verdict(NamedTuple):
+    """The job is over."""
+
+    succeeded: bool
+    message: str = ""
+    reason: str = ""

@@ -1,0 +1,52 @@
+"""The names training-operator gives to what belongs to a job, which users' scripts and dashboards rely on."""
+
+from __future__ import annotations
+
+import re
+
+from muster.kube.errors import Cause
+from muster.training.model import Replica, TrainingJob
+
+OPERATOR = "training.kubeflow.org/operator-name"
+JOB_NAME = "training.kubeflow.org/job-name"
+REPLICA_TYPE = "training.kubeflow.org/replica-type"
+REPLICA_INDEX = "training.kubeflow.org/replica-index"
+JOB_ROLE = "training.kubeflow.org/job-role"
+ATTEMPT = "muster.dev/attempt"
+
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def replica_name(job: TrainingJob, replica: Replica) -> str:
+    """Of a replica's Pod and of its Service."""
+    return f"{job.name}-{replica.suffix}"
+
+
+def replica_labels(job: TrainingJob, replica: Replica, *, is_master: bool) -> dict[str, str]:
+    labels = {
+        OPERATOR: f"{job.kind.lower()}-controller",
+        JOB_NAME: job.name,
+        REPLICA_TYPE: replica.role.lower(),
+        REPLICA_INDEX: str(replica.index),
+    }
+    if is_master:
+        labels[JOB_ROLE] = "master"
+    return labels
+
+
+def role_selector(job: TrainingJob, role: str) -> str:
+    """Finds the Pods of a role: what the scale subresource, and so an autoscaler, goes by."""
+    return f"{JOB_NAME}={job.name},{OPERATOR}={job.kind.lower()}-controller,{REPLICA_TYPE}={role.lower()}"
+
+
+def check_job_name(name: str) -> list[Cause]:
+    """Services are named after jobs, so a job's name must be a DNS-1035 label."""
+    if len(name) <= 63 and _DNS_1035.fullmatch(name):
+        return []
+    return [
+        Cause(
+            "metadata.name",
+            f'"{name}" must be lower case letters, digits and -, begin with a letter, end with a letter or digit, '
+            "and have at most 63 characters (Services are named after it)",
+        )
+    ]

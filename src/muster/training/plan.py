@@ -1,0 +1,380 @@
+"""What to do next about a training job: a pure function of the job, what exists for it, and the time.
+
+Level-triggered: nothing here remembers the last call. What must be remembered (how often a member was restarted) is
+an annotation on the job that is written before the member is deleted, so a crash in between loses no count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import orjson
+
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    labels_of,
+    name_of,
+    parse_time,
+    status_of,
+    timestamp,
+)
+from muster.training.dialect import Dialect
+from muster.training.gang import Scheduler, is_admitted, membership, pod_group, wants_gang
+from muster.training.model import Addresses, CleanPodPolicy, Count, Replica, TrainingJob, Verdict
+from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, replica_name
+from muster.training.pods import replica_pod, replica_service
+from muster.training.progress import Progress, State
+
+RESTARTS = "muster.dev/restarts"
+"""Annotation on a job: how often each member (or the whole `gang`) was started again."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangSettings:
+    scheduler: Scheduler = "none"
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What there is, of what belongs to the job."""
+
+    pods: Sequence[Object] = ()
+    services: Sequence[Object] = ()
+    companions: Sequence[Object] = ()
+    group: Object | None = None
+    """The PodGroup of the job's name, ours or the user's."""
+
+
+@dataclass(slots=True)
+class Plan:
+    progress: Progress
+    counts: Mapping[str, Count]
+    annotations: dict[str, str] = field(default_factory=dict)
+    """To be stored on the job before anything else is done."""
+    create: list[Object] = field(default_factory=list)
+    delete: list[Object] = field(default_factory=list)
+    events: list[tuple[Literal["Normal", "Warning"], str, str]] = field(default_factory=list)
+    expired: bool = False
+    """ttlSecondsAfterFinished is over: delete the job itself."""
+    again: float | None = None
+
+    def wait(self, seconds: float) -> None:
+        self.again = seconds if self.again is None else min(self.again, seconds)
+
+
+def is_ours(job: TrainingJob) -> bool:
+    """Kueue's MultiKueue and other managers are left alone."""
+    return job.policy.managed_by in ("", "kubeflow.org/training-operator")
+
+
+def gang_attempt(job: TrainingJob) -> int:
+    return restarts_of(job).get("gang", 0)
+
+
+def restarts_of(job: TrainingJob) -> dict[str, int]:
+    text = annotations_of(job.object).get(RESTARTS)
+    return dict(orjson.loads(text)) if text else {}
+
+
+def plan(
+    dialect: Dialect,
+    job: TrainingJob,
+    progress: Progress,
+    observed: Observed,
+    addresses: Addresses,
+    now: datetime,
+    gang: GangSettings = GangSettings(),  # noqa: B008 (frozen)
+) -> Plan:
+    return _Planner(dialect, job, progress, observed, addresses, now, gang).plan()
+
+
+class _Planner:
+    def __init__(
+        self,
+        dialect: Dialect,
+        job: TrainingJob,
+        progress: Progress,
+        observed: Observed,
+        addresses: Addresses,
+        now: datetime,
+        gang: GangSettings,
+    ) -> None:
+        self.dialect = dialect
+        self.job = job
+        self.observed = observed
+        self.addresses = addresses
+        self.now = now
+        self.gang = gang
+        self.restarts = restarts_of(job)
+        self.members = {replica_of(job, pod): pod for pod in observed.pods}
+        self.counts = {role.name: self._count(role.name) for role in job.roles}
+        self.result = Plan(progress, self.counts)
+
+    def plan(self) -> Plan:
+        progress = self.result.progress
+        if is_deleting(self.job.object):
+            return self.result
+        if progress.finished:
+            self._clean_up()
+        elif self.job.policy.suspend:
+            self._suspend()
+        else:
+            self._go_on()
+        return self.result
+
+    # The three states of a job that is not being deleted.
+
+    def _clean_up(self) -> None:
+        progress = self.result.progress
+        policy = self.job.policy
+        clean = policy.clean_on_success if progress.has("Succeeded") else policy.clean_on_failure
+        self.result.delete += self._to_clean(clean)
+        if self._owns_group():
+            self._delete(self.observed.group)
+        if policy.ttl_seconds is not None and progress.completion is not None:
+            over = parse_time(progress.completion) + timedelta(seconds=policy.ttl_seconds)
+            left = (over - self.now).total_seconds()
+            if left <= 0:
+                self.result.expired = True
+            else:
+                self.result.wait(left)
+
+    def _suspend(self) -> None:
+        for thing in (*self.observed.pods, *self.observed.services):
+            self._delete(thing)
+        if self._owns_group():
+            self._delete(self.observed.group)
+        kind, name = self.job.kind, self.job.name
+        self._note("Created", f"{kind} {name} is created.")
+        if self.result.progress.has("Running"):
+            self._note("Running", f"{kind} {name} is suspended.", status=False, reason=f"{kind}Suspended")
+        self._note("Suspended", f"{kind} {name} is suspended.")
+        self.result.progress = replace(self.result.progress, start=None)
+
+    def _go_on(self) -> None:
+        kind, name = self.job.kind, self.job.name
+        self._note("Created", f"{kind} {name} is created.")
+        if self.result.progress.has("Suspended"):
+            self._note("Suspended", f"{kind} {name} is resumed.", status=False, reason=f"{kind}Resumed")
+        if self.result.progress.start is None:
+            self.result.progress = replace(self.result.progress, start=timestamp(self.now))
+        verdict = self._verdict()
+        if verdict is not None:
+            self._finish(verdict)
+            return
+        if self.dialect.is_running(self.job, self.counts):
+            self._note("Running", f"{kind} {self.job.namespace}/{name} is running.")
+        self._create_missing()
+
+    # What ends a job.
+
+    def _verdict(self) -> Verdict | None:
+        """The job's end, if this is it. Members that may be started again are, on the way."""
+        verdict = self.dialect.verdict(self.job, self.counts)
+        if verdict is not None:
+            return verdict
+        return self._deadline() or self._deal_with_failures() or self._too_many_restarts()
+
+    def _deadline(self) -> Verdict | None:
+        seconds = self.job.policy.deadline_seconds
+        if seconds is None or self.result.progress.start is None:
+            return None
+        left = seconds - (self.now - parse_time(self.result.progress.start)).total_seconds()
+        if left > 0:
+            self.result.wait(left)
+            return None
+        why = f"{self.job.kind} {self.job.name} has failed because it was active longer than specified deadline"
+        return Verdict(False, why, "DeadlineExceeded")
+
+    def _deal_with_failures(self) -> Verdict | None:
+        again: list[Replica] = []
+        for replica, pod in self.members.items():
+            if replica is None or status_of(pod).get("phase") != "Failed" or self._is_stale(replica, pod):
+                continue
+            if not self._may_restart(replica, pod):
+                failed = self.counts[replica.role].failed
+                why = f"{self.job.kind} {self.job.name} is failed because {failed} {replica.role} replica(s) failed."
+                return Verdict(False, f"{why} {_why_failed(pod, self.dialect.container)}".strip())
+            again.append(replica)
+        if not again:
+            return None
+        limit = self.job.policy.backoff_limit
+        gang = self.job.restart_scope == "gang"
+        if limit is not None and sum(self.restarts.values()) + (1 if gang else len(again)) > limit:
+            return self._backoff_exceeded(limit)
+        for name in ["gang"] if gang else [replica.suffix for replica in again]:
+            self.restarts[name] = self.restarts.get(name, 0) + 1
+        self.result.annotations[RESTARTS] = orjson.dumps(self.restarts).decode()
+        roles = " ".join(dict.fromkeys(replica.role for replica in again))
+        what = "the whole gang" if gang else ", ".join(replica.suffix for replica in again)
+        self._note("Restarting", f"{self.job.kind} {self.job.name} is restarting because {roles} replica(s) failed.")
+        self.result.events.append(("Warning", f"{self.job.kind}Restarting", f"starting {what} again"))
+        return None
+
+    def _too_many_restarts(self) -> Verdict | None:
+        """Restarts that the node did by itself, in place, count like ours."""
+        limit = self.job.policy.backoff_limit
+        if limit is None:
+            return None
+        in_place = sum(
+            container.get("restartCount", 0)
+            for pod in self.observed.pods
+            for container in status_of(pod).get("containerStatuses") or ()
+        )
+        return self._backoff_exceeded(limit) if in_place + sum(self.restarts.values()) > limit else None
+
+    def _backoff_exceeded(self, limit: int) -> Verdict:
+        why = f"{self.job.kind} {self.job.name} has failed because it has reached the specified backoff limit ({limit})"
+        return Verdict(False, why, "BackoffLimitExceeded")
+
+    def _finish(self, verdict: Verdict) -> None:
+        kind, name = self.job.kind, self.job.name
+        state: State = "Succeeded" if verdict.succeeded else "Failed"
+        message = verdict.message or (
+            f"{kind} {self.job.namespace}/{name} successfully completed."
+            if verdict.succeeded
+            else f"{kind} {name} has failed."
+        )
+        self._note(state, message, reason=verdict.reason and f"{kind}{verdict.reason}")
+        self.result.progress = replace(self.result.progress, completion=timestamp(self.now))
+        self._clean_up()
+
+    # What a job that goes on needs.
+
+    def _create_missing(self) -> None:
+        leaving = [pod for replica, pod in self.members.items() if self._is_stale(replica, pod)]
+        for pod in leaving:
+            self._delete(pod)
+        if leaving and self.job.restart_scope == "gang":
+            return  # all of the old gang goes before any of the new one comes
+        as_gang = wants_gang(self.job, self.gang.scheduler, always=self.gang.always)
+        if as_gang and self.observed.group is None:
+            self.result.create.append(pod_group(self.job, self.gang.scheduler))
+        self.result.create += self._missing_companions()
+        if as_gang and not is_admitted(self.observed.group, self.gang.scheduler):
+            return
+        member = membership(self.job, self.gang.scheduler) if as_gang else None
+        services = {name_of(service) for service in self.observed.services}
+        self.result.create += [
+            replica_service(self.dialect, self.job, replica)
+            for replica in self.dialect.listeners(self.job)
+            if replica_name(self.job, replica) not in services
+        ]
+        self.result.create += [
+            replica_pod(
+                self.dialect, self.job, replica, self.addresses, attempt=self._attempt(replica), membership=member
+            )
+            for replica in self.job.replicas()
+            if replica not in self.members and not self.dialect.must_wait(self.job, replica, self.counts)
+        ]
+
+    def _missing_companions(self) -> list[Object]:
+        there = {(c["kind"], name_of(c)): c for c in self.observed.companions}
+        wanted = self.dialect.companions(self.job, self.addresses)
+        return [c for c in wanted if (c["kind"], name_of(c)) not in there]
+
+    def _to_clean(self, clean: CleanPodPolicy) -> list[Object]:
+        if clean == "None":
+            return []
+        pods = [
+            pod
+            for pod in self.observed.pods
+            if clean == "All" or status_of(pod).get("phase") in ("Running", "Pending", None)
+        ]
+        names = {name_of(pod) for pod in pods}
+        services = [s for s in self.observed.services if clean == "All" or name_of(s) in names]
+        return [thing for thing in (*pods, *services) if not is_deleting(thing)]
+
+    # Small questions.
+
+    def _count(self, role: str) -> Count:
+        by_index = {
+            replica.index: status_of(pod).get("phase") or "Pending"
+            for replica, pod in self.members.items()
+            if replica is not None and replica.role == role and not self._is_stale(replica, pod)
+        }
+        phases = list(by_index.values())
+        running = phases.count("Running")
+        return Count(
+            active=running + phases.count("Pending"),
+            running=running,
+            succeeded=phases.count("Succeeded"),
+            failed=phases.count("Failed"),
+            done=frozenset(index for index, phase in by_index.items() if phase == "Succeeded"),
+        )
+
+    def _attempt(self, replica: Replica) -> int:
+        return self.restarts.get(replica.suffix, 0) + self.restarts.get("gang", 0)
+
+    def _is_stale(self, replica: Replica | None, pod: Object) -> bool:
+        """A member that is to make room: of an earlier attempt, or beyond what the role has now."""
+        if replica is None or replica.index >= self.job.count(replica.role):
+            return True
+        return int(annotations_of(pod).get(ATTEMPT, "0")) < self._attempt(replica)
+
+    def _may_restart(self, replica: Replica, pod: Object) -> bool:
+        role = self.job.role(replica.role)
+        assert role is not None
+        if self.job.restart_scope == "gang":
+            return True
+        if role.restart == "ExitCode":
+            code = _exit_code(pod, self.dialect.container)
+            return code is None or code >= 128
+        return role.restart in ("Always", "OnFailure")
+
+    def _owns_group(self) -> bool:
+        group = self.observed.group
+        owner = controller_of(group) if group is not None else None
+        return owner is not None and owner.get("uid") == self.job.uid
+
+    def _note(self, state: State, message: str, *, status: bool = True, reason: str = "") -> None:
+        before = self.result.progress
+        after = before.with_condition(self.job.kind, state, message, self.now, status=status, reason=reason)
+        if after is before:
+            return
+        self.result.progress = after
+        severity: Literal["Normal", "Warning"] = "Warning" if state == "Failed" else "Normal"
+        if state != "Restarting":
+            self.result.events.append((severity, reason or f"{self.job.kind}{state}", message))
+
+    def _delete(self, thing: Object | None) -> None:
+        if thing is not None and not is_deleting(thing):
+            self.result.delete.append(thing)
+
+
+def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
+    """Which member a Pod is; None for one whose role the job no longer has."""
+    labels = labels_of(pod)
+    written = labels.get(REPLICA_TYPE, "")
+    role = next((role.name for role in job.roles if role.name.lower() == written), None)
+    index = labels.get(REPLICA_INDEX, "")
+    return Replica(role, int(index)) if role is not None and index.isdigit() else None
+
+
+def _terminated(pod: Object, container: str) -> Mapping[str, Any] | None:
+    for status in status_of(pod).get("containerStatuses") or ():
+        if status["name"] == container:
+            ended: Mapping[str, Any] | None = (status.get("state") or {}).get("terminated")
+            return ended
+    return None
+
+
+def _exit_code(pod: Object, container: str) -> int | None:
+    ended = _terminated(pod, container)
+    return int(ended["exitCode"]) if ended is not None else None
+
+
+def _why_failed(pod: Object, container: str) -> str:
+    ended = _terminated(pod, container)
+    if ended is None:
+        reason = status_of(pod).get("reason") or status_of(pod).get("message") or ""
+        return f"Pod {name_of(pod)}: {reason}" if reason else ""
+    said = f": {ended['message'].strip()}" if ended.get("message") else ""
+    return f"Pod {name_of(pod)}, container {container}: exit code {ended['exitCode']} ({ended.get('reason')}){said}"

@@ -1,0 +1,117 @@
+"""The Pod and the Service of a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.kube.objects import Object, owner_reference
+from muster.training.dialect import Dialect
+from muster.training.gang import Membership
+from muster.training.model import Addresses, Replica, Role, TrainingJob, Wiring
+from muster.training.names import ATTEMPT, replica_labels, replica_name
+
+
+def replica_pod(
+    dialect: Dialect,
+    job: TrainingJob,
+    replica: Replica,
+    addresses: Addresses,
+    *,
+    attempt: int = 0,
+    membership: Membership | None = None,
+) -> Object:
+    role = job.role(replica.role)
+    assert role is not None
+    template = role.template
+    meta = template.get("metadata") or {}
+    labels = {**(meta.get("labels") or {}), **_labels(dialect, job, replica)}
+    annotations = {**(meta.get("annotations") or {}), ATTEMPT: str(attempt)}
+    spec = dict(template.get("spec") or {})
+    spec["restartPolicy"] = _pod_restart_policy(job, role)
+    spec["containers"] = [_with_port(c, dialect) for c in spec.get("containers") or ()]
+    spec = wire(spec, dialect.wiring(job, replica, addresses))
+    if membership is not None:
+        labels |= membership.labels
+        annotations |= membership.annotations
+        spec["schedulerName"] = spec.get("schedulerName") or membership.scheduler
+        if membership.priority_class and not spec.get("priorityClassName"):
+            spec["priorityClassName"] = membership.priority_class
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": replica_name(job, replica),
+            "namespace": job.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(job.object)],
+        },
+        "spec": spec,
+    }
+
+
+def replica_service(dialect: Dialect, job: TrainingJob, replica: Replica) -> Object:
+    """Headless, with every port of the container that trains."""
+    role = job.role(replica.role)
+    assert role is not None
+    labels = _labels(dialect, job, replica)
+    containers = [_with_port(c, dialect) for c in (role.template.get("spec") or {}).get("containers") or ()]
+    trainer = next((c for c in containers if c["name"] == dialect.container), containers[0])
+    ports = [
+        {"name": port.get("name") or f"port-{port['containerPort']}", "port": port["containerPort"]}
+        for port in trainer.get("ports") or ()
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": replica_name(job, replica),
+            "namespace": job.namespace,
+            "labels": labels,
+            "ownerReferences": [owner_reference(job.object)],
+        },
+        "spec": {"clusterIP": "None", "selector": labels, "ports": ports},
+    }
+
+
+def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
+    """A Pod spec that knows what the wiring says. What the wiring sets wins over what the template sets."""
+    env = [
+        {"name": name, "value": value} if isinstance(value, str) else {"name": name, "valueFrom": value}
+        for name, value in wiring.env.items()
+    ]
+
+    def told(container: Mapping[str, Any]) -> dict[str, Any]:
+        if wiring.only_container and container.get("name") != wiring.only_container:
+            return dict(container)
+        kept = [e for e in container.get("env") or () if e["name"] not in wiring.env]
+        result = {**container, "env": [*kept, *env]}
+        if wiring.mounts:
+            result["volumeMounts"] = [*(container.get("volumeMounts") or ()), *wiring.mounts]
+        return result
+
+    wired = {**spec, "containers": [told(c) for c in spec.get("containers") or ()]}
+    if spec.get("initContainers") and not wiring.only_container:
+        wired["initContainers"] = [told(c) for c in spec["initContainers"]]
+    if wiring.volumes:
+        wired["volumes"] = [*(spec.get("volumes") or ()), *wiring.volumes]
+    return wired
+
+
+def _labels(dialect: Dialect, job: TrainingJob, replica: Replica) -> dict[str, str]:
+    return replica_labels(job, replica, is_master=replica == dialect.lead(job))
+
+
+def _with_port(container: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
+    ports = container.get("ports") or []
+    if container.get("name") != dialect.container or any(p.get("name") == dialect.port_name for p in ports):
+        return dict(container)
+    return {**container, "ports": [*ports, {"name": dialect.port_name, "containerPort": dialect.port}]}
+
+
+def _pod_restart_policy(job: TrainingJob, role: Role) -> str:
+    """`ExitCode` is ours to decide, and a gang restarts as one: then the node must not restart a container alone."""
+    if role.restart == "ExitCode" or job.restart_scope == "gang":
+        return "Never"
+    return role.restart

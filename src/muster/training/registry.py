@@ -1,0 +1,30 @@
+"""The dialects Muster speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from muster.kube.errors import Cause
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object
+from muster.training.dialect import Dialect
+from muster.training.dialects.jax import Jax
+from muster.training.dialects.paddle import Paddle
+from muster.training.dialects.pytorch import PyTorch
+from muster.training.dialects.tensorflow import AihcTensorFlow, TensorFlow
+from muster.training.dialects.xgboost import XGBoost
+
+DIALECTS: tuple[Dialect, ...] = (PyTorch(), TensorFlow(), AihcTensorFlow(), XGBoost(), Paddle(), Jax())
+
+
+def training_kinds() -> tuple[Kind, ...]:
+    """The kinds, for a cluster's catalogue: each validates by its dialect."""
+    return tuple(replace(dialect.kind, validate=_rule(dialect)) for dialect in DIALECTS)
+
+
+def _rule(dialect: Dialect) -> Callable[[Object, Object | None], list[Cause]]:
+    def check(new: Object, old: Object | None) -> list[Cause]:
+        return dialect.problems(new) if old is None or new.get("spec") != old.get("spec") else []
+
+    return check
