@@ -170,13 +170,15 @@ class EmbeddedCluster:
         subresource: Subresource = "",
         dry_run: bool = False,
         kind: Kind | None = None,
+        field_manager: str = "muster",
         field_validation: FieldValidation = "Strict",
     ) -> Object:
         """`kind` is needed with a Scale only, which does not say whose it is; the answer then is a Scale, too."""
         is_scale = subresource == "scale" and obj.get("kind") == "Scale"
         target = kind or self._kind_of(obj)
         given = orjson.loads(encode(obj)) if is_scale else private_copy(target, obj, field_validation)
-        new = await self.store.write(lambda tx: writes.update(tx, target, given, subresource), dry_run=dry_run)
+        request = writes.Request(timestamp(self._clock()), subresource, field_manager, mode=field_validation)
+        new = await self.store.write(lambda tx: writes.update(tx, target, given, request), dry_run=dry_run)
         return scale_of(target, new) if is_scale else new
 
     async def patch(
@@ -196,13 +198,8 @@ class EmbeddedCluster:
         """`apply` creates the object when it is missing."""
         body: Any = orjson.loads(encode(patch))
         key = writes.key_for(kind, name, namespace)
-        now = timestamp(self._clock())
-        return await self.store.write(
-            lambda tx: writes.patch(
-                tx, kind, key, body, type, subresource, field_manager, force, field_validation, now
-            ),
-            dry_run=dry_run,
-        )
+        request = writes.Request(timestamp(self._clock()), subresource, field_manager, force, field_validation)
+        return await self.store.write(lambda tx: writes.patch(tx, kind, key, body, type, request), dry_run=dry_run)
 
     async def delete(
         self,
@@ -252,6 +249,9 @@ class EmbeddedCluster:
         if self.addresses is None:
             raise Unavailable("this cluster gives Pods no addresses yet")
         return await self.addresses.endpoint(pod, namespace, port)
+
+    def now(self) -> datetime:
+        return self._clock()
 
     def _kind_of(self, obj: Any) -> Kind:
         if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):

@@ -53,6 +53,8 @@ def changed_metadata(old: Metadata, given: Mapping[str, Any]) -> Metadata:
     metadata: Metadata = {}
     for field, value in old.items():
         kept = value if field in _SYSTEM or field in _FIXED else given.get(field)
+        if field == "managedFields" and not kept:
+            kept = value
         if kept not in (None, "", {}, []):
             metadata[field] = kept
     for field, value in given.items():

@@ -92,8 +92,10 @@ class Store:
     def closed(self) -> bool:
         return self._closed
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """From now on; the answer ends it."""
         self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def wake_watchers(self) -> None:
         """Lets every waiting watcher look up, as for a bookmark."""

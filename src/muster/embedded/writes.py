@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from muster.embedded.metadata import generated_name
 from muster.embedded.patching import patched
 from muster.embedded.scale import scale_of, scaled
 from muster.embedded.transaction import Transaction
+from muster.kube.apply import server_side_apply, track_update
 from muster.kube.causes import required
 from muster.kube.cluster import PatchType, Propagation, Subresource
 from muster.kube.conditions import set_condition
@@ -30,8 +32,25 @@ from muster.kube.objects import Key, Object, is_deleting, spec_of, status_of, ui
 NAMES_TO_TRY = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the writes of an object share: by whom, how, and when."""
+
+    now: str
+    subresource: Subresource = ""
+    manager: str = "muster"
+    force: bool = False
+    mode: FieldValidation = "Strict"
+
+
 def create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     """`given` must be a private copy."""
+    if "managedFields" in (given.get("metadata") or {}):
+        del given["metadata"]["managedFields"]
+    return _create(tx, kind, given, now)
+
+
+def _create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     metadata = given.get("metadata") or {}
     if metadata.get("resourceVersion"):
         raise BadRequest("metadata.resourceVersion must not be set on an object that is to be created")
@@ -41,7 +60,7 @@ def create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     return tx.put(kind.resource, special.created(kind, obj, now))
 
 
-def update(tx: Transaction, kind: Kind, given: Object, subresource: Subresource) -> Object:
+def update(tx: Transaction, kind: Kind, given: Object, request: Request) -> Object:
     """`given` must be a private copy."""
     metadata = given.get("metadata") or {}
     name = metadata.get("name")
@@ -49,44 +68,38 @@ def update(tx: Transaction, kind: Kind, given: Object, subresource: Subresource)
         raise BadRequest("metadata.name: an update needs the name of the object")
     old = existing(tx, kind, key_for(kind, name, metadata.get("namespace") or ""))
     require(kind, old, metadata.get("uid") or "", metadata.get("resourceVersion") or "")
-    if subresource == "status":
-        return finish(tx, kind, old, _new_status(kind, old, given))
-    if subresource == "scale":
-        given = scaled(kind, old, given if given.get("kind") == "Scale" else scale_of(kind, given))
-    return finish(tx, kind, old, admit_change(kind, old, special.on_update(kind, old, given)))
+    if request.subresource == "status":
+        new = _new_status(kind, old, given)
+    elif request.subresource == "scale":
+        scale = given if given.get("kind") == "Scale" else scale_of(kind, given)
+        new = admit_change(kind, old, scaled(kind, old, scale))
+    else:
+        new = admit_change(kind, old, special.on_update(kind, old, given))
+    return finish(tx, kind, old, _tracked(kind, old, new, request))
 
 
-def patch(
-    tx: Transaction,
-    kind: Kind,
-    key: Key,
-    body: Any,
-    type: PatchType,
-    subresource: Subresource,
-    manager: str,
-    force: bool,
-    mode: FieldValidation,
-    now: str,
-) -> Object:
+def patch(tx: Transaction, kind: Kind, key: Key, body: Any, type: PatchType, request: Request) -> Object:
     """`body` must be a private copy. Runs against the newest state, so it never needs to be repeated."""
     old = tx.get(kind.resource, key)
     if type == "apply":
-        return _apply(tx, kind, key, old, body, subresource, manager, force, mode, now)
+        return _apply(tx, kind, key, old, body, request)
     if old is None:
         raise missing(kind, key.name)
-    if subresource == "scale":
+    if request.subresource == "scale":
         scale = patched(scale_of(kind, old), body, type, {})
         require(kind, old, uid_of(scale), version_of(scale))
-        finish(tx, kind, old, admit_change(kind, old, scaled(kind, old, scale)))
-        return scale_of(kind, tx.get(kind.resource, key) or old)
-    new = patched(old, body, type, kind.schema)
-    _same_identity(kind, old, new)
-    require(kind, old, uid_of(new), version_of(new))
-    if mode != "Strict" or _has_null(body):
-        new = private_copy(kind, new, mode)
-    if subresource == "status":
-        return finish(tx, kind, old, _new_status(kind, old, new))
-    return finish(tx, kind, old, admit_change(kind, old, special.on_update(kind, old, new)))
+        new = admit_change(kind, old, scaled(kind, old, scale))
+        return scale_of(kind, finish(tx, kind, old, _tracked(kind, old, new, request)))
+    given = patched(old, body, type, kind.schema)
+    _same_identity(kind, old, given)
+    require(kind, old, uid_of(given), version_of(given))
+    if request.mode != "Strict" or _has_null(body):
+        given = private_copy(kind, given, request.mode)
+    if request.subresource == "status":
+        new = _new_status(kind, old, given)
+    else:
+        new = admit_change(kind, old, special.on_update(kind, old, given))
+    return finish(tx, kind, old, _tracked(kind, old, new, request))
 
 
 def delete(
@@ -210,39 +223,41 @@ def _new_status(kind: Kind, old: Object, given: Object) -> Object:
     return admit_status(kind, old, given.get("status"))
 
 
-def _apply(
-    tx: Transaction,
-    kind: Kind,
-    key: Key,
-    old: Object | None,
-    config: Any,
-    subresource: Subresource,
-    manager: str,
-    force: bool,
-    mode: FieldValidation,
-    now: str,
-) -> Object:
+def _apply(tx: Transaction, kind: Kind, key: Key, old: Object | None, config: Any, request: Request) -> Object:
     if not isinstance(config, dict):
         raise BadRequest("an apply patch is an object")
-    config = private_copy(kind, {**config, "metadata": {**(config.get("metadata") or {}), "name": key.name}}, mode)
-    if kind.namespaced:
-        config["metadata"]["namespace"] = key.namespace
-    if old is not None:
-        require(kind, old, uid_of(config), version_of(config))
-    elif subresource:
+    if request.subresource == "scale":
+        raise BadRequest("scale takes no apply patch; send a merge patch")
+    metadata = config.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise BadRequest("metadata: must be an object")
+    identity = {"name": key.name, "namespace": key.namespace} if kind.namespaced else {"name": key.name}
+    config = {**config, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {**metadata, **identity}}
+    if request.subresource == "status":
+        config = {field: config[field] for field in ("apiVersion", "kind", "status") if field in config}
+        config["metadata"] = identity
+    config = private_copy(kind, config, request.mode)
+    if old is None and request.subresource:
         raise missing(kind, key.name)
-    from muster.kube.apply import server_side_apply
-
-    applied = server_side_apply(old, config, kind.schema, manager, force, now)
+    applied = server_side_apply(
+        old, config, kind.schema, request.manager, request.force, request.now, subresource=request.subresource
+    )
     if old is None:
-        return create(tx, kind, applied, now)
-    if subresource != "status":
+        return _create(tx, kind, applied, request.now)
+    if applied is old:
+        return old
+    if request.subresource != "status":
         return finish(tx, kind, old, admit_change(kind, old, special.on_update(kind, old, applied)))
     new = _new_status(kind, old, applied)
     managed = applied["metadata"].get("managedFields")
-    if new is old and managed == old["metadata"].get("managedFields"):
-        return old
     return finish(tx, kind, old, {**new, "metadata": {**new["metadata"], "managedFields": managed}})
+
+
+def _tracked(kind: Kind, old: Object, new: Object, request: Request) -> Object:
+    """Keeps the record of who owns which field, for objects that have one."""
+    if new is old or not ("managedFields" in old["metadata"] or "managedFields" in new["metadata"]):
+        return new
+    return track_update(old, new, kind.schema, request.manager, request.now, subresource=request.subresource)
 
 
 def _same_identity(kind: Kind, old: Object, new: Object) -> None:

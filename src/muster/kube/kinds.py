@@ -87,6 +87,8 @@ class Catalogue:
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
         self._by_gvk: dict[tuple[str, str], Kind] = {}
         self._by_word: dict[str, Kind] = {}
+        self._by_resource: dict[str, Kind] = {}
+        self._by_group: dict[tuple[str, str], Kind] = {}
         for kind in kinds:
             self.register(kind)
 
@@ -94,6 +96,8 @@ class Catalogue:
         """Adds a kind, or replaces the one of the same apiVersion and kind. Of two that share a short name, the first
         one registered keeps it, as in Kubernetes."""
         self._by_gvk[kind.api_version, kind.kind] = kind
+        self._by_resource[kind.resource] = kind
+        self._by_group[kind.group, kind.kind] = kind
         for word in (kind.plural, kind.singular, *kind.short_names):
             known = self._by_word.get(word)
             if known is None or (known.api_version, known.kind) == (kind.api_version, kind.kind):
@@ -108,6 +112,8 @@ class Catalogue:
     def unregister(self, kind: Kind) -> None:
         self._by_gvk.pop((kind.api_version, kind.kind), None)
         self._by_word = {word: k for word, k in self._by_word.items() if k is not kind}
+        self._by_resource = {k.resource: k for k in self._by_gvk.values()}
+        self._by_group = {(k.group, k.kind): k for k in self._by_gvk.values()}
 
     def of(self, api_version: str, kind: str) -> Kind:
         found = self._by_gvk.get((api_version, kind))
@@ -138,6 +144,14 @@ class Catalogue:
             if kind.plural == plural and kind.group == group and kind.version == version:
                 return kind
         raise NotFound("the server could not find the requested resource")
+
+    def of_resource(self, resource: str) -> Kind | None:
+        """By `Kind.resource`, in whichever version."""
+        return self._by_resource.get(resource)
+
+    def in_group(self, group: str, kind: str) -> Kind | None:
+        """In whichever version: an owner reference may name an older one."""
+        return self._by_group.get((group, kind))
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(list(self._by_gvk.values()))
