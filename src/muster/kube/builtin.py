@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from muster.kube import columns
+from muster.kube import columns, defaults
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.pod_columns import POD_COLUMNS
+from muster.kube.pod_defaults import default_pod, default_pod_spec
 from muster.kube.schemas_batch import JOB_SCHEMA
 from muster.kube.schemas_core import (
     CONFIG_MAP_SCHEMA,
@@ -30,7 +31,7 @@ from muster.kube.schemas_scheduling import LEASE_SCHEMA, PRIORITY_CLASS_SCHEMA
 from muster.kube.schemas_storage import PERSISTENT_VOLUME_CLAIM_SCHEMA, PERSISTENT_VOLUME_SCHEMA, STORAGE_CLASS_SCHEMA
 from muster.kube.tables import AGE, CREATED_AT
 
-__all__ = ["POD_SPEC_SCHEMA", "POD_TEMPLATE_SCHEMA", "builtin_kinds", "new_catalogue"]
+__all__ = ["POD_SPEC_SCHEMA", "POD_TEMPLATE_SCHEMA", "builtin_kinds", "default_pod_spec", "new_catalogue"]
 
 _RBAC = "rbac.authorization.k8s.io"
 _VOLCANO = "scheduling.volcano.sh"
@@ -38,20 +39,25 @@ _VOLCANO = "scheduling.volcano.sh"
 NAMESPACE: Final = Kind(
     "", "v1", "Namespace", "namespaces", namespaced=False, short_names=("ns",),
     schema=NAMESPACE_SCHEMA, columns=columns.NAMESPACE_COLUMNS,
+    default=defaults.default_namespace,
 )  # fmt: skip
 NODE: Final = Kind(
     "", "v1", "Node", "nodes", namespaced=False, short_names=("no",), schema=NODE_SCHEMA, columns=columns.NODE_COLUMNS,
+    default=defaults.default_node,
 )  # fmt: skip
 POD: Final = Kind(
     "", "v1", "Pod", "pods", short_names=("po",), categories=("all",), schema=POD_SCHEMA, columns=POD_COLUMNS,
+    default=default_pod,
 )  # fmt: skip
 POD_TEMPLATE: Final = Kind(
     "", "v1", "PodTemplate", "podtemplates",
     schema=POD_TEMPLATE_KIND_SCHEMA, columns=columns.POD_TEMPLATE_COLUMNS, has_status=False,
+    default=defaults.default_pod_template_object,
 )  # fmt: skip
 SERVICE: Final = Kind(
     "", "v1", "Service", "services", short_names=("svc",), categories=("all",),
     schema=SERVICE_SCHEMA, columns=columns.SERVICE_COLUMNS,
+    default=defaults.default_service,
 )  # fmt: skip
 CONFIG_MAP: Final = Kind(
     "", "v1", "ConfigMap", "configmaps", short_names=("cm",),
@@ -59,14 +65,17 @@ CONFIG_MAP: Final = Kind(
 )  # fmt: skip
 SECRET: Final = Kind(
     "", "v1", "Secret", "secrets", schema=SECRET_SCHEMA, columns=columns.SECRET_COLUMNS, has_status=False,
+    default=defaults.default_secret,
 )  # fmt: skip
 PERSISTENT_VOLUME: Final = Kind(
     "", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",),
     schema=PERSISTENT_VOLUME_SCHEMA, columns=columns.PERSISTENT_VOLUME_COLUMNS,
+    default=defaults.default_persistent_volume,
 )  # fmt: skip
 PERSISTENT_VOLUME_CLAIM: Final = Kind(
     "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",),
     schema=PERSISTENT_VOLUME_CLAIM_SCHEMA, columns=columns.PERSISTENT_VOLUME_CLAIM_COLUMNS,
+    default=defaults.default_persistent_volume_claim,
 )  # fmt: skip
 SERVICE_ACCOUNT: Final = Kind(
     "", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",),
@@ -82,6 +91,7 @@ ROLE: Final = Kind(
 ROLE_BINDING: Final = Kind(
     _RBAC, "v1", "RoleBinding", "rolebindings",
     schema=ROLE_BINDING_SCHEMA, columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
+    default=defaults.default_role_binding,
 )  # fmt: skip
 CLUSTER_ROLE: Final = Kind(
     _RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False,
@@ -90,17 +100,21 @@ CLUSTER_ROLE: Final = Kind(
 CLUSTER_ROLE_BINDING: Final = Kind(
     _RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False,
     schema=CLUSTER_ROLE_BINDING_SCHEMA, columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
+    default=defaults.default_role_binding,
 )  # fmt: skip
 PRIORITY_CLASS: Final = Kind(
     "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",),
     schema=PRIORITY_CLASS_SCHEMA, columns=columns.PRIORITY_CLASS_COLUMNS, has_status=False,
+    default=defaults.default_priority_class,
 )  # fmt: skip
 STORAGE_CLASS: Final = Kind(
     "storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False, short_names=("sc",),
     schema=STORAGE_CLASS_SCHEMA, columns=columns.STORAGE_CLASS_COLUMNS, has_status=False,
+    default=defaults.default_storage_class,
 )  # fmt: skip
 JOB: Final = Kind(
     "batch", "v1", "Job", "jobs", categories=("all",), schema=JOB_SCHEMA, columns=columns.JOB_COLUMNS,
+    default=defaults.default_job,
 )  # fmt: skip
 LEASE: Final = Kind(
     "coordination.k8s.io", "v1", "Lease", "leases",
@@ -109,10 +123,12 @@ LEASE: Final = Kind(
 POD_GROUP: Final = Kind(
     _VOLCANO, "v1beta1", "PodGroup", "podgroups", short_names=("pg", "podgroup-v1beta1"),
     schema=POD_GROUP_SCHEMA, columns=columns.POD_GROUP_COLUMNS,
+    default=defaults.default_pod_group,
 )  # fmt: skip
 QUEUE: Final = Kind(
     _VOLCANO, "v1beta1", "Queue", "queues", namespaced=False, short_names=("q", "queue-v1beta1"),
     schema=QUEUE_SCHEMA, columns=columns.QUEUE_COLUMNS,
+    default=defaults.default_queue,
 )  # fmt: skip
 PLUGIN_POD_GROUP: Final = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", short_names=("pg", "pgs"),
@@ -121,6 +137,7 @@ PLUGIN_POD_GROUP: Final = Kind(
 CUSTOM_RESOURCE_DEFINITION: Final = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False,
     short_names=("crd", "crds"), categories=("api-extensions",), schema=CRD_SCHEMA, columns=(CREATED_AT,),
+    default=defaults.default_custom_resource_definition,
 )  # fmt: skip
 
 _ALL = (
