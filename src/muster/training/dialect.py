@@ -31,6 +31,8 @@ class Dialect(ABC):
     """One kind of training job. Pure: objects in, plain data out."""
 
     kind: ClassVar[Kind]
+    also: ClassVar[tuple[Kind, ...]] = ()
+    """The same kind in other API versions."""
     container: ClassVar[str]
     """The container that trains; the others keep it company."""
     port_name: ClassVar[str]
@@ -68,7 +70,10 @@ class Dialect(ABC):
     def port_of(self, job: TrainingJob, replica: Replica) -> int:
         role = job.role(replica.role)
         assert role is not None
-        return named_port(role.template, self.container, self.port_name) or self.port
+        trainer = self.trainer(role.template.get("spec") or {})
+        return next(
+            (int(p["containerPort"]) for p in trainer.get("ports") or () if p.get("name") == self.port_name), self.port
+        )
 
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
         """Further objects the job needs before its Pods (a host file, a service account)."""
@@ -85,6 +90,11 @@ class Dialect(ABC):
         """Whether a replica may not be created yet."""
         return False
 
+    def trainer(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The container that trains: by name, or the first one where names are free."""
+        containers = pod_spec.get("containers") or [{}]
+        return next((c for c in containers if c.get("name") == self.container), containers[0])
+
 
 class KubeflowDialect(Dialect):
     """kubeflow.org/v1: `spec.<x>ReplicaSpecs` by role, `spec.runPolicy`."""
@@ -93,6 +103,8 @@ class KubeflowDialect(Dialect):
     roles: ClassVar[tuple[str, ...]]
     """In the order in which replicas are created and counted."""
     restart: ClassVar[RestartPolicy] = "Never"
+    names_container: ClassVar[bool] = True
+    """Whether the container that trains must have the dialect's name."""
     default_replicas: ClassVar[Mapping[str, int]] = {}
 
     def read(self, obj: Object) -> TrainingJob:
@@ -159,7 +171,7 @@ class KubeflowDialect(Dialect):
             for i, container in enumerate(containers)
             if not container.get("image")
         ]
-        if not any(container.get("name") == self.container for container in containers):
+        if self.names_container and not any(container.get("name") == self.container for container in containers):
             found = ", ".join(f'"{c.get("name", "")}"' for c in containers)
             causes.append(
                 Cause(where, f'one container must be named "{self.container}", the one that trains; found {found}')
@@ -193,13 +205,3 @@ def read_scheduling_policy(policy: Mapping[str, Any] | None) -> SchedulingPolicy
         priority_class=policy.get("priorityClass") or "",
         timeout_seconds=policy.get("scheduleTimeoutSeconds"),
     )
-
-
-def named_port(template: Mapping[str, Any], container: str, port_name: str) -> int | None:
-    """The port of that name in the training container, if the user wrote one."""
-    for candidate in (template.get("spec") or {}).get("containers") or ():
-        if candidate.get("name") == container:
-            for port in candidate.get("ports") or ():
-                if port.get("name") == port_name:
-                    return int(port["containerPort"])
-    return None

@@ -117,6 +117,7 @@ class Wiring:
     """'' means every container of the Pod."""
     volumes: tuple[Object, ...] = ()
     mounts: tuple[Object, ...] = ()
+    service_account: str = ""
 
 
 class Count(NamedTuple):

@@ -18,8 +18,8 @@ _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def replica_name(job: TrainingJob, replica: Replica) -> str:
-    """Of a replica's Pod and of its Service."""
-    return f"{job.name}-{replica.suffix}"
+    """Of a replica's Pod and of its Service. The launcher of an MPIJob is alone and has no number."""
+    return f"{job.name}-launcher" if replica.role == "Launcher" else f"{job.name}-{replica.suffix}"
 
 
 def replica_labels(job: TrainingJob, replica: Replica, *, is_master: bool) -> dict[str, str]:

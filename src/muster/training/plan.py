@@ -169,7 +169,8 @@ class _Planner:
         if verdict is not None:
             self._finish(verdict)
             return
-        if self.dialect.is_running(self.job, self.counts):
+        restarting = bool(self.result.annotations)
+        if not restarting and self.dialect.is_running(self.job, self.counts):
             self._note("Running", f"{kind} {self.job.namespace}/{name} is running.")
         self._create_missing()
 
@@ -201,7 +202,7 @@ class _Planner:
             if not self._may_restart(replica, pod):
                 failed = self.counts[replica.role].failed
                 why = f"{self.job.kind} {self.job.name} is failed because {failed} {replica.role} replica(s) failed."
-                return Verdict(False, f"{why} {_why_failed(pod, self.dialect.container)}".strip())
+                return Verdict(False, f"{why} {_why_failed(pod, self._trainer(pod))}".strip())
             again.append(replica)
         if not again:
             return None
@@ -325,9 +326,12 @@ class _Planner:
         if self.job.restart_scope == "gang":
             return True
         if role.restart == "ExitCode":
-            code = _exit_code(pod, self.dialect.container)
+            code = _exit_code(pod, self._trainer(pod))
             return code is None or code >= 128
         return role.restart in ("Always", "OnFailure")
+
+    def _trainer(self, pod: Object) -> str:
+        return str(self.dialect.trainer(pod["spec"])["name"])
 
     def _owns_group(self) -> bool:
         group = self.observed.group

@@ -29,7 +29,7 @@ def replica_pod(
     annotations = {**(meta.get("annotations") or {}), ATTEMPT: str(attempt)}
     spec = dict(template.get("spec") or {})
     spec["restartPolicy"] = _pod_restart_policy(job, role)
-    spec["containers"] = [_with_port(c, dialect) for c in spec.get("containers") or ()]
+    spec["containers"] = _with_port(spec, dialect)
     spec = wire(spec, dialect.wiring(job, replica, addresses))
     if membership is not None:
         labels |= membership.labels
@@ -56,8 +56,7 @@ def replica_service(dialect: Dialect, job: TrainingJob, replica: Replica) -> Obj
     role = job.role(replica.role)
     assert role is not None
     labels = _labels(dialect, job, replica)
-    containers = [_with_port(c, dialect) for c in (role.template.get("spec") or {}).get("containers") or ()]
-    trainer = next((c for c in containers if c["name"] == dialect.container), containers[0])
+    trainer = dialect.trainer({"containers": _with_port(role.template.get("spec") or {}, dialect)})
     ports = [
         {"name": port.get("name") or f"port-{port['containerPort']}", "port": port["containerPort"]}
         for port in trainer.get("ports") or ()
@@ -94,6 +93,8 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
     wired = {**spec, "containers": [told(c) for c in spec.get("containers") or ()]}
     if spec.get("initContainers") and not wiring.only_container:
         wired["initContainers"] = [told(c) for c in spec["initContainers"]]
+    if wiring.service_account and not spec.get("serviceAccountName"):
+        wired["serviceAccountName"] = wiring.service_account
     if wiring.volumes:
         wired["volumes"] = [*(spec.get("volumes") or ()), *wiring.volumes]
     return wired
@@ -103,11 +104,14 @@ def _labels(dialect: Dialect, job: TrainingJob, replica: Replica) -> dict[str, s
     return replica_labels(job, replica, is_master=replica == dialect.lead(job))
 
 
-def _with_port(container: Mapping[str, Any], dialect: Dialect) -> dict[str, Any]:
-    ports = container.get("ports") or []
-    if container.get("name") != dialect.container or any(p.get("name") == dialect.port_name for p in ports):
-        return dict(container)
-    return {**container, "ports": [*ports, {"name": dialect.port_name, "containerPort": dialect.port}]}
+def _with_port(pod_spec: Mapping[str, Any], dialect: Dialect) -> list[dict[str, Any]]:
+    """The containers, of which the one that trains has the dialect's port, as written or by default."""
+    trainer = dialect.trainer(pod_spec)
+    ports = trainer.get("ports") or []
+    if any(p.get("name") == dialect.port_name for p in ports):
+        return list(pod_spec.get("containers") or ())
+    with_port = {**trainer, "ports": [*ports, {"name": dialect.port_name, "containerPort": dialect.port}]}
+    return [with_port if c is trainer else c for c in pod_spec.get("containers") or ()]
 
 
 def _pod_restart_policy(job: TrainingJob, role: Role) -> str:

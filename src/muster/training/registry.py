@@ -10,17 +10,20 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object
 from muster.training.dialect import Dialect
 from muster.training.dialects.jax import Jax
+from muster.training.dialects.mpi import Mpi
 from muster.training.dialects.paddle import Paddle
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.dialects.tensorflow import AihcTensorFlow, TensorFlow
 from muster.training.dialects.xgboost import XGBoost
 
-DIALECTS: tuple[Dialect, ...] = (PyTorch(), TensorFlow(), AihcTensorFlow(), XGBoost(), Paddle(), Jax())
+DIALECTS: tuple[Dialect, ...] = (PyTorch(), TensorFlow(), AihcTensorFlow(), XGBoost(), Mpi(), Paddle(), Jax())
 
 
 def training_kinds() -> tuple[Kind, ...]:
     """The kinds, for a cluster's catalogue: each validates by its dialect."""
-    return tuple(replace(dialect.kind, validate=_rule(dialect)) for dialect in DIALECTS)
+    return tuple(
+        replace(kind, validate=_rule(dialect)) for dialect in DIALECTS for kind in (dialect.kind, *dialect.also)
+    )
 
 
 def _rule(dialect: Dialect) -> Callable[[Object, Object | None], list[Cause]]:

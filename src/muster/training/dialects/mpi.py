@@ -1,0 +1,161 @@
+"""MPIJob: a Launcher that runs mpirun, and Workers it reaches by exec instead of ssh.
+
+Two API versions share this: kubeflow.org/v1 (training-operator) and v2beta1 (mpi-operator, which uses ssh). Both are
+started through exec here, so neither needs an ssh daemon, keys, or an image that has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, cast
+
+from muster.kube.errors import Cause
+from muster.kube.objects import Object, owner_reference, spec_of
+from muster.kube.schema import STRING, integer, string
+from muster.training.dialect import KubeflowDialect
+from muster.training.model import (
+    Addresses,
+    CleanPodPolicy,
+    Counts,
+    Replica,
+    Role,
+    RunPolicy,
+    TrainingJob,
+    Verdict,
+    Wiring,
+)
+from muster.training.names import replica_name
+from muster.training.schemas import kubeflow_kind
+
+FOLDER = "/etc/mpi"
+_CLEAN = string(["None", "Running", "All", ""])
+_SHARED = {"slotsPerWorker": integer(0), "cleanPodPolicy": _CLEAN, "mainContainer": STRING}
+_SSH = {
+    "sshAuthMountPath": STRING,
+    "launcherCreationPolicy": string(["AtStartup", "WaitForWorkersReady", ""]),
+    "mpiImplementation": string(["OpenMPI", "Intel", "MPICH", ""]),
+    "runLauncherAsWorker": {"type": "boolean"},
+}
+
+EXEC_AGENT = """#!/bin/sh
+# Runs a command in a worker's Pod: what mpirun would use ssh for.
+pod=$1
+shift
+if [ -n "$MUSTER_EXEC" ]; then
+    exec $MUSTER_EXEC "$pod" -- /bin/sh -c "$*"
+fi
+exec "${KUBECTL:-/opt/kube/kubectl}" exec "$pod" --container %s -- /bin/sh -c "$*"
+"""
+
+
+class Mpi(KubeflowDialect):
+    kind = kubeflow_kind("MPIJob", "mpijobs", replica_specs="mpiReplicaSpecs", extra=_SHARED | _SSH)
+    also = (
+        kubeflow_kind("MPIJob", "mpijobs", replica_specs="mpiReplicaSpecs", extra=_SHARED | _SSH, version="v2beta1"),
+    )
+    container, port_name, port = "mpi", "mpi-port", 9999
+    names_container = False
+    replica_specs = "mpiReplicaSpecs"
+    roles = ("Launcher", "Worker")
+    default_replicas = MappingProxyType({"Worker": 0})
+
+    def read(self, obj: Object) -> TrainingJob:
+        job = super().read(obj)
+        return replace(job, roles=tuple(_sleeping(role) if role.name == "Worker" else role for role in job.roles))
+
+    def run_policy(self, obj: Object) -> RunPolicy:
+        policy = super().run_policy(obj)
+        clean = cast(CleanPodPolicy, spec_of(obj).get("cleanPodPolicy") or policy.clean_on_success)
+        return replace(policy, clean_on_success=clean, clean_on_failure=clean)
+
+    def problems(self, obj: Object) -> list[Cause]:
+        causes = super().problems(obj)
+        specs = {self.role_name(r): s for r, s in (spec_of(obj).get(self.replica_specs) or {}).items()}
+        if specs and "Launcher" not in specs:
+            why = "Required value: the launcher runs mpirun"
+            causes.append(Cause("spec.mpiReplicaSpecs.Launcher", why, "FieldValueRequired"))
+        elif specs and int(specs["Launcher"].get("replicas", 1)) != 1:
+            causes.append(Cause("spec.mpiReplicaSpecs.Launcher.replicas", "must be 1: there is one launcher"))
+        return causes
+
+    def lead(self, job: TrainingJob) -> Replica | None:
+        return Replica("Launcher", 0)
+
+    def listeners(self, job: TrainingJob) -> list[Replica]:
+        return []  # mpirun and its daemons find each other through the exec agent
+
+    def must_wait(self, job: TrainingJob, replica: Replica, counts: Counts) -> bool:
+        """The launcher comes when every worker runs: it could not reach them before."""
+        return replica.role == "Launcher" and "Worker" in counts and counts["Worker"].running < job.count("Worker")
+
+    def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
+        name = f"{job.name}-launcher"
+        workers = [replica_name(job, Replica("Worker", index)) for index in range(job.count("Worker"))]
+        slots = int(spec_of(job.object).get("slotsPerWorker") or 1)
+        role = job.role("Worker") or job.roles[0]
+        trainer = self.trainer(role.template.get("spec") or {}).get("name", self.container)
+        files = {
+            "hostfile": "".join(f"{worker} slots={slots}\n" for worker in workers),
+            "kubexec.sh": EXEC_AGENT % trainer,
+            "discover_hosts.sh": "#!/bin/sh\n" + "".join(f"echo {worker}:{slots}\n" for worker in workers),
+        }
+        rules = [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["pods/exec"], "resourceNames": workers, "verbs": ["create", "get"]},
+        ]
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": job.namespace}
+        return (
+            _owned(job, "v1", "ConfigMap", f"{job.name}-config", {"data": files}),
+            _owned(job, "v1", "ServiceAccount", name, {}),
+            _owned(job, "rbac.authorization.k8s.io/v1", "Role", name, {"rules": rules}),
+            _owned(
+                job, "rbac.authorization.k8s.io/v1", "RoleBinding", name, {"roleRef": reference, "subjects": [subject]}
+            ),
+        )
+
+    def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring:
+        if replica.role == "Worker":
+            return Wiring()
+        agent, hosts = f"{FOLDER}/kubexec.sh", f"{FOLDER}/hostfile"
+        items = [
+            {"key": "kubexec.sh", "path": "kubexec.sh", "mode": 0o555},
+            {"key": "hostfile", "path": "hostfile", "mode": 0o444},
+            {"key": "discover_hosts.sh", "path": "discover_hosts.sh", "mode": 0o555},
+        ]
+        return Wiring(
+            env={
+                "OMPI_MCA_plm_rsh_agent": agent,
+                "OMPI_MCA_orte_default_hostfile": hosts,
+                "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+                "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
+                "I_MPI_HYDRA_HOST_FILE": hosts,
+                "HYDRA_LAUNCHER": "ssh",
+                "HYDRA_LAUNCHER_EXEC": agent,
+                "HYDRA_HOST_FILE": hosts,
+                "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+            },
+            volumes=({"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": items}},),
+            mounts=({"name": "mpi-job-config", "mountPath": FOLDER},),
+            service_account=f"{job.name}-launcher",
+        )
+
+    def verdict(self, job: TrainingJob, counts: Counts) -> Verdict | None:
+        return Verdict(True) if counts["Launcher"].succeeded else None
+
+
+def _sleeping(role: Role) -> Role:
+    """A worker without a command waits to be told what to run."""
+    spec = role.template.get("spec") or {}
+    containers = [
+        c if c.get("command") or c.get("args") else {**c, "command": ["sleep"], "args": ["365d"]}
+        for c in spec.get("containers") or ()
+    ]
+    return replace(role, template={**role.template, "spec": {**spec, "containers": containers}})
+
+
+def _owned(job: TrainingJob, api_version: str, kind: str, name: str, content: dict[str, Any]) -> Object:
+    metadata = {"name": name, "namespace": job.namespace, "ownerReferences": [owner_reference(job.object)]}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}

@@ -1,0 +1,278 @@
+"""What happens next to a training job, as tables: the job and its Pods in, a plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from muster.kube.cluster import Endpoint
+from muster.kube.objects import Object, name_of, owner_reference, timestamp
+from muster.training.dialects.pytorch import PyTorch
+from muster.training.model import RESTART_SCOPE, Replica, TrainingJob
+from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
+from muster.training.plan import RESTARTS, GangSettings, Observed, Plan, plan
+from muster.training.progress import Progress
+
+NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+MakeJob = Callable[..., Object]
+DIALECT = PyTorch()
+
+
+def pod(role: str, index: int, phase: str, *, code: int | None = None, attempt: int = 0, restarts: int = 0) -> Object:
+    state = {} if code is None else {"terminated": {"exitCode": code, "reason": "Error"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"job-{role.lower()}-{index}",
+            "namespace": "default",
+            "labels": {REPLICA_TYPE: role.lower(), REPLICA_INDEX: str(index)},
+            "annotations": {ATTEMPT: str(attempt)},
+        },
+        "spec": {"containers": [{"name": "pytorch"}]},
+        "status": {
+            "phase": phase,
+            "containerStatuses": [{"name": "pytorch", "state": state, "restartCount": restarts}],
+        },
+    }
+
+
+def decide(
+    obj: Object,
+    pods: Sequence[Object] = (),
+    *,
+    progress: Progress = Progress(),  # noqa: B008
+    gang: GangSettings = GangSettings(),  # noqa: B008
+    group: Object | None = None,
+    services: Sequence[Object] = (),
+    now: datetime = NOW,
+) -> Plan:
+    job: TrainingJob = DIALECT.read(obj)
+    addresses = {replica: Endpoint("127.0.0.1", 20000) for replica in [*job.replicas(), Replica("Worker", 0)]}
+    return plan(DIALECT, job, progress, Observed(pods, services, (), group), addresses, now, gang)
+
+
+def created(decided: Plan, kind: str) -> list[str]:
+    return [name_of(thing) for thing in decided.create if thing["kind"] == kind]
+
+
+def state(decided: Plan) -> str:
+    """What the State column shows."""
+    return str(decided.progress.conditions[-1]["type"])
+
+
+def with_policy(obj: Object, **policy: Any) -> Object:
+    return {**obj, "spec": {**obj["spec"], "runPolicy": policy}}
+
+
+def annotated(obj: Object, annotations: Mapping[str, str]) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "annotations": dict(annotations)}}
+
+
+def running(*roles: tuple[str, int]) -> list[Object]:
+    return [pod(role, index, "Running") for role, index in roles]
+
+
+ALL = [("Master", 0), ("Worker", 0), ("Worker", 1)]
+
+
+def test_a_new_job_gets_a_pod_and_a_service_for_each_replica(pytorch_job: MakeJob) -> None:
+    decided = decide(pytorch_job())
+    names = ["job-master-0", "job-worker-0", "job-worker-1"]
+    assert created(decided, "Pod") == names
+    assert created(decided, "Service") == names
+    assert state(decided) == "Created"
+    assert decided.progress.start == timestamp(NOW)
+
+
+def test_only_what_is_missing_is_created(pytorch_job: MakeJob) -> None:
+    decided = decide(pytorch_job(), running(("Master", 0), ("Worker", 1)))
+    assert created(decided, "Pod") == ["job-worker-0"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ([pod("Master", 0, "Pending")], "Created"),
+        (running(*ALL), "Running"),
+        ([pod("Master", 0, "Succeeded"), pod("Worker", 0, "Running")], "Succeeded"),
+        ([pod("Master", 0, "Running"), pod("Worker", 0, "Succeeded")], "Running"),
+    ],
+)
+def test_the_state_follows_the_master(pytorch_job: MakeJob, pods: list[Object], expected: str) -> None:
+    assert state(decide(pytorch_job(), pods)) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "restarted"),
+    [
+        ("Never", 1, False),
+        ("OnFailure", 1, True),
+        ("Always", 1, True),
+        ("ExitCode", 1, False),
+        ("ExitCode", 127, False),
+        ("ExitCode", 128, True),
+        ("ExitCode", 137, True),
+        ("ExitCode", None, True),
+    ],
+)
+def test_a_failed_replica_is_restarted_if_its_policy_says_so(
+    pytorch_job: MakeJob, policy: str, code: int | None, restarted: bool
+) -> None:
+    obj = pytorch_job({"Master": 1, "Worker": {"replicas": 2, "restartPolicy": policy}})
+    decided = decide(obj, [*running(("Master", 0), ("Worker", 1)), pod("Worker", 0, "Failed", code=code)])
+    if not restarted:
+        assert decided.progress.has("Failed")
+        assert "1 Worker replica(s) failed" in decided.progress.conditions[-1]["message"]
+        return
+    assert decided.annotations == {RESTARTS: '{"worker-0":1}'}
+    assert [name_of(p) for p in decided.delete] == ["job-worker-0"]
+    again = decide(annotated(obj, decided.annotations), running(("Master", 0), ("Worker", 1)))
+    (made,) = [p for p in again.create if p["kind"] == "Pod"]
+    assert made["metadata"]["annotations"][ATTEMPT] == "1"
+
+
+def test_a_restart_is_counted_before_the_pod_is_deleted_so_a_crash_loses_no_count(pytorch_job: MakeJob) -> None:
+    obj = annotated(pytorch_job(), {RESTARTS: '{"worker-0":1}'})
+    decided = decide(obj, [*running(("Master", 0), ("Worker", 1)), pod("Worker", 0, "Failed", code=1)])
+    assert decided.annotations == {}, "counted already: the old Pod is only still to be deleted"
+    assert [name_of(p) for p in decided.delete] == ["job-worker-0"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "so_far", "in_place", "fails"),
+    [(0, "{}", 0, True), (1, "{}", 0, False), (1, '{"worker-0":1}', 0, True), (3, "{}", 3, False), (3, "{}", 4, True)],
+)
+def test_all_restarts_count_towards_the_backoff_limit(
+    pytorch_job: MakeJob, limit: int, so_far: str, in_place: int, fails: bool
+) -> None:
+    obj = annotated(with_policy(pytorch_job(), backoffLimit=limit), {RESTARTS: so_far})
+    bad = pod("Worker", 0, "Running", restarts=in_place) if in_place else pod("Worker", 0, "Failed", code=1, attempt=9)
+    decided = decide(obj, [*running(("Master", 0)), bad])
+    assert decided.progress.has("Failed") == fails
+    if fails:
+        assert decided.progress.conditions[-1]["reason"] == "PyTorchJobBackoffLimitExceeded"
+
+
+def test_with_restart_scope_gang_the_whole_gang_goes_before_any_of_it_comes_back(pytorch_job: MakeJob) -> None:
+    obj = annotated(pytorch_job(), {RESTART_SCOPE: "gang"})
+    decided = decide(obj, [*running(("Master", 0), ("Worker", 1)), pod("Worker", 0, "Failed", code=1)])
+    assert decided.annotations == {RESTARTS: '{"gang":1}'}
+    assert state(decided) == "Restarting"
+
+    obj = annotated(pytorch_job(), {RESTART_SCOPE: "gang", **decided.annotations})
+    going = decide(obj, running(("Master", 0)), progress=decided.progress)
+    assert [name_of(p) for p in going.delete] == ["job-master-0"]
+    assert created(going, "Pod") == []
+    back = decide(obj, [], progress=decided.progress)
+    assert len(created(back, "Pod")) == 3
+    assert all(p["spec"]["restartPolicy"] == "Never" for p in back.create if p["kind"] == "Pod")
+
+
+def test_a_deadline_fails_the_job_on_time(pytorch_job: MakeJob) -> None:
+    obj = with_policy(pytorch_job(), activeDeadlineSeconds=60)
+    began = Progress(start=timestamp(NOW - timedelta(seconds=45)))
+    assert decide(obj, running(*ALL), progress=began).again == pytest.approx(15)
+    late = decide(obj, running(*ALL), progress=began, now=NOW + timedelta(seconds=15))
+    assert late.progress.conditions[-1]["reason"] == "PyTorchJobDeadlineExceeded"
+
+
+@pytest.mark.parametrize(
+    ("policy", "deleted"),
+    [("None", []), ("Running", ["job-worker-0"]), ("All", ["job-master-0", "job-worker-0", "job-worker-1"])],
+)
+def test_clean_pod_policy(pytorch_job: MakeJob, policy: str, deleted: list[str]) -> None:
+    pods = [pod("Master", 0, "Succeeded"), pod("Worker", 0, "Running"), pod("Worker", 1, "Succeeded")]
+    decided = decide(with_policy(pytorch_job(), cleanPodPolicy=policy), pods)
+    assert decided.progress.has("Succeeded")
+    assert [name_of(p) for p in decided.delete] == deleted
+
+
+def test_a_finished_job_is_deleted_after_its_ttl(pytorch_job: MakeJob) -> None:
+    obj = with_policy(pytorch_job(), ttlSecondsAfterFinished=60)
+    done = decide(pytorch_job(), [pod("Master", 0, "Succeeded")]).progress
+    assert decide(obj, progress=done).again == pytest.approx(60)
+    assert not decide(obj, progress=done).expired
+    assert decide(obj, progress=done, now=NOW + timedelta(seconds=60)).expired
+
+
+def test_suspending_takes_everything_away_and_resuming_starts_the_clock_anew(pytorch_job: MakeJob) -> None:
+    before = decide(pytorch_job(), running(*ALL))
+    suspended = decide(
+        with_policy(pytorch_job(), suspend=True, cleanPodPolicy="None"), running(*ALL), progress=before.progress
+    )
+    assert len(suspended.delete) == 3
+    assert state(suspended) == "Suspended"
+    assert not suspended.progress.has("Running")
+    assert suspended.progress.start is None
+    later = NOW + timedelta(hours=1)
+    resumed = decide(pytorch_job(), progress=suspended.progress, now=later)
+    assert not resumed.progress.has("Suspended")
+    assert resumed.progress.start == timestamp(later)
+
+
+def test_scaling_down_deletes_the_highest_indices_first(pytorch_job: MakeJob) -> None:
+    decided = decide(pytorch_job({"Master": 1, "Worker": 1}), running(*ALL))
+    assert [name_of(p) for p in decided.delete] == ["job-worker-1"]
+
+
+GROUP = {"kind": "PodGroup", "metadata": {"name": "job", "namespace": "default"}}
+
+
+@pytest.mark.parametrize(("phase", "pods"), [(None, 0), ("Pending", 0), ("Inqueue", 3), ("Running", 3)])
+def test_no_pod_of_a_gang_exists_before_its_group_is_admitted(
+    pytorch_job: MakeJob, phase: str | None, pods: int
+) -> None:
+    group = {**GROUP, "status": {"phase": phase} if phase else {}}
+    decided = decide(pytorch_job(), gang=GangSettings(always=True), group=group)
+    assert len(created(decided, "Pod")) == pods
+    assert created(decided, "PodGroup") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "gang", "grouped"),
+    [
+        ({}, GangSettings(), False),
+        ({}, GangSettings(always=True), True),
+        ({"runPolicy": {"schedulingPolicy": {"queue": "q"}}}, GangSettings(), True),
+        ({}, GangSettings(scheduler="volcano"), True),
+    ],
+)
+def test_who_is_a_gang(pytorch_job: MakeJob, change: dict[str, Any], gang: GangSettings, grouped: bool) -> None:
+    decided = decide(pytorch_job(**change), gang=gang)
+    assert created(decided, "PodGroup") == (["job"] if grouped else [])
+    assert bool(created(decided, "Pod")) != grouped
+
+
+def test_a_gangs_group_asks_for_what_its_members_ask_for(pytorch_job: MakeJob) -> None:
+    container = {"name": "pytorch", "image": "i", "resources": {"limits": {"cpu": "500m", "nvidia.com/gpu": 1}}}
+    worker = {"replicas": 4, "template": {"spec": {"containers": [container]}}}
+    obj = pytorch_job({"Worker": worker}, runPolicy={"schedulingPolicy": {"queue": "q", "priorityClass": "high"}})
+    (group,) = decide(obj).create
+    assert group["spec"] == {
+        "minMember": 4,
+        "minResources": {"cpu": "2", "nvidia.com/gpu": "4"},
+        "queue": "q",
+        "priorityClassName": "high",
+    }
+
+
+def test_only_a_group_of_ours_is_deleted_in_the_end(pytorch_job: MakeJob) -> None:
+    done = [pod("Master", 0, "Succeeded")]
+    theirs = decide(pytorch_job(), done, group=GROUP)
+    assert theirs.delete == []
+    job = pytorch_job()
+    ours = {**GROUP, "metadata": {**GROUP["metadata"], "ownerReferences": [owner_reference(job)]}}
+    assert decide(job, done, group=ours).delete == [ours]
+
+
+def test_a_job_that_is_being_deleted_is_left_alone(pytorch_job: MakeJob) -> None:
+    obj = pytorch_job()
+    obj["metadata"]["deletionTimestamp"] = timestamp(NOW)
+    decided = decide(obj, progress=replace(Progress(), start=timestamp(NOW)))
+    assert decided.create == []
+    assert decided.delete == []
