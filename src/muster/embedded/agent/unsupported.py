@@ -1,0 +1,68 @@
+"""Which fields of a Pod mean nothing when its containers are processes of this machine. They are named in an event, so
+that nobody relies on them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from muster.kube.objects import Object, spec_of
+
+_POD = (
+    "hostIPC",
+    "hostPID",
+    "shareProcessNamespace",
+    "dnsConfig",
+    "runtimeClassName",
+    "setHostnameAsFQDN",
+    "hostUsers",
+)
+_POD_SECURITY = ("sysctls", "seLinuxOptions", "seccompProfile", "windowsOptions", "appArmorProfile")
+_CONTAINER = ("stdin", "stdinOnce", "tty", "volumeDevices", "resizePolicy")
+_CONTAINER_SECURITY = (
+    "capabilities", "privileged", "procMount", "readOnlyRootFilesystem", "seLinuxOptions", "seccompProfile",
+    "windowsOptions", "appArmorProfile",
+)  # fmt: skip
+_MOUNT = ("mountPropagation", "recursiveReadOnly")
+
+
+def ignored_fields(pod: Object, isolation: str, by_engine: bool) -> Iterator[str]:
+    spec = spec_of(pod)
+    yield from _set(spec, _POD, "spec")
+    yield from _set(spec.get("securityContext") or {}, _POD_SECURITY, "spec.securityContext")
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            yield from _of_container(container, f"spec.{group}[{index}]", isolation, by_engine)
+
+
+def _of_container(container: Mapping[str, Any], path: str, isolation: str, by_engine: bool) -> Iterator[str]:
+    yield from _set(container, _CONTAINER, path)
+    security = container.get("securityContext")
+    if security and not by_engine:
+        yield from _set(security, _CONTAINER_SECURITY, f"{path}.securityContext")
+    if "ephemeral-storage" in ((container.get("resources") or {}).get("limits") or {}):
+        yield f"{path}.resources.limits.ephemeral-storage"
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        yield from _set(mount, _MOUNT, f"{path}.volumeMounts[{index}]")
+    for index, port in enumerate(container.get("ports") or ()):
+        wanted = port.get("hostPort")
+        if wanted and wanted != port.get("containerPort"):
+            yield f"{path}.ports[{index}].hostPort"
+    for field in ("startupProbe", "livenessProbe", "readinessProbe"):
+        if "grpc" in (container.get(field) or {}):
+            yield f"{path}.{field}.grpc.service"
+    if (
+        isolation == "none"
+        and not by_engine
+        and container.get("terminationMessagePath") not in (None, _DEFAULT_MESSAGE)
+    ):
+        yield f"{path}.terminationMessagePath"
+
+
+def _set(values: Mapping[str, Any], names: tuple[str, ...], path: str) -> Iterator[str]:
+    for name in names:
+        if values.get(name) and not (name == "mountPropagation" and values[name] == "None"):
+            yield f"{path}.{name}"
+
+
+_DEFAULT_MESSAGE = "/dev/termination-log"
