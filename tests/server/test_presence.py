@@ -8,33 +8,34 @@ from pathlib import Path
 
 import pytest
 
-from muster.server.presence import ServerError, announced, running
+from muster.server.presence import ServerError, claimed, running
 
 
 def test_nobody_is_there_at_first(tmp_path: Path) -> None:
     assert running(tmp_path) is None
 
 
-def test_is_found_while_announced_and_gone_afterwards(tmp_path: Path) -> None:
-    with announced(tmp_path, "https://127.0.0.1:1", tmp_path / "kubeconfig") as info:
+def test_is_found_while_claimed_and_gone_afterwards(tmp_path: Path) -> None:
+    with claimed(tmp_path) as announce:
+        assert running(tmp_path) is None, "it does not answer yet"
+        info = announce("https://127.0.0.1:1", tmp_path / "kubeconfig")
         assert running(tmp_path) == info
     assert running(tmp_path) is None
 
 
 def test_a_second_server_is_told_about_the_first(tmp_path: Path) -> None:
-    with (
-        announced(tmp_path, "https://127.0.0.1:1", tmp_path / "k") as info,
-        pytest.raises(ServerError, match=rf"already runs in .*process {info.pid}"),
-        announced(tmp_path, "https://127.0.0.1:2", tmp_path / "k"),
-    ):
-        pass
+    with claimed(tmp_path) as announce:
+        info = announce("https://127.0.0.1:1", tmp_path / "k")
+        with pytest.raises(ServerError, match=rf"already runs in .*process {info.pid}"), claimed(tmp_path):
+            pass
 
 
 def test_a_killed_server_leaves_no_ghost(tmp_path: Path) -> None:
     script = (
-        "import sys, time, pathlib; from muster.server.presence import announced\n"
+        "import sys, time, pathlib; from muster.server.presence import claimed\n"
         "home = pathlib.Path(sys.argv[1])\n"
-        "with announced(home, 'https://127.0.0.1:1', home / 'k'):\n"
+        "with claimed(home) as announce:\n"
+        "    announce('https://127.0.0.1:1', home / 'k')\n"
         "    print('here', flush=True); time.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE) as server:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -47,19 +47,25 @@ def running(home: Path) -> ServerInfo | None:
 
 
 @contextmanager
-def announced(home: Path, url: str, kubeconfig: Path) -> Iterator[ServerInfo]:
-    """For the server: says that it is here, until the block or the process ends."""
-    info = ServerInfo(os.getpid(), url, str(kubeconfig), time.time())
-    home.mkdir(parents=True, exist_ok=True)
+def claimed(home: Path) -> Iterator[Callable[[str, Path], ServerInfo]]:
+    """For the server: keeps others out of `home` until the block or the process ends. Call what it gives you with the
+    address and the kubeconfig once requests are answered."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (home / "server.json").open("ab+") as file:
         if not _take(file, fcntl.LOCK_EX):
             other = running(home)
-            raise ServerError(f"a server already runs in {home}" + (f" (process {other.pid})" if other else ""))
+            who = f" (process {other.pid}, {other.url})" if other else ""
+            raise ServerError(f"a server already runs in {home}{who}")
         file.truncate(0)
-        file.write(orjson.dumps(asdict(info)))
-        file.flush()
+
+        def announce(url: str, kubeconfig: Path) -> ServerInfo:
+            info = ServerInfo(os.getpid(), url, str(kubeconfig), time.time())
+            file.write(orjson.dumps(asdict(info)))
+            file.flush()
+            return info
+
         try:
-            yield info
+            yield announce
         finally:
             file.truncate(0)
 

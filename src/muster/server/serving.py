@@ -1,0 +1,130 @@
+"""Puts the box behind HTTPS, with every controller that Muster has."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from muster.embedded.agent.settings import ApiAccess
+from muster.embedded.api.app import kube_app
+from muster.embedded.box import Box
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.identity.certificates import Certificates, ensure_certificates
+from muster.embedded.identity.kubeconfig import ensure_admin_kubeconfig
+from muster.embedded.settings import Settings
+from muster.kube.builtin import new_catalogue
+from muster.server.presence import ServerError, ServerInfo, claimed
+from muster.training.controller import TrainingController
+from muster.training.plan import GangSettings
+from muster.training.registry import DIALECTS, training_kinds
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    cluster: EmbeddedCluster
+    info: ServerInfo
+
+
+@asynccontextmanager
+async def serving(settings: Settings, gang: GangSettings = GangSettings()) -> AsyncIterator[Serving]:  # noqa: B008
+    """A whole Muster for as long as the block lasts. Pods that still run when it ends go on; the next one adopts
+    them."""
+    home = settings.home
+    catalogue = new_catalogue()
+    for kind in training_kinds():
+        catalogue.register(kind)
+    with claimed(home) as announce, _listen(settings) as listener:
+        port = listener.getsockname()[1]
+        url = f"https://{settings.host}:{port}"
+        certificates = ensure_certificates(home / "identity", [settings.host])
+        kubeconfig = home / "kubeconfig"
+        async with Box(settings, catalogue) as box:
+            ensure_admin_kubeconfig(kubeconfig, url, certificates, box.identity.tokens)
+            box.start(ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token))
+            box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
+            async with _https(kube_app(box.cluster, box.identity), listener, certificates):
+                yield Serving(box.cluster, announce(url, kubeconfig))
+
+
+async def serve(settings: Settings, on_ready: Callable[[ServerInfo], None] | None = None) -> None:
+    """Until the process is told to end by SIGINT or SIGTERM."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    async with serving(settings) as server:
+        if on_ready is not None:
+            on_ready(server.info)
+        await ended.wait()
+
+
+@contextmanager
+def _listen(settings: Settings) -> Iterator[socket.socket]:
+    """On the port that was set, else on the one of last time, so that kubeconfigs and Pods stay right; else on any."""
+    remembered = settings.home / "port"
+    wanted = settings.port
+    if not wanted and remembered.exists():
+        wanted = int(remembered.read_text())
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, wanted))
+        except OSError as error:
+            if settings.port:
+                raise ServerError(f"cannot listen on {settings.host}:{wanted}: {error.strerror}") from None
+            listener.bind((settings.host, 0))
+        remembered.write_text(str(listener.getsockname()[1]))
+        yield listener
+
+
+@asynccontextmanager
+async def _https(app: ASGIApp, listener: socket.socket, certificates: Certificates) -> AsyncIterator[None]:
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        ws="websockets-sansio",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ssl_certfile=certificates.certificate,
+        ssl_keyfile=str(certificates.key),
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="https")
+    ready = asyncio.create_task(server.ready.wait())
+    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        ready.cancel()
+        task.result()
+        raise ServerError("the HTTPS server did not start")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, and leaves signals to the caller."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
