@@ -42,7 +42,7 @@ class NodeOperations(Protocol):
 class PodAddresses(Protocol):
     """Who knows where a Pod's port can be reached."""
 
-    async def endpoint(self, pod: str, namespace: str, port: int) -> Endpoint: ...
+    async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint: ...
 
 
 class EmbeddedCluster:
@@ -66,6 +66,7 @@ class EmbeddedCluster:
         self.addresses: PodAddresses | None = None
         self._catalogue = catalogue
         self._clock = clock
+        self._second, self._written = -1, ""
 
     @property
     def catalogue(self) -> Catalogue:
@@ -86,7 +87,7 @@ class EmbeddedCluster:
     ) -> Object:
         kind = self._kind_of(obj)
         given = private_copy(kind, obj, field_validation)
-        now = timestamp(self._clock())
+        now = self._now()
         return await self.store.write(lambda tx: writes.create(tx, kind, given, now), dry_run=dry_run)
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
@@ -151,13 +152,13 @@ class EmbeddedCluster:
         matches = predicate(labels, fields)
         scope = _scope(kind, namespace)
         if resource_version in ("", "0"):
-            position = self.store.position(kind.resource, self.store.version)
+            version = self.store.version
             page = list_objects(self.store, kind.resource, scope, matches, 0, "")
             if page.items:
                 yield [WatchEvent("ADDED", _as(kind, obj)) for obj in page.items]
         else:
-            position = self.store.position(kind.resource, _version(resource_version))
-        async for events in follow(self.store, kind, scope, matches, position, bookmarks):
+            version = _version(resource_version)
+        async for events in follow(self.store, kind, scope, matches, version, bookmarks):
             if all(event.object["apiVersion"] == kind.api_version for event in events):
                 yield events
             else:
@@ -177,7 +178,7 @@ class EmbeddedCluster:
         is_scale = subresource == "scale" and obj.get("kind") == "Scale"
         target = kind or self._kind_of(obj)
         given = orjson.loads(encode(obj)) if is_scale else private_copy(target, obj, field_validation)
-        request = writes.Request(timestamp(self._clock()), subresource, field_manager, mode=field_validation)
+        request = writes.Request(self._now(), subresource, field_manager, mode=field_validation)
         new = await self.store.write(lambda tx: writes.update(tx, target, given, request), dry_run=dry_run)
         return scale_of(target, new) if is_scale else new
 
@@ -196,9 +197,12 @@ class EmbeddedCluster:
         field_validation: FieldValidation = "Strict",
     ) -> Object:
         """`apply` creates the object when it is missing."""
-        body: Any = orjson.loads(encode(patch))
+        packed = encode(patch)
+        body: Any = orjson.loads(packed)
         key = writes.key_for(kind, name, namespace)
-        request = writes.Request(timestamp(self._clock()), subresource, field_manager, force, field_validation)
+        request = writes.Request(
+            self._now(), subresource, field_manager, force, field_validation, has_null=b":null" in packed
+        )
         return await self.store.write(lambda tx: writes.patch(tx, kind, key, body, type, request), dry_run=dry_run)
 
     async def delete(
@@ -222,7 +226,7 @@ class EmbeddedCluster:
     async def bind(self, bindings: Sequence[tuple[Key, str, str]]) -> Objects:
         """Gives Pods, (key, uid, node name) each, their nodes: all of them, or none and Conflict."""
         kind = self._catalogue.of("v1", "Pod")
-        now = timestamp(self._clock())
+        now = self._now()
         return await self.store.write(lambda tx: writes.bind(tx, kind, bindings, now))
 
     async def logs(self, pod: str, namespace: str, query: LogQuery = LogQuery()) -> AsyncIterator[bytes]:  # noqa: B008
@@ -245,13 +249,20 @@ class EmbeddedCluster:
             raise Unavailable("this cluster has no node agent yet, so nothing can be run in a Pod")
         return await self.node.exec(pod, namespace, command, container=container, stdin=stdin, tty=tty)
 
-    async def endpoint(self, pod: str, namespace: str, port: int) -> Endpoint:
+    async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
         if self.addresses is None:
             raise Unavailable("this cluster gives Pods no addresses yet")
-        return await self.addresses.endpoint(pod, namespace, port)
+        return await self.addresses.endpoint(pod, namespace, port, owner=owner, attempt=attempt)
 
     def now(self) -> datetime:
         return self._clock()
+
+    def _now(self) -> str:
+        """Written anew once a second: `strftime` costs more than the rest of a small write's bookkeeping."""
+        second = int(self._clock().timestamp())
+        if second != self._second:
+            self._second, self._written = second, timestamp(datetime.fromtimestamp(second, UTC))
+        return self._written
 
     def _kind_of(self, obj: Any) -> Kind:
         if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):

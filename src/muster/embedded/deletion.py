@@ -22,15 +22,18 @@ class Verdict(NamedTuple):
 
 
 def decide(kind: Kind, obj: Object, propagation: Propagation, grace_seconds: int | None, now: datetime) -> Verdict:
-    metadata = {**obj["metadata"]}
-    finalizers = [f for f in metadata.get("finalizers") or () if f not in (FOREGROUND, ORPHAN)]
+    finalizers = [f for f in obj["metadata"].get("finalizers") or () if f not in (FOREGROUND, ORPHAN)]
     if propagation == "Foreground":
         finalizers.append(FOREGROUND)
     elif propagation == "Orphan":
         finalizers.append(ORPHAN)
-    _set(metadata, "finalizers", finalizers)
-
     grace = _grace(kind, obj, grace_seconds)
+    has_contents = kind.resource == "namespaces" and bool(spec_of(obj).get("finalizers"))
+    if not (grace or finalizers or has_contents):
+        return Verdict(True, obj)
+
+    metadata = {**obj["metadata"]}
+    _set(metadata, "finalizers", finalizers)
     if not is_deleting(obj):
         metadata["deletionTimestamp"] = _written(now + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
@@ -42,10 +45,8 @@ def decide(kind: Kind, obj: Object, propagation: Propagation, grace_seconds: int
         metadata["deletionGracePeriodSeconds"] = grace
 
     changed = {**obj, "metadata": metadata}
-    if kind.resource == "namespaces" and spec_of(obj).get("finalizers"):
+    if has_contents:
         changed["status"] = {**status_of(obj), "phase": "Terminating"}
-    if is_released(kind, changed):
-        return Verdict(True, obj)
     return Verdict(False, obj if changed == obj else changed)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
-from uuid import uuid4
 
 from muster.kube.causes import duplicate, forbidden, invalid, required
 from muster.kube.errors import Cause
@@ -33,12 +33,19 @@ def generated_name(base: str) -> str:
     return base[:LONGEST_GENERATED_BASE] + "".join(random.choices(_ALPHABET, k=5))  # noqa: S311 (not a secret)
 
 
+def new_uid() -> str:
+    """A random UUID (version 4), written by hand because one is needed for every object."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
 def new_metadata(given: Mapping[str, Any], name: str, namespace: str, now: str, generation: int) -> Metadata:
     """The metadata of an object that is about to exist."""
     metadata: Metadata = {"name": name}
     if namespace:
         metadata["namespace"] = namespace
-    metadata["uid"] = str(uuid4())
+    metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = now
     if generation:
         metadata["generation"] = generation

@@ -65,8 +65,13 @@ class Store:
         self._lock = DirectoryLock(directory)
         try:
             self.database = Database(directory / DATABASE, durability)
+        except BaseException:
+            self._lock.release()
+            raise
+        try:
             self._load()
         except BaseException:
+            self.database.close()
             self._lock.release()
             raise
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")

@@ -54,14 +54,14 @@ async def follow(
     kind: Kind,
     namespace: str,
     matches: Predicate | None,
-    position: int,
+    version: int,
     bookmarks: float | None,
 ) -> AsyncIterator[list[WatchEvent]]:
-    """Batches of what happens from `position` on. Holds nothing of the past itself: a consumer that is too slow gets
+    """Batches of what happens after `version`. Holds nothing of the past itself: a consumer that is too slow gets
     Gone. With `bookmarks`, one goes out every so many seconds if the version has moved on."""
     history = store.history(kind.resource)
     clock = asyncio.get_running_loop().time
-    marked, due = store.version, clock() + (bookmarks or 0.0)
+    position, marked, due = store.position(kind.resource, version), version, clock() + (bookmarks or 0.0)
     while True:
         changes = history.read(position)
         if not changes:

@@ -41,6 +41,8 @@ class Request:
     manager: str = "muster"
     force: bool = False
     mode: FieldValidation = "Strict"
+    has_null: bool = False
+    """Whether there is a null in the body: rare, and then it is worth a second look."""
 
 
 def create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
@@ -93,7 +95,7 @@ def patch(tx: Transaction, kind: Kind, key: Key, body: Any, type: PatchType, req
     given = patched(old, body, type, kind.schema)
     _same_identity(kind, old, given)
     require(kind, old, uid_of(given), version_of(given))
-    if request.mode != "Strict" or _has_null(body):
+    if request.mode != "Strict" or request.has_null:
         given = private_copy(kind, given, request.mode)
     if request.subresource == "status":
         new = _new_status(kind, old, given)
@@ -269,9 +271,3 @@ def _same_identity(kind: Kind, old: Object, new: Object) -> None:
             raise BadRequest(f"metadata.{field}: a patch cannot give an object another {field}")
     if new.get("kind") != kind.kind:
         raise BadRequest("kind: a patch cannot make an object one of another kind")
-
-
-def _has_null(body: Any) -> bool:
-    if isinstance(body, dict):
-        return any(value is None or _has_null(value) for value in body.values())
-    return isinstance(body, list) and any(map(_has_null, body))

@@ -1,0 +1,31 @@
+"""A cluster of its own for every test that asks for one: real SQLite in a folder of the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.garbage import GarbageCollector
+from muster.embedded.namespaces import NamespaceController
+from muster.kube.builtin import new_catalogue
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
+    """The API alone: nothing happens but what the test does."""
+    async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def tidy_cluster(cluster: EmbeddedCluster) -> AsyncIterator[EmbeddedCluster]:
+    """With the controllers that take things away."""
+    tasks = [asyncio.create_task(each.run()) for each in (GarbageCollector(cluster), NamespaceController(cluster))]
+    yield cluster
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
