@@ -87,7 +87,8 @@ class Catalogue:
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
         self._by_gvk: dict[tuple[str, str], Kind] = {}
         self._by_word: dict[str, Kind] = {}
-        self._by_resource: dict[str, Kind] = {}
+        self._by_name: dict[str, Kind] = {}
+        self._by_resource: dict[tuple[str, str, str], Kind] = {}
         self._by_group: dict[tuple[str, str], Kind] = {}
         for kind in kinds:
             self.register(kind)
@@ -96,7 +97,8 @@ class Catalogue:
         """Adds a kind, or replaces the one of the same apiVersion and kind. Of two that share a short name, the first
         one registered keeps it, as in Kubernetes."""
         self._by_gvk[kind.api_version, kind.kind] = kind
-        self._by_resource[kind.resource] = kind
+        self._by_resource[kind.group, kind.version, kind.plural] = kind
+        self._by_name[kind.resource] = kind
         self._by_group[kind.group, kind.kind] = kind
         for word in (kind.plural, kind.singular, *kind.short_names):
             known = self._by_word.get(word)
@@ -111,8 +113,9 @@ class Catalogue:
 
     def unregister(self, kind: Kind) -> None:
         self._by_gvk.pop((kind.api_version, kind.kind), None)
+        self._by_resource.pop((kind.group, kind.version, kind.plural), None)
         self._by_word = {word: k for word, k in self._by_word.items() if k is not kind}
-        self._by_resource = {k.resource: k for k in self._by_gvk.values()}
+        self._by_name = {k.resource: k for k in self._by_gvk.values()}
         self._by_group = {(k.group, k.kind): k for k in self._by_gvk.values()}
 
     def of(self, api_version: str, kind: str) -> Kind:
@@ -140,14 +143,14 @@ class Catalogue:
 
     def find_resource(self, group: str, version: str, plural: str) -> Kind:
         """By what stands in a URL."""
-        for kind in self._by_gvk.values():
-            if kind.plural == plural and kind.group == group and kind.version == version:
-                return kind
-        raise NotFound("the server could not find the requested resource")
+        found = self._by_resource.get((group, version, plural))
+        if found is None:
+            raise NotFound("the server could not find the requested resource")
+        return found
 
     def of_resource(self, resource: str) -> Kind | None:
         """By `Kind.resource`, in whichever version."""
-        return self._by_resource.get(resource)
+        return self._by_name.get(resource)
 
     def in_group(self, group: str, kind: str) -> Kind | None:
         """In whichever version: an owner reference may name an older one."""
