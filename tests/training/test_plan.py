@@ -220,7 +220,7 @@ def test_scaling_down_deletes_the_highest_indices_first(pytorch_job: MakeJob) ->
     assert [name_of(p) for p in decided.delete] == ["job-worker-1"]
 
 
-GROUP = {"kind": "PodGroup", "metadata": {"name": "job", "namespace": "default"}}
+GROUP: Object = {"kind": "PodGroup", "metadata": {"name": "job", "namespace": "default"}}
 
 
 @pytest.mark.parametrize(("phase", "pods"), [(None, 0), ("Pending", 0), ("Inqueue", 3), ("Running", 3)])

@@ -93,33 +93,32 @@ class TrainingController:
         )
         addresses = {} if progress.finished or job.policy.suspend else await self._resolve(dialect, job)
         decided = plan(dialect, job, progress, observed, addresses, datetime.now(UTC), self._gang)
-        await self._carry_out(item, dialect, job, decided)
+        await self._carry_out(item, dialect, job, decided, observed.pods)
         return decided.again
 
     async def _resolve(self, dialect: Dialect, job: TrainingJob) -> dict[Replica, Endpoint]:
         """Where the members listen, asked once per attempt of the gang."""
         attempt = gang_attempt(job)
-        wanted = dialect.listeners(job)
+        wanted = {replica: (replica, dialect.port_of(job, replica)) for replica in dialect.listeners(job)}
+        wanted |= dialect.extra_ports(job)
         known = self._addresses.get(job.uid)
         found = dict(known[1]) if known is not None and known[0] == attempt else {}
-        missing = [replica for replica in wanted if replica not in found]
+        missing = [name for name in wanted if name not in found]
         ends = await asyncio.gather(
             *(
                 self._cluster.endpoint(
-                    replica_name(job, replica),
-                    job.namespace,
-                    dialect.port_of(job, replica),
-                    owner=job.object,
-                    attempt=attempt,
+                    replica_name(job, replica), job.namespace, port, owner=job.object, attempt=attempt
                 )
-                for replica in missing
+                for replica, port in (wanted[name] for name in missing)
             )
         )
         found.update(zip(missing, ends, strict=True))
         self._addresses[job.uid] = (attempt, found)
         return found
 
-    async def _carry_out(self, item: tuple[str, Key], dialect: Dialect, job: TrainingJob, decided: Plan) -> None:
+    async def _carry_out(
+        self, item: tuple[str, Key], dialect: Dialect, job: TrainingJob, decided: Plan, pods: Sequence[Object]
+    ) -> None:
         kind, obj = dialect.kind, job.object
         if decided.expired:
             await _unless_gone(self._cluster.delete(kind, job.name, job.namespace, uid=job.uid))
@@ -127,7 +126,7 @@ class TrainingController:
         if decided.annotations and any(annotations_of(obj).get(k) != v for k, v in decided.annotations.items()):
             change = {"metadata": {"annotations": decided.annotations, "uid": job.uid}}
             obj = await self._cluster.patch(kind, job.name, job.namespace, change)
-        status = dialect.write_status(job, decided.progress, decided.counts)
+        status = dialect.write_status(job, decided.progress, decided.counts, pods)
         if status != status_of(obj):
             await self._cluster.update({**obj, "status": status}, subresource="status")
         for severity, reason, message in decided.events:

@@ -23,7 +23,7 @@ from muster.training.model import (
     Verdict,
     Wiring,
 )
-from muster.training.names import check_job_name, role_selector
+from muster.training.names import check_job_name, replica_labels, role_selector
 from muster.training.progress import Progress, read_progress
 
 
@@ -75,6 +75,10 @@ class Dialect(ABC):
             (int(p["containerPort"]) for p in trainer.get("ports") or () if p.get("name") == self.port_name), self.port
         )
 
+    def extra_ports(self, job: TrainingJob) -> Mapping[Replica, tuple[Replica, int]]:
+        """Further addresses a wiring needs: by a made-up name, the replica that listens and its port."""
+        return {}
+
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
         """Further objects the job needs before its Pods (a host file, a service account)."""
         return ()
@@ -83,12 +87,16 @@ class Dialect(ABC):
         return read_progress(status_of(obj))
 
     @abstractmethod
-    def write_status(self, job: TrainingJob, progress: Progress, counts: Counts) -> Object:
+    def write_status(self, job: TrainingJob, progress: Progress, counts: Counts, pods: Sequence[Object]) -> Object:
         """The status as users of this kind know it."""
 
     def must_wait(self, job: TrainingJob, replica: Replica, counts: Counts) -> bool:
         """Whether a replica may not be created yet."""
         return False
+
+    def labels(self, job: TrainingJob, replica: Replica) -> dict[str, str]:
+        """What a replica's Pod and Service are found by."""
+        return replica_labels(job, replica, is_master=replica == self.lead(job))
 
     def trainer(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """The container that trains: by name, or the first one where names are free."""
@@ -150,7 +158,7 @@ class KubeflowDialect(Dialect):
             causes += self._role_problems(f"{path}.{written}", spec or {})
         return causes
 
-    def write_status(self, job: TrainingJob, progress: Progress, counts: Counts) -> Object:
+    def write_status(self, job: TrainingJob, progress: Progress, counts: Counts, pods: Sequence[Object]) -> Object:
         status: Object = {"conditions": list(progress.conditions), "replicaStatuses": {}}
         for role, count in counts.items():
             numbers = {"active": count.running, "succeeded": count.succeeded, "failed": count.failed}

@@ -9,7 +9,7 @@ from muster.kube.objects import Object, owner_reference
 from muster.training.dialect import Dialect
 from muster.training.gang import Membership
 from muster.training.model import Addresses, Replica, Role, TrainingJob, Wiring
-from muster.training.names import ATTEMPT, replica_labels, replica_name
+from muster.training.names import ATTEMPT, replica_name
 
 
 def replica_pod(
@@ -25,7 +25,7 @@ def replica_pod(
     assert role is not None
     template = role.template
     meta = template.get("metadata") or {}
-    labels = {**(meta.get("labels") or {}), **_labels(dialect, job, replica)}
+    labels = {**(meta.get("labels") or {}), **dialect.labels(job, replica)}
     annotations = {**(meta.get("annotations") or {}), ATTEMPT: str(attempt)}
     spec = dict(template.get("spec") or {})
     spec["restartPolicy"] = _pod_restart_policy(job, role)
@@ -55,7 +55,7 @@ def replica_service(dialect: Dialect, job: TrainingJob, replica: Replica) -> Obj
     """Headless, with every port of the container that trains."""
     role = job.role(replica.role)
     assert role is not None
-    labels = _labels(dialect, job, replica)
+    labels = dialect.labels(job, replica)
     trainer = dialect.trainer({"containers": _with_port(role.template.get("spec") or {}, dialect)})
     ports = [
         {"name": port.get("name") or f"port-{port['containerPort']}", "port": port["containerPort"]}
@@ -98,10 +98,6 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
     if wiring.volumes:
         wired["volumes"] = [*(spec.get("volumes") or ()), *wiring.volumes]
     return wired
-
-
-def _labels(dialect: Dialect, job: TrainingJob, replica: Replica) -> dict[str, str]:
-    return replica_labels(job, replica, is_master=replica == dialect.lead(job))
 
 
 def _with_port(pod_spec: Mapping[str, Any], dialect: Dialect) -> list[dict[str, Any]]:

@@ -12,11 +12,21 @@ from muster.training.dialect import Dialect
 from muster.training.dialects.jax import Jax
 from muster.training.dialects.mpi import Mpi
 from muster.training.dialects.paddle import Paddle
+from muster.training.dialects.paddlecloud import PaddleCloud
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.dialects.tensorflow import AihcTensorFlow, TensorFlow
 from muster.training.dialects.xgboost import XGBoost
 
-DIALECTS: tuple[Dialect, ...] = (PyTorch(), TensorFlow(), AihcTensorFlow(), XGBoost(), Mpi(), Paddle(), Jax())
+DIALECTS: tuple[Dialect, ...] = (
+    PyTorch(),
+    TensorFlow(),
+    AihcTensorFlow(),
+    XGBoost(),
+    Mpi(),
+    Paddle(),
+    PaddleCloud(),
+    Jax(),
+)
 
 
 def training_kinds() -> tuple[Kind, ...]:

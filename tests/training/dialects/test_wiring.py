@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.training.conftest import training_job, wired
 
 from muster.kube.objects import Object
 from muster.training.dialect import Dialect
@@ -15,6 +14,7 @@ from muster.training.dialects.paddle import Paddle
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.dialects.tensorflow import TensorFlow
 from muster.training.dialects.xgboost import XGBoost
+from tests.training.sample_jobs import training_job, wired
 
 
 def job(dialect: Any, roles: dict[str, Any], **spec: Any) -> Object:

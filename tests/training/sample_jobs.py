@@ -1,0 +1,48 @@
+"""Jobs and addresses to plan with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.kube.cluster import Endpoint
+from muster.kube.objects import Object
+from muster.training.dialect import Dialect
+from muster.training.model import Addresses, Replica, TrainingJob
+from muster.training.names import replica_name
+
+
+def training_job(
+    api_version: str, kind: str, replica_specs: str, container: str, roles: Mapping[str, Any], **spec: Any
+) -> Object:
+    """A job whose roles are numbers, or replica specs without a template."""
+
+    def role(said: int | Mapping[str, Any]) -> Object:
+        wanted = {"replicas": said} if isinstance(said, int) else dict(said)
+        template = {"spec": {"containers": [{"name": container, "image": "i", "command": ["train"]}]}}
+        return {"template": template, **wanted}
+
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "job", "namespace": "default", "uid": "job-uid"},
+        "spec": {replica_specs: {name: role(said) for name, said in roles.items()}, **spec},
+    }
+
+
+def cluster_addresses(dialect: Dialect, job: TrainingJob) -> Addresses:
+    """As a real cluster answers: the Service's name and the port that was asked for."""
+    return {
+        replica: Endpoint(replica_name(job, replica), dialect.port_of(job, replica), f".{job.namespace}.svc")
+        for replica in job.replicas()
+    }
+
+
+def loopback_addresses(job: TrainingJob) -> Addresses:
+    """As the cluster in a box answers: one address, a port each."""
+    return {replica: Endpoint("127.0.0.1", 20000 + n) for n, replica in enumerate(job.replicas())}
+
+
+def wired(dialect: Dialect, obj: Object, role: str, index: int = 0) -> dict[str, Any]:
+    job = dialect.read(obj)
+    return dict(dialect.wiring(job, Replica(role, index), cluster_addresses(dialect, job)).env)

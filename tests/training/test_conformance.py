@@ -1,0 +1,46 @@
+"""Manifests that other people wrote are accepted and wired as they are. Skipped where the folder is not at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from muster.kube.builtin import new_catalogue
+from muster.kube.manifests import load_files
+from muster.kube.objects import Object, name_of
+from muster.kube.schema import validate
+from muster.training.pods import replica_pod
+from muster.training.registry import DIALECTS, training_kinds
+from tests.training.sample_jobs import loopback_addresses
+
+ROOT = Path(os.environ.get("MUSTER_CONFORMANCE") or Path(__file__).parents[3] / "shared" / "conformance")
+FILES = sorted(file for folder in ("training-operator", "paddlecloud") for file in (ROOT / folder).rglob("*.yaml"))
+
+
+def objects(file: Path) -> list[Object]:
+    return [document.object for document in load_files([file])]
+
+
+@pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_is_accepted_and_every_replica_can_be_made(file: Path) -> None:
+    catalogue = new_catalogue()
+    for kind in training_kinds():
+        catalogue.register(kind)
+    dialects = {(d.kind.api_version, d.kind.kind): d for d in DIALECTS}
+    for obj in objects(file):
+        kind = catalogue.of_object(obj)
+        assert validate(obj, kind.schema) == []
+        assert kind.validate is None or kind.validate(obj, None) == []
+        dialect = dialects.get((kind.api_version, kind.kind))
+        if dialect is None:
+            continue
+        job = dialect.read({**obj, "metadata": {"namespace": "default", "uid": "u", **obj["metadata"]}})
+        addresses = loopback_addresses(job)
+        extra = {name: addresses[next(job.replicas())] for name in dialect.extra_ports(job)}
+        pods = [replica_pod(dialect, job, replica, {**addresses, **extra}) for replica in job.replicas()]
+        assert len({name_of(pod) for pod in pods}) == job.size > 0
+        for pod in pods:
+            assert validate(pod, catalogue.of("v1", "Pod").schema) == []
