@@ -16,6 +16,7 @@ NOT_SUPPORTED = "FieldValueNotSupported"
 TYPE_INVALID = "FieldValueTypeInvalid"
 DUPLICATE = "FieldValueDuplicate"
 FORBIDDEN = "FieldValueForbidden"
+NOT_FOUND = "FieldValueNotFound"
 
 _TYPES = {
     "object": "an object",
@@ -41,6 +42,19 @@ def forbidden(field: str, why: str) -> Cause:
 
 def duplicate(field: str, value: Any) -> Cause:
     return Cause(field, f"Duplicate value: {show(value)}", DUPLICATE)
+
+
+def not_found(field: str, value: str, there: Iterable[str], what: str) -> Cause:
+    """`value` names something that should be among the `what` that are `there`."""
+    names = sorted(there)
+    near = nearest(value, names)
+    if near:
+        hint = f'did you mean "{near}"?'
+    elif names:
+        hint = f"the {what} are {', '.join(show(name) for name in names)}"
+    else:
+        hint = f"there are no {what}"
+    return Cause(field, f"Not found: {show(value)}; {hint}", NOT_FOUND)
 
 
 def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> Cause:

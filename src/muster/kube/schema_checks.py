@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from muster.kube.causes import DUPLICATE, INVALID, REQUIRED, invalid, mistyped, nearest, not_supported, show
+from muster.kube.causes import INVALID, REQUIRED, duplicate, invalid, mistyped, nearest, not_supported
 from muster.kube.errors import Cause
 from muster.kube.kinds import Schema
 from muster.kube.paths import join_path, spell_path, split_path
@@ -179,8 +179,11 @@ def _duplicates(items: list[Any], keys: tuple[tuple[str, Any], ...]) -> list[Cau
     for index, item in enumerate(items):
         identity = repr([item.get(key, default) for key, default in keys] if keys else item)
         if identity in seen:
-            shown: Any = {key: item[key] for key, _ in keys if key in item} if keys else item
-            problems.append(Cause(f"[{index}]", f"Duplicate value: {show(shown)}", DUPLICATE))
+            if len(keys) == 1:
+                problems.append(duplicate(f"[{index}].{keys[0][0]}", item.get(keys[0][0])))
+            else:
+                shown: Any = {key: item[key] for key, _ in keys if key in item} if keys else item
+                problems.append(duplicate(f"[{index}]", shown))
         seen.add(identity)
     return problems or None
 
