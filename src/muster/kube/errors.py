@@ -67,6 +67,12 @@ class MethodNotAllowed(ApiError):
     code, reason = 405, "MethodNotAllowed"
 
 
+class NotAcceptable(ApiError):
+    """None of the forms the client would take can be served."""
+
+    code, reason = 406, "NotAcceptable"
+
+
 class AlreadyExists(ApiError):
     code, reason = 409, "AlreadyExists"
 
@@ -105,6 +111,12 @@ class Unavailable(ApiError):
     code, reason = 503, "ServiceUnavailable"
 
 
+class Timeout(ApiError):
+    """What was waited for did not happen in time; it may be asked for again."""
+
+    code, reason = 504, "Timeout"
+
+
 class StorageFull(ApiError):
     """Nothing was stored; what was stored before is intact."""
 
@@ -114,8 +126,8 @@ class StorageFull(ApiError):
 _BY_REASON: dict[str, type[ApiError]] = {
     cls.reason: cls
     for cls in (
-        BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, AlreadyExists, Conflict, Gone, TooLarge,
-        UnsupportedMediaType, Invalid, TooManyRequests, Unavailable, StorageFull,
+        BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, AlreadyExists, Conflict, Gone,
+        TooLarge, UnsupportedMediaType, Invalid, TooManyRequests, Unavailable, Timeout, StorageFull,
     )
 }  # fmt: skip
 _BY_REASON["Gone"] = Gone

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from muster.kube.errors import Cause, NotFound
 from muster.kube.objects import Object, join_api_version
@@ -85,47 +85,28 @@ class Catalogue:
     """The kinds a cluster knows. Packages register theirs; clients find them by any name they are known under."""
 
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
-        self._by_gvk: dict[tuple[str, str], Kind] = {}
-        self._by_word: dict[str, Kind] = {}
-        self._by_name: dict[str, Kind] = {}
-        self._by_resource: dict[tuple[str, str, str], Kind] = {}
-        self._by_group: dict[tuple[str, str], Kind] = {}
-        for kind in kinds:
-            self.register(kind)
+        self._kinds: dict[tuple[str, str], Kind] = {(kind.api_version, kind.kind): kind for kind in kinds}
+        self._names: _Names | None = None
 
     def register(self, kind: Kind) -> Kind:
-        """Adds a kind, or replaces the one of the same apiVersion and kind. Of two that share a short name, the first
-        one registered keeps it, as in Kubernetes."""
-        self._by_gvk[kind.api_version, kind.kind] = kind
-        self._by_resource[kind.group, kind.version, kind.plural] = kind
-        self._by_name[kind.resource] = kind
-        self._by_group[kind.group, kind.kind] = kind
-        for word in (kind.plural, kind.singular, *kind.short_names):
-            known = self._by_word.get(word)
-            if known is None or (known.api_version, known.kind) == (kind.api_version, kind.kind):
-                self._by_word[word] = kind
-            for suffix in (kind.group, f"{kind.version}.{kind.group}" if kind.group else ""):
-                if suffix:
-                    self._by_word.setdefault(f"{word}.{suffix}", kind)
-                    if self._by_word[f"{word}.{suffix}"].kind == kind.kind and suffix != kind.group:
-                        self._by_word[f"{word}.{suffix}"] = kind
+        """Adds a kind, or replaces the one of the same apiVersion and kind. Of two that share a name, the first one
+        registered keeps it, as in Kubernetes; the other still has its name with the group behind it."""
+        self._kinds[kind.api_version, kind.kind] = kind
+        self._names = None
         return kind
 
     def unregister(self, kind: Kind) -> None:
-        self._by_gvk.pop((kind.api_version, kind.kind), None)
-        self._by_resource.pop((kind.group, kind.version, kind.plural), None)
-        self._by_word = {word: k for word, k in self._by_word.items() if k is not kind}
-        self._by_name = {k.resource: k for k in self._by_gvk.values()}
-        self._by_group = {(k.group, k.kind): k for k in self._by_gvk.values()}
+        self._kinds.pop((kind.api_version, kind.kind), None)
+        self._names = None
 
     def of(self, api_version: str, kind: str) -> Kind:
-        found = self._by_gvk.get((api_version, kind))
+        found = self._kinds.get((api_version, kind))
         if found is not None:
             return found
-        versions = sorted(v for v, k in self._by_gvk if k == kind)
+        versions = sorted(v for v, k in self._kinds if k == kind)
         if versions:
             raise NotFound(f'no kind "{kind}" in "{api_version}"; this cluster has it in {", ".join(versions)}')
-        near = get_close_matches(kind, [k for _, k in self._by_gvk], n=1)
+        near = get_close_matches(kind, sorted({k for _, k in self._kinds}), n=1)
         hint = f'; did you mean "{near[0]}"?' if near else ""
         raise NotFound(f'this cluster has no kind "{kind}" ("{api_version}"){hint}')
 
@@ -133,28 +114,61 @@ class Catalogue:
         return self.of(str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
 
     def find(self, word: str) -> Kind:
-        """Any name a user may type: `po`, `pods`, `Pod`, `pytorchjobs.kubeflow.org`."""
-        found = self._by_word.get(word.lower())
+        """Any name a user may type: `po`, `pods`, `Pod`, `pytorchjobs.kubeflow.org`, `jobs.v1.batch`."""
+        words = self._index().words
+        found = words.get(word.lower())
         if found is not None:
             return found
-        near = get_close_matches(word.lower(), self._by_word, n=1)
+        near = get_close_matches(word.lower(), words, n=1)
         hint = f' (did you mean "{near[0]}"?)' if near else ""
         raise NotFound(f'the server doesn\'t have a resource type "{word}"{hint}')
 
     def find_resource(self, group: str, version: str, plural: str) -> Kind:
         """By what stands in a URL."""
-        found = self._by_resource.get((group, version, plural))
+        found = self._index().urls.get((group, version, plural))
         if found is None:
             raise NotFound("the server could not find the requested resource")
         return found
 
     def of_resource(self, resource: str) -> Kind | None:
         """By `Kind.resource`, in whichever version."""
-        return self._by_name.get(resource)
+        return self._index().resources.get(resource)
 
     def in_group(self, group: str, kind: str) -> Kind | None:
         """In whichever version: an owner reference may name an older one."""
-        return self._by_group.get((group, kind))
+        return self._index().groups.get((group, kind))
 
     def __iter__(self) -> Iterator[Kind]:
-        return iter(list(self._by_gvk.values()))
+        return iter(list(self._kinds.values()))
+
+    def _index(self) -> _Names:
+        if self._names is None:
+            self._names = _names_of(list(self._kinds.values()))
+        return self._names
+
+
+class _Names(NamedTuple):
+    """Every way to a kind but its own apiVersion and kind."""
+
+    words: dict[str, Kind]
+    urls: dict[tuple[str, str, str], Kind]
+    resources: dict[str, Kind]
+    groups: dict[tuple[str, str], Kind]
+
+
+def _names_of(kinds: list[Kind]) -> _Names:
+    """Full names go before short ones, and among those the kind registered first."""
+    words: dict[str, Kind] = {}
+    full = [(word, kind) for kind in kinds for word in (kind.plural, kind.singular)]
+    short = [(word, kind) for kind in kinds for word in kind.short_names]
+    for word, kind in full + short:
+        words.setdefault(word, kind)
+        words.setdefault(f"{word}.{kind.version}.{kind.group}", kind)
+        if kind.group:
+            words.setdefault(f"{word}.{kind.group}", kind)
+    return _Names(
+        words,
+        {(kind.group, kind.version, kind.plural): kind for kind in kinds},
+        {kind.resource: kind for kind in kinds},
+        {(kind.group, kind.kind): kind for kind in kinds},
+    )

@@ -1,0 +1,202 @@
+"""The Kubernetes API as an ASGI application: who asks, may they, and which part answers."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import Receive, Scope, Send
+
+from muster.embedded.admission import collect_warnings
+from muster.embedded.api import execution, objects, port_forward, reviews, subresources
+from muster.embedded.api.calls import Answer, Call, answer, deliver, failure
+from muster.embedded.api.description import Description
+from muster.embedded.api.gate import Gate
+from muster.embedded.api.resources import REVIEWS
+from muster.embedded.api.sockets import refuse
+from muster.embedded.api.targets import Target, action_of, is_true, target_of
+from muster.embedded.api.watching import Encoder, watch
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.identity.identity import Identity
+from muster.embedded.identity.rbac import Action
+from muster.kube.errors import ApiError, BadRequest, Invalid, MethodNotAllowed, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import join_api_version
+
+log = logging.getLogger(__name__)
+
+_HEALTH = ("/healthz", "/livez", "/readyz")
+_REVIEWS = {(group, plural): kind for group, plural, kind, _ in REVIEWS}
+_STREAMS = ("exec", "attach", "portforward")
+_REMEMBERED_REFUSALS = 64
+
+
+def kube_app(cluster: EmbeddedCluster, identity: Identity) -> Starlette:
+    """The API of `cluster`, to be served or mounted. `identity.run()` has to be going beside it."""
+    return Starlette(routes=[Mount("/", app=Api(cluster, identity))])
+
+
+class Api:
+    """One entrance for all paths: they are split by hand, which is both quicker and clearer than a table of routes."""
+
+    def __init__(self, cluster: EmbeddedCluster, identity: Identity) -> None:
+        self._cluster = cluster
+        self._identity = identity
+        self._gate = Gate(identity)
+        self._description = Description(cluster.catalogue)
+        self._encoder = Encoder()
+        self._refusals: dict[tuple[str, bytes], ApiError] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = Call(scope, receive, send, scope["path"].removeprefix(scope.get("root_path", "")))
+        target = target_of(call.path)
+        try:
+            made = await (self._socket(call, target) if scope["type"] == "websocket" else self._http(call, target))
+        except ApiError as error:
+            made = failure(error, _details(call, target, error))
+            if scope["type"] == "websocket":
+                self._remember(call, error)
+        except OSError as error:
+            # Somebody hung up in the middle, most likely the client.
+            log.debug("%s %s: %s", call.method, call.path, error)
+            return
+        except Exception:
+            log.exception("%s %s failed", call.method, call.path)
+            made = failure(ApiError("Internal error occurred; the server's log says more"))
+        if made is None:
+            return
+        if call.started:
+            log.warning("%s %s broke off: %s", call.method, call.path, made.body[:300])
+        elif scope["type"] == "websocket":
+            await refuse(call, made)
+        else:
+            await deliver(call, made)
+
+    async def _http(self, call: Call, target: Target | None) -> Answer | None:
+        """None where the answer has been sent already, piece by piece."""
+        if target is None:
+            return await self._about(call)
+        await self._gate.admit(call)
+        self._gate.require(call.user, action_of(target, call.method, call.query))
+        if (target.group, target.plural) in _REVIEWS:
+            return await self._review(call, target)
+        kind = self._kind(target)
+        if target.subresource not in ("", "status", "scale"):
+            return await self._subresource(call, target)
+        match call.method:
+            case "GET" | "HEAD":
+                if target.name:
+                    return await objects.read(self._cluster, call, kind, target)
+                if is_true(call.query.get("watch")):
+                    await watch(self._cluster, self._encoder, call, kind, target)
+                    return None
+                return await objects.list_all(self._cluster, call, kind, target)
+            case "DELETE" if not target.subresource:
+                act = objects.delete if target.name else objects.delete_all
+                return await act(self._cluster, call, kind, target)
+            case "POST" if not target.name:
+                change = objects.create
+            case "PUT" if target.name:
+                change = objects.replace
+            case "PATCH" if target.name:
+                change = objects.patch
+            case _:
+                raise _not_allowed(call)
+        with collect_warnings() as call.warnings:
+            return await change(self._cluster, call, kind, target, self._gate.approval(call.user, kind))
+
+    async def _about(self, call: Call) -> Answer:
+        if call.path.startswith(_HEALTH):
+            return Answer(b"ok", media="text/plain; charset=utf-8")
+        if call.path.rstrip("/") != "/version":
+            await self._gate.admit(call)
+            self._gate.require(call.user, Action("get", path=call.path))
+        if call.method not in ("GET", "HEAD"):
+            raise _not_allowed(call)
+        return self._description.answer(call)
+
+    async def _review(self, call: Call, target: Target) -> Answer:
+        if call.method != "POST" or target.name:
+            raise _not_allowed(call)
+        kind = _REVIEWS[target.group, target.plural]
+        body = await call.document()
+        body |= {"apiVersion": join_api_version(target.group, target.version), "kind": kind}
+        reviewed = await reviews.review(self._identity, call.user, target.plural, target.namespace, body)
+        return answer(reviewed, call, 201)
+
+    async def _subresource(self, call: Call, target: Target) -> Answer | None:
+        match call.method, target.group, target.plural, target.subresource:
+            case "GET", "", "pods", "log":
+                await subresources.log(self._cluster, call, target)
+                return None
+            case "POST", "", "pods", "binding":
+                return await subresources.bind(self._cluster, call, target)
+            case "POST", "", "pods", "eviction":
+                return await subresources.evict(self._cluster, call, target)
+            case "POST", "", "serviceaccounts", "token":
+                return await subresources.issue_token(self._cluster, self._identity, call, target)
+            case _, "", "pods", stream if stream in _STREAMS:
+                raise await self._not_upgraded(call, target)
+        raise NotFound(f'there is no subresource "{target.subresource}" of {target.plural}')
+
+    async def _socket(self, call: Call, target: Target | None) -> None:
+        await call.receive()
+        if target is None or (target.group, target.plural) != ("", "pods") or target.subresource not in _STREAMS:
+            raise BadRequest("only exec and portforward of a Pod are served over WebSocket")
+        await self._gate.admit(call)
+        self._gate.require(call.user, action_of(target, call.method, call.query))
+        match target.subresource:
+            case "exec":
+                await execution.execute(self._cluster, call, target)
+            case "portforward":
+                await port_forward.forward(self._cluster, call, target)
+            case _:
+                raise _no_attach()
+
+    def _remember(self, call: Call, error: ApiError) -> None:
+        """kubectl answers a refused WebSocket with a second try over SPDY, and shows what that one says."""
+        if len(self._refusals) >= _REMEMBERED_REFUSALS:
+            self._refusals.clear()
+        self._refusals[call.path, call.scope["query_string"]] = error
+
+    async def _not_upgraded(self, call: Call, target: Target) -> ApiError:
+        earlier = self._refusals.pop((call.path, call.scope["query_string"]), None)
+        if earlier is not None:
+            return earlier
+        if target.subresource == "attach":
+            return _no_attach()
+        await self._cluster.get(self._kind(target), target.name, target.namespace)
+        if call.header(b"upgrade").lower().startswith("spdy"):
+            return BadRequest(
+                f"{target.subresource} is served over WebSocket, and this client asked for SPDY: use kubectl 1.31 or "
+                "newer (1.29 and 1.30 need KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true)"
+            )
+        return BadRequest(f"{target.subresource} is served over WebSocket: the request must ask for an upgrade")
+
+    def _kind(self, target: Target) -> Kind:
+        kind = self._cluster.catalogue.find_resource(target.group, target.version, target.plural)
+        in_namespace = bool(target.namespace)
+        if in_namespace is not kind.namespaced and (in_namespace or target.name):
+            raise NotFound("the server could not find the requested resource")
+        return kind
+
+
+def _details(call: Call, target: Target | None, error: ApiError) -> dict[str, Any]:
+    """With what it went wrong: the resource, or for an invalid object its kind, as kubectl wants to print it."""
+    if target is None:
+        return {}
+    of = call.kind if isinstance(error, Invalid) and call.kind else target.plural
+    details = {"name": call.name or target.name, "group": target.group, "kind": of}
+    return {field: value for field, value in details.items() if value}
+
+
+def _not_allowed(call: Call) -> MethodNotAllowed:
+    return MethodNotAllowed(f"the server does not allow {call.method} on {call.path}")
+
+
+def _no_attach() -> BadRequest:
+    return BadRequest(
+        "attach is not served: a container's output is in `kubectl logs -f`, and `kubectl exec -it` starts a shell"
+    )

@@ -1,0 +1,54 @@
+"""How the API has to be served: what uvicorn is told so that Kubernetes clients are at home."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.datastructures import Headers
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from muster.embedded.identity.certificates import Certificates
+
+LARGEST_MESSAGE = 4 * 1024 * 1024
+SHUTDOWN_SECONDS = 2
+
+
+def server_config(
+    app: ASGIApp, host: str, port: int, certificates: Certificates | None = None, **more: Any
+) -> uvicorn.Config:
+    """For `uvicorn.Server`. Without certificates it speaks plain HTTP, over which kubectl sends no token."""
+    options: dict[str, Any] = {
+        "http": "httptools",
+        "ws": KubernetesWebSocket,
+        "ws_max_size": LARGEST_MESSAGE,
+        "lifespan": "off",
+        "access_log": False,
+        "server_header": False,
+        "log_level": "warning",
+        # Clients keep their connections; closing them too early makes requests fail that were just being sent.
+        "timeout_keep_alive": 120,
+        # Watches never end by themselves.
+        "timeout_graceful_shutdown": SHUTDOWN_SECONDS,
+    }
+    if certificates is not None:
+        options |= {"ssl_certfile": certificates.certificate, "ssl_keyfile": certificates.key}
+    return uvicorn.Config(app, host, port, **{**options, **more})
+
+
+class KubernetesWebSocket(WebSocketsSansIOProtocol):
+    """kubectl offers protocols such as `SPDY/3.1+portforward.k8s.io`. That slash is against the standard, and the
+    library would refuse the connection, although choosing a protocol is the application's business here."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.conn = _AnyProtocol(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+
+
+class _AnyProtocol(ServerProtocol):
+    def process_subprotocol(self, headers: Headers) -> Subprotocol | None:
+        return None

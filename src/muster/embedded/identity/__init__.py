@@ -1,0 +1,1 @@
+"""Who may do what: tokens, service accounts, roles, and the certificate that keeps them off the wire."""

@@ -1,0 +1,1 @@
+"""The client of a real Kubernetes API server, or of our own over HTTP."""

@@ -1,0 +1,354 @@
+"""`RemoteCluster`: the `Cluster` protocol on any Kubernetes API server."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import orjson
+
+from muster.kube.builtin import new_catalogue
+from muster.kube.cluster import (
+    Endpoint,
+    Listing,
+    LogQuery,
+    PatchType,
+    Process,
+    Propagation,
+    Subresource,
+    WatchEvent,
+)
+from muster.kube.errors import Gone, NotFound, Unavailable, from_status
+from muster.kube.kinds import Catalogue, Kind
+from muster.kube.objects import Object, meta, name_of, namespace_of, version_of
+from muster.kube.remote.channels import V4, V5
+from muster.kube.remote.discovery import discover
+from muster.kube.remote.kubeconfig import Access
+from muster.kube.remote.streams import RemoteProcess
+from muster.kube.remote.transport import Transport
+
+Parameters: TypeAlias = list[tuple[str, str]]
+
+PAGE = 1000
+"""How many objects are asked for at once when a whole list is wanted."""
+
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+_PATCHES: dict[PatchType, str] = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+_SHORTEST_WATCH, _LONGEST_WATCH = 300, 600
+
+
+class RemoteCluster:
+    """`async with` it. Until `discover` has been called, its catalogue holds the kinds Muster knows by itself."""
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        on_warning: Callable[[str], None] | None = None,
+        field_manager: str = "muster",
+        field_validation: str = "Strict",
+    ) -> None:
+        self.access = access
+        self._transport = Transport(access, on_warning=on_warning, agent=field_manager)
+        self._catalogue = new_catalogue()
+        self._discovered = False
+        self._writing = [("fieldManager", field_manager), ("fieldValidation", field_validation)]
+
+    async def __aenter__(self) -> RemoteCluster:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._catalogue
+
+    async def discover(self, *, again: bool = False) -> Catalogue:
+        """The catalogue with exactly the kinds the server has. Asks it once, unless `again`."""
+        if self._discovered and not again:
+            return self._catalogue
+        served = await discover(self._transport)
+        names = {(kind.api_version, kind.kind) for kind in served}
+        known = {(kind.api_version, kind.kind): kind for kind in self._catalogue}
+        for kind in known.values():
+            self._catalogue.unregister(kind)
+        for kind in served:
+            # A kind that Muster knows stays the same one, with its columns and rules.
+            self._catalogue.register(known.get((kind.api_version, kind.kind), kind))
+        self._discovered = bool(names)
+        return self._catalogue
+
+    async def find(self, word: str) -> Kind:
+        """By any name a user may type, with a look at the server for kinds that Muster does not know."""
+        return (await self.discover()).find(word)
+
+    async def version(self) -> Object:
+        return await self._object("GET", "/version")
+
+    async def raw(self, path: str, *, accept: str = "application/json") -> bytes:
+        return await self._transport.request("GET", path, accept=accept)
+
+    async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
+        kind = await self._kind_of(obj)
+        path = _path(kind, namespace_of(obj) or self._default_namespace(kind))
+        return await self._object("POST", path, [*self._writing, *_dry(dry_run)], body=obj)
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        return await self._object("GET", _path(kind, namespace or self._default_namespace(kind), name))
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_: str = "",
+    ) -> Listing:
+        """An empty namespace means all of them. Without a limit the whole list, fetched in pages."""
+        scope = (kind, namespace, labels, fields)
+        if limit or continue_:
+            return await self._page(*scope, limit, continue_)
+        items: list[Object] = []
+        page = await self._page(*scope, PAGE, "")
+        while True:
+            items += page.items
+            if not page.continue_:
+                return Listing(items, page.resource_version)
+            try:
+                page = await self._page(*scope, PAGE, page.continue_)
+            except Gone:
+                # The pages took longer than the server remembers; one request is always consistent.
+                return await self._page(*scope, 0, "")
+
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+        bookmarks: bool = False,
+    ) -> AsyncIterator[WatchEvent]:
+        parameters = [*_selectors(labels, fields), *_some(resourceVersion=resource_version)]
+        if bookmarks:
+            parameters.append(("allowWatchBookmarks", "true"))
+        async with aclosing(self._events(_path(kind, namespace), parameters)) as events:
+            async for event in events:
+                _complete(kind, event.object)
+                yield event
+
+    async def update(self, obj: Object, *, subresource: Subresource = "", dry_run: bool = False) -> Object:
+        kind = await self._kind_of(obj)
+        path = _path(kind, namespace_of(obj) or self._default_namespace(kind), name_of(obj), subresource)
+        return await self._object("PUT", path, [*self._writing, *_dry(dry_run)], body=obj)
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str,
+        patch: Object | Sequence[Object],
+        *,
+        type: PatchType = "merge",
+        subresource: Subresource = "",
+        field_manager: str = "muster",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> Object:
+        parameters = [("fieldManager", field_manager), self._writing[1], *_dry(dry_run)]
+        if type == "apply" and force:
+            parameters.append(("force", "true"))
+        path = _path(kind, namespace or self._default_namespace(kind), name, subresource)
+        return await self._object("PATCH", path, parameters, body=patch, content_type=_PATCHES[type])
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str = "",
+        *,
+        propagation: Propagation = "Background",
+        grace_seconds: int | None = None,
+        uid: str = "",
+        resource_version: str = "",
+    ) -> Object:
+        """Where the server only says that it is done, the answer holds no more than the object's name and uid."""
+        options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        preconditions = dict(_some(uid=uid, resourceVersion=resource_version))
+        if preconditions:
+            options["preconditions"] = preconditions
+        where = namespace or self._default_namespace(kind)
+        last = await self._object("DELETE", _path(kind, where, name), body=options)
+        if last.get("kind") != "Status":
+            return last
+        metadata = {"name": name, "uid": (last.get("details") or {}).get("uid", uid)}
+        if kind.namespaced:
+            metadata["namespace"] = where
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+    async def logs(self, pod: str, namespace: str, query: LogQuery = LogQuery()) -> AsyncIterator[bytes]:  # noqa: B008
+        numbers = {"tailLines": query.tail_lines, "limitBytes": query.limit_bytes}
+        if query.since_seconds is not None:
+            numbers["sinceSeconds"] = max(1, round(query.since_seconds))
+        flags = {"follow": query.follow, "previous": query.previous, "timestamps": query.timestamps}
+        parameters = [
+            *_some(container=query.container),
+            *((name, "true") for name, given in flags.items() if given),
+            *((name, str(number)) for name, number in numbers.items() if number is not None),
+        ]
+        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/log"
+        async with self._transport.stream(path, parameters, accept="*/*") as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def exec(
+        self,
+        pod: str,
+        namespace: str,
+        command: Sequence[str],
+        *,
+        container: str = "",
+        stdin: bool = False,
+        tty: bool = False,
+    ) -> Process:
+        parameters = [
+            *(("command", word) for word in command),
+            *_some(container=container),
+            ("stdin", str(stdin).lower()),
+            ("stdout", "true"),
+            # A terminal has one output.
+            ("stderr", str(not tty).lower()),
+            ("tty", str(tty).lower()),
+        ]
+        path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/exec"
+        return RemoteProcess(await self._transport.websocket(path, parameters, (V5, V4)))
+
+    async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
+        return Endpoint(f"{pod}.{namespace}.svc", port)
+
+    async def table(
+        self, kind: Kind, namespace: str = "", *, name: str = "", labels: str = "", fields: str = "", limit: int = 0,
+        include: str = "Metadata",
+    ) -> Object:  # fmt: skip
+        """The server's own table of one object or a list: a `meta.k8s.io/v1` Table. A server that has none for the kind
+        answers the objects themselves. `include`: None, Metadata or Object, what each row carries."""
+        parameters = [("includeObject", include), *_selectors(labels, fields)]
+        if limit:
+            parameters.append(("limit", str(limit)))
+        where = (namespace or self._default_namespace(kind)) if name else namespace
+        return await self._object("GET", _path(kind, where, name), parameters, accept=_TABLE)
+
+    async def watch_table(
+        self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", resource_version: str = "",
+        include: str = "Metadata",
+    ) -> AsyncIterator[WatchEvent]:  # fmt: skip
+        """As `watch`, with tables of one row for objects. Only the first has the columns."""
+        parameters = [
+            ("includeObject", include), *_selectors(labels, fields), *_some(resourceVersion=resource_version),
+        ]  # fmt: skip
+        async with aclosing(self._events(_path(kind, namespace), parameters, accept=_TABLE)) as events:
+            async for event in events:
+                yield event
+
+    async def _object(self, method: str, path: str, parameters: Sequence[tuple[str, str]] = (), **more: Any) -> Object:
+        content = await self._transport.request(method, path, parameters, **more)
+        try:
+            found = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            found = None
+        if not isinstance(found, dict):
+            raise Unavailable(f"{self.access.server}{path} answered something that is not a Kubernetes object")
+        return found
+
+    async def _page(self, kind: Kind, namespace: str, labels: str, fields: str, limit: int, continue_: str) -> Listing:
+        parameters = [*_selectors(labels, fields), *_some(limit=str(limit or ""), **{"continue": continue_})]
+        answer = await self._object("GET", _path(kind, namespace), parameters)
+        items: list[Object] = answer.get("items") or []
+        for item in items:
+            _complete(kind, item)
+        told = meta(answer)
+        return Listing(items, version_of(answer), str(told.get("continue") or ""), told.get("remainingItemCount"))
+
+    async def _events(
+        self, path: str, parameters: Parameters, *, accept: str = "application/json"
+    ) -> AsyncGenerator[WatchEvent, None]:
+        # The server ends every watch after a while; one that it lost without telling us ends soon after.
+        seconds = random.randint(_SHORTEST_WATCH, _LONGEST_WATCH)  # noqa: S311 (not a secret)
+        asked = [("watch", "true"), ("timeoutSeconds", str(seconds)), *parameters]
+        async with self._transport.stream(path, asked, accept=accept, seconds=seconds + 30.0) as pieces:
+            rest = b""
+            async for piece in pieces:
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line:
+                        yield _event(line)
+
+    async def _kind_of(self, obj: Object) -> Kind:
+        try:
+            return self._catalogue.of_object(obj)
+        except NotFound:
+            if self._discovered:
+                raise
+        return (await self.discover()).of_object(obj)
+
+    def _default_namespace(self, kind: Kind) -> str:
+        return self.access.namespace if kind.namespaced else ""
+
+
+def _path(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    parts = ["/apis", kind.group, kind.version] if kind.group else ["/api", kind.version]
+    if kind.namespaced and namespace:
+        parts += ["namespaces", quote(namespace, safe="")]
+    parts.append(kind.plural)
+    if name:
+        parts.append(quote(name, safe=":"))
+    if subresource:
+        parts.append(subresource)
+    return "/".join(parts)
+
+
+def _event(line: bytes) -> WatchEvent:
+    try:
+        told = orjson.loads(line)
+        type_, obj = told["type"], told["object"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise Unavailable("the watch broke: what arrived is not an event") from None
+    if type_ == "ERROR":
+        raise from_status(obj)
+    return WatchEvent(type_, obj)
+
+
+def _complete(kind: Kind, obj: Object) -> None:
+    """The items of a list do not say what they are; here they must."""
+    obj.setdefault("apiVersion", kind.api_version)
+    obj.setdefault("kind", kind.kind)
+
+
+def _selectors(labels: str, fields: str) -> Parameters:
+    return _some(labelSelector=labels, fieldSelector=fields)
+
+
+def _some(**parameters: str) -> Parameters:
+    """Those that say anything."""
+    return [(name, value) for name, value in parameters.items() if value]
+
+
+def _dry(dry_run: bool) -> Parameters:
+    return [("dryRun", "All")] if dry_run else []

@@ -1,0 +1,264 @@
+"""Requests to an API server over aiohttp: TLS, credentials, retries, and errors that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from muster.kube.errors import ApiError, Unavailable, from_status
+from muster.kube.remote.credentials import Credentials
+from muster.kube.remote.kubeconfig import Access
+
+Parameters = Iterable[tuple[str, str]]
+
+_TRIES = 8
+_CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 60.0
+
+
+class Reply(NamedTuple):
+    body: bytes
+    media: str
+    warnings: list[str]
+
+
+class Transport:
+    """One connection pool to one server. There is no rate limit on our side: the server says when it has enough."""
+
+    def __init__(
+        self, access: Access, *, on_warning: Callable[[str], None] | None = None, agent: str = "muster"
+    ) -> None:
+        self.access = access
+        self._credentials = Credentials(access)
+        self._on_warning = on_warning
+        self._agent = agent
+        self._session: aiohttp.ClientSession | None = None
+        self._certificate: tuple[bytes, bytes] | None = None
+        self._ssl: ssl.SSLContext | bool = True
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        parameters: Parameters = (),
+        *,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
+        """The answer's body. Raises ApiError; waits and asks again where the server says so."""
+        content = None if body is None else orjson.dumps(body)
+        for attempt in range(_TRIES):
+            headers = {"Accept": accept, **({"Content-Type": content_type} if content is not None else {})}
+            async with self._open(method, path, parameters, headers, content, _ANSWER_SECONDS) as response:
+                if response.status < 400:
+                    received = await response.read()
+                    self._warn(response)
+                    return received
+                error = await _error(response)
+            wait = _wait(response, error, attempt)
+            if wait is None:
+                raise error
+            await asyncio.sleep(wait)
+        raise error
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, parameters: Parameters = (), *, accept: str = "application/json", seconds: float | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """An answer that goes on, in the pieces it arrives in. A connection that breaks raises Unavailable."""
+        async with self._open("GET", path, parameters, {"Accept": accept}, None, seconds) as response:
+            if response.status >= 400:
+                raise await _error(response)
+            self._warn(response)
+            yield response.content.iter_any()
+
+    async def websocket(
+        self, path: str, parameters: Parameters, protocols: tuple[str, ...]
+    ) -> aiohttp.ClientWebSocketResponse:
+        session = await self._ready()
+        headers = await self._headers({})
+        async with self._reporting():
+            try:
+                return await session.ws_connect(
+                    self._url(path, parameters), headers=headers, protocols=protocols, ssl=self._ssl, max_msg_size=0,
+                    server_hostname=self.access.tls_name or None,
+                )  # fmt: skip
+            except aiohttp.WSServerHandshakeError as error:
+                refused = error
+        # The library drops the body of a refusal; asking without the upgrade brings the reason.
+        raise await self._reason(path, parameters, refused)
+
+    async def _reason(self, path: str, parameters: Parameters, refused: aiohttp.WSServerHandshakeError) -> ApiError:
+        try:
+            await self.request("GET", path, parameters)
+        except ApiError as error:
+            return error
+        return from_status({}, refused.status)
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        parameters: Parameters,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        seconds: float | None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        session = await self._ready()
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS)
+        url = self._url(path, parameters)
+
+        async def send() -> aiohttp.ClientResponse:
+            return await session.request(
+                method, url, headers=await self._headers(headers), data=content, timeout=timeout, ssl=self._ssl,
+                allow_redirects=False, server_hostname=self.access.tls_name or None,
+            )  # fmt: skip
+
+        async with self._reporting():
+            response = await send()
+            if response.status == 401 and self._credentials.can_renew:
+                response.release()
+                self._credentials.renew()
+                response = await send()
+            async with response:
+                yield response
+
+    async def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
+        headers = {"User-Agent": self._agent, **more}
+        if _is_here(self.access.server):
+            # Compressing costs more than the loopback device does.
+            headers["Accept-Encoding"] = "identity"
+        authorization = await self._credentials.header()
+        if authorization:
+            headers["Authorization"] = authorization
+        if self._credentials.certificate != self._certificate:
+            self._certificate = self._credentials.certificate
+            self._ssl = _tls(self.access, self._certificate)
+        return headers
+
+    async def _ready(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._ssl = _tls(self.access, self._certificate)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+                json_serialize=lambda value: orjson.dumps(value).decode(),
+                read_bufsize=1 << 20,
+            )
+        return self._session
+
+    def _url(self, path: str, parameters: Parameters) -> URL:
+        return URL(self.access.server + path).with_query(list(parameters))
+
+    @asynccontextmanager
+    async def _reporting(self) -> AsyncIterator[None]:
+        """Turns what goes wrong on the way into something that can be acted on."""
+        where = f"the API server at {self.access.server}"
+        source = f" ({self.access.source})" if self.access.source else ""
+        try:
+            yield
+        except ApiError:
+            raise
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise Unavailable(
+                f"{where}{source} has a certificate that is not trusted: {error.certificate_error}. "
+                "Check the kubeconfig's certificate-authority-data"
+            ) from None
+        except aiohttp.ClientConnectorError as error:
+            raise Unavailable(f"cannot reach {where}{source}: {error.os_error.strerror or error.os_error}") from None
+        except TimeoutError:
+            raise Unavailable(f"{where}{source} did not answer in time") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unavailable(f"the connection to {where}{source} broke: {error or type(error).__name__}") from None
+
+    def _warn(self, response: aiohttp.ClientResponse) -> None:
+        if self._on_warning is None:
+            return
+        for text in response.headers.getall("Warning", ()):
+            self._on_warning(warning_text(text))
+
+
+def warning_text(header: str) -> str:
+    """What is between the quotes of `299 - "unknown field \\"x\\""`."""
+    _, quote, rest = header.partition('"')
+    text = rest.rpartition('"')[0] if quote else header
+    return text.replace('\\"', '"').replace("\\\\", "\\")
+
+
+async def _error(response: aiohttp.ClientResponse) -> ApiError:
+    content = await response.read()
+    status: dict[str, Any] = {}
+    with contextlib.suppress(orjson.JSONDecodeError):
+        found = orjson.loads(content)
+        if isinstance(found, dict) and found.get("kind") == "Status":
+            status = found
+    if not status:
+        said = content.decode(errors="replace").strip()[:500] or response.reason or ""
+        status = {"message": f"the API answered {response.status}: {said}"}
+    error = from_status(status, response.status)
+    after = response.headers.get("Retry-After", "")
+    if error.retry_after is None and after.isdigit():
+        error.retry_after = float(after)
+    return error
+
+
+def _wait(response: aiohttp.ClientResponse, error: ApiError, attempt: int) -> float | None:
+    """How long to wait before asking again; None says not to. A server that gives no time gets one of ours for 429
+    only: repeating anything else might do it twice."""
+    if attempt + 1 == _TRIES or response.status not in (429, 502, 503, 504):
+        return None
+    if error.retry_after is not None and (response.status == 429 or "Retry-After" in response.headers):
+        return min(float(error.retry_after), 30.0)
+    return min(0.1 * 2**attempt, 5.0) if response.status == 429 else None
+
+
+def _is_here(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _tls(access: Access, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext | bool:
+    if not access.server.startswith("https://"):
+        return True
+    context = ssl.create_default_context(cadata=access.authority.decode() if access.authority else None)
+    if access.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    chain, key = certificate or (access.certificate, access.key)
+    if chain and key:
+        _load_chain(context, chain, key)
+    return context
+
+
+def _load_chain(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
+    # The ssl module takes a client certificate from files only.
+    with tempfile.TemporaryDirectory(prefix="muster-") as directory:
+        certificate_path, key_path = Path(directory, "tls.crt"), Path(directory, "tls.key")
+        certificate_path.write_bytes(chain)
+        key_path.touch(mode=0o600)
+        key_path.write_bytes(key)
+        try:
+            context.load_cert_chain(certificate_path, key_path)
+        except (ssl.SSLError, ValueError) as error:
+            raise Unavailable(f"the client certificate of the kubeconfig cannot be used: {error}") from None
