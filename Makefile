@@ -15,8 +15,8 @@ help: ## this list
 
 setup: $(STAMPS)/dev ## the virtual environment with everything a developer needs
 
-demo: $(STAMPS)/run ## run a gang of two Pods that exchange data, on this machine
-	@MUSTER_HOME="$$(mktemp -d)" scripts/demo
+demo: $(STAMPS)/run ## train a model with two real processes on this machine
+	@scripts/demo
 
 up: $(STAMPS)/run ## start the cluster in a box in the background
 	@$(BIN)/muster up -d
