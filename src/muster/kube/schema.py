@@ -20,13 +20,22 @@ __all__ = [
 ]  # fmt: skip
 
 
-def obj(properties: Mapping[str, Schema], required: Sequence[str] = (), *, atomic: bool = False, **more: Any) -> Schema:
-    """An object with these fields and no others. `atomic`: appliers own it as a whole."""
+def obj(
+    properties: Mapping[str, Schema],
+    required: Sequence[str] = (),
+    *,
+    atomic: bool = False,
+    keep_unknown: bool = False,
+    **more: Any,
+) -> Schema:
+    """An object with these fields and, unless `keep_unknown`, no others. `atomic`: appliers own it as a whole."""
     schema: Schema = {"type": "object", "properties": dict(properties)}
     if required:
         schema["required"] = list(required)
     if atomic:
         schema["x-kubernetes-map-type"] = "atomic"
+    if keep_unknown:
+        schema["x-kubernetes-preserve-unknown-fields"] = True
     return schema | more
 
 
