@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from muster.kube.errors import ApiError, Conflict
 
 K = TypeVar("K")
 log = logging.getLogger(__name__)
 
+_FIRST_RETRY = 0.01
+
 
 class Controller(Generic[K]):
     """`enqueue` may be called at any time, from the loop's thread. `reconcile` looks at what is and acts; it answers
-    the seconds after which it wants to look again, or None."""
+    the seconds after which it wants to look again, or None. A look it has asked for is never taken back: one too many
+    does no harm, one too few may leave something hanging."""
 
     def __init__(
         self,
@@ -34,9 +37,11 @@ class Controller(Generic[K]):
         self._active: set[K] = set()
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._wishes: _Timers[K] = {}
+        self._retries: _Timers[K] = {}
 
     def enqueue(self, key: K) -> None:
+        """Look at `key` soon. While it is being looked at, that means once more afterwards."""
         if key in self._active:
             self._again.add(key)
         elif key not in self._waiting:
@@ -45,26 +50,32 @@ class Controller(Generic[K]):
 
     def enqueue_after(self, key: K, seconds: float) -> None:
         """Of several such wishes for one key, the earliest wins."""
-        loop = asyncio.get_running_loop()
-        at = loop.time() + seconds
-        timer = self._timers.get(key)
-        if timer is not None:
-            if timer.when() <= at:
-                return
-            timer.cancel()
-        self._timers[key] = loop.call_at(at, self._due, key)
+        self._set(self._wishes, key, seconds)
 
     async def run(self) -> None:
+        """Until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self._name} {number}")
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
+            for timers in (self._wishes, self._retries):
+                for timer in timers.values():
+                    timer.cancel()
+                timers.clear()
 
-    def _due(self, key: K) -> None:
-        self._timers.pop(key, None)
+    def _set(self, timers: _Timers[K], key: K, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        timer = timers.get(key)
+        if timer is not None:
+            if timer.when() <= at:
+                return
+            timer.cancel()
+        timers[key] = loop.call_at(at, self._due, timers, key)
+
+    def _due(self, timers: _Timers[K], key: K) -> None:
+        timers.pop(key, None)
         self.enqueue(key)
 
     async def _work(self) -> None:
@@ -73,26 +84,45 @@ class Controller(Generic[K]):
             self._waiting.discard(key)
             self._active.add(key)
             try:
-                again = await self._reconcile(key)
-            except Exception as error:
-                self._retry(key, error)
-            else:
-                self._failures.pop(key, None)
-                if again is not None:
-                    self.enqueue_after(key, again)
+                await self._attempt(key)
             finally:
                 self._active.discard(key)
                 if key in self._again:
                     self._again.discard(key)
                     self.enqueue(key)
 
-    def _retry(self, key: K, error: Exception) -> None:
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(0.005 * 2**failures, self._max_backoff)
+    async def _attempt(self, key: K) -> None:
+        retry = self._retries.pop(key, None)
+        if retry is not None:
+            retry.cancel()  # this is it, whoever asked for it
+        try:
+            again = await self._reconcile(key)
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            self._retry(key, error)  # something it waited for was cancelled: that must not cost us a worker
+        except Exception as error:
+            self._retry(key, error)
+        else:
+            self._failures.pop(key, None)
+            if again is not None:
+                self.enqueue_after(key, again)
+
+    def _retry(self, key: K, error: BaseException) -> None:
+        failures = self._failures[key] = min(self._failures.get(key, 0) + 1, 30)  # 2**1024 would not be a float
+        delay = min(_FIRST_RETRY * 2 ** (failures - 1), self._max_backoff)
         if isinstance(error, Conflict):
             log.debug("%s %s: %s", self._name, key, error)
         elif isinstance(error, ApiError):
             log.warning("%s %s: %s; again in %.2f s", self._name, key, error, delay)
         else:
-            log.exception("%s %s failed; again in %.2f s", self._name, key, delay)
-        self.enqueue_after(key, delay)
+            log.error("%s %s failed; again in %.2f s", self._name, key, delay, exc_info=error)
+        self._set(self._retries, key, delay)
+
+
+_Timers: TypeAlias = dict[K, asyncio.TimerHandle]
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

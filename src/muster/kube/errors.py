@@ -132,11 +132,13 @@ _BY_REASON: dict[str, type[ApiError]] = {
 }  # fmt: skip
 _BY_REASON["Gone"] = Gone
 _BY_CODE: dict[int, type[ApiError]] = {cls.code: cls for cls in reversed(_BY_REASON.values())}
+_BY_CODE[Conflict.code] = Conflict  # without a reason, the one of the two that a caller may just repeat
 
 
 def from_status(status: Mapping[str, Any], code: int = 500) -> ApiError:
     """The error that a `Status` object (or, failing that, an HTTP code) stands for."""
-    cls = _BY_REASON.get(str(status.get("reason"))) or _BY_CODE.get(int(status.get("code") or code), ApiError)
+    code = int(status.get("code") or code)
+    cls = _BY_REASON.get(str(status.get("reason"))) or _BY_CODE.get(code, ApiError)
     details = status.get("details") or {}
     causes = [
         Cause(str(c.get("field", "")), str(c.get("message", "")), str(c.get("reason", "")))

@@ -8,9 +8,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeAlias
 
 from muster.kube.cluster import Cluster
-from muster.kube.errors import ApiError, Gone
+from muster.kube.errors import ApiError, BadRequest, Gone, TooManyRequests, Unavailable
 from muster.kube.kinds import Kind
-from muster.kube.objects import Key, Object, key_of, meta
+from muster.kube.objects import Key, Object, controller_of, key_of, meta, version_of
 
 OnChange: TypeAlias = Callable[[Object | None, Object | None], None]
 """(before, after): None before an object exists and after it has gone."""
@@ -19,9 +19,15 @@ Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
 
 log = logging.getLogger(__name__)
 
+_FIRST_DELAY, _LONGEST_DELAY = 0.05, 10.0
+_CONNECTION_TROUBLE = (Unavailable, TooManyRequests, OSError)
+
 
 class Informer:
-    """`async with` it, or run `run()` as a task and await `synced`."""
+    """`async with` it, or run `run()` as a task and await `synced`.
+
+    `on_change` is called for every change, also for those that only a new list shows; it must not wait. When it fails,
+    that is logged and the copy stays current all the same."""
 
     def __init__(
         self,
@@ -46,13 +52,20 @@ class Informer:
 
     async def __aenter__(self) -> Informer:
         self._task = asyncio.create_task(self.run(), name=f"informer {self.kind.plural}")
-        await self.synced.wait()
+        self._task.add_done_callback(lambda _: self.synced.set())  # nobody shall wait for one that has ended
+        try:
+            await self.synced.wait()
+            if self._task.done():
+                self._task.result()
+        except BaseException:
+            await self._stop()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        failure = await self._stop()
+        if failure is not None:
+            raise failure
 
     def get(self, namespace: str, name: str) -> Object | None:
         return self.objects.get(Key(namespace, name))
@@ -62,20 +75,34 @@ class Informer:
         return list(self._indices[index].get(value, {}).values())
 
     async def run(self) -> None:
-        delay = 0.05
+        """Until cancelled; BadRequest if the cluster does not understand the question, which it never will."""
+        version = ""
+        delay = _FIRST_DELAY
         while True:
             try:
-                version = await self._relist()
-                delay = 0.05
-                await self._follow(version)
+                version = version or await self._list()
+                async for event in self._cluster.watch(
+                    self.kind, **self._scope, resource_version=version, bookmarks=True
+                ):
+                    version = meta(event.object)["resourceVersion"]
+                    delay = _FIRST_DELAY
+                    if event.type != "BOOKMARK":
+                        self._put(key_of(event.object), None if event.type == "DELETED" else event.object)
             except Gone:
-                continue
-            except (TimeoutError, ApiError, OSError) as error:
+                version = ""
+            except BadRequest:
+                if not version:
+                    raise
+                version = ""
+            except (ApiError, OSError) as error:
+                if not isinstance(error, _CONNECTION_TROUBLE):
+                    version = ""
                 log.warning("watching %s: %s; trying again in %.1f s", self.kind.plural, error, delay)
-                await asyncio.sleep(delay)
-                delay = min(delay * 2, 10.0)
+            # A watch that just ends goes on where it was. Not at once, lest one that always ends keep the loop busy.
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_DELAY)
 
-    async def _relist(self) -> str:
+    async def _list(self) -> str:
         found: dict[Key, Object] = {}
         token = ""
         while True:
@@ -87,18 +114,11 @@ class Informer:
         for key in [k for k in self.objects if k not in found]:
             self._put(key, None)
         for key, obj in found.items():
-            if self.objects.get(key) != obj:
+            known = self.objects.get(key)
+            if known is None or version_of(known) != version_of(obj):
                 self._put(key, obj)
         self.synced.set()
         return page.resource_version
-
-    async def _follow(self, version: str) -> None:
-        while True:
-            async for event in self._cluster.watch(self.kind, **self._scope, resource_version=version, bookmarks=True):
-                version = meta(event.object)["resourceVersion"]
-                if event.type == "BOOKMARK":
-                    continue
-                self._put(key_of(event.object), None if event.type == "DELETED" else event.object)
 
     def _put(self, key: Key, obj: Object | None) -> None:
         before = self.objects.get(key)
@@ -121,9 +141,21 @@ class Informer:
         else:
             self.objects[key] = obj
         if self._on_change is not None:
-            self._on_change(before, obj)
+            try:
+                self._on_change(before, obj)
+            except Exception:
+                log.exception("a change of %s %s could not be handled", self.kind.plural, key)
+
+    async def _stop(self) -> BaseException | None:
+        """What had ended it before, if anything had."""
+        if self._task is None:
+            return None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        return None if self._task.cancelled() else self._task.exception()
 
 
 def by_controller(obj: Object) -> Iterable[Hashable]:
     """Indexer: the uid of the owner that manages the object."""
-    return [ref["uid"] for ref in meta(obj).get("ownerReferences") or () if ref.get("controller")]
+    owner = controller_of(obj)
+    return [] if owner is None else [owner["uid"]]

@@ -122,5 +122,6 @@ def micro_timestamp(moment: datetime | None = None) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """Reads both forms; the answer is aware and in UTC."""
-    return datetime.fromisoformat(text).astimezone(UTC)
+    """Reads both forms; the answer is aware and in UTC, which is also what a time without a zone is taken for."""
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from muster.kube.controller import Controller
+from muster.kube.errors import Conflict, Unavailable
+
+
+@asynccontextmanager
+async def running(
+    reconcile: Callable[[str], Awaitable[float | None]], *, workers: int = 4, max_backoff: float = 30.0
+) -> AsyncIterator[Controller[str]]:
+    controller = Controller("test", reconcile, workers=workers, max_backoff=max_backoff)
+    task = asyncio.create_task(controller.run())
+    yield controller
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        for _ in itertools.count():
+            if condition():
+                return
+            await asyncio.sleep(0.001)
+
+
+async def test_a_key_waiting_in_the_queue_is_there_once() -> None:
+    calls: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        calls.append(key)
+
+    async with running(reconcile) as controller:
+        for key in ("a", "b", "a", "a"):
+            controller.enqueue(key)
+        await until(lambda: len(calls) == 2)
+        controller.enqueue("a")
+        await until(lambda: len(calls) == 3)
+    assert calls == ["a", "b", "a"]
+
+
+async def test_one_call_per_key_at_a_time_and_one_more_for_all_that_came_meanwhile() -> None:
+    gate = asyncio.Event()
+    calls: list[str] = []
+    active: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        assert key not in active
+        active.append(key)
+        calls.append(key)
+        await gate.wait()
+        active.remove(key)
+
+    async with running(reconcile) as controller:
+        controller.enqueue("a")
+        await until(lambda: calls == ["a"])
+        controller.enqueue("a")
+        controller.enqueue("a")
+        controller.enqueue("b")  # another key need not wait
+        await until(lambda: calls == ["a", "b"])
+        gate.set()
+        await until(lambda: len(calls) == 3 and not active)
+    assert calls == ["a", "b", "a"]
+
+
+async def test_no_more_calls_at_once_than_workers() -> None:
+    gate = asyncio.Event()
+    active = most = done = 0
+
+    async def reconcile(key: str) -> None:
+        nonlocal active, most, done
+        active += 1
+        most = max(most, active)
+        await gate.wait()
+        active -= 1
+        done += 1
+
+    async with running(reconcile, workers=2) as controller:
+        for number in range(5):
+            controller.enqueue(str(number))
+        await until(lambda: active == 2)
+        gate.set()
+        await until(lambda: done == 5)
+    assert most == 2
+
+
+async def test_it_looks_again_when_asked_to() -> None:
+    calls = 0
+
+    async def reconcile(key: str) -> float | None:
+        nonlocal calls
+        calls += 1
+        return 0.01 if calls < 3 else None
+
+    async with running(reconcile) as controller:
+        controller.enqueue("a")
+        await until(lambda: calls == 3)
+        assert not controller._wishes
+
+
+async def test_of_two_wishes_the_earlier_wins_and_an_event_takes_none_back() -> None:
+    calls = 0
+
+    async def reconcile(key: str) -> None:
+        nonlocal calls
+        calls += 1
+
+    async with running(reconcile) as controller:
+        controller.enqueue_after("a", 3600)
+        controller.enqueue_after("a", 0.05)
+        controller.enqueue_after("a", 1800)
+        controller.enqueue("a")
+        await until(lambda: calls == 1)
+        await until(lambda: calls == 2)
+
+
+@pytest.mark.parametrize("error", [Conflict("changed"), Unavailable("down"), ValueError("a bug")])
+async def test_what_fails_is_tried_again(error: Exception) -> None:
+    calls = 0
+
+    async def reconcile(key: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls < 4:
+            raise error
+
+    async with running(reconcile) as controller:
+        controller.enqueue("a")
+        await until(lambda: calls == 4)
+        assert not controller._failures
+
+
+async def test_a_retry_that_an_event_came_before_is_not_made_twice() -> None:
+    calls = 0
+    healthy = False
+
+    async def reconcile(key: str) -> None:
+        nonlocal calls
+        calls += 1
+        if not healthy:
+            raise Unavailable("down")
+
+    async with running(reconcile) as controller:
+        controller.enqueue("a")
+        await until(lambda: calls == 3)  # the next retry is 40 ms away
+        healthy = True
+        controller.enqueue("a")
+        await until(lambda: calls == 4)
+        assert not controller._retries
+        controller.enqueue("b")
+        await until(lambda: calls == 5)
+
+
+async def test_a_failure_does_not_cost_an_earlier_wish() -> None:
+    calls = 0
+
+    async def reconcile(key: str) -> float | None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise Unavailable("down")
+        return 3600 if calls == 1 else None
+
+    async with running(reconcile) as controller:
+        controller.enqueue("a")
+        await until(lambda: controller._wishes)
+        controller.enqueue("a")
+        await until(lambda: calls == 3)
+        assert list(controller._wishes) == ["a"]
+
+
+async def test_it_never_gives_up() -> None:
+    calls = 0
+
+    async def reconcile(key: str) -> None:
+        nonlocal calls
+        calls += 1
+        raise Conflict("again")
+
+    async with running(reconcile, max_backoff=0.0) as controller:
+        controller.enqueue("a")
+        await until(lambda: calls > 1100)  # 2 to the power of 1024 is no float any more
+
+
+async def test_a_cancelled_future_inside_does_not_cost_a_worker() -> None:
+    calls = 0
+
+    async def reconcile(key: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+
+    async with running(reconcile, workers=1) as controller:
+        controller.enqueue("a")
+        await until(lambda: calls == 2)
+
+
+async def test_every_failure_is_logged_and_the_pauses_grow(caplog: pytest.LogCaptureFixture) -> None:
+    calls = 0
+
+    async def reconcile(key: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise Unavailable("the store is closed")
+        if calls == 2:
+            raise ZeroDivisionError("a bug")
+        if calls == 3:
+            raise Unavailable("the store is closed")
+
+    with caplog.at_level(logging.WARNING):
+        async with running(reconcile) as controller:
+            controller.enqueue("a")
+            await until(lambda: calls == 4)
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("WARNING", "test a: the store is closed; again in 0.01 s"),
+        ("ERROR", "test a failed; again in 0.02 s"),
+        ("WARNING", "test a: the store is closed; again in 0.04 s"),
+    ]
+    assert "ZeroDivisionError: a bug" in caplog.text
+
+
+async def test_stopping_cancels_what_it_does_and_what_it_planned() -> None:
+    started = asyncio.Event()
+    cancelled = False
+
+    async def reconcile(key: str) -> None:
+        nonlocal cancelled
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled = True
+            raise
+
+    async with running(reconcile) as controller:
+        controller.enqueue("a")
+        controller.enqueue_after("b", 3600)
+        await started.wait()
+    assert cancelled
+    assert not controller._wishes
