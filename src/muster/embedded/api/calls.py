@@ -12,7 +12,8 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from muster.embedded.api.negotiation import JSON, YAML, Form, body_media, form_of
+from muster.embedded.api import protobuf
+from muster.embedded.api.negotiation import JSON, PROTOBUF, YAML, Form, body_media, form_of
 from muster.embedded.api.targets import is_true
 from muster.embedded.identity.users import User
 from muster.kube import manifests
@@ -108,6 +109,8 @@ def parse(content: bytes, media: str) -> Any:
         raise BadRequest("the request has no body")
     if media == YAML:
         return parse_yaml(content)
+    if media == PROTOBUF:
+        return protobuf.decode(content)
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:

@@ -70,11 +70,13 @@ class Description:
 
     def _openapi_v2(self, call: Call) -> Answer:
         wanted = clauses_of(call.header(b"accept"))
-        if wanted and wanted[0].media == openapi_protobuf.MEDIA:
+        if wanted and wanted[0].media == openapi_protobuf.ASKED:
             found = self._rendered.get("openapi/v2 protobuf")
             if found is None:
                 content = openapi_protobuf.encode(openapi.v2(self._kinds))
-                found = self._rendered["openapi/v2 protobuf"] = _tagged(Answer(content, media=openapi_protobuf.MEDIA))
+                found = self._rendered["openapi/v2 protobuf"] = _tagged(
+                    Answer(content, media=openapi_protobuf.ANSWERED)
+                )
             return _unless_known(call, found)
         return self._cached(call, "openapi/v2", lambda: openapi.v2(self._kinds))
 

@@ -12,6 +12,7 @@ Shape: TypeAlias = Literal["object", "table", "metadata"]
 
 JSON = "application/json"
 YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 _META_SHAPES: dict[str, Shape] = {
     "Table": "table",
@@ -76,14 +77,17 @@ def form_of(accept: str) -> Form:
 
 
 def body_media(content_type: str) -> str:
-    """JSON or YAML. Raises UnsupportedMediaType for anything else."""
+    """JSON, YAML or protobuf. Raises UnsupportedMediaType for anything else."""
     media = content_type.partition(";")[0].strip().lower()
     if media in ("", JSON, "*/*"):
         return JSON
     if media in (YAML, "application/x-yaml", "text/yaml"):
         return YAML
+    if media == PROTOBUF:
+        return PROTOBUF
     raise UnsupportedMediaType(
-        f'the body of the request was in an unknown format ("{media}"); accepted media types include: {JSON}, {YAML}'
+        f'the body of the request was in an unknown format ("{media}"); '
+        f"accepted media types include: {JSON}, {YAML}, {PROTOBUF}"
     )
 
 

@@ -69,7 +69,12 @@ async def replace(
     if approve is not None:
         approve(obj)
     stored = await cluster.update(
-        obj, subresource=subresource, dry_run=is_dry_run(call.query), kind=kind, field_validation=_validation(call)
+        obj,
+        subresource=subresource,
+        dry_run=is_dry_run(call.query),
+        kind=kind,
+        field_manager=_manager(call),
+        field_validation=_validation(call),
     )
     return answer(shapes.one(kind, stored, call.form()), call)
 
@@ -83,7 +88,7 @@ async def patch(
     options: dict[str, Any] = {
         "type": type_,
         "subresource": _subresource(kind, target),
-        "field_manager": call.query.get("fieldManager") or _agent(call),
+        "field_manager": _manager(call),
         "force": call.flag("force"),
         "field_validation": _validation(call),
     }
@@ -252,9 +257,9 @@ def _validation(call: Call) -> FieldValidation:
     return found
 
 
-def _agent(call: Call) -> str:
-    """Who writes, where they did not say: the first word of the User-Agent, as in Kubernetes."""
-    return call.header(b"user-agent").partition("/")[0] or "unknown"
+def _manager(call: Call) -> str:
+    """Who writes; where they do not say, the first word of the User-Agent, as in Kubernetes."""
+    return call.query.get("fieldManager") or call.header(b"user-agent").partition("/")[0] or "unknown"
 
 
 def _check_version(query: Mapping[str, str], listing: Listing) -> None:

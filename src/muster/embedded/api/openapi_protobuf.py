@@ -10,7 +10,9 @@ from typing import Any
 
 import orjson
 
-MEDIA = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+ANSWERED = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""The name with an @ is not a media type that Go can read."""
 
 _LENGTH_DELIMITED = 2
 _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}

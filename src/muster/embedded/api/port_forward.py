@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
 from urllib.parse import parse_qsl
 
+from muster.embedded.api import port_tunnel
 from muster.embedded.api.calls import Call
 from muster.embedded.api.sockets import Closed, Socket, choose
 from muster.embedded.api.targets import Target
@@ -18,10 +17,8 @@ from muster.kube.objects import status_of
 from muster.kube.remote.channels import V4, frame
 
 _BASE64 = "v4.base64.channel.k8s.io"
-_PROTOCOLS = (V4, _BASE64)
+_PROTOCOLS = (port_tunnel.PROTOCOL, V4, _BASE64)
 _PIECE = 32 * 1024
-
-Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
 async def forward(cluster: EmbeddedCluster, call: Call, target: Target) -> None:
@@ -32,7 +29,11 @@ async def forward(cluster: EmbeddedCluster, call: Call, target: Target) -> None:
         phase = status.get("phase") or "Pending"
         raise Conflict(f'the Pod "{target.name}" is not running but {phase}: it has no open ports')
     protocol = choose(call, _PROTOCOLS)
-    await _over_channels(call, protocol, address)
+    if protocol != port_tunnel.PROTOCOL:
+        return await _over_channels(call, protocol, address)
+    socket = Socket(call)
+    await socket.accept(protocol)
+    return await port_tunnel.Tunnel(socket, address).run()
 
 
 async def _over_channels(call: Call, protocol: str, address: str) -> None:

@@ -46,7 +46,15 @@ class KubernetesWebSocket(WebSocketsSansIOProtocol):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.conn = _AnyProtocol(max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+        self.conn: ServerProtocol = _AnyProtocol(
+            max_size=self.config.ws_max_size, logger=logging.getLogger("uvicorn.error")
+        )
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            # A refusal is an answer, too; without this the log has an error about every one of them.
+            self.handshake_complete = True
 
 
 class _AnyProtocol(ServerProtocol):
