@@ -1,0 +1,134 @@
+"""Gangs: what a PodGroup asks for, and what of it is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.embedded.scheduling import reasons
+from muster.embedded.scheduling.model import DEFAULT_QUEUE, Flavour, GroupKey, Pod, created_at, queue_named_by
+from muster.embedded.scheduling.requests import Amounts, group_resources
+from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
+
+_NOT_CONSIDERED = ("networkTopology", "subGroupPolicy")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """A PodGroup as its owner wrote it, and the phase last written."""
+
+    key: GroupKey
+    uid: str
+    min_member: int
+    created: float = 0.0
+    min_tasks: Mapping[str, int] = field(default_factory=dict)
+    min_resources: Amounts = field(default_factory=dict)
+    queue: str = DEFAULT_QUEUE
+    priority_class: str = ""
+    timeout: float | None = None
+    phase: str = ""
+    deleting: bool = False
+    notes: tuple[str, ...] = ()
+    """What of the PodGroup is not considered, for its owner to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Who of a gang is there."""
+
+    ready: int
+    """Placed, running or succeeded: these count towards minMember."""
+    core: tuple[Pod, ...]
+    """Who must be placed together for the gang to be complete; empty when it is, or cannot be yet."""
+    extras: tuple[Pod, ...]
+    """Who may be placed singly, the gang being complete."""
+    waiting: tuple[Pod, ...]
+    """All who are to be placed."""
+    complaint: tuple[str, str] | None
+    """Why the gang cannot even be tried: (reason, message)."""
+    tasks: Mapping[str, int]
+    """How many are Pending, Bound, Running and so on, in Volcano's words."""
+    members: int
+
+    @property
+    def running(self) -> int:
+        return self.tasks.get("Running", 0)
+
+    @property
+    def finished(self) -> int:
+        return self.tasks.get("Succeeded", 0) + self.tasks.get("Failed", 0)
+
+
+def read_group(flavour: Flavour, obj: Object) -> GroupFacts:
+    spec: Mapping[str, Any] = spec_of(obj)
+    volcano = flavour == "volcano"
+    named = queue_named_by(annotations_of(obj))
+    timeout = None if volcano else spec.get("scheduleTimeoutSeconds")
+    return GroupFacts(
+        key=GroupKey(flavour, namespace_of(obj), name_of(obj)),
+        uid=uid_of(obj),
+        min_member=int(spec.get("minMember", 1)),
+        created=created_at(obj),
+        min_tasks={task: int(n) for task, n in (spec.get("minTaskMember") or {}).items()} if volcano else {},
+        min_resources=group_resources(spec.get("minResources") or {}),
+        queue=(spec.get("queue") or named) if volcano else named,
+        priority_class=(spec.get("priorityClassName") or "") if volcano else "",
+        timeout=float(timeout) if timeout and timeout > 0 else None,
+        phase=status_of(obj).get("phase") or "",
+        deleting=is_deleting(obj),
+        notes=tuple(f"spec.{f} is not considered by this scheduler" for f in _NOT_CONSIDERED if spec.get(f)),
+    )
+
+
+def call_roll(facts: GroupFacts, pods: Iterable[Pod]) -> Roll:
+    """Members beyond minMember (and beyond what minTaskMember asks of their task) are extras. minTaskMember counts
+    only where it asks for no more than minMember in sum, as in Volcano."""
+    everyone = list(pods)
+    tasks = Counter(map(task_status, everyone))
+    ready = [p for p in everyone if p.phase == "Succeeded" or (p.occupies and not p.deleting)]
+    waiting = sorted((p for p in everyone if p.waits), key=_order)
+    missing = max(0, facts.min_member - len(ready))
+    asked = facts.min_tasks if sum(facts.min_tasks.values()) <= facts.min_member else {}
+    lacking = Counter(asked)
+    lacking.subtract(Counter(p.task for p in ready))
+    needed = sum(n for n in lacking.values() if n > 0)
+
+    def roll(core: Iterable[Pod] = (), extras: Iterable[Pod] = (), complaint: tuple[str, str] | None = None) -> Roll:
+        return Roll(len(ready), tuple(core), tuple(extras), tuple(waiting), complaint, tasks, len(everyone))
+
+    if not missing and not needed:
+        return roll(extras=waiting)
+    here = Counter(p.task for p in waiting)
+    if any(n > here[task] for task, n in lacking.items() if n > 0):
+        return roll(complaint=("NotEnoughPodsOfTask", reasons.NOT_ENOUGH_OF_TASK))
+    if len(waiting) < missing:
+        text = reasons.not_enough_tasks(len(ready) + len(waiting), facts.min_member)
+        return roll(complaint=("NotEnoughTasks", text))
+    core, rest = [], []
+    for pod in waiting:
+        if lacking[pod.task] > 0:
+            lacking[pod.task] -= 1
+            core.append(pod)
+        else:
+            rest.append(pod)
+    further = max(0, missing - len(core))
+    return roll(core=[*core, *rest[:further]], extras=rest[further:])
+
+
+def task_status(pod: Pod) -> str:
+    """What Volcano calls a Pod in this state."""
+    if pod.finished:
+        return pod.phase
+    if pod.deleting:
+        return "Releasing"
+    if pod.phase == "Running":
+        return "Running"
+    if not pod.node:
+        return "Pending"
+    return "Binding" if pod.assumed else "Bound"
+
+
+def _order(pod: Pod) -> tuple[int, float, str]:
+    return (-(pod.priority or 0), pod.created, pod.key.name)
