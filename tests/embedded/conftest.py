@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.definitions import DefinitionController
 from muster.embedded.garbage import GarbageCollector
 from muster.embedded.namespaces import NamespaceController
 from muster.kube.builtin import new_catalogue
@@ -24,7 +25,8 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 @pytest.fixture
 async def tidy_cluster(cluster: EmbeddedCluster) -> AsyncIterator[EmbeddedCluster]:
     """With the controllers that take things away."""
-    tasks = [asyncio.create_task(each.run()) for each in (GarbageCollector(cluster), NamespaceController(cluster))]
+    controllers = GarbageCollector(cluster), NamespaceController(cluster), DefinitionController(cluster)
+    tasks = [asyncio.create_task(controller.run()) for controller in controllers]
     yield cluster
     for task in tasks:
         task.cancel()

@@ -12,6 +12,7 @@ import orjson
 
 from muster.embedded import writes
 from muster.embedded.admission import FieldValidation, private_copy
+from muster.embedded.custom_kinds import CustomKinds
 from muster.embedded.database import Durability
 from muster.embedded.listing import list_objects
 from muster.embedded.scale import scale_of
@@ -64,6 +65,7 @@ class EmbeddedCluster:
         self.store = Store(directory, durability=durability, history=history)
         self.node: NodeOperations | None = None
         self.addresses: PodAddresses | None = None
+        self.custom_kinds = CustomKinds(self.store, catalogue)
         self._catalogue = catalogue
         self._clock = clock
         self._second, self._written = -1, ""

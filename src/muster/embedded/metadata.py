@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from muster.kube.causes import duplicate, forbidden, invalid, required
 from muster.kube.errors import Cause
 from muster.kube.kinds import Kind
+from muster.kube.names import QUALIFIED_RULE, dns_label, dns_name, is_qualified, labels
 from muster.kube.objects import Object
 
 Metadata = dict[str, Any]
@@ -24,9 +23,6 @@ _SYSTEM = frozenset({
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
     "selfLink",
 })  # fmt: skip
-_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 def generated_name(base: str) -> str:
@@ -97,30 +93,17 @@ def check_name(kind: Kind, name: str) -> list[Cause]:
             return [invalid("metadata.name", name, 'may not be "." or "..", nor contain "/" or "%"')]
         return []
     if kind.resource in ("namespaces", "services"):
-        if len(name) <= 63 and _DNS_LABEL.fullmatch(name):
-            return []
-        why = "use lower case letters, digits and '-', at most 63; it starts and ends with a letter or digit"
-        return [invalid("metadata.name", name, why)]
-    if _is_subdomain(name):
-        return []
-    why = "use lower case letters, digits, '-' and '.', at most 253; it starts and ends with a letter or digit"
-    return [invalid("metadata.name", name, why)]
+        return list(dns_label("metadata.name", name))
+    return list(dns_name("metadata.name", name))
 
 
-def _check_labels(labels: Mapping[str, str]) -> list[Cause]:
-    causes: list[Cause] = []
-    for key, value in labels.items():
-        if not _is_qualified(key):
-            causes.append(invalid("metadata.labels", key, _QUALIFIED_RULE))
-        if value and not (len(value) <= 63 and _is_label(value)):
-            why = "a label's value has at most 63 letters, digits, '-', '_', '.', and a letter or digit at either end"
-            causes.append(invalid(f"metadata.labels[{key}]", value, why))
-    return causes
+def _check_labels(given: Mapping[str, str]) -> list[Cause]:
+    return list(labels("metadata.labels", given))
 
 
 def _check_annotations(annotations: Mapping[str, str]) -> list[Cause]:
     causes = [
-        invalid("metadata.annotations", key, _QUALIFIED_RULE) for key in annotations if not _is_qualified(key.lower())
+        invalid("metadata.annotations", key, QUALIFIED_RULE) for key in annotations if not is_qualified(key.lower())
     ]
     size = sum(len(key) + len(value) for key, value in annotations.items())
     if size > LARGEST_ANNOTATIONS:
@@ -131,9 +114,9 @@ def _check_annotations(annotations: Mapping[str, str]) -> list[Cause]:
 
 def _check_finalizers(finalizers: list[str]) -> list[Cause]:
     return [
-        invalid(f"metadata.finalizers[{number}]", finalizer, _QUALIFIED_RULE)
+        invalid(f"metadata.finalizers[{number}]", finalizer, QUALIFIED_RULE)
         for number, finalizer in enumerate(finalizers)
-        if not _is_qualified(finalizer)
+        if not is_qualified(finalizer)
     ]
 
 
@@ -160,23 +143,3 @@ _CHECKS: dict[str, Any] = {
     "finalizers": _check_finalizers,
     "ownerReferences": _check_owners,
 }
-
-_QUALIFIED_RULE = (
-    "a name has at most 63 letters, digits, '-', '_', '.', with a letter or digit at either end, and may have a "
-    "prefix in lower case that is a DNS name, as in example.com/name"
-)
-
-
-@lru_cache(maxsize=4096)
-def _is_qualified(key: str) -> bool:
-    prefix, slash, name = key.rpartition("/")
-    return _LABEL.fullmatch(name) is not None and (not slash or _is_subdomain(prefix))
-
-
-@lru_cache(maxsize=4096)
-def _is_label(value: str) -> bool:
-    return _LABEL.fullmatch(value) is not None
-
-
-def _is_subdomain(name: str) -> bool:
-    return len(name) <= 253 and _SUBDOMAIN.fullmatch(name) is not None

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
+from muster.embedded.clearing import clear
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.deletion import decide
 from muster.embedded.history import Change
 from muster.embedded.special import NAMESPACES
 from muster.embedded.transaction import Transaction
 from muster.embedded.writes import finish
 from muster.kube.controller import Controller
 from muster.kube.objects import Key, Object, is_deleting, name_of, spec_of
-
-AT_ONCE = 200
 
 
 class NamespaceController:
@@ -52,28 +48,10 @@ class NamespaceController:
             if shelf is None or not shelf.objects:
                 continue
             contents = True
-            names = iter([each for each, obj in shelf.objects.items() if not is_deleting(obj)])
-            while some := list(islice(names, AT_ONCE)):
-                await self._delete(resource, [Key(name, each) for each in some])
+            keys = [Key(name, each) for each in shelf.objects]
+            await clear(self._store, self._cluster.catalogue.of_resource(resource), resource, keys, self._cluster.now())
         if not contents:
             await self._store.write(lambda tx: self._finalize(tx, name))
-
-    async def _delete(self, resource: str, keys: list[Key]) -> None:
-        kind = self._cluster.catalogue.of_resource(resource)
-
-        def delete(tx: Transaction) -> None:
-            for key in keys:
-                obj = tx.get(resource, key)
-                if obj is None:
-                    continue
-                # Of a kind that nobody knows any more, nobody holds anything.
-                verdict = decide(kind, obj, "Background", None, self._cluster.now()) if kind is not None else None
-                if kind is None or verdict is None or verdict.remove:
-                    tx.remove(resource, obj)
-                else:
-                    finish(tx, kind, obj, verdict.object)
-
-        await self._store.write(delete)
 
     def _finalize(self, tx: Transaction, name: str) -> None:
         namespace = tx.get(NAMESPACES, Key("", name))

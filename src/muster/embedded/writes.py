@@ -9,6 +9,7 @@ from typing import Any
 
 from muster.embedded import special
 from muster.embedded.admission import (
+    KEEPS_STATUS_ON_CREATE,
     FieldValidation,
     admit_change,
     admit_new,
@@ -25,7 +26,7 @@ from muster.kube.apply import server_side_apply, track_update
 from muster.kube.causes import required
 from muster.kube.cluster import PatchType, Propagation, Subresource
 from muster.kube.conditions import set_condition
-from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, NotFound
+from muster.kube.errors import AlreadyExists, BadRequest, Conflict, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, is_deleting, spec_of, status_of, uid_of, version_of
 
@@ -56,10 +57,11 @@ def _create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     metadata = given.get("metadata") or {}
     if metadata.get("resourceVersion"):
         raise BadRequest("metadata.resourceVersion must not be set on an object that is to be created")
-    namespace = _namespace_for(tx, kind, metadata.get("namespace") or "")
+    namespace = _namespace_for(kind, metadata.get("namespace") or "")
+    special.require_room(tx, kind, namespace)
     name = _free_name(tx, kind, namespace, given)
-    obj = admit_new(kind, special.on_create(kind, given, name), name, namespace, now)
-    return tx.put(kind.resource, special.created(kind, obj, now))
+    obj = admit_new(kind, special.before_create(kind, given), name, namespace, now)
+    return tx.put(kind.resource, special.after_create(kind, obj, now))
 
 
 def update(tx: Transaction, kind: Kind, given: Object, request: Request) -> Object:
@@ -76,7 +78,7 @@ def update(tx: Transaction, kind: Kind, given: Object, request: Request) -> Obje
         scale = given if given.get("kind") == "Scale" else scale_of(kind, given)
         new = admit_change(kind, old, scaled(kind, old, scale))
     else:
-        new = admit_change(kind, old, special.on_update(kind, old, given))
+        new = admit_change(kind, old, special.before_update(kind, old, given))
     return finish(tx, kind, old, _tracked(kind, old, new, request))
 
 
@@ -100,7 +102,7 @@ def patch(tx: Transaction, kind: Kind, key: Key, body: Any, type: PatchType, req
     if request.subresource == "status":
         new = _new_status(kind, old, given)
     else:
-        new = admit_change(kind, old, special.on_update(kind, old, given))
+        new = admit_change(kind, old, special.before_update(kind, old, given))
     return finish(tx, kind, old, _tracked(kind, old, new, request))
 
 
@@ -116,7 +118,7 @@ def delete(
 ) -> Object:
     old = existing(tx, kind, key)
     require(kind, old, uid, version)
-    special.on_delete(kind, old)
+    special.before_delete(kind, old)
     verdict = decide(kind, old, propagation, grace_seconds, now)
     if verdict.remove:
         return tx.remove(kind.resource, old)
@@ -188,18 +190,12 @@ def require(kind: Kind, obj: Object, uid: str, version: str) -> None:
         )
 
 
-def _namespace_for(tx: Transaction, kind: Kind, namespace: str) -> str:
+def _namespace_for(kind: Kind, namespace: str) -> str:
     if not kind.namespaced:
         if namespace:
             raise BadRequest(f"metadata.namespace: a {kind.kind} belongs to no namespace; leave it out")
         return ""
-    namespace = namespace or "default"
-    found = tx.get("namespaces", Key("", namespace))
-    if found is None:
-        raise NotFound(f'namespaces "{namespace}" not found')
-    if is_deleting(found):
-        raise Forbidden(f"unable to create new content in namespace {namespace} because it is being terminated")
-    return namespace
+    return namespace or "default"
 
 
 def _free_name(tx: Transaction, kind: Kind, namespace: str, given: Object) -> str:
@@ -238,6 +234,8 @@ def _apply(tx: Transaction, kind: Kind, key: Key, old: Object | None, config: An
     if request.subresource == "status":
         config = {field: config[field] for field in ("apiVersion", "kind", "status") if field in config}
         config["metadata"] = identity
+    elif kind.has_status and (old is not None or kind.resource not in KEEPS_STATUS_ON_CREATE):
+        config.pop("status", None)  # an applier of the whole object does not own what only the subresource can write
     config = private_copy(kind, config, request.mode)
     if old is None and request.subresource:
         raise missing(kind, key.name)
@@ -249,7 +247,7 @@ def _apply(tx: Transaction, kind: Kind, key: Key, old: Object | None, config: An
     if applied is old:
         return old
     if request.subresource != "status":
-        return finish(tx, kind, old, admit_change(kind, old, special.on_update(kind, old, applied)))
+        return finish(tx, kind, old, admit_change(kind, old, special.before_update(kind, old, applied)))
     new = _new_status(kind, old, applied)
     managed = applied["metadata"].get("managedFields")
     return finish(tx, kind, old, {**new, "metadata": {**new["metadata"], "managedFields": managed}})

@@ -1,0 +1,513 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.embedded.admission import collect_warnings
+from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, NODE, POD, new_catalogue
+from muster.kube.cluster import Cluster, Endpoint, LogQuery, PatchType, Process
+from muster.kube.conditions import get_condition
+from muster.kube.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TooLarge,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from muster.kube.kinds import Kind, Scale
+from muster.kube.objects import Key, Object, key_of, meta, name_of, uid_of, version_of
+from muster.kube.schema import INT32, obj, root
+
+CREW = Kind(
+    "x.dev",
+    "v1",
+    "Crew",
+    "crews",
+    scale=Scale(),
+    schema=root({"spec": obj({"replicas": INT32}), "status": obj({"replicas": INT32})}),
+)
+
+
+def config_map(name: str = "c", namespace: str = "default", **data: str) -> Object:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def pod(name: str = "p", **spec: Any) -> Object:
+    container = {"name": "main", "image": "busybox", "command": ["true"]}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+async def test_it_is_a_cluster(cluster: EmbeddedCluster) -> None:
+    as_others_see_it: Cluster = cluster
+    assert as_others_see_it.catalogue.find("po") is POD
+
+
+async def test_the_namespaces_every_cluster_has(cluster: EmbeddedCluster) -> None:
+    found = (await cluster.list(NAMESPACE)).items
+    assert [name_of(n) for n in found] == ["default", "kube-system"]
+    assert found[0]["status"] == {"phase": "Active"}
+    assert found[0]["spec"] == {"finalizers": ["kubernetes"]}
+    assert meta(found[0])["labels"] == {"kubernetes.io/metadata.name": "default"}
+    with pytest.raises(Forbidden, match="may not be deleted"):
+        await cluster.delete(NAMESPACE, "default")
+
+
+async def test_create_answers_what_get_and_list_will(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(config_map(a="1"))
+    assert await cluster.get(CONFIG_MAP, "c", "default") is made
+    assert (await cluster.list(CONFIG_MAP, "default")).items == [made]
+    assert set(meta(made)) == {"name", "namespace", "uid", "creationTimestamp", "resourceVersion"}
+    with pytest.raises(AlreadyExists, match='configmaps "c" already exists'):
+        await cluster.create(config_map())
+
+
+async def test_the_namespace_is_default_unless_said(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    assert key_of(made) == Key("default", "x")
+    assert await cluster.get(CONFIG_MAP, "x") is made
+
+
+async def test_what_the_caller_does_to_its_object_later_does_not_matter(cluster: EmbeddedCluster) -> None:
+    mine = config_map(a="1")
+    await cluster.create(mine)
+    mine["data"]["a"] = "changed"
+    assert (await cluster.get(CONFIG_MAP, "c"))["data"] == {"a": "1"}
+    patch = {"data": {"b": "1"}}
+    await cluster.patch(CONFIG_MAP, "c", "default", patch)
+    patch["data"]["b"] = "changed"
+    assert (await cluster.get(CONFIG_MAP, "c"))["data"] == {"a": "1", "b": "1"}
+
+
+async def test_generated_names(cluster: EmbeddedCluster) -> None:
+    given = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "run-"}}
+    made = await asyncio.gather(*(cluster.create(given) for _ in range(50)))
+    assert len({name_of(o) for o in made}) == 50
+    assert all(name_of(o).startswith("run-") and meta(o)["generateName"] == "run-" for o in made)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({}, BadRequest, "needs a kind and an apiVersion"),
+        ({"apiVersion": "v1", "kind": "Pods"}, NotFound, 'did you mean "Pod"'),
+        ({"apiVersion": "v2", "kind": "Pod"}, NotFound, "has it in v1"),
+        ({"apiVersion": "v1", "kind": "ConfigMap"}, Invalid, "name or generateName is required"),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": []}, Invalid, "name or generateName is required"),
+        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": 7}, BadRequest, "not an object"),
+        (config_map("Upper"), Invalid, "metadata.name"),
+        (config_map("x", "nowhere"), NotFound, 'namespaces "nowhere" not found'),
+        ({**config_map(), "metadata": {"name": "x", "resourceVersion": "1"}}, BadRequest, "resourceVersion"),
+        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "namespace": "x"}}, BadRequest, "no namespace"),
+        ({**config_map(), "dta": {"a": "b"}}, Invalid, 'dta: .*did you mean "data"'),
+        ({**config_map(), "data": {"a": 1}}, Invalid, r"data(\.a|\[a\])"),
+        ({**pod(), "metadata": {"name": "p", "annotations": {"a": "x" * 300_000}}}, Invalid, "Too long"),
+        (pod(containers=[{"name": "c", "image": "i", "args": ["x" * 2_000_000]}]), TooLarge, "at most 1,572,864"),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else None,
+)
+async def test_what_cannot_be_created(
+    cluster: EmbeddedCluster, given: Object, error: type[Exception], said: str
+) -> None:
+    before = (await cluster.list(CONFIG_MAP)).resource_version
+    with pytest.raises(error, match=said):
+        await cluster.create(given)
+    assert (await cluster.list(CONFIG_MAP)).resource_version == before
+
+
+async def test_a_dry_run_checks_everything_and_stores_nothing(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(config_map(), dry_run=True)
+    assert uid_of(made)
+    with pytest.raises(NotFound, match='configmaps "c" not found'):
+        await cluster.get(CONFIG_MAP, "c")
+    made = await cluster.create(config_map(a="1"))
+    with pytest.raises(AlreadyExists):
+        await cluster.create(config_map(), dry_run=True)
+    assert (await cluster.update({**made, "data": {"a": "2"}}, dry_run=True))["data"] == {"a": "2"}
+    assert (await cluster.patch(CONFIG_MAP, "c", "", {"data": {"a": "3"}}, dry_run=True))["data"] == {"a": "3"}
+    await cluster.delete(CONFIG_MAP, "c", dry_run=True)
+    assert await cluster.get(CONFIG_MAP, "c") is made
+
+
+async def test_a_new_pod_waits_and_its_status_has_its_own_door(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create({**pod(), "status": {"phase": "Running"}})
+    assert made.get("status", {}).get("phase") != "Running"
+    assert meta(made)["generation"] == 1
+    running = await cluster.update({**made, "status": {"phase": "Running"}}, subresource="status")
+    assert running["status"] == {"phase": "Running"}
+    assert meta(running)["generation"] == 1
+    labelled = await cluster.update({**running, "metadata": {**meta(running), "labels": {"a": "b"}}, "status": {}})
+    assert labelled["status"] == {"phase": "Running"}
+    same = await cluster.update({**labelled, "spec": {"containers": []}}, subresource="status")
+    assert same is labelled
+    with pytest.raises(NotFound, match="have no status"):
+        await cluster.update(await cluster.create(config_map()), subresource="status")
+
+
+async def test_a_node_registers_with_its_status(cluster: EmbeddedCluster) -> None:
+    status = {"capacity": {"cpu": "2"}}
+    given = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status}
+    assert (await cluster.create(given))["status"]["capacity"] == {"cpu": "2"}
+    assert meta(await cluster.get(NODE, "n")).get("namespace") is None
+
+
+async def test_an_update_of_something_old_conflicts(cluster: EmbeddedCluster) -> None:
+    first = await cluster.create(config_map(a="1"))
+    second = await cluster.update({**first, "data": {"a": "2"}})
+    assert int(version_of(second)) > int(version_of(first))
+    with pytest.raises(Conflict, match='cannot be fulfilled on configmaps "c": the object has been modified'):
+        await cluster.update({**first, "data": {"a": "3"}})
+    with pytest.raises(Conflict, match="UID in precondition: other"):
+        await cluster.update({**second, "metadata": {**meta(second), "uid": "other"}})
+    unconditional = await cluster.update(config_map(a="4"))
+    assert unconditional["data"] == {"a": "4"}
+    assert uid_of(unconditional) == uid_of(first)
+    with pytest.raises(NotFound):
+        await cluster.update(config_map("missing"))
+
+
+async def test_an_update_that_changes_nothing_is_no_change(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(config_map(a="1"))
+    assert await cluster.update(config_map(a="1")) is made
+    assert await cluster.patch(CONFIG_MAP, "c", "default", {"data": {"a": "1"}}) is made
+    assert (await cluster.list(CONFIG_MAP)).resource_version == version_of(made)
+
+
+async def test_of_many_who_update_the_same_version_one_wins(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(config_map(a="0"))
+    results = await asyncio.gather(
+        *(cluster.update({**made, "data": {"a": str(n)}}) for n in range(1, 30)), return_exceptions=True
+    )
+    winners = [r for r in results if isinstance(r, dict)]
+    assert len(winners) == 1
+    assert {type(r) for r in results} == {dict, Conflict}
+    assert await cluster.get(CONFIG_MAP, "c") == winners[0]
+
+
+async def test_counters_that_retry_lose_no_count(cluster: EmbeddedCluster) -> None:
+    await cluster.create(config_map(n="0"))
+
+    async def count() -> None:
+        while True:
+            now = await cluster.get(CONFIG_MAP, "c")
+            try:
+                await cluster.update({**now, "data": {"n": str(int(now["data"]["n"]) + 1)}})
+            except Conflict:
+                continue
+            return
+
+    await asyncio.gather(*(count() for _ in range(40)))
+    assert (await cluster.get(CONFIG_MAP, "c"))["data"] == {"n": "40"}
+
+
+@pytest.mark.parametrize(
+    ("type", "patch", "data"),
+    [
+        ("merge", {"data": {"a": None, "c": "3"}}, {"b": "2", "c": "3"}),
+        ("json", [{"op": "replace", "path": "/data/a", "value": "9"}], {"a": "9", "b": "2"}),
+        ("strategic", {"data": {"c": "3"}}, {"a": "1", "b": "2", "c": "3"}),
+        ("apply", {"data": {"c": "3"}}, {"a": "1", "b": "2", "c": "3"}),
+    ],
+)
+async def test_patches(cluster: EmbeddedCluster, type: PatchType, patch: Any, data: dict[str, str]) -> None:
+    await cluster.create(config_map(a="1", b="2"))
+    assert (await cluster.patch(CONFIG_MAP, "c", "default", patch, type=type))["data"] == data
+
+
+async def test_a_strategic_patch_merges_containers_by_name(cluster: EmbeddedCluster) -> None:
+    await cluster.create(pod())
+    patch = {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}
+    patched = await cluster.patch(POD, "p", "default", patch, type="strategic")
+    assert patched["spec"]["containers"][0]["command"] == ["true"]
+    assert patched["spec"]["containers"][0]["image"] == "busybox:2"
+    assert meta(patched)["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("type", "patch", "error", "said"),
+    [
+        ("merge", {"metadata": {"name": "other"}}, BadRequest, "another name"),
+        ("merge", {"metadata": {"namespace": "other"}}, BadRequest, "another namespace"),
+        ("merge", {"metadata": None}, BadRequest, "metadata"),
+        ("merge", {"kind": "Secret"}, BadRequest, "another kind"),
+        ("merge", {"metadata": {"resourceVersion": "1"}}, Conflict, "has been modified"),
+        ("merge", {"datum": {}}, Invalid, "datum"),
+        ("merge", [{"op": "remove"}], BadRequest, "is an object"),
+        ("json", {"data": {}}, BadRequest, "list of operations"),
+        ("json", [{"op": "test", "path": "/data/a", "value": "2"}], Invalid, "test failed"),
+        ("json", [{"op": "remove", "path": "/metadata"}], BadRequest, "metadata"),
+        ("json", [{"op": "replace", "path": "", "value": 3}], BadRequest, "nothing of the object"),
+        ("telepathy", {}, UnsupportedMediaType, "telepathy"),
+    ],
+)
+async def test_patches_that_cannot_be(
+    cluster: EmbeddedCluster, type: Any, patch: Any, error: type[Exception], said: str
+) -> None:
+    made = await cluster.create(config_map(a="1"))
+    with pytest.raises(error, match=said):
+        await cluster.patch(CONFIG_MAP, "c", "default", patch, type=type)
+    assert await cluster.get(CONFIG_MAP, "c") is made
+
+
+async def test_patches_of_one_object_at_once_all_count(cluster: EmbeddedCluster) -> None:
+    await cluster.create(config_map())
+    await asyncio.gather(*(cluster.patch(CONFIG_MAP, "c", "", {"data": {f"k{n}": "v"}}) for n in range(50)))
+    assert len((await cluster.get(CONFIG_MAP, "c"))["data"]) == 50
+
+
+async def test_patching_a_missing_object(cluster: EmbeddedCluster) -> None:
+    with pytest.raises(NotFound, match='configmaps "x" not found'):
+        await cluster.patch(CONFIG_MAP, "x", "default", {"data": {}})
+    applied = await cluster.patch(CONFIG_MAP, "x", "default", {"data": {"a": "1"}}, type="apply", field_manager="me")
+    assert applied["data"] == {"a": "1"}
+    assert [m["manager"] for m in meta(applied)["managedFields"]] == ["me"]
+    with pytest.raises(NotFound):
+        await cluster.patch(POD, "x", "default", {"status": {}}, type="apply", subresource="status")
+
+
+async def test_appliers_own_their_fields(cluster: EmbeddedCluster) -> None:
+    async def apply(manager: str, data: dict[str, str], force: bool = False) -> Object:
+        patch = {"data": data}
+        return await cluster.patch(CONFIG_MAP, "x", "default", patch, type="apply", field_manager=manager, force=force)
+
+    first = await apply("one", {"a": "1", "b": "1"})
+    assert await apply("one", {"a": "1", "b": "1"}) is first
+    with pytest.raises(Conflict, match="one") as caught:
+        await apply("two", {"a": "2"})
+    assert [c.field for c in caught.value.causes] == [".data.a"]
+    assert (await apply("two", {"a": "2"}, force=True))["data"] == {"a": "2", "b": "1"}
+    assert (await apply("one", {}))["data"] == {"a": "2"}
+    updated = await cluster.patch(CONFIG_MAP, "x", "default", {"data": {"a": "3"}}, field_manager="editor")
+    assert {m["manager"] for m in meta(updated)["managedFields"]} >= {"editor"}
+    with pytest.raises(Conflict, match="editor"):
+        await apply("two", {"a": "2"})
+
+
+async def test_applying_a_status(cluster: EmbeddedCluster) -> None:
+    await cluster.create(pod())
+    applied = await cluster.patch(
+        POD, "p", "default", {"status": {"phase": "Running"}, "spec": {"nodeName": "x"}},
+        type="apply", subresource="status", field_manager="agent",
+    )  # fmt: skip
+    assert applied["status"]["phase"] == "Running"
+    assert "nodeName" not in applied["spec"]
+    assert ("agent", "status") in {(m["manager"], m.get("subresource")) for m in meta(applied)["managedFields"]}
+
+
+async def test_objects_nobody_applied_carry_no_record(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create({**config_map(), "metadata": {"name": "c", "managedFields": [{"manager": "x"}]}})
+    assert "managedFields" not in meta(made)
+    patched = await cluster.patch(CONFIG_MAP, "c", "default", {"metadata": {"managedFields": [{"manager": "x"}]}})
+    assert "managedFields" not in meta(patched)
+
+
+async def test_a_status_patch_touches_the_status_only(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(pod())
+    patch = {"metadata": {"labels": {"a": "b"}}, "spec": {"nodeName": "x"}, "status": {"phase": "Running"}}
+    patched = await cluster.patch(POD, "p", "default", patch, subresource="status")
+    assert patched["status"]["phase"] == "Running"
+    assert patched["spec"] is made["spec"]
+    assert "labels" not in meta(patched)
+    stale = {"metadata": {"resourceVersion": version_of(made)}, "status": {"phase": "Failed"}}
+    with pytest.raises(Conflict):
+        await cluster.patch(POD, "p", "default", stale, subresource="status")
+
+
+async def test_scale(cluster: EmbeddedCluster) -> None:
+    cluster.catalogue.register(CREW)
+    given = {"apiVersion": "x.dev/v1", "kind": "Crew", "metadata": {"name": "c"}, "spec": {"replicas": 1}}
+    made = await cluster.create(given)
+    scale = await cluster.get_scale(CREW, "c", "default")
+    assert scale["spec"] == {"replicas": 1}
+    scale = await cluster.update({**scale, "spec": {"replicas": 3}}, subresource="scale", kind=CREW)
+    assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 3})
+    scale = await cluster.patch(CREW, "c", "default", {"spec": {"replicas": 4}}, subresource="scale")
+    assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 4})
+    await cluster.update({**made, "metadata": {"name": "c"}, "spec": {"replicas": 5}}, subresource="scale")
+    found = await cluster.get(CREW, "c")
+    assert found["spec"] == {"replicas": 5}
+    assert meta(found)["generation"] == 4
+    with pytest.raises(Conflict):
+        await cluster.update({**scale, "spec": {"replicas": 9}}, subresource="scale", kind=CREW)
+
+
+async def test_versions_of_one_kind_show_the_same_objects(cluster: EmbeddedCluster) -> None:
+    cluster.catalogue.register(CREW)
+    newer = cluster.catalogue.register(Kind("x.dev", "v2", "Crew", "crews", schema=CREW.schema))
+    await cluster.create({"apiVersion": "x.dev/v1", "kind": "Crew", "metadata": {"name": "c"}})
+    assert (await cluster.get(newer, "c"))["apiVersion"] == "x.dev/v2"
+    assert [o["apiVersion"] for o in (await cluster.list(newer)).items] == ["x.dev/v2"]
+    assert (await anext(cluster.watch(newer))).object["apiVersion"] == "x.dev/v2"
+    moved = await cluster.patch(newer, "c", "", {"spec": {"replicas": 2}})
+    assert moved["apiVersion"] == "x.dev/v2"
+    seen = cluster.watch(CREW, resource_version=str(int(version_of(moved)) - 1))
+    assert (await anext(seen)).object["apiVersion"] == "x.dev/v1"
+
+
+@pytest.mark.parametrize("mode", ["Warn", "Ignore"])
+async def test_clients_may_ask_for_unknown_fields_to_be_dropped(cluster: EmbeddedCluster, mode: Any) -> None:
+    with collect_warnings() as said:
+        made = await cluster.create({**config_map(a="1"), "datum": 1}, field_validation=mode)
+        updated = await cluster.update({**made, "datum": 1, "data": {"a": "2"}}, field_validation=mode)
+        patched = await cluster.patch(CONFIG_MAP, "c", "", {"datum": 1, "data": {"a": "3"}}, field_validation=mode)
+    assert all("datum" not in o for o in (made, updated, patched))
+    assert patched["data"] == {"a": "3"}
+    assert said == (['unknown field "datum"'] * 3 if mode == "Warn" else [])
+
+
+async def test_deleting(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(config_map())
+    with pytest.raises(Conflict):
+        await cluster.delete(CONFIG_MAP, "c", uid="other")
+    with pytest.raises(Conflict):
+        await cluster.delete(CONFIG_MAP, "c", resource_version="1")
+    gone = await cluster.delete(CONFIG_MAP, "c", uid=uid_of(made), resource_version=version_of(made))
+    assert uid_of(gone) == uid_of(made)
+    assert int(version_of(gone)) > int(version_of(made))
+    with pytest.raises(NotFound):
+        await cluster.delete(CONFIG_MAP, "c")
+    again = await cluster.create(config_map())
+    assert uid_of(again) != uid_of(made)
+
+
+async def test_a_finalizer_holds_an_object_until_it_is_taken_away(cluster: EmbeddedCluster) -> None:
+    given = config_map()
+    given["metadata"]["finalizers"] = ["x.dev/hold"]
+    await cluster.create(given)
+    held = await cluster.delete(CONFIG_MAP, "c")
+    assert meta(held)["deletionTimestamp"]
+    assert await cluster.delete(CONFIG_MAP, "c") is held
+    with pytest.raises(Invalid, match="no new finalizers"):
+        await cluster.patch(CONFIG_MAP, "c", "", {"metadata": {"finalizers": ["x.dev/hold", "x.dev/more"]}})
+    changed = await cluster.patch(CONFIG_MAP, "c", "", {"data": {"still": "editable"}})
+    assert meta(changed)["deletionTimestamp"] == meta(held)["deletionTimestamp"]
+    last = await cluster.patch(CONFIG_MAP, "c", "", {"metadata": {"finalizers": None}})
+    assert last["data"] == {"still": "editable"}
+    with pytest.raises(NotFound):
+        await cluster.get(CONFIG_MAP, "c")
+    types = [e.type for e in await taken(cluster, CONFIG_MAP, 4)]
+    assert types == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+
+
+async def taken(cluster: EmbeddedCluster, kind: Kind, count: int) -> list[Any]:
+    found = []
+    async for event in cluster.watch(kind, resource_version="1"):
+        found.append(event)
+        if len(found) == count:
+            break
+    return found
+
+
+async def test_a_running_pod_is_deleted_by_its_node(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(pod(terminationGracePeriodSeconds=7))
+    await cluster.bind([(key_of(made), uid_of(made), "n")])
+    leaving = await cluster.delete(POD, "p")
+    assert meta(leaving)["deletionGracePeriodSeconds"] == 7
+    assert await cluster.get(POD, "p") is leaving
+    await cluster.delete(POD, "p", grace_seconds=0)
+    with pytest.raises(NotFound):
+        await cluster.get(POD, "p")
+
+
+async def test_a_pod_that_never_ran_goes_at_once(cluster: EmbeddedCluster) -> None:
+    await cluster.create(pod())
+    await cluster.delete(POD, "p")
+    with pytest.raises(NotFound):
+        await cluster.get(POD, "p")
+
+
+async def test_binding_gives_every_pod_a_node(cluster: EmbeddedCluster) -> None:
+    pods = [await cluster.create(pod(f"p{n}")) for n in range(3)]
+    bound = await cluster.bind([(key_of(p), uid_of(p), f"node-{n}") for n, p in enumerate(pods)])
+    assert [p["spec"]["nodeName"] for p in bound] == ["node-0", "node-1", "node-2"]
+    condition = get_condition(bound[0]["status"]["conditions"], "PodScheduled")
+    assert condition is not None
+    assert condition["status"] == "True"
+    assert (await cluster.list(POD)).items == bound
+
+
+@pytest.mark.parametrize("trouble", ["bound", "deleting", "gone", "replaced"])
+async def test_binding_is_all_or_nothing(cluster: EmbeddedCluster, trouble: str) -> None:
+    good, bad = (
+        await cluster.create(pod("good")),
+        await cluster.create({**pod("bad"), "metadata": {"name": "bad", "finalizers": ["x.dev/hold"]}}),
+    )
+    uid = uid_of(bad)
+    if trouble == "bound":
+        await cluster.bind([(key_of(bad), uid, "elsewhere")])
+    elif trouble == "deleting":
+        await cluster.delete(POD, "bad")
+    elif trouble == "gone":
+        bad = {**bad, "metadata": {**meta(bad), "name": "never"}}
+    else:
+        uid = "another"
+    with pytest.raises(Conflict, match="cannot be bound to n"):
+        await cluster.bind([(key_of(good), uid_of(good), "n"), (key_of(bad), uid, "n")])
+    assert await cluster.get(POD, "good") is good
+
+
+async def test_of_two_schedulers_one_binds(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(pod())
+    results = await asyncio.gather(
+        *(cluster.bind([(key_of(made), uid_of(made), node)]) for node in ("a", "b")), return_exceptions=True
+    )
+    assert [type(r) for r in results] == [list, Conflict]
+
+
+async def test_everything_survives_a_restart(tmp_path: Path) -> None:
+    async with EmbeddedCluster(tmp_path, new_catalogue()) as cluster:
+        kept = await cluster.create(config_map(a="1"))
+        await cluster.create(config_map("gone"))
+        await cluster.delete(CONFIG_MAP, "gone")
+        version = (await cluster.list(CONFIG_MAP)).resource_version
+    async with EmbeddedCluster(tmp_path, new_catalogue()) as cluster:
+        page = await cluster.list(CONFIG_MAP)
+        assert (page.items, page.resource_version) == ([kept], version)
+        assert len((await cluster.list(NAMESPACE)).items) == 2
+        events = cluster.watch(CONFIG_MAP, resource_version=version_of(kept))
+        assert [(await anext(events)).type for _ in range(2)] == ["ADDED", "DELETED"]
+
+
+async def test_what_others_do_for_the_cluster(cluster: EmbeddedCluster) -> None:
+    with pytest.raises(Unavailable):
+        await anext(cluster.logs("p", "default"))
+    with pytest.raises(Unavailable):
+        await cluster.exec("p", "default", ["true"])
+    with pytest.raises(Unavailable):
+        await cluster.endpoint("p", "default", 80, owner=pod())
+
+    class Node:
+        async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+            yield f"{namespace}/{pod} {query.container}".encode()
+
+        async def exec(
+            self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
+        ) -> Process:
+            raise NotFound(f"{namespace}/{pod} {container} {command} {stdin} {tty}")
+
+    class Addresses:
+        async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
+            return Endpoint(name_of(owner), port + attempt)
+
+    cluster.node, cluster.addresses = Node(), Addresses()
+    assert [piece async for piece in cluster.logs("p", "ns", LogQuery(container="c"))] == [b"ns/p c"]
+    assert await cluster.endpoint("p", "ns", 80, owner=pod("o"), attempt=1) == Endpoint("o", 81)
+    with pytest.raises(NotFound, match="ns/p c"):
+        await cluster.exec("p", "ns", ["ls"], container="c")
+
+
+async def test_a_job_is_written_and_read_like_any_kind(cluster: EmbeddedCluster) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "command": ["true"]}]}}
+    given = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
+    made = await cluster.create(given)
+    assert await cluster.get(JOB, "j") is made
