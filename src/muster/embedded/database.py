@@ -79,6 +79,8 @@ class Database:
             self._open(durability)
         except sqlite3.DatabaseError as error:
             self._connection.close()
+            if is_full(error, path.parent):
+                raise StoreUnreadable(f"cannot open the store {path}: its disk is full; free some space") from error
             raise self.unreadable(str(error)) from error
         except BaseException:
             self._connection.close()
@@ -137,6 +139,9 @@ class Database:
         def pragma(text: str) -> int:
             return int(self._connection.execute(f"PRAGMA {text}").fetchone()[0])
 
+        # No other process reads the file, so the index of the write-ahead log need not be a memory-mapped file, for
+        # which a full disk has no room.
+        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
         application, format = pragma("application_id"), pragma("user_version")
         empty = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if not (empty and application == 0 and format == 0):
@@ -144,9 +149,6 @@ class Database:
                 raise self.unreadable("it is a database of another program")
             if format > self._format:
                 raise self.unreadable(f"it has format {format}, this version of Muster knows up to {self._format}")
-        # No other process reads the file, so the index of the write-ahead log need not be a memory-mapped file, which
-        # a full disk could turn into a SIGBUS.
-        self._connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
         self._connection.execute("PRAGMA journal_mode = WAL").fetchall()
         self._connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
         self._connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()

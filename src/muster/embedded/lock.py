@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -33,8 +34,10 @@ class DirectoryLock:
             holder = os.pread(self._file, 32, 0).strip()
             os.close(self._file)
             raise DirectoryInUse(directory, int(holder) if holder.isdigit() else None) from None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        # The note only makes another server's error message better; a full disk is no reason to do without the lock.
+        with suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         if self._file >= 0:
