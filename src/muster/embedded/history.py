@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from muster.kube.cluster import WatchEvent
 from muster.kube.errors import Gone
 from muster.kube.objects import Key, Object
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Change:
+class Change(NamedTuple):
     """One committed change of one object. `event` is how a watcher of everything sees it."""
 
     version: int

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from muster.embedded import special
 from muster.embedded.admission import (
@@ -33,8 +32,7 @@ from muster.kube.objects import Key, Object, is_deleting, spec_of, status_of, ui
 NAMES_TO_TRY = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What the writes of an object share: by whom, how, and when."""
 
     now: str
