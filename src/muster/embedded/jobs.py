@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from muster.kube.conditions import get_condition, is_true, set_condition
+from muster.kube.conditions import Truth, get_condition, is_true, set_condition
 from muster.kube.objects import (
     Object,
     annotations_of,
@@ -287,7 +287,7 @@ class _Planner:
         failures = min(self.failed + len(self.uncounted["failed"]), 16)
         if not ends or not failures:
             return 0.0
-        delay = min(FIRST_BACKOFF * 2 ** (failures - 1), LAST_BACKOFF)
+        delay: float = min(FIRST_BACKOFF * 2 ** (failures - 1), LAST_BACKOFF)
         return max(0.0, delay - (self.now - ends[-1]).total_seconds())
 
     def _pod(self, index: int | None) -> Object:
@@ -328,7 +328,7 @@ class _Planner:
         }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_meta, "spec": spec}
 
-    def _condition(self, type: str, status: str, reason: str, message: str) -> None:
+    def _condition(self, type: str, status: Truth, reason: str, message: str) -> None:
         self.conditions = set_condition(self.conditions, type, status, reason, message, timestamp(self.now))
 
     def _again(self, seconds: float) -> None:

@@ -138,15 +138,15 @@ def read_settings(home: Path, said: Mapping[str, Any]) -> Settings:
             keep_seconds=logs["keepDays"] * 86400.0 if "keepDays" in logs else limits.keep_seconds,
             total_bytes=int(logs["totalGigabytes"] * 1024**3) if "totalGigabytes" in logs else limits.total_bytes,
         ),
-        backoff_base=restarts.get("backoffSeconds", AgentSettings.backoff_base),
-        backoff_max=restarts.get("backoffMaxSeconds", AgentSettings.backoff_max),
+        backoff_base=restarts.get("backoffSeconds", 10.0),
+        backoff_max=restarts.get("backoffMaxSeconds", 300.0),
     )
     return Settings(
         home=home,
         agent=agent,
         scheduler=SchedulerSettings(
-            reserve_after_seconds=scheduler.get("reserveAfterSeconds", SchedulerSettings.reserve_after_seconds),
-            hold_seconds=scheduler.get("holdSeconds", SchedulerSettings.hold_seconds),
+            reserve_after_seconds=scheduler.get("reserveAfterSeconds", 30.0),
+            hold_seconds=scheduler.get("holdSeconds", 30.0),
         ),
         durability=said.get("durability") or "power",
         event_hours=said.get("eventHours", 24.0),

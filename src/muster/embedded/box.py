@@ -1,0 +1,120 @@
+"""The box: a cluster with everything that makes it one, in one process.
+
+async with Box(Settings.load(home), new_catalogue()) as box:
+    await box.cluster.create(pod)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import Protocol
+
+from muster.embedded.addresses import PORT_LEASE, Addresses
+from muster.embedded.agent.agent import Agent
+from muster.embedded.agent.settings import ApiAccess
+from muster.embedded.claim_controller import ClaimController
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.default_accounts import DEFAULT, DefaultServiceAccounts
+from muster.embedded.definitions import DefinitionController
+from muster.embedded.events import Recorder
+from muster.embedded.expiry import EventExpiry
+from muster.embedded.garbage import GarbageCollector
+from muster.embedded.identity.identity import Identity
+from muster.embedded.job_controller import JobController
+from muster.embedded.namespaces import NamespaceController
+from muster.embedded.scheduling.scheduler import Scheduler
+from muster.embedded.settings import Settings
+from muster.kube.builtin import SERVICE_ACCOUNT
+from muster.kube.errors import NotFound
+from muster.kube.kinds import Catalogue
+from muster.kube.objects import Key, Object, name_of, namespace_of, spec_of, uid_of
+
+log = logging.getLogger(__name__)
+
+
+class Component(Protocol):
+    """Something that looks after the cluster until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
+class Box:
+    """`catalogue` holds the kinds the cluster is to know besides its own; `api` tells Pods where the API is served."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
+        self.settings = settings
+        catalogue.register(PORT_LEASE)
+        self.cluster = EmbeddedCluster(settings.home / "store", catalogue, durability=settings.durability)
+        self.cluster.addresses = Addresses(self.cluster)
+        self.identity = Identity.open(settings.home / "identity", self.cluster)
+        self._recorders: list[Recorder] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Box:
+        await self.cluster.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
+        await self.cluster.close()
+
+    def start(self, api: ApiAccess | None = None) -> None:
+        """Everything that turns objects into running Pods. `api` tells Pods how to reach the API, if it is served."""
+        cluster, settings = self.cluster, self.settings
+        self.look_after(self.identity)
+        self.look_after(GarbageCollector(cluster))
+        self.look_after(NamespaceController(cluster))
+        self.look_after(DefinitionController(cluster))
+        self.look_after(DefaultServiceAccounts(cluster))
+        self.look_after(EventExpiry(cluster, timedelta(hours=settings.event_hours)))
+        self.look_after(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
+        self.look_after(JobController(cluster, self.recorder("job-controller")))
+        self.look_after(ClaimController(cluster, self.recorder("claim-controller"), settings.home / "volumes"))
+        self.look_after(Agent(cluster, self.recorder("node-agent"), replace(settings.agent, api=api)))
+
+    def pod_token(self, pod: Object, audience: str, seconds: int) -> str:
+        """A token that speaks for the Pod's service account, and ends with the Pod."""
+        namespace, name = namespace_of(pod), spec_of(pod).get("serviceAccountName") or DEFAULT
+        account = self.cluster.store.get(SERVICE_ACCOUNT.resource, Key(namespace, name))
+        if account is None:
+            raise NotFound(f'serviceaccount "{name}" not found')
+        token, _ = self.identity.service_accounts.issue(
+            namespace,
+            name,
+            uid_of(account),
+            seconds=seconds,
+            pod=name_of(pod),
+            pod_uid=uid_of(pod),
+            audiences=[audience] if audience else [],
+        )
+        return token
+
+    def recorder(self, component: str) -> Recorder:
+        recorder = Recorder(self.cluster, component)
+        self._recorders.append(recorder)
+        self.look_after(recorder)
+        return recorder
+
+    def look_after(self, component: Component) -> None:
+        """Runs it for as long as the box is open."""
+        name = type(component).__name__
+        self._tasks.append(asyncio.create_task(_keep_running(name, component), name=name))
+
+
+async def _keep_running(name: str, component: Component) -> None:
+    """A component that fails is a bug, but the others, and the Pods, go on; and it is level-triggered, so it may try
+    again from what it finds."""
+    while True:
+        try:
+            await component.run()
+        except Exception:
+            log.exception("%s failed; it starts again in a second", name)
+            await asyncio.sleep(1.0)
+        else:
+            return
