@@ -139,7 +139,7 @@ NO_LIST = (
     [
         ("a: 1\n\tb: 2\n", 2, 1, "there is a tab in the indentation; YAML wants spaces"),
         ("spec:\n  a: 1\n \tb: 2\n", 3, 2, "there is a tab in the indentation; YAML wants spaces"),
-        ("a:\n  b: 1\n c: 2\n", 3, 2, "this line does not fit the block that begins in line 1; look at the indentation"),
+        ("a:\n  b: 1\n c:\n", 3, 2, "this line does not fit the block that begins in line 1; look at the indentation"),
         ("a: b: c\n", 1, 5, COLON),
         ("l:\n- a\nc\nd: 1\n", 3, 1, 'a key without a ":" after it'),
         ("a: 'x\nb: 2\n", 1, 4, "this quote is never closed"),

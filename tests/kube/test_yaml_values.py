@@ -77,8 +77,8 @@ spec:
 
 STRINGS = [
     "y", "off", "~", "null", "012", "0x1", "1e5", "1_0", ".5", "2001-01-01", "1:30", "<<", "=", "- a", "*a", "&a", "!x",
-    "{x}", "a: b", "a #b", " lead", "trail ", "\ttab", "multi\nline", "trailing \nspace", "\n", "中文", "😀", "%x", "@x",
-    "`x", "'", '"', "\\", "\x07", "x" * 500,
+    "{x}", "a: b", "a #b", " lead", "trail ", "\ttab", "multi\nline", "trailing \nspace", "\n", "中文", "😀", "%x",
+    "@x", "`x", "'", '"', "\\", "\x07", "x" * 500,
 ]  # fmt: skip
 
 
