@@ -5,14 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from muster.kube.causes import duplicate, invalid, not_supported, required
+from muster.kube.causes import duplicate, forbidden, invalid, not_supported, required
 from muster.kube.errors import Cause
 from muster.kube.names import dns_label, dns_name
 from muster.kube.objects import Object, name_of, spec_of
+from muster.kube.schema import (
+    ANY,
+    BOOLEAN,
+    NUMBER,
+    STRING,
+    STRINGS,
+    integer,
+    list_of,
+    map_of,
+    obj,
+    of,
+    string,
+    validate,
+)
 from muster.kube.validation import rule, unchanged
 
-_TYPES = ("object", "array", "string", "integer", "number", "boolean")
 _COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
+_FREE = map_of(ANY)
+_LEVEL = obj(
+    {
+        "type": string(["object", "array", "string", "integer", "number", "boolean"]),
+        "properties": _FREE,
+        "required": STRINGS,
+        "enum": list_of(ANY),
+        **of(STRING, "format pattern"),
+        **of(NUMBER, "minimum maximum multipleOf"),
+        **of(integer(0), "minLength maxLength minItems maxItems minProperties maxProperties"),
+        **of(BOOLEAN, "nullable uniqueItems exclusiveMinimum exclusiveMaximum"),
+        **of(BOOLEAN, "x-kubernetes-preserve-unknown-fields x-kubernetes-int-or-string x-kubernetes-embedded-resource"),
+        **of(list_of(_FREE), "allOf anyOf oneOf"),
+        "not": _FREE,
+        "x-kubernetes-list-type": string(["atomic", "set", "map"]),
+        "x-kubernetes-list-map-keys": STRINGS,
+        "x-kubernetes-map-type": string(["atomic", "granular"]),
+    },
+    keep_unknown=True,
+)
+"""One level of a schema; the levels below are looked at on their own."""
 
 
 @rule
@@ -73,25 +107,20 @@ def _versions(versions: list[Object]) -> Iterator[Cause]:
 
 def _structural(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Cause]:
     """Every level says its type, and nothing refers to elsewhere."""
-    if not isinstance(schema, dict):
-        yield invalid(path, schema, "must be a schema")
+    malformed = validate(schema, _LEVEL, path)
+    if malformed:
+        yield from malformed
         return
     kind = schema.get("type")
     if kind is None:
         if not schema.get("x-kubernetes-int-or-string") and not schema.get("x-kubernetes-preserve-unknown-fields"):
             yield required(f"{path}.type", "must not be empty for specified " + ("root" if is_root else "fields"))
-    elif kind not in _TYPES:
-        yield not_supported(f"{path}.type", kind, _TYPES)
     elif is_root and kind != "object":
         yield invalid(f"{path}.type", kind, "must be object at the root")
     if "$ref" in schema:
-        yield Cause(f"{path}.$ref", "Forbidden: $ref is not supported", "FieldValueForbidden")
-    properties = schema.get("properties") or {}
-    if isinstance(properties, dict):
-        for name, inner in properties.items():
-            yield from _structural(inner, f"{path}.properties[{name}]")
-    else:
-        yield invalid(f"{path}.properties", properties, "must be an object of schemas")
+        yield forbidden(f"{path}.$ref", "$ref is not supported")
+    for name, inner in (schema.get("properties") or {}).items():
+        yield from _structural(inner, f"{path}.properties[{name}]")
     if isinstance(schema.get("additionalProperties"), dict):
         yield from _structural(schema["additionalProperties"], f"{path}.additionalProperties")
     if schema.get("items") is not None:
