@@ -1,0 +1,56 @@
+"""Waiting for a cluster to get somewhere, by watching it: no sleep, no guess."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from muster.kube.cluster import Cluster
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, key_of, name_of
+
+
+class Runs(Protocol):
+    async def run(self) -> None: ...
+
+
+@asynccontextmanager
+async def going(*components: Runs) -> AsyncIterator[None]:
+    """The components run for as long as the block lasts."""
+    tasks = [asyncio.create_task(component.run()) for component in components]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(
+    cluster: Cluster, kind: Kind, name: str, so: Callable[[Object], bool], namespace: str = "default"
+) -> Object:
+    """The object of that name, once it is as wanted."""
+    async with asyncio.timeout(30):
+        async for event in cluster.watch(kind, namespace if kind.namespaced else ""):
+            if event.type != "DELETED" and name_of(event.object) == name and so(event.object):
+                return event.object
+    raise AssertionError("the watch ended")
+
+
+async def until_all(cluster: Cluster, kind: Kind, so: Callable[[list[Object]], bool]) -> list[Object]:
+    """All objects of a kind, once they are as wanted together."""
+    there = await cluster.list(kind)
+    found = {key_of(obj): obj for obj in there.items}
+    if so(list(found.values())):
+        return list(found.values())
+    async with asyncio.timeout(30):
+        async for event in cluster.watch(kind, resource_version=there.resource_version):
+            if event.type == "DELETED":
+                found.pop(key_of(event.object), None)
+            else:
+                found[key_of(event.object)] = event.object
+            if so(list(found.values())):
+                return list(found.values())
+    raise AssertionError("the watch ended")
