@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -70,14 +70,14 @@ def claimed(home: Path) -> Iterator[Callable[[str, Path], ServerInfo]]:
             file.truncate(0)
 
 
-def start_detached(home: Path, timeout: float = 30.0) -> ServerInfo:
-    """Starts a server that outlives this process, and waits until it answers."""
+def start_detached(home: Path, timeout: float = 30.0, options: Sequence[str] = ()) -> ServerInfo:
+    """Starts a server that outlives this process, with these options of `muster up`, and waits until it answers."""
     home.mkdir(parents=True, exist_ok=True)
     log = home / "server.log"
     with log.open("ab") as sink:
         before = sink.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "muster", "up"],
+            [sys.executable, "-m", "muster", "up", *options],
             env={**os.environ, "MUSTER_HOME": str(home), "NO_COLOR": "1"},
             stdin=subprocess.DEVNULL,
             stdout=sink,

@@ -1,0 +1,146 @@
+"""Where a run is shown: a table that redraws itself below the scrolling logs, or plain lines."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+from muster.cli.follow import Line, Source
+from muster.cli.output import colour_of, fancy
+from muster.cli.progress import Board, Row, fitting, line_of, tally, time_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_STAGE_STYLES = {"Pending": "yellow", "Running": "cyan", "Succeeded": "green", "Failed": "bold red"}
+_MARKS = {"Pending": "·", "Running": "▸", "Succeeded": "✓", "Failed": "✗"}
+_WIDEST_PREFIX, _TALLEST = 32, 50
+PENDING_GRACE = 1.0
+"""Everything is Pending for a moment; only what stays so is worth a line."""
+
+
+class Display(Protocol):
+    def __enter__(self) -> Display: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def logs(self, source: Source, lines: list[Line]) -> None: ...
+
+    def say(self, text: str, style: str = "") -> None: ...
+
+    def update(self, board: Board, now: float) -> None:
+        """The board has changed, or some time has passed."""
+        ...
+
+    def settle(self, board: Board, now: float) -> None:
+        """The board will not change any more; what is said from now on stands below it."""
+        ...
+
+
+def display_for(terminal: bool | None = None) -> Display:
+    return LiveDisplay() if (fancy() if terminal is None else terminal) else PlainDisplay()
+
+
+class PlainDisplay:
+    """A line per thing that happens; logs with the Pod's name in front."""
+
+    def __init__(self) -> None:
+        self._printed: dict[str, Row] = {}
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+
+    def logs(self, source: Source, lines: list[Line]) -> None:
+        sys.stdout.write("".join(f"{source} | {line.text}\n" for line in lines))
+        sys.stdout.flush()
+
+    def say(self, text: str, style: str = "") -> None:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+    def update(self, board: Board, now: float) -> None:
+        for uid, row in board.rows.items():
+            if row.stage == "Pending" and now - row.created < PENDING_GRACE:
+                continue
+            line = line_of(row, self._printed.get(uid))
+            self._printed[uid] = row
+            if line is not None:
+                self.say(line)
+
+    def settle(self, board: Board, now: float) -> None:
+        self.update(board, now)
+
+
+class LiveDisplay:
+    """Logs scroll by in colours; the table stays below them."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = console or Console(highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._known: dict[str, int] = {}
+        self._width = 0
+
+    def __enter__(self) -> LiveDisplay:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def logs(self, source: Source, lines: list[Line]) -> None:
+        from rich.text import Text
+
+        number = self._known.setdefault(str(source), len(self._known))
+        self._width = max(self._width, min(len(str(source)), _WIDEST_PREFIX))
+        text = Text()
+        for count, line in enumerate(lines):
+            if count:
+                text.append("\n")
+            text.append(f"{source!s:<{self._width}} │ ", colour_of(number))
+            text.append_text(Text.from_ansi(line.text))
+        self._console.print(text, soft_wrap=True)
+
+    def say(self, text: str, style: str = "") -> None:
+        from rich.text import Text
+
+        self._console.print(Text(text, style), soft_wrap=True)
+
+    def update(self, board: Board, now: float) -> None:
+        height = max(self._console.height // 2 - 2, 4)
+        self._live.update(self.table(board, now, height), refresh=True)
+
+    def settle(self, board: Board, now: float) -> None:
+        self._live.stop()
+        if board.rows:
+            self._console.print(self.table(board, now, _TALLEST))
+
+    def table(self, board: Board, now: float, height: int) -> RenderableType:
+        from rich.console import Group
+        from rich.rule import Rule
+        from rich.table import Table
+        from rich.text import Text
+
+        rows, rest = fitting(board.in_order(), height)
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, justify="right")
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        for depth, row in rows:
+            style = _STAGE_STYLES.get(row.stage, "")
+            table.add_row(
+                Text(f"{'  ' * depth}{_MARKS.get(row.stage, ' ')} {row.title}", style if row.stage == "Failed" else ""),
+                Text(row.state, style),
+                Text(time_of(row, now), "dim"),
+                Text(" ".join(row.note.split()), "dim"),
+            )
+        parts: list[RenderableType] = [Rule(tally(board.rows.values()), style="dim", align="left"), table]
+        if rest:
+            parts.append(Text(rest, "dim"))
+        return Group(*parts)

@@ -1,0 +1,178 @@
+"""Following the logs of many Pods at once: every container, every attempt, from the first line to the last.
+
+Lines are asked for with time stamps, which tell what has been seen when a stream has to be opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from muster.cli.logtail import last_shown
+from muster.kube.cluster import Cluster, LogQuery
+from muster.kube.errors import ApiError
+from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
+
+_RETRIES = 8
+
+
+class Source(NamedTuple):
+    namespace: str
+    pod: str
+    container: str
+    alone: bool
+    """Whether it is its Pod's only container, so that the Pod's name says enough."""
+
+    def __str__(self) -> str:
+        return self.pod if self.alone else f"{self.pod}/{self.container}"
+
+
+class Line(NamedTuple):
+    stamp: str
+    text: str
+
+
+Emit: TypeAlias = Callable[[Source, list[Line]], None]
+
+
+class Follower:
+    """Show it Pods as they change (`see`, `gone`); it emits their lines. `drain` waits for what is still to come from
+    Pods that have ended."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        emit: Emit,
+        *,
+        container: str = "",
+        tail_lines: int | None = None,
+        since_seconds: float | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._emit = emit
+        self._container = container
+        self._first = LogQuery(follow=True, timestamps=True, tail_lines=tail_lines, since_seconds=since_seconds)
+        self._streams: dict[tuple[str, str], _Stream] = {}
+
+    def see(self, pod: Object) -> None:
+        alone = len(spec_of(pod).get("containers") or ()) + len(spec_of(pod).get("initContainers") or ()) == 1
+        ended = status_of(pod).get("phase") in ("Succeeded", "Failed")
+        for container, attempt in attempts_of(pod):
+            if self._container and container != self._container:
+                continue
+            stream = self._streams.get((uid_of(pod), container))
+            if stream is None:
+                source = Source(namespace_of(pod), name_of(pod), container, alone)
+                stream = self._streams[uid_of(pod), container] = _Stream(self._cluster, source, self._emit, self._first)
+            stream.begun(attempt)
+        if ended:
+            self.gone(pod)
+
+    def gone(self, pod: Object) -> None:
+        """The Pod has ended or was deleted: there will be no further attempt."""
+        for (uid, _), stream in self._streams.items():
+            if uid == uid_of(pod):
+                stream.no_more()
+
+    async def drain(self, timeout: float | None = None) -> None:
+        """Returns when everything that ended Pods wrote has been emitted, or after `timeout`."""
+        tasks = [stream.task for stream in self._streams.values() if stream.ending]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout)
+
+    async def close(self) -> None:
+        for stream in self._streams.values():
+            stream.task.cancel()
+        await asyncio.gather(*(stream.task for stream in self._streams.values()), return_exceptions=True)
+
+
+def attempts_of(pod: Object) -> Iterator[tuple[str, int]]:
+    """(container, its latest attempt) for those that have run at all, in the order in which they run."""
+    status = status_of(pod)
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        state, last = container.get("state") or {}, container.get("lastState") or {}
+        if "running" in state or "terminated" in state or "terminated" in last:
+            yield str(container.get("name")), int(container.get("restartCount") or 0)
+
+
+def split_stamp(line: str) -> Line:
+    stamp, _, text = line.partition(" ")
+    return Line(stamp, last_shown(text))
+
+
+class _Stream:
+    """One container. Its task reads attempt after attempt."""
+
+    def __init__(self, cluster: Cluster, source: Source, emit: Emit, first: LogQuery) -> None:
+        self._cluster = cluster
+        self._source = source
+        self._emit = emit
+        self._first = first
+        self._begun = -1
+        self._read = -1
+        self._seen = ""
+        self._changed = asyncio.Event()
+        self.ending = False
+        self.task = asyncio.create_task(self._run(), name=f"log of {source}")
+
+    def begun(self, attempt: int) -> None:
+        if attempt > self._begun:
+            self._begun = attempt
+            self._changed.set()
+
+    def no_more(self) -> None:
+        self.ending = True
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            while self._read < self._begun:
+                await self._read_next()
+            if self.ending:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _read_next(self) -> None:
+        latest = self._begun
+        if self._read < latest - 1 and self._read >= 0:
+            # One came and went unseen: its log is still there as the previous one.
+            await self._follow(previous=True)
+        await self._follow(previous=False)
+        self._read = latest
+
+    async def _follow(self, *, previous: bool) -> None:
+        for attempt in range(_RETRIES):
+            try:
+                await self._copy(previous)
+                return
+            except (ApiError, OSError, TimeoutError):
+                # Not there yet, or the connection broke. What was seen is not shown again.
+                await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
+
+    async def _copy(self, previous: bool) -> None:
+        first = self._first
+        query = LogQuery(
+            container=self._source.container,
+            follow=not previous,
+            previous=previous,
+            timestamps=True,
+            tail_lines=first.tail_lines if not self._seen else None,
+            since_seconds=first.since_seconds if not self._seen else None,
+        )
+        already = self._seen
+        rest = b""
+        async for chunk in self._cluster.logs(self._source.pod, self._source.namespace, query):
+            whole, newline, rest = (rest + chunk).rpartition(b"\n")
+            if newline:
+                self._put(whole, already)
+        if rest:
+            self._put(rest, already)
+
+    def _put(self, data: bytes, already: str) -> None:
+        lines = [split_stamp(line) for line in data.decode(errors="replace").split("\n")]
+        fresh = [line for line in lines if line.stamp > already]
+        if fresh:
+            self._seen = fresh[-1].stamp
+            self._emit(self._source, fresh)

@@ -1,0 +1,280 @@
+"""`muster get`: objects as tables, whole, or through a template; once, or again with every change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from muster.cli.failures import Ended, Failure, explain
+from muster.cli.formats import Format, as_text, custom_columns, custom_row, parse_format, sorted_by
+from muster.cli.options import AllNamespaces, Fields, Files, Labels, on_cluster
+from muster.cli.output import TableWriter, say, warn
+from muster.cli.selection import Selection, scope, select
+from muster.cli.session import Session
+from muster.cli.tabulate import Look, Sheet, headers_of, row_of, sheet_of
+from muster.cli.targets import Target
+from muster.kube.errors import ApiError, Gone, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, meta, version_of
+
+
+@on_cluster
+async def get(
+    session: Session,
+    words: Annotated[list[str] | None, typer.Argument(metavar="(TYPE[,TYPE...] [NAME...] | TYPE/NAME...)")] = None,
+    filename: Files = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="wide, name, yaml, json, jsonpath=..., custom-columns=...")
+    ] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print every change.")] = False,
+    watch_only: Annotated[bool, typer.Option("--watch-only", help="Print changes only.")] = False,
+    selector: Labels = "",
+    field_selector: Fields = "",
+    all_namespaces: AllNamespaces = False,
+    sort_by: Annotated[str, typer.Option("--sort-by", help="A JSONPath, as in .metadata.name.")] = "",
+    show_labels: Annotated[bool, typer.Option("--show-labels", help="With a column of labels.")] = False,
+    label_columns: Annotated[
+        list[str] | None, typer.Option("--label-columns", "-L", help="With a column for this label.")
+    ] = None,
+    show_kind: Annotated[bool, typer.Option("--show-kind", help="With the type in front of each name.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the line of headers.")] = False,
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", help="What is not there is no error.")
+    ] = False,
+    show_managed_fields: Annotated[bool, typer.Option("--show-managed-fields", help="In yaml and json.")] = False,
+) -> None:
+    """Show objects, one line each or whole."""
+    format = parse_format(output)
+    look = Look(
+        wide=format.kind == "wide",
+        namespaces=all_namespaces,
+        labels=show_labels,
+        label_columns=tuple(column for part in label_columns or () for column in part.split(",")),
+        titles=show_kind,
+    )
+    query = _Query(session, selector, field_selector, all_namespaces)
+    if watch or watch_only:
+        target = _only(await session.targets(words or ()))
+        await _Watch(query, target, format, look, headers=not no_headers, managed=show_managed_fields).run(
+            changes_only=watch_only
+        )
+        return
+    if format.is_table and not filename:
+        errors, any_shown = await _tables(query, words or (), look, sort_by, headers=not no_headers)
+    else:
+        found = await query.select(words or (), filename or ())
+        if sort_by:
+            found.objects = sorted_by(sort_by, found.objects)
+        errors, any_shown = found.errors, bool(found.objects)
+        _print(found, format, look, headers=not no_headers, managed=show_managed_fields)
+    failed = [error for error in errors if not (ignore_not_found and isinstance(error, NotFound))]
+    for error in failed:
+        warn(explain(error))
+    if failed:
+        raise Ended(1)
+    if not any_shown and format.kind in ("", "wide", "custom-columns") and not ignore_not_found:
+        warn("No resources found" + ("" if query.everywhere else f" in {session.namespace} namespace."))
+
+
+class _Query:
+    """Which objects are meant."""
+
+    def __init__(self, session: Session, labels: str, fields: str, all_namespaces: bool) -> None:
+        self.session = session
+        self.labels = labels
+        self.fields = fields
+        self.everywhere = all_namespaces
+
+    def namespace(self, kind: Kind) -> str:
+        return scope(kind, "" if self.everywhere else self.session.namespace)
+
+    async def select(self, words: Sequence[str], files: Sequence[str]) -> Selection:
+        return await select(
+            self.session,
+            words,
+            files=files,
+            labels=self.labels,
+            fields=self.fields,
+            all_namespaces=self.everywhere,
+        )
+
+    async def sheet(self, kind: Kind, name: str = "", *, include: str = "Metadata") -> Sheet:
+        """The server's own table, or, of a server that has none, ours."""
+        if self.session.remote is None:
+            raise Failure("tables come from a server")
+        answer = await self.session.remote.table(
+            kind, self.namespace(kind), name=name, labels=self.labels, fields=self.fields, include=include
+        )
+        return sheet_of(kind, answer, datetime.now(UTC))
+
+
+async def _tables(
+    query: _Query, words: Sequence[str], look: Look, sort_by: str, *, headers: bool
+) -> tuple[list[ApiError], bool]:
+    targets = await query.session.targets(words)
+    named = any(target.names for target in targets)
+    if named and (query.labels or query.fields):
+        raise Failure("selectors choose among all objects of a type; leave out either them or the names")
+    if named and query.everywhere:
+        raise Failure("an object cannot be fetched by its name across all namespaces; use -n")
+    if len({id(target.kind) for target in targets}) > 1:
+        look = look._replace(titles=True)
+    errors: list[ApiError] = []
+    shown = False
+    for target in targets:
+        try:
+            sheet = await _sheet(query, target, errors, include="Object" if sort_by else "Metadata")
+        except ApiError as error:
+            errors.append(error)
+            continue
+        if not sheet.rows:
+            continue
+        if sort_by:
+            sheet = sheet.sorted_by(sort_by)
+        if shown:
+            say()
+        writer = TableWriter(headers_of(sheet, look), show_headers=headers)
+        say("\n".join(writer.lines(row_of(sheet, row, look) for row in sheet.rows)))
+        shown = True
+    return errors, shown
+
+
+async def _sheet(query: _Query, target: Target, errors: list[ApiError], *, include: str) -> Sheet:
+    if not target.names:
+        return await query.sheet(target.kind, include=include)
+    sheet = Sheet(target.kind, (), [])
+    for name in target.names:
+        try:
+            one = await query.sheet(target.kind, name, include=include)
+        except NotFound as error:
+            errors.append(error)
+            continue
+        sheet = one._replace(rows=[*sheet.rows, *one.rows])
+    return sheet
+
+
+def _print(found: Selection, format: Format, look: Look, *, headers: bool, managed: bool) -> None:
+    if not found.objects and not (format.kind in ("yaml", "json") and not found.by_name):
+        return
+    if format.kind == "custom-columns":
+        columns = custom_columns(format.template)
+        writer = TableWriter([header for header, _ in columns], show_headers=headers)
+        say("\n".join(writer.lines(custom_row(columns, obj) for _, obj in found.objects)))
+    elif format.is_table:
+        by_kind: dict[int, tuple[Kind, list[Object]]] = {}
+        for kind, obj in found.objects:
+            by_kind.setdefault(id(kind), (kind, []))[1].append(obj)
+        if len(by_kind) > 1:
+            look = look._replace(titles=True)
+        for number, (kind, objects) in enumerate(by_kind.values()):
+            if number:
+                say()
+            sheet = sheet_of(kind, {"items": objects}, datetime.now(UTC))
+            writer = TableWriter(headers_of(sheet, look), show_headers=headers)
+            say("\n".join(writer.lines(row_of(sheet, row, look) for row in sheet.rows)))
+    else:
+        single = found.by_name and len(found.objects) == 1 and not found.errors
+        text = as_text(format, found.objects, single=single, managed_fields=managed)
+        say(text.removesuffix("\n")) if format.kind != "jsonpath" else say(text)
+
+
+def _only(targets: Sequence[Target]) -> Target:
+    if len(targets) != 1 or len(targets[0].names) > 1:
+        raise Failure("error: one type, or one object, can be watched at a time")
+    return targets[0]
+
+
+class _Watch:
+    def __init__(
+        self, query: _Query, target: Target, format: Format, look: Look, *, headers: bool, managed: bool
+    ) -> None:
+        self._query = query
+        self._kind = target.kind
+        self._name = target.names[0] if target.names else ""
+        self._format = format
+        self._look = look
+        self._headers = headers
+        self._managed = managed
+        self._sheet: Sheet | None = None
+        self._writer: TableWriter | None = None
+
+    async def run(self, *, changes_only: bool) -> None:
+        if not self._format.is_table:
+            await self._objects(changes_only)
+        elif self._query.session.remote is not None:
+            await self._rows(changes_only)
+
+    async def _rows(self, changes_only: bool) -> None:
+        remote = self._query.session.remote
+        assert remote is not None
+        fields = self._fields()
+        while True:
+            answer = await remote.table(
+                self._kind, self._query.namespace(self._kind), labels=self._query.labels, fields=fields
+            )
+            if not changes_only:
+                self._show(sheet_of(self._kind, answer, datetime.now(UTC)))
+            changes_only = True
+            version = version_of(answer)
+            try:
+                while True:
+                    async for event in remote.watch_table(
+                        self._kind,
+                        self._query.namespace(self._kind),
+                        labels=self._query.labels,
+                        fields=fields,
+                        resource_version=version,
+                    ):
+                        if event.type == "BOOKMARK":
+                            continue
+                        sheet = sheet_of(self._kind, event.object, datetime.now(UTC), self._sheet)
+                        version = max([version, *(version_of(row.object) for row in sheet.rows)], key=int)
+                        self._show(sheet)
+            except Gone:
+                continue
+
+    def _show(self, sheet: Sheet) -> None:
+        if not sheet.rows:
+            return
+        if self._sheet is None or self._writer is None:
+            self._sheet = sheet
+            self._writer = TableWriter(headers_of(sheet, self._look), show_headers=self._headers)
+        say("\n".join(self._writer.lines(row_of(sheet, row, self._look) for row in sheet.rows)))
+
+    async def _objects(self, changes_only: bool) -> None:
+        cluster, namespace = self._query.session.cluster, self._query.namespace(self._kind)
+        labels, fields = self._query.labels, self._fields()
+        while True:
+            listing = await cluster.list(self._kind, namespace, labels=labels, fields=fields)
+            if not changes_only:
+                for obj in listing.items:
+                    self._show_object(obj)
+            changes_only = True
+            version = listing.resource_version
+            try:
+                while True:
+                    async for event in cluster.watch(
+                        self._kind, namespace, labels=labels, fields=fields, resource_version=version
+                    ):
+                        version = str(meta(event.object).get("resourceVersion"))
+                        if event.type != "BOOKMARK":
+                            self._show_object(event.object)
+            except Gone:
+                continue
+
+    def _show_object(self, obj: Object) -> None:
+        if self._format.kind == "custom-columns":
+            columns = custom_columns(self._format.template)
+            if self._writer is None:
+                self._writer = TableWriter([header for header, _ in columns], show_headers=self._headers)
+            say("\n".join(self._writer.lines([custom_row(columns, obj)])))
+            return
+        text = as_text(self._format, [(self._kind, obj)], single=True, managed_fields=self._managed)
+        say(("---\n" if self._format.kind == "yaml" else "") + text.removesuffix("\n"))
+
+    def _fields(self) -> str:
+        own = f"metadata.name={self._name}" if self._name else ""
+        return ",".join(part for part in (self._query.fields, own) if part)

@@ -1,0 +1,273 @@
+"""`muster logs`: of one container as it is, of many with the names of their Pods in front. Deleted Pods included."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from muster.cli.durations import seconds
+from muster.cli.failures import Failure
+from muster.cli.follow import Follower, Line, Source, split_stamp
+from muster.cli.options import Labels, on_cluster
+from muster.cli.output import colour_of, fancy, paint, say, warn
+from muster.cli.selection import list_all
+from muster.cli.session import Session
+from muster.kube.cluster import LogQuery
+from muster.kube.errors import BadRequest, NotFound
+from muster.kube.informer import Informer
+from muster.kube.objects import Object, name_of, namespace_of, owners_of, parse_time, spec_of, status_of, uid_of
+
+
+@on_cluster
+async def logs(
+    session: Session,
+    target: Annotated[str, typer.Argument(metavar="[POD | TYPE/NAME]")] = "",
+    container_name: Annotated[str, typer.Argument(metavar="[CONTAINER]")] = "",
+    container: Annotated[str, typer.Option("--container", "-c", help="One container of the Pod.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on and print what comes.")] = False,
+    previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the run before the last restart.")] = False,
+    tail: Annotated[int, typer.Option("--tail", help="Only that many lines from the end; -1: all.")] = -1,
+    since: Annotated[str, typer.Option("--since", help="Only what is younger, as in 10m.")] = "",
+    since_time: Annotated[str, typer.Option("--since-time", help="Only what came after this time (RFC 3339).")] = "",
+    limit_bytes: Annotated[int, typer.Option("--limit-bytes", help="Only that many bytes; 0: all.")] = 0,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
+    selector: Labels = "",
+    all_containers: Annotated[bool, typer.Option("--all-containers", help="Of all containers.")] = False,
+    prefix: Annotated[bool, typer.Option("--prefix", help="With the Pod's name in front of each line.")] = False,
+) -> None:
+    """Print what containers wrote."""
+    if bool(target) == bool(selector):
+        raise Failure("say whose log: a Pod's name, TYPE/NAME as in job/train, or a selector with -l")
+    container = container or container_name
+    query = LogQuery(
+        container=container,
+        follow=follow,
+        previous=previous,
+        timestamps=timestamps,
+        tail_lines=tail if tail >= 0 else None,
+        since_seconds=_since(since, since_time),
+        limit_bytes=limit_bytes or None,
+    )
+    if selector:
+        many = _Many(session, query, labels=selector)
+        if tail < 0 and not follow:
+            many.query = replace(query, tail_lines=10)
+        await many.run()
+        return
+    kind, name = await session.target(target)
+    if kind.kind != "Pod" or kind.group:
+        owner = await session.cluster.get(kind, name, session.namespace)
+        await _Many(session, query, owner=owner).run()
+        return
+    await _one_pod(session, name, query, all_containers, prefix)
+
+
+async def _one_pod(session: Session, name: str, query: LogQuery, all_containers: bool, prefix: bool) -> None:
+    try:
+        pod = await session.cluster.get(session.cluster.catalogue.of("v1", "Pod"), name, session.namespace)
+    except NotFound as missing:
+        await _deleted_pod(session, name, query, missing)
+        return
+    containers = _containers(pod)
+    if all_containers and len(containers) > 1:
+        many = _Many(session, query, pods=[pod])
+        await many.run()
+        return
+    if not query.container and len(containers) > 1:
+        default = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
+        main = default or str(spec_of(pod)["containers"][0]["name"])
+        if len(spec_of(pod)["containers"]) > 1:
+            warn(f'Defaulted container "{main}" out of: {", ".join(_described(pod))}')
+        query = replace(query, container=main)
+    if query.container and query.container not in containers:
+        raise Failure(f"error: container {query.container} is not valid for pod {name}; it has {', '.join(containers)}")
+    if query.follow:
+        await _until_started(session, pod, query.container or containers[0])
+    await _copy(session, name, query, f"[pod/{name}/{query.container or containers[0]}] " if prefix else "")
+
+
+async def _deleted_pod(session: Session, name: str, query: LogQuery, missing: NotFound) -> None:
+    """The box keeps the logs of Pods that are gone; a real cluster does not, and says so."""
+    try:
+        await _copy(session, name, replace(query, follow=False), "")
+    except (NotFound, BadRequest):
+        raise missing from None
+
+
+async def _copy(session: Session, name: str, query: LogQuery, prefix: str) -> None:
+    """As it is: bytes in, bytes out."""
+    out = sys.stdout.buffer
+    at_start = True
+    mark = prefix.encode()
+    async for chunk in session.cluster.logs(name, session.namespace, query):
+        if mark:
+            body = chunk[:-1] if chunk.endswith(b"\n") else chunk
+            chunk, ends = (mark if at_start else b"") + body.replace(b"\n", b"\n" + mark), chunk.endswith(b"\n")
+            chunk += b"\n" if ends else b""
+            at_start = ends
+        out.write(chunk)
+        out.flush()
+
+
+async def _until_started(session: Session, pod: Object, container: str) -> None:
+    """A log that is followed may be asked for before there is one."""
+    kind = session.cluster.catalogue.of("v1", "Pod")
+    name, namespace = name_of(pod), namespace_of(pod)
+    while not _started(pod, container):
+        async for event in session.cluster.watch(
+            kind, namespace, fields=f"metadata.name={name}", resource_version=pod["metadata"]["resourceVersion"]
+        ):
+            pod = event.object
+            if event.type == "DELETED" or _started(pod, container):
+                return
+        pod = await session.cluster.get(kind, name, namespace)
+
+
+def _started(pod: Object, container: str) -> bool:
+    status = status_of(pod)
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return True
+    for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        if one.get("name") == container:
+            state = {**(one.get("lastState") or {}), **(one.get("state") or {})}
+            return "running" in state or "terminated" in state
+    return False
+
+
+class _Many:
+    """The logs of several containers, each line with where it comes from."""
+
+    def __init__(
+        self,
+        session: Session,
+        query: LogQuery,
+        *,
+        labels: str = "",
+        owner: Object | None = None,
+        pods: Sequence[Object] = (),
+    ) -> None:
+        self.query = query
+        self._session = session
+        self._labels = labels
+        self._owner = owner
+        self._pods = pods
+        self._colours = fancy()
+        self._known: dict[str, int] = {}
+
+    async def run(self) -> None:
+        if self.query.follow:
+            await self._follow()
+            return
+        pods = list(self._pods) or [pod for pod in await self._list() if self._mine(pod)]
+        if not pods:
+            warn(f"No resources found in {self._session.namespace} namespace.")
+            return
+        for pod in sorted(pods, key=lambda p: str(p["metadata"].get("creationTimestamp"))):
+            for container in _containers(pod):
+                if not self.query.container or container == self.query.container:
+                    await self._print(pod, container)
+
+    async def _list(self) -> list[Object]:
+        kind = self._session.cluster.catalogue.of("v1", "Pod")
+        return await list_all(self._session, kind, self._session.namespace, self._labels)
+
+    async def _print(self, pod: Object, container: str) -> None:
+        query = replace(self.query, container=container, timestamps=True)
+        source = Source(namespace_of(pod), name_of(pod), container, len(_containers(pod)) == 1)
+        rest = b""
+        try:
+            async for chunk in self._session.cluster.logs(name_of(pod), namespace_of(pod), query):
+                whole, newline, rest = (rest + chunk).rpartition(b"\n")
+                if newline:
+                    self._emit(source, [split_stamp(line) for line in whole.decode(errors="replace").split("\n")])
+        except BadRequest as error:
+            # It has not begun: nothing to print is not a failure of the others.
+            warn(f"{source}: {error.message}")
+        if rest:
+            self._emit(source, [split_stamp(rest.decode(errors="replace"))])
+
+    async def _follow(self) -> None:
+        """Ends when every Pod that was seen has ended."""
+        cluster = self._session.cluster
+        follower = Follower(
+            cluster,
+            self._emit,
+            container=self.query.container,
+            tail_lines=self.query.tail_lines,
+            since_seconds=self.query.since_seconds,
+        )
+        running: set[str] = set()
+        changed = asyncio.Event()
+
+        def on_change(before: Object | None, after: Object | None) -> None:
+            pod = after or before
+            if pod is None or not self._mine(pod):
+                return
+            if after is None or status_of(after).get("phase") in ("Succeeded", "Failed"):
+                running.discard(uid_of(pod))
+            else:
+                running.add(uid_of(pod))
+            follower.see(pod)
+            if after is None:
+                follower.gone(pod)
+            changed.set()
+
+        kind = cluster.catalogue.of("v1", "Pod")
+        fields = f"metadata.name={name_of(self._pods[0])}" if self._pods else ""
+        try:
+            async with Informer(
+                cluster, kind, self._session.namespace, labels=self._labels, fields=fields, on_change=on_change
+            ) as informer:
+                if not any(self._mine(pod) for pod in informer.objects.values()) and self._owner is None:
+                    warn(f"No resources found in {self._session.namespace} namespace.")
+                    return
+                while running or (self._owner is not None and not changed.is_set()):
+                    changed.clear()
+                    await changed.wait()
+                await follower.drain()
+        finally:
+            await follower.close()
+
+    def _mine(self, pod: Object) -> bool:
+        if self._pods:
+            return uid_of(pod) == uid_of(self._pods[0])
+        return self._owner is None or any(ref.get("uid") == uid_of(self._owner) for ref in owners_of(pod))
+
+    def _emit(self, source: Source, lines: list[Line]) -> None:
+        number = self._known.setdefault(str(source), len(self._known))
+        mark = paint(f"[{source}]", colour_of(number), on=self._colours)
+        for line in lines:
+            stamp = f"{line.stamp} " if self.query.timestamps else ""
+            say(f"{mark} {stamp}{line.text}")
+
+
+def _containers(pod: Object) -> list[str]:
+    spec = spec_of(pod)
+    return [str(c["name"]) for c in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))]
+
+
+def _described(pod: Object) -> list[str]:
+    spec = spec_of(pod)
+    return [
+        *(str(c["name"]) for c in spec.get("containers") or ()),
+        *(f"{c['name']} (init)" for c in spec.get("initContainers") or ()),
+    ]
+
+
+def _since(since: str, since_time: str) -> float | None:
+    if since and since_time:
+        raise Failure("give either --since or --since-time")
+    if since:
+        return seconds(since, "--since")
+    if not since_time:
+        return None
+    try:
+        return max((datetime.now(UTC) - parse_time(since_time)).total_seconds(), 0.0)
+    except ValueError:
+        raise Failure(f'--since-time: "{since_time}" is not a time; write it like 2025-01-31T12:00:00Z') from None

@@ -1,0 +1,142 @@
+"""The `muster` command: which word is served by which module. A module is imported when its word is typed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple, NoReturn
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from muster import __version__
+from muster.cli.failures import Ended, Failure
+
+
+class Entry(NamedTuple):
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS = {
+    "run": Entry("runfile", "run", "Run what files describe and end as it ends."),
+    "up": Entry("lifecycle", "up", "Start the cluster in a box."),
+    "down": Entry("lifecycle", "down", "Stop the cluster in a box."),
+    "apply": Entry("apply", "apply", "Create or change objects to be as files say."),
+    "create": Entry("apply", "create", "Create objects from files."),
+    "get": Entry("get", "get", "Show objects, one line each or whole."),
+    "describe": Entry("describe", "describe", "Show objects in detail, with their events and why they wait or failed."),
+    "logs": Entry("logs", "logs", "Print what containers wrote."),
+    "events": Entry("events", "events", "Show what happened, in order."),
+    "exec": Entry("exec", "exec_", "Run a command in a container."),
+    "wait": Entry("wait", "wait", "Wait until objects are as they should be."),
+    "delete": Entry("delete", "delete", "Delete objects."),
+    "top": Entry("top", "top", "Show what nodes or Pods use."),
+    "doctor": Entry("doctor", "doctor", "Show what this machine can do, and what to install for the rest."),
+    "version": Entry("version", "version", "Print the version of the command and of the cluster."),
+}
+
+
+class Commands(TyperGroup):
+    """The table above as a command group."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = import_module(f"muster.cli.{entry.module}")
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        settings = getattr(module, "CONTEXT_SETTINGS", None)
+        single.command(cmd_name, context_settings=settings)(getattr(module, entry.function))
+        return get_command(single)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="muster",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"muster {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def muster(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version of this command."),
+    ] = False,
+) -> None:
+    """Run machine-learning jobs and workflows, on this machine or on a Kubernetes cluster.
+
+    `muster run FILE` needs nothing else. `muster up` starts a cluster that stays.
+    """
+
+
+def main() -> NoReturn:
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command line and answers its exit code."""
+    debug = "--debug" in _before_dashes(arguments)
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        app(args=booleans_as_flags(arguments), prog_name="muster")
+    except Ended as end:
+        return end.exit_code
+    except SystemExit as end:
+        # 2 is what the parser ends with; kubectl, and so this command, says 1.
+        return 1 if end.code == 2 else int(end.code or 0)
+    except Failure as failure:
+        if debug:
+            raise
+        _complain(failure.message)
+        return failure.exit_code
+    except Exception as error:
+        if debug:
+            raise
+        from muster.cli.failures import describe_error
+
+        _complain(describe_error(error))
+        return 1
+    return 0
+
+
+def booleans_as_flags(arguments: Sequence[str]) -> list[str]:
+    """`--wait=false` is `--no-wait` here and `--wait=true` is `--wait`, as kubectl's users write them."""
+    ours = _before_dashes(arguments)
+    written = [re.sub(r"^--([a-z][a-z-]*)=(true|false)$", _flag, word) for word in ours]
+    return [*written, *arguments[len(ours) :]]
+
+
+def _flag(match: re.Match[str]) -> str:
+    return f"--{match[1]}" if match[2] == "true" else f"--no-{match[1]}"
+
+
+def _before_dashes(arguments: Sequence[str]) -> list[str]:
+    words = list(arguments)
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _complain(message: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(message if message.endswith("\n") else f"{message}\n")

@@ -1,0 +1,225 @@
+"""`muster run`: applies files, shows what becomes of them, and ends as the work ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+import typer
+
+from muster.cli.applied import Applied, check, in_order, remove, store
+from muster.cli.display import Display, display_for
+from muster.cli.durations import seconds
+from muster.cli.failures import Ended, Failure
+from muster.cli.happenings import in_order as events_in_order
+from muster.cli.happenings import selector
+from muster.cli.logtail import last_lines
+from muster.cli.options import ContextName, Debug, Kubeconfig, Namespace, configure_logging
+from muster.cli.outcome import Outcome, is_done, is_work, runs_on
+from muster.cli.progress import duration
+from muster.cli.session import Session, connect_or_start
+from muster.cli.summary import PODS_SHOWN, Trouble, lines_of, telling
+from muster.cli.targets import title
+from muster.cli.watching import Watch
+from muster.kube.errors import ApiError
+from muster.kube.manifests import Document, load_files
+from muster.kube.objects import Object, name_of, namespace_of, uid_of
+
+_LOG_LINES = 15
+_INTERRUPTED = 130
+
+
+def run(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, directories, or - for stdin.")],
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything as it is in the end, what runs included.")
+    ] = False,
+    rm: Annotated[bool, typer.Option("--rm", help="Delete everything that was applied in the end.")] = False,
+    timeout: Annotated[str, typer.Option("--timeout", help="Give up after this long, as in 30m.")] = "",
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop everything when the first work fails.")] = False,
+    runtime: Annotated[str, typer.Option("--runtime", help="sandbox, podman or docker; for a private cluster.")] = "",
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = "",
+    context: ContextName = "",
+    debug: Debug = False,
+) -> None:
+    """Run what files describe and end as it ends.
+
+    Uses the cluster that runs, or brings one up for as long as the work takes. Exit code: 0 if all work succeeded,
+    1 if any failed, 130 after Ctrl-C, which also deletes what was applied.
+    """
+    configure_logging(debug)
+    if keep and rm:
+        raise Failure("give either --keep or --rm")
+    patience = seconds(timeout, "--timeout") if timeout else None
+    documents = in_order(load_files(files))
+    if not documents:
+        raise Failure(f"no objects in {', '.join(files)}")
+    job = _Run(documents, keep=keep, rm=rm, patience=patience, fail_fast=fail_fast)
+
+    async def connected() -> int:
+        with job.display:
+            async with connect_or_start(kubeconfig, context, namespace, runtime=runtime) as session:
+                return await job.run(session)
+
+    import uvloop
+
+    code = uvloop.run(connected())
+    if code:
+        raise Ended(code)
+
+
+class _Run:
+    def __init__(
+        self, documents: Sequence[Document], *, keep: bool, rm: bool, patience: float | None, fail_fast: bool
+    ) -> None:
+        self.display: Display = display_for()
+        self._documents = documents
+        self._keep = keep
+        self._rm = rm
+        self._patience = patience
+        self._fail_fast = fail_fast
+        self._applied: list[Applied] = []
+
+    async def run(self, session: Session) -> int:
+        began = time.monotonic()
+        async with _interruptions() as interrupted:
+            work = asyncio.create_task(self._work(session, began))
+            stop = asyncio.create_task(interrupted.wait())
+            await asyncio.wait([work, stop], return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+                interrupted.clear()
+                cleaning = asyncio.create_task(self._interrupted(session))
+                again = asyncio.create_task(interrupted.wait())
+                await asyncio.wait([cleaning, again], return_when=asyncio.FIRST_COMPLETED)
+                if not cleaning.done():
+                    self.display.say("not everything was deleted; `muster get all` shows what is left", "yellow")
+                for task in (cleaning, again):
+                    task.cancel()
+                await asyncio.gather(cleaning, again, return_exceptions=True)
+                return _INTERRUPTED
+            stop.cancel()
+            await asyncio.gather(stop, return_exceptions=True)
+            return work.result()
+
+    async def _work(self, session: Session, began: float) -> int:
+        cluster, display = session.cluster, self.display
+        await check(session, self._documents)
+        for document in self._documents:
+            one = await store(session, document)
+            self._applied.append(one)
+            display.say(f"{title(one.kind, name_of(one.object))} {one.change}", "dim")
+        watch = Watch(cluster, self._applied, display)
+        if not watch.has_work and not watch.stays:
+            display.say("nothing here runs; all of it is applied")
+            return 0
+        async with watch.watching():
+            in_time = await self._until_done(watch)
+            code = await self._report(session, watch, time.monotonic() - began, in_time=in_time)
+        await self._clean_up(session)
+        return code
+
+    async def _until_done(self, watch: Watch) -> bool:
+        if not watch.has_work:
+            self.display.say("nothing here ends by itself; Ctrl-C stops and deletes it", "dim")
+        try:
+            async with asyncio.timeout(self._patience):
+                await watch.until_done(fail_fast=self._fail_fast)
+        except TimeoutError:
+            await watch.settle()
+            return False
+        return True
+
+    async def _report(self, session: Session, watch: Watch, took: float, *, in_time: bool) -> int:
+        failures = [end for end in watch.finished() if not end.outcome.succeeded]
+        troubles = [
+            await _trouble(session, title(end.work.kind, name_of(end.work.object)), end.outcome, end.pods)
+            for end in failures
+        ]
+        if not in_time:
+            troubles += [
+                await _trouble(session, title(one.kind, name_of(one.object)), None, pods)
+                for one, pods in watch.unfinished()
+            ]
+        for trouble in troubles:
+            first, *rest = lines_of(trouble)
+            self.display.say(first, "bold red")
+            for line in rest:
+                self.display.say(line)
+        if troubles or not in_time:
+            late = "" if in_time else f"; timed out after {duration(took)}"
+            total = len(watch.finished()) + len(watch.unfinished())
+            self.display.say(f"{len(failures)} of {total} failed{late}", "red")
+            return 1
+        ends = watch.finished()
+        what = title(ends[0].work.kind, name_of(ends[0].work.object)) if len(ends) == 1 else f"all {len(ends)}"
+        self.display.say(f"{what} succeeded in {duration(took)}", "green")
+        return 0
+
+    async def _clean_up(self, session: Session) -> None:
+        """Finished work stays to be looked at; what would run on for nobody goes."""
+        if self._keep:
+            return
+        ours = [one for one in self._applied if one.ours]
+        if not self._rm:
+            now = [await _now(session, one) for one in ours if is_work(one.object) or runs_on(one.object)]
+            ours = [one for one in now if one is not None and is_done(one.object) is None]
+        await remove(session.cluster, ours)
+
+    async def _interrupted(self, session: Session) -> None:
+        if self._keep:
+            self.display.say("interrupted; everything is left as it is", "yellow")
+            return
+        ours = [one for one in self._applied if one.ours]
+        if ours:
+            self.display.say("interrupted: deleting what was applied (Ctrl-C again to leave it)", "yellow")
+        for one in await remove(session.cluster, ours):
+            self.display.say(f"{title(one.kind, name_of(one.object))} deleted", "dim")
+
+
+async def _trouble(session: Session, called: str, outcome: Outcome | None, pods: Sequence[Object]) -> Trouble:
+    events: dict[str, list[Object]] = {}
+    lines: dict[str, dict[str, list[str]]] = {}
+    for pod in telling(pods)[:PODS_SHOWN]:
+        events[uid_of(pod)] = await _events(session, pod)
+        lines[uid_of(pod)] = await last_lines(session.cluster, pod, _LOG_LINES)
+    return Trouble(called, outcome, pods, events, lines)
+
+
+async def _events(session: Session, pod: Object) -> list[Object]:
+    catalogue = session.cluster.catalogue
+    try:
+        page = await session.cluster.list(
+            catalogue.of("v1", "Event"), namespace_of(pod), fields=selector(catalogue.of("v1", "Pod"), pod)
+        )
+    except ApiError:
+        return []
+    return events_in_order(page.items)
+
+
+async def _now(session: Session, one: Applied) -> Applied | None:
+    try:
+        obj = await session.cluster.get(one.kind, name_of(one.object), namespace_of(one.object))
+    except ApiError:
+        return None
+    return Applied(one.kind, obj, one.change)
+
+
+@asynccontextmanager
+async def _interruptions() -> AsyncIterator[asyncio.Event]:
+    """Set by Ctrl-C and SIGTERM while the block runs."""
+    loop = asyncio.get_running_loop()
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted.set)
+    try:
+        yield interrupted
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

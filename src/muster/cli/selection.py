@@ -1,0 +1,111 @@
+"""From the words of a command line to objects: those named, those in files, or all of a kind that match."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from muster.cli.failures import Failure
+from muster.cli.session import Session
+from muster.cli.targets import Target
+from muster.kube.errors import ApiError, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.manifests import load_files
+from muster.kube.objects import Object, name_of, namespace_of
+
+
+@dataclass(slots=True)
+class Selection:
+    """What was found, in the order asked for, and what was not."""
+
+    objects: list[tuple[Kind, Object]] = field(default_factory=list)
+    errors: list[ApiError] = field(default_factory=list)
+    by_name: bool = False
+    """Whether every object was named, rather than found."""
+    kinds: int = 0
+
+
+async def select(
+    session: Session,
+    words: Sequence[str],
+    *,
+    files: Sequence[str] = (),
+    labels: str = "",
+    fields: str = "",
+    all_namespaces: bool = False,
+    prefixes: bool = False,
+) -> Selection:
+    """`prefixes`: a name that nothing has stands for all that begin with it, as `describe` takes it."""
+    namespace = "" if all_namespaces else session.namespace
+    if files:
+        if words or labels:
+            raise Failure("give either files or types and names, not both")
+        return await _from_files(session, files)
+    targets = await session.targets(words)
+    named = any(target.names for target in targets)
+    if named and (labels or fields):
+        raise Failure("selectors choose among all objects of a type; leave out either them or the names")
+    if named and all_namespaces:
+        raise Failure("an object cannot be fetched by its name across all namespaces; use -n")
+    answer = Selection(by_name=named, kinds=len({id(target.kind) for target in targets}))
+    for found in await asyncio.gather(*(_one(session, t, namespace, labels, fields, prefixes) for t in targets)):
+        answer.objects += found.objects
+        answer.errors += found.errors
+    return answer
+
+
+def scope(kind: Kind, namespace: str) -> str:
+    return namespace if kind.namespaced else ""
+
+
+async def list_all(session: Session, kind: Kind, namespace: str, labels: str = "", fields: str = "") -> list[Object]:
+    """All pages."""
+    objects: list[Object] = []
+    token = ""
+    while True:
+        page = await session.cluster.list(
+            kind, scope(kind, namespace), labels=labels, fields=fields, limit=500, continue_=token
+        )
+        objects += page.items
+        token = page.continue_
+        if not token:
+            return objects
+
+
+async def _one(session: Session, target: Target, namespace: str, labels: str, fields: str, prefixes: bool) -> Selection:
+    kind = target.kind
+    found = Selection()
+    if not target.names:
+        objects = await list_all(session, kind, namespace, labels, fields)
+        found.objects = [(kind, obj) for obj in objects]
+        return found
+    for name in target.names:
+        try:
+            found.objects.append((kind, await session.cluster.get(kind, name, scope(kind, namespace))))
+        except NotFound as error:
+            similar = await _beginning_with(session, kind, namespace, name) if prefixes else []
+            found.objects += similar
+            if not similar:
+                found.errors.append(error)
+        except ApiError as error:
+            found.errors.append(error)
+    return found
+
+
+async def _beginning_with(session: Session, kind: Kind, namespace: str, prefix: str) -> list[tuple[Kind, Object]]:
+    objects = await list_all(session, kind, namespace)
+    return [(kind, obj) for obj in objects if name_of(obj).startswith(prefix)]
+
+
+async def _from_files(session: Session, files: Iterable[str]) -> Selection:
+    answer = Selection(by_name=True)
+    for document in load_files(list(files)):
+        kind = await session.kind_of(document.object)
+        namespace = scope(kind, namespace_of(document.object) or session.namespace)
+        try:
+            answer.objects.append((kind, await session.cluster.get(kind, name_of(document.object), namespace)))
+        except ApiError as error:
+            answer.errors.append(error)
+    answer.kinds = len({id(kind) for kind, _ in answer.objects})
+    return answer

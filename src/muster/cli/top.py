@@ -1,0 +1,114 @@
+"""`muster top`: what nodes and Pods use at the moment, from the cluster's metrics API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from muster.cli.failures import Failure
+from muster.cli.options import AllNamespaces, Labels, on_cluster
+from muster.cli.output import say, table_lines, warn
+from muster.cli.session import Session
+from muster.kube.errors import NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, name_of, namespace_of, status_of
+from muster.kube.quantity import milli, sum_resources, whole
+
+NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespaced=False)
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
+_MEBI = 1024 * 1024
+
+
+@on_cluster
+async def top(
+    session: Session,
+    what: Annotated[str, typer.Argument(metavar="(nodes | pods)")],
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")] = None,
+    selector: Labels = "",
+    all_namespaces: AllNamespaces = False,
+    containers: Annotated[bool, typer.Option("--containers", help="Each container by itself.")] = False,
+    sort_by: Annotated[str, typer.Option("--sort-by", help="cpu or memory.")] = "",
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the line of headers.")] = False,
+) -> None:
+    """Show what nodes or Pods use."""
+    if sort_by not in ("", "cpu", "memory"):
+        raise Failure(f'--sort-by: "{sort_by}" is not known; write cpu or memory')
+    nodes = what.lower() in ("node", "nodes", "no")
+    if not nodes and what.lower() not in ("pod", "pods", "po"):
+        raise Failure(f'"{what}" uses nothing that can be measured; write nodes or pods')
+    kind = NODE_METRICS if nodes else POD_METRICS
+    try:
+        page = await session.cluster.list(kind, "" if nodes or all_namespaces else session.namespace, labels=selector)
+    except NotFound:
+        raise Failure(
+            "error: Metrics API not available: this cluster does not measure what nodes and Pods use"
+        ) from None
+    measured = [m for m in page.items if not names or name_of(m) in names]
+    missing = set(names or ()) - {name_of(m) for m in measured}
+    if missing:
+        raise Failure(f'Error from server (NotFound): no metrics of {what} "{sorted(missing)[0]}"')
+    if not measured:
+        warn("No resources found" + ("" if nodes or all_namespaces else f" in {session.namespace} namespace."))
+        return
+    if nodes:
+        known = await session.cluster.list(session.cluster.catalogue.of("v1", "Node"))
+        headers, rows = node_rows(_sorted(measured, sort_by), {name_of(n): n for n in known.items})
+    else:
+        headers, rows = pod_rows(_sorted(measured, sort_by), containers=containers, namespaces=all_namespaces)
+    lines = table_lines(headers, rows)
+    say("\n".join(lines[1:] if no_headers else lines))
+
+
+def node_rows(metrics: Sequence[Object], nodes: Mapping[str, Object]) -> tuple[list[str], list[list[str]]]:
+    rows = []
+    for measured in metrics:
+        usage = measured.get("usage") or {}
+        allocatable = status_of(nodes.get(name_of(measured)) or {}).get("allocatable") or {}
+        rows.append([
+            name_of(measured),
+            f"{milli(usage.get('cpu', '0'))}m",
+            _percent(milli(usage.get("cpu", "0")), milli(allocatable.get("cpu", "0"))),
+            f"{whole(usage.get('memory', '0')) // _MEBI}Mi",
+            _percent(whole(usage.get("memory", "0")), whole(allocatable.get("memory", "0"))),
+        ])  # fmt: skip
+    return ["NAME", "CPU(cores)", "CPU%", "MEMORY(bytes)", "MEMORY%"], rows
+
+
+def pod_rows(
+    metrics: Sequence[Object], *, containers: bool = False, namespaces: bool = False
+) -> tuple[list[str], list[list[str]]]:
+    rows = []
+    for measured in metrics:
+        front = [*([namespace_of(measured)] if namespaces else [])]
+        if containers:
+            rows += [
+                [*front, name_of(measured), str(c.get("name")), *_used(c.get("usage") or {})]
+                for c in measured.get("containers") or ()
+            ]
+        else:
+            rows.append([*front, name_of(measured), *_used(_total(measured))])
+    headers = [*(["NAMESPACE"] if namespaces else []), *(["POD", "NAME"] if containers else ["NAME"])]
+    return [*headers, "CPU(cores)", "MEMORY(bytes)"], rows
+
+
+def _total(measured: Object) -> Mapping[str, Any]:
+    if "usage" in measured:
+        usage: Mapping[str, Any] = measured["usage"]
+        return usage
+    return sum_resources(c.get("usage") or {} for c in measured.get("containers") or ())
+
+
+def _used(usage: Mapping[str, Any]) -> list[str]:
+    return [f"{milli(usage.get('cpu', '0'))}m", f"{whole(usage.get('memory', '0')) // _MEBI}Mi"]
+
+
+def _sorted(metrics: Sequence[Object], by: str) -> list[Object]:
+    if by:
+        return sorted(metrics, key=lambda m: milli(_total(m).get(by, "0")), reverse=True)
+    return sorted(metrics, key=lambda m: (namespace_of(m), name_of(m)))
+
+
+def _percent(part: int, total: int) -> str:
+    return f"{part * 100 // total}%" if total else "<unknown>"

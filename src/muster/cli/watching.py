@@ -1,0 +1,198 @@
+"""Watching what a run applied, and the Pods that come of it, until all work is done."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
+
+from muster.cli.applied import Applied
+from muster.cli.display import Display
+from muster.cli.follow import Follower
+from muster.cli.outcome import Outcome, is_done, is_work, runs_on
+from muster.cli.progress import Board
+from muster.kube.cluster import Cluster
+from muster.kube.errors import ApiError
+from muster.kube.informer import Informer, OnChange
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, namespace_of, owners_of, uid_of
+
+_TICK = 0.25
+_LOG_PATIENCE = 10.0
+
+
+class Finished(NamedTuple):
+    """A piece of work, how it ended, and its Pods as they were last seen."""
+
+    work: Applied
+    outcome: Outcome
+    pods: list[Object]
+
+
+class Watch:
+    def __init__(self, cluster: Cluster, applied: Sequence[Applied], display: Display) -> None:
+        self.board = Board()
+        self.outcomes: dict[str, Outcome] = {}
+        self.pods: dict[str, Object] = {}
+        """By uid: those that belong to this run, as they were last seen."""
+        self._cluster = cluster
+        self._applied = {uid_of(one.object): one for one in applied}
+        self._work = {uid for uid, one in self._applied.items() if is_work(one.object)}
+        self._display = display
+        self._follower = Follower(cluster, display.logs)
+        self._pod_kind = cluster.catalogue.of("v1", "Pod")
+        self._roots: dict[str, str] = {}
+        """The uid of any owner -> that of the applied object it belongs to, or ''."""
+        self._searches: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._work)
+
+    @property
+    def stays(self) -> bool:
+        """Whether there is something that runs until somebody stops it."""
+        return any(runs_on(one.object) for one in self._applied.values())
+
+    @property
+    def done(self) -> bool:
+        return self._work <= self.outcomes.keys()
+
+    @property
+    def failed(self) -> bool:
+        return any(not outcome.succeeded for outcome in self.outcomes.values())
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        namespaces = {namespace_of(one.object) for one in self._applied.values()} - {""}
+        kinds = {
+            (one.kind, namespace_of(one.object))
+            for uid, one in self._applied.items()
+            if one.kind is not self._pod_kind and (uid in self._work or runs_on(one.object))
+        }
+        try:
+            async with AsyncExitStack() as stack:
+                for kind, namespace in kinds:
+                    informer = Informer(self._cluster, kind, namespace, on_change=self._on_work(kind))
+                    await stack.enter_async_context(informer)
+                for namespace in namespaces:
+                    informer = Informer(self._cluster, self._pod_kind, namespace, on_change=self._on_pod)
+                    await stack.enter_async_context(informer)
+                yield
+        finally:
+            for search in self._searches:
+                search.cancel()
+            await self._follower.close()
+
+    async def until_done(self, *, fail_fast: bool = False) -> None:
+        """Keeps the display current meanwhile. What never ends is watched until this is cancelled."""
+        while not ((self.done and self.has_work) or (fail_fast and self.failed)):
+            self._changed.clear()
+            self._display.update(self.board, time.monotonic())
+            try:
+                async with asyncio.timeout(_TICK):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Shows what has been written but not yet shown."""
+        await self._follower.drain(_LOG_PATIENCE)
+        self._display.settle(self.board, time.monotonic())
+
+    def finished(self) -> list[Finished]:
+        return [
+            Finished(self._applied[uid], outcome, [p for p in self.pods.values() if self._root_of(p) == uid])
+            for uid, outcome in self.outcomes.items()
+        ]
+
+    def unfinished(self) -> list[tuple[Applied, list[Object]]]:
+        return [
+            (self._applied[uid], [p for p in self.pods.values() if self._root_of(p) == uid])
+            for uid in self._applied
+            if uid in self._work and uid not in self.outcomes
+        ]
+
+    def _on_work(self, kind: Kind) -> OnChange:
+        def on_change(before: Object | None, after: Object | None) -> None:
+            obj = after or before
+            if obj is None or uid_of(obj) not in self._applied:
+                return
+            self._take_in(kind, obj, deleted=after is None)
+
+        return on_change
+
+    def _on_pod(self, before: Object | None, after: Object | None) -> None:
+        pod = after or before
+        if pod is None:
+            return
+        root = self._root_of(pod)
+        if root is None:
+            search = asyncio.create_task(self._find_root(pod))
+            self._searches.add(search)
+            search.add_done_callback(self._searches.discard)
+            return
+        if not root:
+            return
+        self.pods[uid_of(pod)] = pod
+        self._follower.see(pod)
+        if after is None:
+            self._follower.gone(pod)
+        self._take_in(self._pod_kind, pod, deleted=after is None, owner="" if root == uid_of(pod) else root)
+
+    def _take_in(self, kind: Kind, obj: Object, *, deleted: bool, owner: str = "") -> None:
+        uid, now = uid_of(obj), time.monotonic()
+        self.board.put(kind, obj, now, owner)
+        if deleted:
+            self.board.gone(uid, now)
+        if uid in self._work and uid not in self.outcomes:
+            outcome = is_done(obj)
+            if outcome is None and deleted:
+                outcome = Outcome(False, "Deleted", "it was deleted before it was done")
+            if outcome is not None:
+                self.outcomes[uid] = outcome
+        self._changed.set()
+
+    def _root_of(self, obj: Object) -> str | None:
+        """The uid of the applied object that this one belongs to, '' if there is none, None if it is not known yet."""
+        if uid_of(obj) in self._applied:
+            return uid_of(obj)
+        answer: str | None = ""
+        for ref in owners_of(obj):
+            uid = str(ref.get("uid"))
+            if uid in self._applied:
+                return uid
+            known = self._roots.get(uid)
+            if known:
+                return known
+            if known is None:
+                answer = None
+        return answer
+
+    async def _find_root(self, pod: Object) -> None:
+        """Walks up the owners of a Pod until one is known."""
+        pending = [(namespace_of(pod), ref) for ref in owners_of(pod)]
+        visited: list[str] = []
+        root = ""
+        while pending and not root and len(visited) < 32:
+            namespace, ref = pending.pop()
+            uid = str(ref.get("uid"))
+            if uid in self._applied:
+                root = uid
+                break
+            if uid in visited:
+                continue
+            visited.append(uid)
+            try:
+                kind = self._cluster.catalogue.of(str(ref.get("apiVersion")), str(ref.get("kind")))
+                owner = await self._cluster.get(kind, str(ref.get("name")), namespace if kind.namespaced else "")
+            except ApiError:
+                continue
+            root = self._root_of(owner) or ""
+            pending += [(namespace, above) for above in owners_of(owner)]
+        self._roots.update((uid, root) for uid in visited)
+        self._on_pod(None, self.pods.get(uid_of(pod), pod))

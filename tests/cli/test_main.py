@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+
+import pytest
+
+from muster.cli.main import COMMANDS, booleans_as_flags
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    entry = COMMANDS[name]
+    function = getattr(import_module(f"muster.cli.{entry.module}"), entry.function)
+    assert (inspect.getdoc(function) or "").splitlines()[0] == entry.summary
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["delete", "--wait=false"], ["delete", "--no-wait"]),
+        (["delete", "--force=true"], ["delete", "--force"]),
+        (["exec", "x", "--", "prog", "--wait=false"], ["exec", "x", "--", "prog", "--wait=false"]),
+        (["get", "-l", "a=true"], ["get", "-l", "a=true"]),
+        (["wait", "--for=condition=Ready=true"], ["wait", "--for=condition=Ready=true"]),
+    ],
+)
+def test_booleans_may_be_written_as_kubectl_takes_them(written: list[str], read: list[str]) -> None:
+    assert booleans_as_flags(written) == read

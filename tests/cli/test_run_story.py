@@ -1,0 +1,176 @@
+"""`muster run`: one command from a file to a result."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+
+import pytest
+
+from tests.cli.commands import Muster, pod, read_until
+
+
+def test_no_cluster_says_what_to_do(muster: Muster) -> None:
+    refused = muster("get", "pods")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err == (
+        "no cluster is running; start one with `muster up`, or run a file directly with `muster run FILE`\n"
+    )
+    assert muster("down").ok().out == "no cluster is running\n"
+
+
+def test_work_that_succeeds(muster: Muster) -> None:
+    done = muster("run", muster.file("good.yaml", pod("good", "echo working; echo done")))
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "pod/good created"
+    assert [line for line in lines if "|" in line] == ["good | working", "good | done"]
+    assert re.fullmatch(r"pod/good succeeded in \d+\.\ds", lines[-1])
+    assert done.err == ""
+
+
+def test_work_that_fails_says_why(muster: Muster) -> None:
+    done = muster("run", muster.file("bad.yaml", pod("bad", "echo loading; echo 'ValueError: no data' >&2; exit 3")))
+    assert done.code == 1
+    assert "pod/bad failed\n" in done.out
+    assert '  container "main" exited with code 3\n' in done.out
+    assert '  last lines of container "main":\n    loading\n    ValueError: no data\n' in done.out
+    assert done.out.endswith("1 of 1 failed\n")
+
+
+def test_a_job_with_its_pods(muster: Muster) -> None:
+    job = """\
+        apiVersion: batch/v1
+        kind: Job
+        metadata: {name: count}
+        spec:
+          completions: 3
+          parallelism: 3
+          completionMode: Indexed
+          template:
+            spec:
+              restartPolicy: Never
+              containers:
+                - {name: main, image: busybox, command: [sh, -c, "echo I am $JOB_COMPLETION_INDEX"]}
+        """
+    done = muster("run", muster.file("job.yaml", job)).ok()
+    assert sorted(re.findall(r"^count-\S+ \| I am (\d)$", done.out, re.MULTILINE)) == ["0", "1", "2"]
+    assert re.search(r"^job.batch/count Succeeded after .*: 3/3 done$", done.out, re.MULTILINE)
+
+
+def test_mistakes_are_all_told_before_anything_is_stored(muster: Muster) -> None:
+    text = pod("fine", "true") + "---\n" + pod("wrong", "true").replace("image:", "imag:")
+    file = muster.file("half.yaml", text + "---\n" + pod("Wrong_Name", "true"))
+    refused = muster("run", file)
+    assert refused.code == 1
+    assert re.search(r'^half.yaml:\d+ spec.containers\[0\].imag: unknown field "imag"', refused.err, re.MULTILINE)
+    assert re.search(r"^half.yaml:\d+ metadata.name: ", refused.err, re.MULTILINE)
+    assert "created" not in refused.out
+    missing = muster("run", "nowhere.yaml")
+    assert (missing.code, missing.err) == (1, "nowhere.yaml: there is no such file\n")
+
+
+def test_what_stays_pending_says_why_and_can_time_out(muster: Muster) -> None:
+    hungry = pod("hungry", "true", more="      resources: {limits: {nvidia.com/gpu: 64}}\n")
+    done = muster("run", "--timeout=3s", muster.file("hungry.yaml", hungry))
+    assert done.code == 1
+    reason = r"Unschedulable: 0/1 nodes are available: .*Insufficient nvidia.com/gpu"
+    assert re.search(f"^pod/hungry Pending: {reason}", done.out, re.MULTILINE)
+    assert re.search(f"^pod/hungry had not ended when the time was up\n  {reason}", done.out, re.MULTILINE)
+
+
+def test_running_a_file_again_runs_it_again(muster: Muster) -> None:
+    file = muster.file("again.yaml", pod("again", "echo once"))
+    muster("run", file).ok()
+    second = muster("run", file).ok()
+    assert "pod/again replaced\n" in second.out
+    assert "again | once\n" in second.out
+
+
+def test_others_can_look_while_it_runs(muster: Muster) -> None:
+    gate = muster.folder / "gate"
+    script = f"echo waiting; while [ ! -e {gate} ]; do sleep 0.05; done"
+    run = muster.start("run", muster.file("slow.yaml", pod("slow", script)))
+    read_until(run, "slow | waiting")
+    assert "Running" in muster("get", "pod", "slow").ok().out
+    assert muster("exec", "slow", "--", "echo", "hi").ok().out == "hi\n"
+    gate.touch()
+    assert read_until(run, "succeeded")
+    assert run.wait(30) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_deletes_what_was_applied(muster: Muster, number: signal.Signals) -> None:
+    text = pod("forever", "echo up; sleep 300") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+    run = muster.start("run", muster.file("forever.yaml", text))
+    read_until(run, "forever | up")
+    run.send_signal(number)
+    said, _ = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "pod/forever deleted\nconfigmap/settings deleted\n" in said
+    muster("up", "-d").ok()
+    assert muster("get", "pods,configmaps", "-o", "name").ok().out == ""
+
+
+def test_what_runs_for_ever_goes_with_the_work_it_served(muster: Muster) -> None:
+    text = pod("server", "sleep 300", restart="Always") + "---\n" + pod("client", "echo asked")
+    muster("run", muster.file("pair.yaml", text)).ok()
+    muster("up", "-d").ok()
+    assert muster("get", "pods", "-o", "name").ok().out == "pod/client\n"
+
+
+@pytest.mark.parametrize(("option", "left"), [("--rm", ""), ("--keep", "pod/client\npod/server\n")])
+def test_what_is_left_can_be_chosen(muster: Muster, option: str, left: str) -> None:
+    text = pod("server", "sleep 300", restart="Always") + "---\n" + pod("client", "echo asked")
+    muster("run", option, muster.file("pair.yaml", text)).ok()
+    muster("up", "-d").ok()
+    assert muster("get", "pods", "-o", "name").ok().out == left
+    muster("delete", "pods", "--all", "--now").ok()
+
+
+def test_a_run_outlives_the_one_that_brought_the_cluster(muster: Muster) -> None:
+    gate = muster.folder / "gate"
+    first = muster.start("run", muster.file("first.yaml", pod("first", f"while [ ! -e {gate}1 ]; do sleep 0.05; done")))
+    read_until(first, "Running")
+    second_script = f"echo here; while [ ! -e {gate}2 ]; do sleep 0.05; done; echo finished"
+    second = muster.start("run", muster.file("second.yaml", pod("second", second_script)))
+    read_until(second, "second | here")
+    (muster.folder / "gate1").touch()
+    assert first.wait(30) == 0
+    muster("get", "pod", "second", timeout=30)
+    (muster.folder / "gate2").touch()
+    assert "second | finished\n" in read_until(second, "succeeded")
+    assert second.wait(30) == 0
+
+
+def test_a_running_cluster_is_used(muster: Muster) -> None:
+    up = muster("up", "-d").ok()
+    assert "the cluster is up" in up.out
+    assert "already running" in muster("up").ok().out
+    muster("run", muster.file("guest.yaml", pod("guest", "echo hi"))).ok()
+    assert "Completed" in muster("get", "pod", "guest").ok().out
+    assert "the cluster is down" in muster("down").ok().out
+
+
+def test_doctor_tells_what_this_machine_can_do(muster: Muster) -> None:
+    told = muster("doctor").ok().out
+    for word in ("system", "machine", "gpus", "sandbox", "limits", "podman", "docker", "ports", "data", "cluster"):
+        assert re.search(f"^[✓!✗] {word} ", told, re.MULTILINE), told
+
+
+def test_a_terminal_gets_a_table(muster: Muster) -> None:
+    file = muster.file("shown.yaml", pod("shown", "echo visible"))
+    done = subprocess.run(
+        ["script", "-qec", " ".join(muster.command("run", file)), "/dev/null"],
+        env={**muster.environment, "TERM": "xterm"},
+        cwd=muster.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", done.stdout)
+    assert "shown │ visible" in plain
+    assert re.search(r"✓ pod/shown\s+Succeeded", plain)

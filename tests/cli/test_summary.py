@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+from muster.cli.outcome import Outcome
+from muster.cli.summary import Trouble, lines_of
+
+
+def pod(name: str, phase: str, **status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": name}, "spec": {"nodeName": "here"}, "status": {"phase": phase, **status}}
+
+
+def crashed(name: str) -> dict[str, Any]:
+    state = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    return pod(name, "Failed", containerStatuses=[{"name": "main", "state": state}])
+
+
+def test_a_failed_pod_tells_its_exit_code_and_last_lines() -> None:
+    trouble = Trouble(
+        "pod/x", Outcome(False, "Failed"), [crashed("x")], {}, {"x": {"main": ["Traceback", "ValueError: no data"]}}
+    )
+    assert lines_of(trouble) == [
+        "pod/x failed",
+        '  container "main" exited with code 1',
+        '  last lines of container "main":',
+        "    Traceback",
+        "    ValueError: no data",
+    ]
+
+
+def test_a_failed_job_points_to_the_pods_that_failed() -> None:
+    outcome = Outcome(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    pods = [pod("good", "Succeeded"), *(crashed(f"bad{n}") for n in range(5))]
+    lines = lines_of(Trouble("job.batch/train", outcome, pods, {}, {}))
+    assert lines[:3] == [
+        "job.batch/train failed: BackoffLimitExceeded: Job has reached the specified backoff limit",
+        "  pod/bad0:",
+        '    container "main" exited with code 1',
+    ]
+    assert lines[-1] == "  ... and 2 more Pods, which `muster describe` tells about"
+    assert not any("good" in line for line in lines)
+
+
+def test_what_did_not_end_says_what_it_waits_for() -> None:
+    waiting = pod("x", "Pending")
+    del waiting["spec"]["nodeName"]
+    events = {"x": [{"type": "Warning", "reason": "FailedScheduling", "message": "0/1 nodes are available"}]}
+    assert lines_of(Trouble("pod/x", None, [waiting], events, {})) == [
+        "pod/x had not ended when the time was up",
+        "  FailedScheduling: 0/1 nodes are available",
+    ]
+
+
+def test_a_reason_of_the_pod_is_not_said_twice() -> None:
+    evicted = pod("x", "Failed", reason="Evicted", message="too much memory")
+    assert lines_of(Trouble("pod/x", Outcome(False, "Evicted", "too much memory"), [evicted], {}, {})) == [
+        "pod/x failed: Evicted: too much memory"
+    ]

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.cli.why import ended_badly, why
+
+
+def pod(phase: str, *containers: dict[str, Any], node: str = "here", **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "x", "namespace": "default"},
+        "spec": {"containers": [{"name": c["name"]} for c in containers], **({"nodeName": node} if node else {})},
+        "status": {"phase": phase, "containerStatuses": list(containers), **status},
+    }
+
+
+def container(name: str = "main", last: dict[str, Any] | None = None, **state: Any) -> dict[str, Any]:
+    return {"name": name, "state": state, **({"lastState": {"terminated": last}} if last else {})}
+
+
+def unschedulable(message: str) -> dict[str, Any]:
+    return {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]}
+
+
+NO_GPU = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+FAILED_SCHEDULING = {"type": "Warning", "reason": "FailedScheduling", "message": NO_GPU}
+UNHEALTHY = {"type": "Warning", "reason": "Unhealthy", "message": "Readiness probe failed: connection refused"}
+
+
+@pytest.mark.parametrize(
+    ("obj", "events", "reasons"),
+    [
+        (pod("Succeeded", container(terminated={"exitCode": 0})), [], []),
+        (pod("Running", container(running={})), [], []),
+        (pod("Pending", node="", **unschedulable(NO_GPU)), [], [f"Unschedulable: {NO_GPU}"]),
+        (pod("Pending", node=""), [FAILED_SCHEDULING], [f"FailedScheduling: {NO_GPU}"]),
+        (pod("Pending", node=""), [], ["no node has been chosen yet"]),
+        (pod("Pending", container(waiting={"reason": "ContainerCreating"})), [], []),
+        (
+            pod("Pending", container(waiting={"reason": "ImageNeedsCommand", "message": "x has no command"})),
+            [],
+            ['container "main": ImageNeedsCommand: x has no command'],
+        ),
+        (
+            pod("Failed", container(terminated={"exitCode": 1, "reason": "Error"})),
+            [],
+            ['container "main" exited with code 1'],
+        ),
+        (
+            pod("Failed", container(terminated={"exitCode": 137, "reason": "OOMKilled"})),
+            [],
+            ['container "main" exited with code 137 (OOMKilled): it used more memory than its limit allows'],
+        ),
+        (
+            pod("Failed", container(terminated={"exitCode": 127, "reason": "Error", "message": "no such file\n"})),
+            [],
+            ['container "main" exited with code 127: command not found', 'container "main" said: no such file'],
+        ),
+        (
+            pod("Failed", reason="DeadlineExceeded", message="Pod was active longer than 5 s"),
+            [],
+            ["DeadlineExceeded: Pod was active longer than 5 s"],
+        ),
+        (
+            pod(
+                "Running",
+                container(
+                    waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s"},
+                    last={"exitCode": 3, "reason": "Error"},
+                ),
+            ),
+            [],
+            [
+                'container "main": CrashLoopBackOff: back-off 10s',
+                'container "main" exited with code 3 (the run before this one)',
+            ],
+        ),
+        (pod("Running", container(running={})), [UNHEALTHY], [f"Unhealthy: {UNHEALTHY['message']}"]),
+    ],
+)
+def test_the_cause_is_named(obj: dict[str, Any], events: list[dict[str, Any]], reasons: list[str]) -> None:
+    assert why(obj, events) == reasons
+
+
+def test_present_ends_come_before_past_ones() -> None:
+    past = container("a", last={"exitCode": 1}, running={})
+    present = container("b", terminated={"exitCode": 2})
+    assert [(end.container, end.running_again) for end in ended_badly(pod("Running", past, present))] == [
+        ("b", False),
+        ("a", True),
+    ]
+
+
+def test_an_init_container_is_called_one() -> None:
+    failed = pod("Failed")
+    failed["status"]["initContainerStatuses"] = [container("setup", terminated={"exitCode": 4})]
+    assert why(failed) == ['init container "setup" exited with code 4']
