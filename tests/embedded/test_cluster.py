@@ -63,6 +63,16 @@ async def test_the_namespaces_every_cluster_has(cluster: EmbeddedCluster) -> Non
         await cluster.delete(NAMESPACE, "default")
 
 
+async def test_a_cluster_that_cannot_begin_lets_go_of_its_directory(tmp_path: Path) -> None:
+    broken = EmbeddedCluster(tmp_path, new_catalogue())
+    broken.store.database.close()
+    with pytest.raises(Unavailable, match="nothing was stored"):
+        async with broken:
+            pass
+    async with EmbeddedCluster(tmp_path, new_catalogue()) as cluster:
+        assert len((await cluster.list(NAMESPACE)).items) == 2
+
+
 async def test_create_answers_what_get_and_list_will(cluster: EmbeddedCluster) -> None:
     made = await cluster.create(config_map(a="1"))
     assert await cluster.get(CONFIG_MAP, "c", "default") is made

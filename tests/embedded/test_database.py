@@ -40,6 +40,13 @@ def test_an_append_happens_as_a_whole_or_not_at_all(tmp_path: Path, count: int) 
     database.close()
 
 
+def test_nobody_else_can_read_what_is_stored(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    database.append([row(1)])
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {"db": 0o600, "db-wal": 0o600}
+    database.close()
+
+
 def test_forgetting_removes_versions_and_remembers_how_far(tmp_path: Path) -> None:
     database = Database(tmp_path / "db")
     database.append([row(n) for n in range(1, 6)])

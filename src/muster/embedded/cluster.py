@@ -75,7 +75,11 @@ class EmbeddedCluster:
         return self._catalogue
 
     async def __aenter__(self) -> EmbeddedCluster:
-        await asyncio.gather(*(self._ensure_namespace(name) for name in PERMANENT_NAMESPACES))
+        try:
+            await asyncio.gather(*(self._ensure_namespace(name) for name in PERMANENT_NAMESPACES))
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

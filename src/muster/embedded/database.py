@@ -74,6 +74,8 @@ class Database:
         self._format = format
         self._migrations = migrations
         self._unfolded = 0
+        if not path.exists():
+            path.touch(mode=0o600)  # Secrets are in there, and what SQLite puts beside it gets the same mode
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0)
         try:
             self._open(durability)

@@ -103,7 +103,7 @@ class Store:
         return lambda: self._listeners.remove(listener)
 
     def wake_watchers(self) -> None:
-        """Lets every waiting watcher look up, as for a bookmark."""
+        """Lets every waiting watcher look up, whether there is news or not."""
         for history in self._histories.values():
             history.wake()
 
