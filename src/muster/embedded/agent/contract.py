@@ -21,7 +21,7 @@ Isolation: TypeAlias = Literal["namespaces", "user-namespaces", "none"]
 
 POD_FILE = "pod.json"
 JOURNAL = "journal"
-LOCK = "lock"
+LOCK = JOURNAL
 """The supervisor holds an exclusive flock on it for life: who can take it knows that there is none."""
 CONTROL_SOCKET = "control"
 """A stream socket that exists from before `supervised` until after `finished`. One request per connection, a JSON line

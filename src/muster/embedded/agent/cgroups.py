@@ -1,0 +1,187 @@
+"""Limits memory and CPU by control groups, version 1 or 2, where this user may make some."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+_PERIOD_MICROSECONDS = 100_000
+_REMOVE_TRIES = 20
+
+
+class Cgroup:
+    """The control group of one attempt of a container. `procs` are descriptors: who writes 0 to each of them joins."""
+
+    def __init__(self, folders: dict[str, tuple[int, str]]) -> None:
+        self._folders = folders
+        self.procs: list[int] = []
+        self.limits_memory, self.limits_cpu = "memory" in folders, "cpu" in folders
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted({path for _, path in self._folders.values()})
+
+    def was_out_of_memory(self) -> bool:
+        if "memory" not in self._folders:
+            return False
+        version, path = self._folders["memory"]
+        text = _read(f"{path}/{'memory.events' if version == 2 else 'memory.oom_control'}")
+        return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
+
+    def close(self) -> None:
+        for descriptor in self.procs:
+            os.close(descriptor)
+        self.procs.clear()
+
+    def remove(self) -> None:
+        """After the last of its processes has gone, which the kernel may notice a moment later."""
+        self.close()
+        for path in self.paths:
+            remove(path)
+
+
+def limit(name: str, memory: int | None, cpu: float | None) -> Cgroup | None:
+    """A new control group called `name`; None if this machine allows none or nothing is to be limited. What cannot be
+    limited is left out: see `limits_memory`."""
+    places = find_places(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")) if memory or cpu else {}
+    folders: dict[str, tuple[int, str]] = {}
+    for controller, value in (("memory", memory), ("cpu", cpu)):
+        if value:
+            for version, parent in places.get(controller, ()):
+                path = f"{parent}/{name}"
+                if _make(version, parent, path, controller) and _set(version, path, controller, value):
+                    folders[controller] = (version, path)
+                    break
+    if not folders:
+        return None
+    cgroup = Cgroup(folders)
+    try:
+        for path in cgroup.paths:
+            cgroup.procs.append(os.open(f"{path}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
+    except OSError:
+        cgroup.remove()
+        return None
+    return cgroup
+
+
+def can_limit() -> tuple[bool, bool]:
+    """Whether memory and CPU can be limited here; found out by trying."""
+    cgroup = limit(f"muster-probe-{os.getpid()}", 1 << 30, 1.0)
+    if cgroup is None:
+        return False, False
+    cgroup.remove()
+    return cgroup.limits_memory, cgroup.limits_cpu
+
+
+def remove_leftovers(prefix: str) -> None:
+    """Kills what is left in groups whose names begin like this, and removes them."""
+    places = find_places(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
+    for parent in {parent for found in places.values() for _, parent in found}:
+        with suppress(OSError):
+            for name in os.listdir(parent):
+                if name.startswith(prefix):
+                    for pid in _read(f"{parent}/{name}/cgroup.procs").split():
+                        with suppress(OSError):
+                            os.kill(int(pid), 9)
+                    remove(f"{parent}/{name}")
+
+
+def remove(path: str) -> None:
+    for _ in range(_REMOVE_TRIES):
+        try:
+            os.rmdir(path)
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.005)
+
+
+def find_places(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
+    """Where groups for 'memory' and 'cpu' could be made, the nearest first: (version, folder). `own` is the text of
+    /proc/self/cgroup. Version 2 allows none below a group that has processes, so its parents come into question."""
+    mine: dict[str, str] = {}
+    for line in own.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            mine[controller] = path
+    places: dict[str, list[tuple[int, str]]] = {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        root, point = before.split(" ")[3:5]
+        if kind == "cgroup":
+            for controller in ("memory", "cpu"):
+                if controller in options.split(","):
+                    places.setdefault(controller, []).insert(0, (1, _inside(root, point, mine.get(controller, "/"))))
+        elif kind == "cgroup2":
+            folder = _inside(root, point, mine.get("", "/"))
+            for candidate in _upwards(folder, point):
+                for controller in ("memory", "cpu"):
+                    places.setdefault(controller, []).append((2, candidate))
+    return places
+
+
+def _inside(root: str, point: str, path: str) -> str:
+    """A mount shows the hierarchy from `root` on."""
+    if root != "/":
+        path = path[len(root) :] if path == root or path.startswith(root + "/") else "/"
+    return (point + path).rstrip("/") or "/"
+
+
+def _upwards(folder: str, top: str) -> Iterable[str]:
+    while True:
+        yield folder
+        if folder == top or not folder.startswith(top + "/"):
+            return
+        folder = os.path.dirname(folder)
+
+
+def _make(version: int, parent: str, path: str, controller: str) -> bool:
+    if version == 2:
+        if controller not in _read(f"{parent}/cgroup.controllers").split():
+            return False
+        enabled = controller in _read(f"{parent}/cgroup.subtree_control").split()
+        if not enabled and not _write(f"{parent}/cgroup.subtree_control", f"+{controller}"):
+            return False
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _set(version: int, path: str, controller: str, value: float) -> bool:
+    if controller == "cpu":
+        quota = max(1000, int(value * _PERIOD_MICROSECONDS))
+        if version == 2:
+            return _write(f"{path}/cpu.max", f"{quota} {_PERIOD_MICROSECONDS}")
+        _write(f"{path}/cpu.cfs_period_us", f"{_PERIOD_MICROSECONDS}")
+        return _write(f"{path}/cpu.cfs_quota_us", f"{quota}")
+    if version == 2:
+        _write(f"{path}/memory.swap.max", "0")
+        _write(f"{path}/memory.oom.group", "1")
+        return _write(f"{path}/memory.max", f"{value}")
+    limited = _write(f"{path}/memory.limit_in_bytes", f"{value}")
+    _write(f"{path}/memory.memsw.limit_in_bytes", f"{value}")
+    return limited
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _write(path: str, text: str) -> bool:
+    try:
+        with open(path, "w") as file:
+            file.write(text)
+    except OSError:
+        return False
+    return True

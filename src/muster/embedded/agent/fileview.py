@@ -1,0 +1,268 @@
+"""What a container sees of the file system: the machine's own root or a given one, with its mounts on top.
+
+Built in a mount namespace that nobody else is in yet, so whatever is mounted where cannot harm the machine. What could:
+making a missing mount point. That is done only inside volumes (as Kubernetes does) and in memory: a folder that lacks
+an entry is covered with a new one, in memory, in which all that it holds is bound again beside what was missing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+
+from muster.embedded.agent.contract import Mount
+from muster.embedded.agent.syscalls import (
+    AT_CWD,
+    attach,
+    clone_tree,
+    is_in_memory,
+    make_read_only,
+    new_filesystem,
+    pivot_to_here,
+)
+
+_PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_LINKS = 40
+_MAX_COVERED = 4096
+
+
+class MountFailed(Exception):
+    """Says which mount, and why."""
+
+
+def build_view(mounts: Sequence[Mount], root: str = "", *, own_proc: bool) -> None:
+    """Makes the mounts, in this order, and `root` the root, if it is not the machine's own. To be called in a new mount
+    namespace. `own_proc` is for a new process namespace, which wants a /proc of its own."""
+    view = _View()
+    try:
+        # Sources are places of the machine: all are taken before the first mount may cover one.
+        trees = [view.take(mount) for mount in mounts]
+        if root:
+            view.enter(root)
+        view.prepare(mounts, trees)
+        if own_proc:
+            view.place(view.keep(new_filesystem(b"proc")), "/proc", folder=True)
+        for mount, tree in zip(mounts, trees, strict=True):
+            view.mount(mount, tree)
+        view.finish()
+    finally:
+        view.close()
+
+
+def resolve(root: int, path: str) -> tuple[list[int], list[str], list[str]]:
+    """Looks `path` up as if `root` were the root: neither links nor `..` lead out of it. Answers the descriptors from
+    the root down to what exists, their names, and the names that are missing below."""
+    opened, names = [os.dup(root)], list[str]()
+    todo = path.split("/")[::-1]
+    links = 0
+    try:
+        while todo:
+            name = todo.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                if names:
+                    os.close(opened.pop())
+                    names.pop()
+                continue
+            try:
+                descriptor = os.open(name, _PATH, dir_fd=opened[-1])
+            except FileNotFoundError:
+                return opened, names, [name, *(n for n in reversed(todo) if n not in ("", "."))]
+            if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
+                opened.append(descriptor)
+                names.append(name)
+                continue
+            to = os.readlink("", dir_fd=descriptor)
+            os.close(descriptor)
+            links += 1
+            if links > _MAX_LINKS:
+                raise OSError(40, os.strerror(40), path)
+            if to.startswith("/"):
+                _close(opened[1:])
+                del opened[1:], names[:]
+            todo += to.split("/")[::-1]
+    except BaseException:
+        _close(opened)
+        raise
+    return opened, names, []
+
+
+class _View:
+    def __init__(self) -> None:
+        self._open: list[int] = []
+        self._volumes: list[int] = []
+        """Descriptors of what is mounted: inside, mount points may be made."""
+        self._covers: list[int] = []
+        self._root = -1
+        """-1 stands for the machine's own, where the kernel may look paths up."""
+
+    def keep(self, descriptor: int) -> int:
+        self._open.append(descriptor)
+        return descriptor
+
+    def close(self) -> None:
+        _close(self._open)
+
+    def take(self, mount: Mount) -> int:
+        """The source of a mount, as a tree that is not attached anywhere yet."""
+        kind = mount["type"]
+        if kind == "proc":
+            return self.keep(new_filesystem(b"proc"))
+        if kind == "tmpfs":
+            return self.keep(new_tmpfs(mount.get("size")))
+        source, within = mount["source"], mount.get("within")
+        try:
+            if not within:
+                return self.keep(clone_tree(AT_CWD, source))
+            opened, _, missing = resolve(self.keep(os.open(within, _PATH)), os.path.relpath(source, within))
+            self._open += opened
+            if missing:
+                raise FileNotFoundError(2, os.strerror(2))
+            return self.keep(clone_tree(opened[-1], ""))
+        except OSError as error:
+            raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {_reason(error)}') from None
+
+    def enter(self, root: str) -> None:
+        """`root` becomes the root, with the machine's devices and /sys."""
+        try:
+            tree, devices, system = (self.keep(clone_tree(AT_CWD, path)) for path in (root, "/dev", "/sys"))
+            attach(tree, AT_CWD, root)
+        except OSError as error:
+            raise MountFailed(f'root file system "{root}": {_reason(error)}') from None
+        self._root = tree
+        self.place(devices, "/dev", folder=True)
+        self.place(system, "/sys", folder=True)
+
+    def prepare(self, mounts: Sequence[Mount], trees: list[int]) -> None:
+        """Makes the mount points that are missing and not inside another mount. Covering a folder moves all that is
+        mounted below to a new mount; so this comes before the first volume."""
+        above = list[str]()
+        for mount, tree in zip(mounts, trees, strict=True):
+            target = mount["target"]
+            if not target.startswith(tuple(above)) and not (self._root < 0 and os.access(target, os.F_OK)):
+                try:
+                    self._point(target, stat.S_ISDIR(os.fstat(tree).st_mode))
+                except OSError as error:
+                    raise MountFailed(f'mount point "{target}": {_reason(error)}') from None
+            above.append(target.rstrip("/") + "/")
+
+    def mount(self, mount: Mount, tree: int) -> None:
+        folder = stat.S_ISDIR(os.fstat(tree).st_mode)
+        try:
+            self.place(tree, mount["target"], folder=folder)
+            if mount.get("readOnly"):
+                make_read_only(tree)
+        except OSError as error:
+            source = mount.get("source") or mount["type"]
+            kinds = ("file", "folder") if folder else ("folder", "file")
+            reason = f"a {kinds[1]} cannot be mounted on a {kinds[0]}" if error.errno == 20 else _reason(error)
+            raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {reason}') from None
+
+    def place(self, tree: int, target: str, *, folder: bool) -> None:
+        self._volumes.append(tree)
+        if self._root < 0:
+            with suppress(FileNotFoundError):
+                return attach(tree, AT_CWD, target)
+        return attach(tree, self._point(target, folder))
+
+    def finish(self) -> None:
+        for cover in self._covers:
+            make_read_only(cover, recursive=False)
+        if self._root >= 0:
+            os.fchdir(self._root)
+            pivot_to_here()
+
+    def _point(self, target: str, folder: bool) -> int:
+        root = self._root if self._root >= 0 else self.keep(os.open("/", _PATH))
+        opened, names, missing = resolve(root, target)
+        self._open += opened
+        return self._make(opened[-1], names, missing, folder) if missing else opened[-1]
+
+    def _make(self, above: int, names: list[str], missing: list[str], folder: bool) -> int:
+        if ".." in missing:
+            raise FileNotFoundError(2, os.strerror(2))
+        if self._is_in_volume(above) or (names == ["dev"] and is_in_memory(above)):
+            # /dev: an empty file there, in memory, is all that /dev/termination-log needs; covering it would hide
+            # the devices that appear later.
+            try:
+                return self._make_inside(above, missing, folder)
+            except PermissionError:
+                pass
+            except OSError as error:
+                if error.errno != 30:  # a read-only volume
+                    raise
+        return self._make_inside(self._cover(above, names), missing, folder)
+
+    def _make_inside(self, above: int, missing: list[str], folder: bool) -> int:
+        *between, last = missing
+        for name in between:
+            above = self._make_folder(above, name)
+        if folder:
+            return self._make_folder(above, last)
+        with suppress(FileExistsError):
+            os.close(os.open(last, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=above))
+        return self.keep(os.open(last, _PATH, dir_fd=above))
+
+    def _make_folder(self, above: int, name: str) -> int:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=above)
+        return self.keep(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
+
+    def _is_in_volume(self, descriptor: int) -> bool:
+        mount = _mount_id(descriptor)
+        return any(_mount_id(volume) == mount for volume in self._volumes)
+
+    def _cover(self, covered: int, names: list[str]) -> int:
+        """Covers a folder with one in memory that holds the same, and to which entries can be added."""
+        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=covered)
+        try:
+            with os.scandir(listing) as found:
+                entries = [(e.name, e.is_symlink(), e.is_dir(follow_symlinks=False)) for e in found]
+        finally:
+            os.close(listing)
+        if len(entries) > _MAX_COVERED:
+            path = "/" + "/".join(names)
+            raise OSError(28, f"the mount point is missing, and {path} has {len(entries)} entries; make it beforehand")
+        mode = stat.S_IMODE(os.fstat(covered).st_mode)
+        cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % mode),)))
+        attach(cover, covered)
+        for name, is_link, is_folder in entries:
+            if is_link:
+                os.symlink(os.readlink(name, dir_fd=covered), name, dir_fd=cover)
+                continue
+            if is_folder:
+                os.mkdir(name, 0o755, dir_fd=cover)
+            else:
+                os.mknod(name, 0o644, dir_fd=cover)
+            tree = clone_tree(covered, name)
+            try:
+                attach(tree, cover, name)
+            finally:
+                os.close(tree)
+        self._volumes.append(cover)
+        if names:
+            self._covers.append(cover)  # What a program writes there would be lost: better that it cannot.
+        else:
+            self._root = cover
+        return cover
+
+
+def new_tmpfs(size: int | None) -> int:
+    return new_filesystem(b"tmpfs", ((b"mode", b"1777"), *(((b"size", b"%d" % size),) if size else ())))
+
+
+def _mount_id(descriptor: int) -> str:
+    with open(f"/proc/self/fdinfo/{descriptor}") as file:
+        return next(line for line in file if line.startswith("mnt_id:"))
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

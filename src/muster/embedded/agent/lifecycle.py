@@ -1,0 +1,213 @@
+"""What to start, stop and restart next in a Pod: `decide` looks at the state and the time and answers actions.
+
+Pure. The supervisor carries the actions out, notes each with `apply`, notes what happens by itself (an exit, a passed
+startup probe, a request to stop) in the state, and asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+RestartPolicy: TypeAlias = Literal["Always", "OnFailure", "Never"]
+Role: TypeAlias = Literal["init", "sidecar", "main"]
+
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+
+
+class Start(NamedTuple):
+    container: str
+    attempt: int
+
+
+class BackOff(NamedTuple):
+    """The container waits before its next attempt."""
+
+    container: str
+    attempt: int
+    until: float
+
+
+class Stop(NamedTuple):
+    """Ask the container to end, and kill it at `until`. Comes again if that becomes earlier."""
+
+    container: str
+    until: float
+
+
+class EndPod(NamedTuple):
+    """Start nothing any more and stop what runs. With a reason, the Pod has failed whatever its containers say."""
+
+    grace: float
+    reason: str = ""
+    message: str = ""
+
+
+class Finish(NamedTuple):
+    phase: Literal["Succeeded", "Failed"]
+    reason: str = ""
+    message: str = ""
+
+
+Action: TypeAlias = Start | BackOff | Stop | EndPod | Finish
+
+
+class Container:
+    """What is known of a container. While it waits, `attempt` is the coming one, else the current or last one."""
+
+    __slots__ = ("attempt", "code", "ended", "name", "passed", "phase", "restarts", "role", "started", "until")
+
+    def __init__(self, name: str, role: Role) -> None:
+        self.name = name
+        self.role = role
+        self.phase: Literal["waiting", "running", "stopping", "exited"] = "waiting"
+        self.attempt = 0
+        self.restarts = 0
+        """In a row, without a long run in between."""
+        self.until = 0.0
+        """Waiting: not to be started before. Stopping: killed then."""
+        self.started = self.ended = 0.0
+        self.code = 0
+        self.passed = False
+        """A sidecar that has been up once: those after it need not wait any more."""
+
+    @property
+    def is_active(self) -> bool:
+        return self.phase in ("running", "stopping")
+
+    @property
+    def has_succeeded(self) -> bool:
+        return self.phase == "exited" and self.code == 0
+
+
+class Pod:
+    """`containers`: init containers and sidecars in their order, then the main ones."""
+
+    __slots__ = ("backoff_base", "backoff_max", "containers", "deadline", "ending", "grace", "kill_at", "policy")
+
+    def __init__(
+        self,
+        containers: Iterable[Container],
+        policy: RestartPolicy = "Always",
+        *,
+        grace: float = 30.0,
+        deadline: float | None = None,
+        backoff_base: float = 10.0,
+        backoff_max: float = 300.0,
+    ) -> None:
+        self.containers = list(containers)
+        self.policy = policy
+        self.grace = grace
+        self.deadline = deadline
+        self.backoff_base, self.backoff_max = backoff_base, backoff_max
+        self.ending: EndPod | None = None
+        self.kill_at = 0.0
+
+    def __getitem__(self, name: str) -> Container:
+        return next(container for container in self.containers if container.name == name)
+
+
+def decide(pod: Pod, now: float) -> list[Action]:
+    """What is to be done now. After `apply`, ask again: there may be more."""
+    if pod.ending is not None:
+        return _end(pod, pod.ending)
+    if pod.deadline is not None and now >= pod.deadline:
+        return [EndPod(pod.grace, "DeadlineExceeded", DEADLINE_MESSAGE)]
+    actions: list[Action] = []
+    for container in pod.containers:
+        if container.role == "main":
+            break
+        if container.role == "init" and container.has_succeeded:
+            continue
+        if container.role == "init" and container.phase == "exited" and not _restarts(pod, container):
+            return [EndPod(pod.grace)]
+        actions += _keep_up(pod, container, now)
+        if container.role == "init" or not container.passed:
+            return actions
+    mains = [container for container in pod.containers if container.role == "main"]
+    if all(container.phase == "exited" and not _restarts(pod, container) for container in mains):
+        return [EndPod(pod.grace)]
+    for container in mains:
+        actions += _keep_up(pod, container, now)
+    return actions
+
+
+def apply(pod: Pod, action: Action, now: float) -> None:
+    """Notes that an action is being carried out."""
+    if isinstance(action, EndPod):
+        # The first reason stands. A later one may only be in more of a hurry.
+        pod.kill_at = now + action.grace if pod.ending is None else min(now + action.grace, pod.kill_at)
+        pod.ending = pod.ending or action
+        return
+    if isinstance(action, Finish):
+        return
+    container = pod[action.container]
+    if isinstance(action, Start):
+        if container.attempt or container.phase == "exited":
+            container.restarts = _restarts_in_a_row(pod, container) + 1
+        container.phase, container.attempt, container.started, container.until = "running", action.attempt, now, 0.0
+    elif isinstance(action, Stop):
+        container.phase, container.until = "stopping", action.until
+    else:
+        container.phase, container.attempt, container.until = "waiting", action.attempt, action.until
+
+
+def exited(pod: Pod, name: str, code: int, now: float) -> None:
+    """Notes that the current attempt of a container has ended."""
+    container = pod[name]
+    container.phase, container.code, container.ended = "exited", code, now
+
+
+def wake_at(pod: Pod) -> float | None:
+    """When time alone may change what `decide` answers."""
+    times = [container.until for container in pod.containers if container.phase == "waiting" and container.until]
+    if pod.deadline is not None:
+        times.append(pod.deadline)
+    return min(times, default=None) if pod.ending is None else None
+
+
+def _end(pod: Pod, ending: EndPod) -> list[Action]:
+    workers = [container for container in pod.containers if container.role != "sidecar" and container.is_active]
+    if workers:
+        return _stop(workers, pod.kill_at)
+    # Sidecars serve the others until the end, the first of them even the other sidecars.
+    for container in reversed(pod.containers):
+        if container.is_active:
+            return _stop([container], pod.kill_at)
+    if ending.reason:
+        return [Finish("Failed", ending.reason, ending.message)]
+    workers = [container for container in pod.containers if container.role != "sidecar"]
+    return [Finish("Succeeded" if all(container.has_succeeded for container in workers) else "Failed")]
+
+
+def _stop(containers: list[Container], until: float) -> list[Action]:
+    return [Stop(c.name, until) for c in containers if c.phase == "running" or c.until > until]
+
+
+def _keep_up(pod: Pod, container: Container, now: float) -> list[Action]:
+    if container.phase == "waiting" and now >= container.until:
+        return [Start(container.name, container.attempt)]
+    if container.phase != "exited" or not _restarts(pod, container):
+        return []
+    until = container.ended + _delay(pod, container)
+    if now >= until:
+        return [Start(container.name, container.attempt + 1)]
+    return [BackOff(container.name, container.attempt + 1, until)]
+
+
+def _restarts(pod: Pod, container: Container) -> bool:
+    if container.role == "sidecar":
+        return True
+    if pod.policy == "Never":
+        return False
+    return container.code != 0 or (pod.policy == "Always" and container.role == "main")
+
+
+def _delay(pod: Pod, container: Container) -> float:
+    """The first restart comes at once, as kubelet does it; then the base, doubled each time."""
+    restarts = _restarts_in_a_row(pod, container)
+    return min(pod.backoff_base * 2.0 ** min(restarts - 1, 32), pod.backoff_max) if restarts else 0.0
+
+
+def _restarts_in_a_row(pod: Pod, container: Container) -> int:
+    return 0 if container.ended - container.started >= 2 * pod.backoff_max else container.restarts

@@ -1,0 +1,160 @@
+"""Keeps a Pod's processes apart from the machine's: own mounts per container, own process numbers, host name and IPC.
+
+The supervisor is process 1 of the Pod's process namespace (see zygote.py): when it dies, however that happens, the
+kernel kills all that it has started. It enters a container's mount namespace itself, starts the process from there and
+returns, which saves the second copy of a Python process that a fork would need.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from socket import sethostname
+
+from muster.embedded.agent.contract import Isolation, Mount, PreparedContainer, PreparedPod
+from muster.embedded.agent.fileview import MountFailed, build_view, new_tmpfs
+from muster.embedded.agent.launching import Command, Identity, StartError, launch
+from muster.embedded.agent.syscalls import (
+    AT_CWD,
+    NEW_HOSTNAME,
+    NEW_IPC,
+    NEW_MOUNTS,
+    attach,
+    follow_mounts_of_parent,
+    setns,
+    unshare,
+)
+
+MARK = "MUSTER_CONTAINER"
+"""Without namespaces, an environment variable is what tells a container's processes from others."""
+
+
+class Sandbox:
+    """Of one Pod. A supervisor has one, and it changes the supervisor's own namespaces."""
+
+    def __init__(self, pod: PreparedPod, folder: str) -> None:
+        self.isolation: Isolation = pod["isolation"]
+        self._uid = pod["uid"]
+        self._mounts = list(pod.get("mounts") or ())
+        self._home = -1
+        self._has_shared = False
+        if self.isolation == "none":
+            return
+        self._has_shared = any(mount["type"] == "tmpfs" for mount in self._mounts)
+        unshare(NEW_HOSTNAME | NEW_IPC | (NEW_MOUNTS if self._has_shared else 0))
+        sethostname(pod["hostname"])
+        if self._has_shared:
+            follow_mounts_of_parent()
+            self._mounts = _mount_shared(self._mounts, pod["containers"], folder)
+        self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+    def leave(self) -> bool:
+        """Once nothing runs in it any more. Whether this process is again as it was before."""
+        if self._home >= 0:
+            os.close(self._home)
+        return not self._has_shared
+
+    def start(
+        self, container: PreparedContainer, attempt: int, stdio: Sequence[int], cgroups: Sequence[int] = ()
+    ) -> tuple[int, int]:
+        """Starts a container's main process; answers its number and a descriptor of its mount namespace (-1 if it has
+        none of its own). `cgroups` are descriptors of files to join."""
+        env = {**os.environ, **container["env"]} if container.get("engine") else container["env"]
+        command = Command(
+            container["argv"], env, container.get("cwd") or "/", stdio, self._identity(container), cgroups=cgroups
+        )
+        root = container.get("rootfs") or ""
+        if self._home < 0:
+            if root:
+                raise StartError(f'root file system "{root}": this machine lets nothing be isolated')
+            command.env = {**env, MARK: self.mark(container, attempt)}
+            return launch(command, dies_with_us=True), -1
+        namespace = -1
+        try:
+            unshare(NEW_MOUNTS)
+            follow_mounts_of_parent()
+            build_view([*self._mounts, *(container.get("mounts") or ())], root, own_proc=True)
+            namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            return launch(command, dies_with_us=False), namespace
+        except (MountFailed, OSError, StartError) as error:
+            if namespace >= 0:
+                os.close(namespace)
+            raise StartError(str(error)) from None
+        finally:
+            setns(self._home, NEW_MOUNTS)
+
+    def run_inside(
+        self,
+        container: PreparedContainer,
+        attempt: int,
+        namespace: int,
+        argv: list[str],
+        stdio: Sequence[int],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        terminal: bool = False,
+        cgroups: Sequence[int] = (),
+    ) -> int:
+        """Starts another process in a container that runs."""
+        command = Command(
+            argv,
+            {**container["env"], **(env or {})},
+            cwd or container.get("cwd") or "/",
+            stdio,
+            self._identity(container),
+            cgroups=cgroups,
+            terminal=terminal,
+        )
+        if namespace < 0:
+            command.env[MARK] = self.mark(container, attempt)
+            return launch(command, dies_with_us=True)
+        try:
+            setns(namespace, NEW_MOUNTS)
+            return launch(command, dies_with_us=False)
+        finally:
+            setns(self._home, NEW_MOUNTS)
+
+    def run_engine(
+        self,
+        container: PreparedContainer,
+        attempt: int,
+        argv: list[str],
+        stdio: Sequence[int],
+        *,
+        terminal: bool = False,
+    ) -> int:
+        """Starts a command of the image engine that runs the container."""
+        env = {**os.environ, **container["env"], MARK: self.mark(container, attempt)}
+        return launch(Command(argv, env, "/", stdio, Identity(None, None), terminal=terminal), dies_with_us=True)
+
+    def mark(self, container: PreparedContainer, attempt: int) -> str:
+        return f"{self._uid}/{container['name']}/{attempt}"
+
+    def _identity(self, container: PreparedContainer) -> Identity:
+        mapped = self.isolation == "user-namespaces"
+        return Identity(container.get("uid"), container.get("gid"), container.get("groups") or (), mapped=mapped)
+
+
+def _mount_shared(mounts: list[Mount], containers: Sequence[PreparedContainer], folder: str) -> list[Mount]:
+    """Mounts the Pod's file systems in memory inside its folder, out of the way; answers what remains for each
+    container to mount. (A mount namespace is copied with its mounts, so all containers see the same ones.)"""
+    remaining = list[Mount]()
+    for index, mount in enumerate(mounts):
+        if mount["type"] != "tmpfs":
+            remaining.append(mount)
+            continue
+        place = mount["target"]
+        if not place.startswith(folder + "/"):
+            place = f"{folder}/memory-{index}"
+            os.makedirs(place, exist_ok=True)
+            read_only = bool(mount.get("readOnly"))
+            remaining.append({"type": "bind", "source": place, "target": mount["target"], "readOnly": read_only})
+        tree = new_tmpfs(mount.get("size"))
+        attach(tree, AT_CWD, place)
+        os.close(tree)
+        for container in containers:
+            for inside in container.get("mounts") or ():
+                if inside["type"] == "bind" and inside["source"].startswith(place + "/"):
+                    os.makedirs(inside["source"], mode=0o777, exist_ok=True)
+    return remaining

@@ -1,0 +1,180 @@
+"""Starts supervisors: a small Python process that is ready, and is copied, because starting Python takes too long.
+
+It reads the folder of a Pod per line from its socket, answers `+PID` or `-MESSAGE` in the same order, and says
+`!STATUS FOLDER` when a supervisor has been killed. It goes when the server has gone; supervisors stay until their Pods
+have ended.
+
+Even a copy is not cheap: the first time it touches anything, a page has to be copied. So a supervisor whose Pod has
+ended without a trace waits for another Pod for a while.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+from contextlib import suppress
+
+from muster.embedded.agent.contract import Isolation
+from muster.embedded.agent.launching import rename_user
+from muster.embedded.agent.supervisor import Workbench, supervise
+from muster.embedded.agent.syscalls import NEW_MOUNTS, NEW_PIDS, follow_mounts_of_parent, setns, unshare
+
+READY = b"ready\n"
+
+_IDLE = b"i"
+_MAX_IDLE = 16
+_MAX_LINES = 256
+"""Supervisors that the zygote keeps a line to. More may run; those go when their Pods have ended."""
+_IDLE_MILLISECONDS = 10_000
+
+
+def main(descriptor: int, isolation: Isolation) -> None:
+    for number in range(1, signal.NSIG):
+        if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE) and not 32 <= number < 34:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.umask(0o022)
+    os.chdir("/")
+    if isolation == "user-namespaces":
+        enter_user_namespace()
+    zygote = Zygote(socket.socket(fileno=descriptor), isolated=isolation != "none")
+    os.dup2(0, 2)  # Until here the server listens to what goes wrong.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
+    zygote.serve()
+    os._exit(0)
+
+
+def enter_user_namespace() -> None:
+    """Where this user, under the same number, may do what only root may outside. Programs do not get these rights:
+    they are lost when one is executed."""
+    rename_user(os.getuid(), os.getgid())
+    unshare(NEW_MOUNTS)
+    follow_mounts_of_parent()
+
+
+class Zygote:
+    def __init__(self, server: socket.socket, *, isolated: bool) -> None:
+        self._server = server
+        self._poll = select.poll()
+        self._poll.register(server, select.POLLIN)
+        self._pods: dict[int, bytes] = {}
+        """Supervisor -> the folder of the Pod that it was given last."""
+        self._lines: dict[int, int] = {}
+        """Descriptor -> the supervisor at its other end."""
+        self._idle: list[int] = []
+        """Of those, the ones that wait for a Pod; the one that was busy last is the last."""
+        self._processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if isolated else -1
+
+    def serve(self) -> None:
+        signal.signal(signal.SIGCHLD, self._reap)
+        self._server.sendall(READY)
+        rest = b""
+        while True:
+            ready = self._poll.poll(_IDLE_MILLISECONDS if self._idle else None)
+            if not ready:
+                self._send_home(self._idle[0])
+            for descriptor, _ in ready:
+                if descriptor != self._server.fileno():
+                    self._hear(descriptor)
+                    continue
+                data = self._server.recv(65536)
+                if not data:
+                    return
+                *folders, rest = (rest + data).split(b"\n")
+                for folder in folders:
+                    self._server.sendall(self._start(folder))
+
+    def _start(self, folder: bytes) -> bytes:
+        while self._idle:
+            line = self._idle.pop()
+            try:
+                os.write(line, folder)
+            except OSError:
+                self._send_home(line)
+                continue
+            pid = self._lines[line]
+            self._pods[pid] = folder
+            return b"+%d\n" % pid
+        try:
+            pid = self._fork(folder)
+        except OSError as error:
+            return b"-" + (error.strerror or str(error)).encode() + b"\n"
+        self._pods[pid] = folder
+        return b"+%d\n" % pid
+
+    def _fork(self, folder: bytes) -> int:
+        ours, theirs = -1, -1
+        if len(self._lines) < _MAX_LINES:
+            ours, theirs = (end.detach() for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        try:
+            if self._processes >= 0:
+                unshare(NEW_PIDS)
+            pid = os.fork()
+            if pid == 0:
+                self._become_supervisor(folder, theirs)
+        except OSError:
+            if ours >= 0:
+                os.close(ours)
+            raise
+        finally:
+            if theirs >= 0:
+                os.close(theirs)
+            if self._processes >= 0:
+                setns(self._processes, NEW_PIDS)
+        if ours >= 0:
+            self._lines[ours] = pid
+            self._poll.register(ours, select.POLLIN)
+        return pid
+
+    def _become_supervisor(self, folder: bytes, line: int) -> None:
+        status = 1
+        try:
+            self._server.close()
+            for descriptor in self._lines:
+                os.close(descriptor)
+            os.setsid()
+            bench = Workbench()
+            while folder and supervise(os.fsdecode(folder), bench) and line >= 0:
+                os.write(line, _IDLE)
+                folder = os.read(line, 65536)
+            status = 0
+        except OSError:
+            status = 0  # The zygote has gone, and it was idle.
+        finally:
+            os._exit(status)
+
+    def _hear(self, line: int) -> None:
+        """A supervisor is idle, or has gone."""
+        try:
+            news = os.read(line, 16)
+        except OSError:
+            news = b""
+        self._pods.pop(self._lines[line], None)
+        if news and len(self._idle) < _MAX_IDLE:
+            self._idle.append(line)
+        else:
+            self._send_home(line)
+
+    def _send_home(self, line: int) -> None:
+        with suppress(ValueError):
+            self._idle.remove(line)
+        self._poll.unregister(line)
+        del self._lines[line]
+        os.close(line)
+
+    def _reap(self, _number: int, _frame: object) -> None:
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                folder = self._pods.pop(pid, b"")
+                if status and folder:
+                    self._server.sendall(b"!%d %b\n" % (status, folder))
+        except (ChildProcessError, BrokenPipeError):
+            return
