@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -12,10 +11,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import uvicorn
 
 from muster.embedded.api.app import kube_app
-from muster.embedded.api.serving import server_config
+from muster.embedded.api.serving import serve
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.identity.certificates import Certificates, ensure_certificates
 from muster.embedded.identity.identity import Identity
@@ -148,21 +146,13 @@ async def serving(home: Path) -> AsyncIterator[Served]:
         following = asyncio.create_task(identity.run())
         await identity.synced()
         certificates = ensure_certificates(home / "identity")
-        listener = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(server_config(kube_app(cluster, identity), "127.0.0.1", 0, certificates))
-        task = asyncio.create_task(server.serve([listener]))
-        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         kubeconfig = home / "kubeconfig"
-        ensure_admin_kubeconfig(kubeconfig, url, certificates, identity.tokens)
-        token = identity.tokens.issue("test-admin", [MASTERS])
         try:
-            while not server.started:
-                assert not task.done(), "the server did not start"
-                await asyncio.sleep(0.005)
-            yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
+            async with serve(kube_app(cluster, identity), certificates=certificates) as url:
+                ensure_admin_kubeconfig(kubeconfig, url, certificates, identity.tokens)
+                token = identity.tokens.issue("test-admin", [MASTERS])
+                yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
         finally:
-            server.should_exit = True
-            await task
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
 

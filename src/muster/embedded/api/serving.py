@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import uvicorn
@@ -18,6 +22,26 @@ LARGEST_MESSAGE = 4 * 1024 * 1024
 SHUTDOWN_SECONDS = 2
 
 
+@asynccontextmanager
+async def serve(
+    app: ASGIApp, host: str = "127.0.0.1", port: int = 0, certificates: Certificates | None = None, **more: Any
+) -> AsyncIterator[str]:
+    """Serves beside whatever else runs in this loop, leaving signals alone. Gives the URL; port 0 takes a free one."""
+    config = server_config(app, host, port, certificates, **more)
+    config.load()
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=512)
+    server = _Server(config)
+    task = asyncio.create_task(server.serve([listener]), name="API server")
+    name = f"[{host}]" if ":" in host else host
+    try:
+        # Whoever connects from here on waits at most until the task has begun.
+        yield f"{'https' if certificates else 'http'}://{name}:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+
+
 def server_config(
     app: ASGIApp, host: str, port: int, certificates: Certificates | None = None, **more: Any
 ) -> uvicorn.Config:
@@ -30,6 +54,7 @@ def server_config(
         "access_log": False,
         "server_header": False,
         "log_level": "warning",
+        "log_config": None,
         # Clients keep their connections; closing them too early makes requests fail that were just being sent.
         "timeout_keep_alive": 120,
         # Watches never end by themselves.
@@ -38,6 +63,12 @@ def server_config(
     if certificates is not None:
         options |= {"ssl_certfile": certificates.certificate, "ssl_keyfile": certificates.key}
     return uvicorn.Config(app, host, port, **{**options, **more})
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 class KubernetesWebSocket(WebSocketsSansIOProtocol):

@@ -93,7 +93,7 @@ class TokenFile:
 
 def _digest(token: str) -> str:
     # A token is 256 random bits: there is nothing to guess, so a slow password hash would only cost time.
-    return hashlib.sha256(token.encode()).hexdigest()
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _read(path: Path) -> Iterable[Issued]:
