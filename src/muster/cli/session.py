@@ -170,19 +170,18 @@ def _without_system_certificates() -> Iterator[None]:
 
 
 def _access(kubeconfig: str, context: str) -> Access:
-    from muster.kube.remote.kubeconfig import KubeconfigError, load_kubeconfig
+    from muster.kube.remote.kubeconfig import KubeconfigError, in_cluster, load_kubeconfig
     from muster.server.presence import running
 
-    paths: list[str]
-    if kubeconfig or context:
-        paths = [kubeconfig] if kubeconfig else _usual_kubeconfigs()
-    else:
+    try:
+        if kubeconfig or context:
+            return load_kubeconfig([kubeconfig] if kubeconfig else _usual_kubeconfigs(), context)
+        if os.environ.get("KUBERNETES_SERVICE_HOST"):
+            return in_cluster()  # this is a Pod: it speaks for its service account
         info = running(home())
         if info is None:
             raise Failure(NO_CLUSTER)
-        paths = [info.kubeconfig]
-    try:
-        return load_kubeconfig(paths, context)
+        return load_kubeconfig([info.kubeconfig])
     except KubeconfigError as error:
         raise Failure(f"error: {error}") from None
 

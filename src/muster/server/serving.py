@@ -7,7 +7,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -22,6 +22,7 @@ from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
 from muster.server.presence import ServerError, ServerInfo, claimed
 from muster.training.controller import TrainingController
+from muster.training.loopback import ENVIRONMENT
 from muster.training.plan import GangSettings
 from muster.training.registry import DIALECTS, training_kinds
 
@@ -37,6 +38,8 @@ async def serving(settings: Settings, gang: GangSettings = GangSettings()) -> As
     """A whole Muster for as long as the block lasts. Pods that still run when it ends go on; the next one adopts
     them."""
     home = settings.home
+    environment = {**ENVIRONMENT, **settings.agent.environment}
+    settings = replace(settings, agent=replace(settings.agent, environment=environment))
     catalogue = new_catalogue()
     for kind in training_kinds():
         catalogue.register(kind)

@@ -40,7 +40,8 @@ _SSH = {
 }
 
 EXEC_AGENT = """#!/bin/sh
-# Runs a command in a worker's Pod: what mpirun would use ssh for.
+# Runs a command in a worker's Pod: what mpirun would use ssh for, with ssh's options left out.
+while [ "${1#-}" != "$1" ]; do shift; done
 pod=$1
 shift
 if [ -n "$MUSTER_EXEC" ]; then
@@ -98,6 +99,7 @@ class Mpi(KubeflowDialect):
         trainer = self.trainer(role.template.get("spec") or {}).get("name", self.container)
         files = {
             "hostfile": "".join(f"{worker} slots={slots}\n" for worker in workers),
+            "machinefile": "".join(f"{worker}:{slots}\n" for worker in workers),
             "kubexec.sh": EXEC_AGENT % trainer,
             "discover_hosts.sh": "#!/bin/sh\n" + "".join(f"echo {worker}:{slots}\n" for worker in workers),
         }
@@ -120,21 +122,19 @@ class Mpi(KubeflowDialect):
         if replica.role == "Worker":
             return Wiring()
         agent, hosts = f"{FOLDER}/kubexec.sh", f"{FOLDER}/hostfile"
-        items = [
-            {"key": "kubexec.sh", "path": "kubexec.sh", "mode": 0o555},
-            {"key": "hostfile", "path": "hostfile", "mode": 0o444},
-            {"key": "discover_hosts.sh", "path": "discover_hosts.sh", "mode": 0o555},
-        ]
+        machines = f"{FOLDER}/machinefile"  # the same for Hydra (MPICH, Intel), which writes slots differently
+        modes = {"kubexec.sh": 0o555, "hostfile": 0o444, "machinefile": 0o444, "discover_hosts.sh": 0o555}
+        items = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
         return Wiring(
             env={
                 "OMPI_MCA_plm_rsh_agent": agent,
                 "OMPI_MCA_orte_default_hostfile": hosts,
                 "I_MPI_HYDRA_BOOTSTRAP": "rsh",
                 "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
-                "I_MPI_HYDRA_HOST_FILE": hosts,
+                "I_MPI_HYDRA_HOST_FILE": machines,
                 "HYDRA_LAUNCHER": "ssh",
                 "HYDRA_LAUNCHER_EXEC": agent,
-                "HYDRA_HOST_FILE": hosts,
+                "HYDRA_HOST_FILE": machines,
                 "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
             },
             volumes=({"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": items}},),
