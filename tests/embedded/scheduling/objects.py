@@ -65,15 +65,15 @@ def a_pod(
     **spec: Any,
 ) -> Object:
     """`spec` are further fields of the Pod's spec."""
-    requests = {"cpu": cpu, "memory": memory, "nvidia.com/gpu": gpu or None}
-    asked = {resource: str(amount) for resource, amount in requests.items() if amount is not None}
+    requests = {resource: str(n) for resource, n in (("cpu", cpu), ("memory", memory)) if n is not None}
+    limits = {"nvidia.com/gpu": str(gpu)} if gpu else {}
     annotations = {
         "scheduling.k8s.io/group-name": group,
         "scheduling.volcano.sh/queue-name": queue,
         "volcano.sh/task-spec": task,
     }
     labels = {**(labels or {}), **({"scheduling.x-k8s.io/pod-group": plugin_group} if plugin_group else {})}
-    container = {"name": "main", "image": "busybox", "resources": {"requests": asked, "limits": {}}}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": requests, "limits": limits}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -114,15 +114,22 @@ class Bench:
     """A scheduler's core on a workbench: objects go in, passes are run by hand, and bindings come true at once."""
 
     def __init__(self, *objects: Object, **settings: Any) -> None:
-        self.state = State(SchedulerSettings(**settings))
-        self.state.put_queue(a_queue())
+        self.settings = SchedulerSettings(**settings)
+        self.state = State(self.settings)
         self.objects: dict[str, Object] = {}
-        self.put(*objects)
+        """The Pods by name; everything else by kind and name."""
+        self.put(a_queue(), *objects)
+
+    def restart(self) -> None:
+        """A new scheduler, which knows only what is written down, and learns it in another order."""
+        self.state = State(self.settings)
+        self.put(*reversed(list(self.objects.values())))
 
     def put(self, *objects: Object) -> None:
         for obj in objects:
+            name = obj["metadata"]["name"]
+            self.objects[name if obj["kind"] == "Pod" else f"{obj['kind']} {name}"] = obj
             if obj["kind"] == "Pod":
-                self.objects[obj["metadata"]["name"]] = obj
                 self.state.put_pod(obj)
             elif obj["kind"] == "Node":
                 self.state.put_node(obj)

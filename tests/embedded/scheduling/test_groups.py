@@ -73,6 +73,13 @@ def test_it_packs_a_gang_onto_few_nodes() -> None:
     assert len(set(bench.run().values())) == 2
 
 
+def test_it_prefers_the_tightest_node_that_takes_all_of_it() -> None:
+    nodes = [a_node("one", gpu=1), a_node("eight", gpu=8), a_node("six", gpu=6)]
+    for order in (nodes, nodes[::-1]):
+        bench = Bench(*order, a_group(min_member=5), *gang(5, gpu=1))
+        assert set(bench.run().values()) == {"six"}
+
+
 def test_a_gang_of_several_kinds_of_pods() -> None:
     chief = a_pod("chief", group="gang", cpu=6)
     bench = Bench(a_node("a", cpu=8), a_node("b", cpu=8), a_group(min_member=6), chief, *gang(5, cpu=2))

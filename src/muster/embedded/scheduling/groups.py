@@ -83,8 +83,8 @@ def read_group(flavour: Flavour, obj: Object) -> GroupFacts:
 
 
 def call_roll(facts: GroupFacts, pods: Iterable[Pod]) -> Roll:
-    """Members beyond minMember (and beyond what minTaskMember asks of their task) are extras. minTaskMember counts
-    only where it asks for no more than minMember in sum, as in Volcano."""
+    """Of more members than are needed, those of higher priority belong to the core, then the older ones; minTaskMember
+    counts only where it asks for no more than minMember in sum, as in Volcano."""
     everyone = list(pods)
     tasks = Counter(map(task_status, everyone))
     ready = [p for p in everyone if p.phase == "Succeeded" or (p.occupies and not p.deleting)]
@@ -114,7 +114,7 @@ def call_roll(facts: GroupFacts, pods: Iterable[Pod]) -> Roll:
         else:
             rest.append(pod)
     further = max(0, missing - len(core))
-    return roll(core=[*core, *rest[:further]], extras=rest[further:])
+    return roll(core=[*core, *rest[:further]])
 
 
 def task_status(pod: Pod) -> str:

@@ -48,7 +48,7 @@ class Item:
 class Bucket:
     """Items of one priority and likeness, oldest first."""
 
-    __slots__ = ("_heap", "fresh", "impossible_at", "items", "key", "told_at")
+    __slots__ = ("_heap", "fresh", "impossible_at", "items", "key", "told_at", "told_of")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
@@ -58,7 +58,8 @@ class Bucket:
         self.impossible_at = -1
         """The size epoch of the machine in which this would not even fit on an empty one."""
         self.told_at = float("-inf")
-        """When its items were last told why they wait."""
+        """When its items were last told why they wait, and of which state of the world."""
+        self.told_of = -1
         self._heap: list[tuple[Rank, int, Item]] = []
         """The number tells apart an item and the older form of it that it has replaced."""
 

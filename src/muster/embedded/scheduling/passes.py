@@ -144,7 +144,7 @@ class _Pass:
         turn.fail(bucket)
         if explain:
             self._tell(bucket, why)
-        else:
+        elif bucket.told_of != self._state.stirrings:
             self._wake(bucket.told_at + self._state.settings.retell_seconds)
         self._wait(queue, bucket, item)
         return False
@@ -276,7 +276,7 @@ class _Pass:
     def _tell(self, bucket: Bucket, why: str) -> None:
         items = {item.owner: item for item in bucket.fresh if bucket.items.get(item.owner) is item}
         bucket.fresh = []
-        bucket.told_at = self._now
+        bucket.told_at, bucket.told_of = self._now, self._state.stirrings
         if len(bucket.items) <= _ALL_TOLD:
             items = bucket.items
         elif (head := bucket.head()) is not None:

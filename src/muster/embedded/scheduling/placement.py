@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import TypeAlias
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
 
 from muster.embedded.scheduling import reasons
 from muster.embedded.scheduling.fit import Gladness, fits, gladness, lacking, ports_clash
@@ -19,6 +21,7 @@ Seats: TypeAlias = list[tuple[Pod, str]]
 """Which Pod goes to which node."""
 
 _REMEMBERED = 512
+_SAMPLE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +46,16 @@ class Placer:
 
     def seat(self, pods: Sequence[Pod], *, explain: bool = True) -> Seats | Stuck:
         """Nodes for all of these Pods, which are accounted for on the machine at once; or for none of them. Larger
-        Pods go first, and Pods of several kinds are tried in several orders: none is always right."""
-        stuck: Stuck | None = None
-        for order in self._orders(pods):
-            found = self._seat_in(order, explain=explain and stuck is None)
-            if not isinstance(found, Stuck):
-                return found
-            stuck = stuck or found
-        assert stuck is not None
-        return stuck
+        Pods go first, and equal ones onto as few nodes as possible. Should Pods of several kinds not fit that way,
+        they are tried one by one in several orders: none is always right."""
+        first, *others = self._orders(pods)
+        found = self._seat_in(first, together=True, explain=explain)
+        if isinstance(found, Stuck) and others:
+            for order in (first, *others):
+                again = self._seat_in(order, together=False, explain=False)
+                if not isinstance(again, Stuck):
+                    return again
+        return found
 
     def seat_as_planned(self, plan: Seats) -> bool:
         """Exactly there, if all of it fits by now."""
@@ -86,16 +90,23 @@ class Placer:
                     causes[cause] += len(shape.nodes) - skipped[shape]
         return Stuck(pod, dict(causes), len(machine.nodes))
 
-    def _seat_in(self, order: Sequence[Pod], *, explain: bool) -> Seats | Stuck:
+    def _seat_in(self, order: Sequence[Pod], *, together: bool, explain: bool) -> Seats | Stuck:
+        machine = self._machine
         seats: Seats = []
-        for pod in order:
-            node = self._best_node(pod)
-            if node is None:
-                stuck = self.explain(pod) if explain else Stuck(pod, {}, len(self._machine.nodes))
-                self.unseat(seats)
-                return stuck
-            self._machine.assign(pod, node.name)
-            seats.append((pod, node.name))
+        for profile, run in groupby(order, key=attrgetter("profile")):
+            left = list(run)
+            while left:
+                node, count = self._best_node(left[0]), 1
+                if node is not None and together and len(left) > 1 and machine.topology.is_idle:
+                    node, count = self.choices(profile).roomiest(len(left)) or (node, 1)
+                if node is None:
+                    stuck = self.explain(left[0]) if explain else Stuck(left[0], {}, len(machine.nodes))
+                    self.unseat(seats)
+                    return stuck
+                for pod in left[:count]:
+                    machine.assign(pod, node.name)
+                    seats.append((pod, node.name))
+                left = left[count:]
         return seats
 
     def _orders(self, pods: Sequence[Pod]) -> Iterator[Sequence[Pod]]:
@@ -163,6 +174,14 @@ class Placer:
         return [refused] if refused else []
 
 
+class _Entry(NamedTuple):
+    glad: Gladness
+    number: int
+    shape: Shape
+    capacity: int
+    """How many Pods of the profile a node of this shape takes."""
+
+
 class _Choices:
     """The shapes that fit one profile, best first."""
 
@@ -171,14 +190,14 @@ class _Choices:
         self._profile = profile
         self._epoch = -1
         self._read = 0
-        self._heap: list[tuple[Gladness, int, Shape]] = []
+        self._heap: list[_Entry] = []
         self._known: set[Shape] = set()
 
     def best(self) -> Shape | None:
         self._catch_up()
         heap = self._heap
         while heap:
-            shape = heap[0][2]
+            shape = heap[0].shape
             if shape.nodes:
                 return shape
             heappop(heap)
@@ -187,16 +206,25 @@ class _Choices:
 
     def ranked(self) -> list[Shape]:
         self._catch_up()
-        return [shape for _, _, shape in sorted(self._heap) if shape.nodes]
+        return [entry.shape for entry in sorted(self._heap) if entry.shape.nodes]
+
+    def roomiest(self, wanted: int) -> tuple[Node, int] | None:
+        """The tightest node that takes so many at once, or else the one that takes most of them, and how many. Among
+        very many shapes only some are looked at."""
+        self._catch_up()
+        found = [entry for entry in self._heap[:_SAMPLE] if entry.shape.nodes]
+        if not found:
+            return None
+        best = min(found, key=lambda e: (e.glad[:2], max(0, wanted - e.capacity), e.glad, e.number))
+        return next(reversed(best.shape.nodes)), min(wanted, best.capacity)
 
     def _catch_up(self) -> None:
         machine = self._machine
         if self._epoch != machine.epoch:
             self._epoch = machine.epoch
             self._read = len(machine.log)
-            fitting = [entry for shape in machine.live_shapes() if (entry := self._entry(shape)) is not None]
-            self._heap = fitting
-            self._known = {shape for _, _, shape in fitting}
+            self._heap = [entry for shape in machine.live_shapes() if (entry := self._entry(shape)) is not None]
+            self._known = {entry.shape for entry in self._heap}
             heapify(self._heap)
             return
         log = machine.log
@@ -211,7 +239,7 @@ class _Choices:
                     heappush(self._heap, entry)
         self._read = len(log)
 
-    def _entry(self, shape: Shape) -> tuple[Gladness, int, Shape] | None:
+    def _entry(self, shape: Shape) -> _Entry | None:
         machine, profile = self._machine, self._profile
         demand = machine.demand(profile)
         if not fits(demand, shape.free) or machine.unknown_resources(profile):
@@ -219,4 +247,10 @@ class _Choices:
         verdict = shape.node_class.verdict(profile)
         if verdict.reason or (profile.host_ports and ports_clash(profile.host_ports, shape.ports)):
             return None
-        return gladness(verdict, demand, shape.free, shape.node_class.allocatable), shape.number, shape
+        capacity = min((left // wanted for wanted, left in zip(demand, shape.free, strict=True) if wanted), default=1)
+        return _Entry(
+            gladness(verdict, demand, shape.free, shape.node_class.allocatable),
+            shape.number,
+            shape,
+            1 if profile.host_ports else capacity,
+        )

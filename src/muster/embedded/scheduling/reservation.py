@@ -14,7 +14,7 @@ from muster.embedded.scheduling.admission import Kept, find_room_in_time
 from muster.embedded.scheduling.fit import Vector, fits, gladness, ports_clash
 from muster.embedded.scheduling.machine import Machine, Node
 from muster.embedded.scheduling.model import Pod
-from muster.embedded.scheduling.placement import Seats
+from muster.embedded.scheduling.placement import Placer, Seats, Stuck
 from muster.embedded.scheduling.profile import HostPort, Profile
 from muster.embedded.scheduling.requests import Amounts, total_of
 
@@ -50,12 +50,21 @@ class Reservation:
 
 
 def plan_seats(machine: Machine, pods: Sequence[Pod], *, ignore_kept: bool = False) -> Seats | None:
-    """Seats for all these Pods on a machine from which everything that runs has gone; None if it is too small."""
-    for now_first in (True, False):
-        seats = _Plan(machine, ignore_kept, now_first).seats(pods)
-        if seats is not None:
-            return seats
-    return None
+    """Seats for all these Pods on a machine from which everything that runs has gone; None if it is too small. First
+    those that will be free soonest; should the Pods not fit that way, as they would on an empty machine."""
+    seats = _Plan(machine, ignore_kept).seats(pods)
+    if seats is not None or len({pod.profile for pod in pods}) == 1:
+        return seats
+    empty = Machine()
+    for node in machine.nodes.values():
+        empty.put_node(node.facts)
+        if not ignore_kept:
+            for owner, kept in node.blocks.items():
+                empty.block(owner, {node.name: kept})
+    for pod in pods:
+        empty.topology.learn(pod.profile)
+    found = Placer(empty).seat(pods, explain=False)
+    return None if isinstance(found, Stuck) else found
 
 
 def reserve(
@@ -91,10 +100,9 @@ def still_missing(machine: Machine, kept: Kept) -> int:
 class _Plan:
     """Puts the Pods on the machine for the time of planning, so that rules about neighbours see them."""
 
-    def __init__(self, machine: Machine, ignore_kept: bool, now_first: bool) -> None:
+    def __init__(self, machine: Machine, ignore_kept: bool) -> None:
         self._machine = machine
         self._ignore_kept = ignore_kept
-        self._now_first = now_first
         self._room: dict[Node, Vector] = {}
         self._ports: dict[Node, set[HostPort]] = {}
 
@@ -167,11 +175,8 @@ class _Plan:
 
     def _key(self, profile: Profile, node: Node) -> tuple[int, ...]:
         demand, node_class = self._machine.demand(profile), node.shape.node_class
-        verdict = node_class.verdict(profile)
-        if self._now_first:
-            short = _short_of(demand, node.free, node_class.allocatable)
-            return (short, *gladness(verdict, demand, node.free, node_class.allocatable))
-        return gladness(verdict, demand, self._room_on(node), node_class.allocatable)
+        short = _short_of(demand, node.free, node_class.allocatable)
+        return (short, *gladness(node_class.verdict(profile), demand, node.free, node_class.allocatable))
 
 
 def _add(kept: Kept, node: str, more: Amounts) -> None:

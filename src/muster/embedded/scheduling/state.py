@@ -87,6 +87,8 @@ class State:
         self.queues: dict[str, Queue] = {}
         self.reservations: dict[str, Reservation] = {}
         self.notices: list[Notice] = []
+        self.stirrings = 0
+        """Grows with every change to nodes, queues, or what is used of them: reasons for waiting may differ then."""
         self.dirty: dict[Group, None] = {}
         """Groups of which something has changed since the last pass."""
         self.holding: dict[Group, None] = {}
@@ -100,10 +102,10 @@ class State:
 
     def put_node(self, obj: Object) -> bool:
         """Each of these answers whether anything has changed that a pass could act upon."""
-        return self.machine.put_node(read_node(obj))
+        return self._stirred(self.machine.put_node(read_node(obj)))
 
     def drop_node(self, name: str) -> bool:
-        return self.machine.drop_node(name)
+        return self._stirred(self.machine.drop_node(name))
 
     def put_pod(self, obj: Object) -> bool:
         new = read_pod(obj, self._book)
@@ -170,14 +172,14 @@ class State:
         queue.facts = facts
         for bucket in queue.line.buckets.values():
             bucket.impossible_at = -1
-        return True
+        return self._stirred(True)
 
     def drop_queue(self, name: str) -> bool:
         queue = self.queues.get(name)
         if queue is None or queue.facts is None:
             return False
         queue.facts = None
-        return True
+        return self._stirred(True)
 
     def set_priority_classes(self, classes: Iterable[Object]) -> bool:
         self._priorities = Priorities(classes)
@@ -198,6 +200,7 @@ class State:
         """Brings lines and holds up to date; answers the groups that were looked at."""
         for group in [g for g in self.holding if g.hold is not None and g.hold.until <= now]:
             self.release_hold(group)
+            self.stirrings += 1
             if not any(not pod.finished for pod in group.pods.values()):
                 group.admitted = False
                 group.lapsed_at = now
@@ -346,11 +349,17 @@ class State:
         group.admitted = False
         group.lapsed_at = group.waiting_from = float("-inf")
 
+    def _stirred(self, changed: bool) -> bool:
+        self.stirrings += changed
+        return changed
+
     def _charge(self, pod: Pod) -> None:
+        self.stirrings += 1
         pod.charged = self.queue_of(pod)
         self.queue(pod.charged).usage.add(pod.profile.requests)
 
     def _uncharge(self, pod: Pod) -> None:
+        self.stirrings += 1
         self.queue(pod.charged).usage.add(pod.profile.requests, -1)
 
     def _requeue_all(self) -> None:

@@ -36,6 +36,11 @@ class Topology:
         self._tallies: dict[Hashable, _Tally] = {}
         self._label_keys: tuple[str, ...] = ()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has brought a rule yet."""
+        return not self._tallies
+
     def learn(self, profile: Profile) -> bool:
         """Takes in the terms of a profile. True when Pods that looked alike before may differ now."""
         new = [t for t in profile.neighbours.terms if t.identity not in self._tallies]
