@@ -59,6 +59,8 @@ def private_copy(kind: Kind, obj: Any, mode: FieldValidation) -> Object:
     if mode == "Warn":
         for path in unknown:
             warn(f'unknown field "{path}"')
+    if not unknown and b":null" not in packed:
+        return copied
     pruned: Object = prune(copied, kind.schema)
     return pruned
 
