@@ -46,6 +46,27 @@ async def test_lists_come_in_order_and_in_the_namespace_asked_for(cluster: Embed
 
 
 @pytest.mark.parametrize(
+    ("namespace", "labels", "fields", "found"),
+    [
+        ("a", "", "metadata.name=a1", ["a1"]),
+        ("a", "odd=1", "metadata.name=a1", ["a1"]),
+        ("a", "odd=0", "metadata.name=a1", []),
+        ("b", "", "metadata.name=a1", []),
+        ("", "", "metadata.name=a1", ["a1"]),
+        ("a", "", "metadata.name!=a1", ["a0", "a2", "a3", "a4"]),
+        ("a", "", "metadata.name=a1,metadata.namespace=b", []),
+    ],
+)
+async def test_a_list_of_one_name(
+    cluster: EmbeddedCluster, namespace: str, labels: str, fields: str, found: list[str]
+) -> None:
+    await fill(cluster)
+    page = await cluster.list(CONFIG_MAP, namespace, labels=labels, fields=fields)
+    assert [name_of(o) for o in page.items] == found
+    assert page.resource_version == str(cluster.store.version)
+
+
+@pytest.mark.parametrize(
     ("limit", "namespace", "labels", "pages"),
     [
         (4, "", "", [["a0", "a1", "a2", "a3"], ["a4", "b0", "b1", "b2"], ["b3", "b4"]]),

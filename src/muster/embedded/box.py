@@ -17,6 +17,7 @@ from muster.embedded.agent.agent import Agent
 from muster.embedded.agent.settings import ApiAccess
 from muster.embedded.claim_controller import ClaimController
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.collector import CollectorKeeper
 from muster.embedded.default_accounts import DEFAULT, DefaultServiceAccounts
 from muster.embedded.definitions import DefinitionController
 from muster.embedded.events import Recorder
@@ -71,6 +72,7 @@ class Box:
         self.look_after(GarbageCollector(cluster))
         self.look_after(NamespaceController(cluster))
         self.look_after(DefinitionController(cluster))
+        self.look_after(CollectorKeeper(cluster.store))
         self.look_after(DefaultServiceAccounts(cluster))
         self.look_after(EventExpiry(cluster, timedelta(hours=settings.event_hours)))
         self.look_after(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))

@@ -24,6 +24,7 @@ from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process,
 from muster.kube.errors import AlreadyExists, BadRequest, Unavailable
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.objects import Key, Object, timestamp
+from muster.kube.selectors import parse_fields
 
 Objects: TypeAlias = list[Object]
 Events: TypeAlias = list[WatchEvent]
@@ -116,8 +117,7 @@ class EmbeddedCluster:
         continue_: str = "",
     ) -> Listing:
         """An empty namespace means all of them."""
-        matches = predicate(labels, fields)
-        page = list_objects(self.store, kind.resource, _scope(kind, namespace), matches, limit, continue_)
+        page = self._page(kind, namespace, labels, fields, limit, continue_)
         if all(obj["apiVersion"] == kind.api_version for obj in page.items):
             return page
         return page._replace(items=[_as(kind, obj) for obj in page.items])
@@ -159,7 +159,7 @@ class EmbeddedCluster:
         scope = _scope(kind, namespace)
         if resource_version in ("", "0"):
             version = self.store.version
-            page = list_objects(self.store, kind.resource, scope, matches, 0, "")
+            page = self._page(kind, namespace, labels, fields)
             if page.items:
                 yield [WatchEvent("ADDED", _as(kind, obj)) for obj in page.items]
         else:
@@ -259,6 +259,17 @@ class EmbeddedCluster:
         if self.addresses is None:
             raise Unavailable("this cluster gives Pods no addresses yet")
         return await self.addresses.endpoint(pod, namespace, port, owner=owner, attempt=attempt)
+
+    def _page(
+        self, kind: Kind, namespace: str, labels: str, fields: str, limit: int = 0, continue_: str = ""
+    ) -> Listing:
+        matches, scope = predicate(labels, fields), _scope(kind, namespace)
+        name = parse_fields(fields).exact("metadata.name") if fields and not continue_ else None
+        if name is None or (kind.namespaced and not scope):
+            return list_objects(self.store, kind.resource, scope, matches, limit, continue_)
+        found = self.store.get(kind.resource, Key(scope, name))
+        fits = found is not None and (matches is None or matches(found))
+        return Listing([found] if found is not None and fits else [], str(self.store.version))
 
     def now(self) -> datetime:
         return self._clock()

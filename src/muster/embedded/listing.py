@@ -94,8 +94,8 @@ def _from(view: View, resource: str, namespace: str, last: Key | None) -> Iterat
             continue
         names = shelf.names()
         start = bisect_right(names, last.name) if last is not None and each == last.namespace else 0
-        for name in names[start:] if start else names:
-            yield Key(each, name), shelf.objects[name]
+        for index in range(start, len(names)):
+            yield Key(each, names[index]), shelf.objects[names[index]]
 
 
 def _page(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 from muster.kube.objects import Key, Object
@@ -97,36 +97,42 @@ class View:
 class Shelf:
     """The objects of one kind in one namespace. Sorting waits until somebody asks for the order."""
 
-    __slots__ = ("_fresh", "_order", "_stale", "objects")
+    __slots__ = ("_changed", "_order", "objects")
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
         self._order: list[str] | None = None
-        self._fresh: list[str] = []
-        self._stale = False
+        self._changed: list[str] = []
 
     def put(self, name: str, obj: Object) -> Object | None:
         before = self.objects.get(name)
         self.objects[name] = obj
         if before is None and self._order is not None:
-            self._fresh.append(name)
-            if len(self._fresh) > len(self.objects) + 1000:
-                self._order = None
+            self._note(name)
         return before
 
     def remove(self, name: str) -> Object | None:
-        self._stale = True
+        if self._order is not None:
+            self._note(name)
         return self.objects.pop(name, None)
 
     def names(self) -> list[str]:
-        """In order. Nearly sorted already, so bringing it up to date is close to linear."""
-        if self._order is None:
+        """In order. A few changes are worked in; after many it is cheaper to begin again."""
+        if self._order is None or len(self._changed) * 64 > len(self._order):
             self._order = sorted(self.objects)
-        elif self._fresh or self._stale:
-            self._order = [name for name in dict.fromkeys(chain(self._order, self._fresh)) if name in self.objects]
-            self._order.sort()
         else:
-            return self._order
-        self._fresh = []
-        self._stale = False
+            for name in self._changed:
+                at = bisect_left(self._order, name)
+                listed = at < len(self._order) and self._order[at] == name
+                if listed and name not in self.objects:
+                    del self._order[at]
+                elif not listed and name in self.objects:
+                    self._order.insert(at, name)
+        self._changed = []
         return self._order
+
+    def _note(self, name: str) -> None:
+        self._changed.append(name)
+        if len(self._changed) > len(self.objects) + 1000:
+            self._order = None
+            self._changed = []
