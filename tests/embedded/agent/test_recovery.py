@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from muster.embedded.agent.contract import Entry
+from muster.embedded.agent.lifecycle import BackOff, Container, Finish, Pod, RestartPolicy, Start, apply, decide
+from muster.embedded.agent.recovery import restore
+
+
+def pod_of(policy: RestartPolicy) -> Pod:
+    return Pod([Container("init", "init"), Container("main", "main")], policy, backoff_base=10.0, backoff_max=300.0)
+
+
+STARTING: Entry = {"t": 3.0, "e": "starting", "c": "main", "a": 0}
+STARTED: Entry = {"t": 3.5, "e": "started", "c": "main", "a": 0, "pid": 1}
+INIT: list[Entry] = [
+    {"t": 1.0, "e": "supervised", "pid": 1},
+    {"t": 1.0, "e": "starting", "c": "init", "a": 0},
+    {"t": 1.1, "e": "started", "c": "init", "a": 0, "pid": 2},
+    {"t": 2.0, "e": "exited", "c": "init", "a": 0, "code": 0},
+]
+
+
+def test_what_has_ended_is_not_run_again() -> None:
+    pod = pod_of("OnFailure")
+    assert restore(pod, INIT, 10.0) == []
+    assert decide(pod, 10.0) == [Start("main", 0)]
+
+
+def test_what_was_running_or_about_to_is_lost() -> None:
+    for entries in ([STARTING], [STARTING, STARTED]):
+        pod = pod_of("Never")
+        (lost,) = restore(pod, [*INIT, *entries], 10.0)
+        assert (lost["c"], lost["a"], lost["code"], lost["reason"]) == ("main", 0, 137, "ContainerStatusUnknown")
+        for action in decide(pod, 10.0):
+            apply(pod, action, 10.0)
+        assert decide(pod, 10.0) == [Finish("Failed")]
+
+
+def test_what_was_lost_is_restarted_where_the_policy_says_so() -> None:
+    pod = pod_of("OnFailure")
+    restore(pod, [*INIT, STARTING, STARTED], 10.0)
+    assert decide(pod, 10.0) == [Start("main", 1)]
+
+
+def test_the_back_off_goes_on_where_it_was() -> None:
+    pod = pod_of("Always")
+    crashed: list[Entry] = [
+        *INIT,
+        STARTING,
+        {"t": 4.0, "e": "exited", "c": "main", "a": 0, "code": 1},
+        {"t": 4.0, "e": "starting", "c": "main", "a": 1},
+        {"t": 5.0, "e": "exited", "c": "main", "a": 1, "code": 1},
+    ]
+    assert restore(pod, crashed, 6.0) == []
+    assert decide(pod, 6.0) == [BackOff("main", 2, 15.0)]
+    pod = pod_of("Always")
+    restore(pod, [*crashed, {"t": 5.0, "e": "backoff", "c": "main", "a": 2, "until": 15.0}], 6.0)
+    assert decide(pod, 6.0) == []
+    assert decide(pod, 15.0) == [Start("main", 2)]
+
+
+def test_a_pod_that_had_only_to_be_finished_is() -> None:
+    pod = pod_of("Never")
+    done: list[Entry] = [*INIT, STARTING, STARTED, {"t": 4.0, "e": "exited", "c": "main", "a": 0, "code": 0}]
+    assert restore(pod, done, 6.0) == []
+    for action in decide(pod, 6.0):
+        apply(pod, action, 6.0)
+    assert decide(pod, 6.0) == [Finish("Succeeded")]
