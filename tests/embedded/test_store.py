@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import orjson
 import pytest
@@ -217,6 +218,54 @@ async def test_a_refusal_that_rests_on_an_unfinished_write_waits_for_it(tmp_path
     gate.set()
     results = await asyncio.gather(failing, refused, return_exceptions=True)
     assert [type(r) for r in results] == [StorageFull, StorageFull]
+    await store.close()
+
+
+async def test_through_a_disk_that_fills_again_and_again_every_answer_is_true(tmp_path: Path) -> None:
+    """What was acknowledged counts, what was refused does not, and nothing is seen before it counts."""
+    store = Store(tmp_path, durability="process", history=50)
+    random = Random(11)
+    counted: dict[str, int] = {}
+    heard: dict[str, int] = {}
+    refused = 0
+    store.listen(lambda resource, change: heard.update({change.key.name: change.event.object["value"][0]}))
+
+    def count(name: str) -> Callable[[Transaction], int]:
+        def change(tx: Transaction) -> int:
+            found = tx.get("things", Key("a", name))
+            value = found["value"][0] + 1 if found else 1
+            put(name, [value, "x" * random.randrange(3000)])(tx)
+            return int(value)
+
+        return change
+
+    async def work(name: str) -> None:
+        nonlocal refused
+        for _ in range(60):
+            try:
+                value = await store.write(count(name))
+            except StorageFull:
+                refused += 1
+                continue
+            assert value == counted.get(name, 0) + 1
+            counted[name] = value
+            assert heard[name] == value
+
+    async def disturb() -> None:
+        while True:
+            store.database.limit_pages(random.choice([0, 12, 30]))
+            await store.history("things").wait(0.01)
+
+    disturbing = asyncio.create_task(disturb())
+    await asyncio.gather(*(work(f"w{number}") for number in range(12)))
+    disturbing.cancel()
+    await asyncio.gather(disturbing, return_exceptions=True)
+    assert refused > 0
+    assert {o["metadata"]["name"]: o["value"][0] for o in store.view.objects("things")} == counted == heard
+    store.database.limit_pages(0)
+    await store.close()
+    store = Store(tmp_path)
+    assert {o["metadata"]["name"]: o["value"][0] for o in store.view.objects("things")} == counted
     await store.close()
 
 
