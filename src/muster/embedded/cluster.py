@@ -118,7 +118,8 @@ class EmbeddedCluster:
     ) -> Listing:
         """An empty namespace means all of them."""
         page = self._page(kind, namespace, labels, fields, limit, continue_)
-        if all(obj["apiVersion"] == kind.api_version for obj in page.items):
+        api_version = kind.api_version
+        if all(obj["apiVersion"] == api_version for obj in page.items):
             return page
         return page._replace(items=[_as(kind, obj) for obj in page.items])
 
@@ -164,8 +165,9 @@ class EmbeddedCluster:
                 yield [WatchEvent("ADDED", _as(kind, obj)) for obj in page.items]
         else:
             version = _version(resource_version)
+        api_version = kind.api_version
         async for events in follow(self.store, kind, scope, matches, version, bookmarks):
-            if all(event.object["apiVersion"] == kind.api_version for event in events):
+            if all(event.object["apiVersion"] == api_version for event in events):
                 yield events
             else:
                 yield [WatchEvent(event.type, _as(kind, event.object)) for event in events]
