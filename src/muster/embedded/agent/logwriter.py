@@ -26,6 +26,8 @@ class LogFile:
         self._descriptor = -1
         self._size = 0
         self._lost = 0
+        with suppress(OSError):
+            self._open()
 
     def write(self, lines: bytes) -> None:
         """Whole lines only: a file never ends within one."""

@@ -26,10 +26,13 @@ class Processes:
     def proc(self) -> int:
         """A /proc that numbers processes as `os.kill` does here."""
         if self._proc < 0:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
             if self._own_namespace:
-                self._proc = new_filesystem(b"proc")
+                mount = new_filesystem(b"proc")
+                self._proc = os.open(".", flags, dir_fd=mount)
+                os.close(mount)
             else:
-                self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._proc = os.open("/proc", flags)
         return self._proc
 
     def all(self) -> Iterable[tuple[int, int]]:

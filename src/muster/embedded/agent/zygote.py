@@ -16,11 +16,12 @@ import select
 import signal
 import socket
 from contextlib import suppress
+from errno import EAGAIN
 
 from muster.embedded.agent.contract import Isolation
 from muster.embedded.agent.launching import rename_user
 from muster.embedded.agent.supervisor import Workbench, supervise
-from muster.embedded.agent.syscalls import NEW_MOUNTS, NEW_PIDS, follow_mounts_of_parent, setns, unshare
+from muster.embedded.agent.syscalls import NEW_MOUNTS, NEW_PIDS, adopt_orphans, follow_mounts_of_parent, setns, unshare
 
 READY = b"ready\n"
 
@@ -40,7 +41,7 @@ def main(descriptor: int, isolation: Isolation) -> None:
     os.chdir("/")
     if isolation == "user-namespaces":
         enter_user_namespace()
-    zygote = Zygote(socket.socket(fileno=descriptor), isolated=isolation != "none")
+    zygote = Zygote(socket.socket(fileno=descriptor), isolation)
     os.dup2(0, 2)  # Until here the server listens to what goes wrong.
     gc.collect()
     gc.freeze()
@@ -58,7 +59,7 @@ def enter_user_namespace() -> None:
 
 
 class Zygote:
-    def __init__(self, server: socket.socket, *, isolated: bool) -> None:
+    def __init__(self, server: socket.socket, isolation: Isolation) -> None:
         self._server = server
         self._poll = select.poll()
         self._poll.register(server, select.POLLIN)
@@ -68,10 +69,18 @@ class Zygote:
         """Descriptor -> the supervisor at its other end."""
         self._idle: list[int] = []
         """Of those, the ones that wait for a Pod; the one that was busy last is the last."""
-        self._processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if isolated else -1
+        self._isolation: Isolation = isolation
+        self._own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        if isolation == "user-namespaces":
+            adopt_orphans()
+        self._woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _noted_by_the_wakeup_descriptor)
+        self._poll.register(self._woken, select.POLLIN)
 
     def serve(self) -> None:
-        signal.signal(signal.SIGCHLD, self._reap)
+        """Until the server has gone."""
         self._server.sendall(READY)
         rest = b""
         while True:
@@ -79,6 +88,10 @@ class Zygote:
             if not ready:
                 self._send_home(self._idle[0])
             for descriptor, _ in ready:
+                if descriptor == self._woken:
+                    os.read(self._woken, 4096)
+                    self._reap()
+                    continue
                 if descriptor != self._server.fileno():
                     self._hear(descriptor)
                     continue
@@ -101,21 +114,21 @@ class Zygote:
             self._pods[pid] = folder
             return b"+%d\n" % pid
         try:
-            pid = self._fork(folder)
+            pid = self._make_supervisor(folder)
         except OSError as error:
             return b"-" + (error.strerror or str(error)).encode() + b"\n"
         self._pods[pid] = folder
         return b"+%d\n" % pid
 
-    def _fork(self, folder: bytes) -> int:
+    def _make_supervisor(self, folder: bytes) -> int:
         ours, theirs = -1, -1
         if len(self._lines) < _MAX_LINES:
             ours, theirs = (end.detach() for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         try:
-            if self._processes >= 0:
-                unshare(NEW_PIDS)
-            pid = os.fork()
+            pid = self._fork()
             if pid == 0:
+                if ours >= 0:
+                    os.close(ours)
                 self._become_supervisor(folder, theirs)
         except OSError:
             if ours >= 0:
@@ -124,18 +137,52 @@ class Zygote:
         finally:
             if theirs >= 0:
                 os.close(theirs)
-            if self._processes >= 0:
-                setns(self._processes, NEW_PIDS)
         if ours >= 0:
             self._lines[ours] = pid
             self._poll.register(ours, select.POLLIN)
+        return pid
+
+    def _fork(self) -> int:
+        """As `os.fork`, but the child is process 1 of a namespace of its own."""
+        if self._isolation == "none":
+            return os.fork()
+        if self._isolation == "namespaces":
+            unshare(NEW_PIDS)
+            try:
+                return os.fork()
+            finally:
+                if os.getpid() != 1:
+                    setns(self._own_processes, NEW_PIDS)
+        # Out of a user namespace there is no way back to the machine's process numbers: a child goes, and has a child.
+        report, reported = os.pipe()
+        between = os.fork()
+        if between == 0:
+            try:
+                unshare(NEW_PIDS)
+                pid = os.fork()
+                if pid == 0:
+                    os.close(report)
+                    os.close(reported)
+                    return 0
+                os.write(reported, b"%d" % pid)
+            finally:
+                if os.getpid() != 1:
+                    os._exit(0)
+        os.close(reported)
+        try:
+            pid = int(os.read(report, 16) or 0)
+        finally:
+            os.close(report)
+        os.waitpid(between, 0)
+        if not pid:
+            raise OSError(EAGAIN, os.strerror(EAGAIN))
         return pid
 
     def _become_supervisor(self, folder: bytes, line: int) -> None:
         status = 1
         try:
             self._server.close()
-            for descriptor in self._lines:
+            for descriptor in (*self._lines, self._woken, signal.set_wakeup_fd(-1)):
                 os.close(descriptor)
             os.setsid()
             bench = Workbench()
@@ -167,14 +214,14 @@ class Zygote:
         del self._lines[line]
         os.close(line)
 
-    def _reap(self, _number: int, _frame: object) -> None:
-        try:
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if not pid:
-                    return
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
                 folder = self._pods.pop(pid, b"")
                 if status and folder:
                     self._server.sendall(b"!%d %b\n" % (status, folder))
-        except (ChildProcessError, BrokenPipeError):
-            return
+
+
+def _noted_by_the_wakeup_descriptor(number: int, frame: object) -> None:
+    pass
