@@ -64,3 +64,14 @@ def test_an_answer_about_an_earlier_attempt_is_not_about_this_one() -> None:
 def test_a_container_that_never_started_can_end() -> None:
     a = progress_of([{"t": 5.0, "e": "exited", "c": "a", "a": 0, "code": 128, "reason": "StartError"}]).of("a")
     assert a.exit is not None and (a.exit.started, a.exit.ended) == (5.0, 5.0)
+
+
+def test_nothing_runs_after_the_end() -> None:
+    progress = progress_of(
+        [
+            {"t": 1.0, "e": "started", "c": "a", "a": 0},
+            {"t": 2.0, "e": "finished", "phase": "Failed", "reason": "SupervisorFailed"},
+        ]
+    )
+    ended = progress.of("a").exit
+    assert ended is not None and (ended.code, ended.reason) == (137, "ContainerStatusUnknown")

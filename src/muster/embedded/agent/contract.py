@@ -91,7 +91,7 @@ class PreparedContainer(TypedDict, total=False):
     groups: list[int]
     memoryLimit: int | None
     cpuLimit: float | None  # cores
-    logDir: str  # attempt N writes <logDir>/<N>.log
+    logDir: str  # attempt N writes <logDir>/<N>.log; folder and file are made with the first line: new files are dear
     terminationMessageFile: str  # on the host; bound to its place by `mounts`
     terminationMessageFromLogs: bool
     startupProbe: Probe | None

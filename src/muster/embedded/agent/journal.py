@@ -104,6 +104,10 @@ class Progress:
             self.supervisor = entry.get("pid", 0)
         elif kind == "finished":
             self.finished = entry
+            for name, attempt in self.unended():
+                # Its supervisor has failed. It has gone with that, and nobody knows how.
+                lost: Entry = {"t": now, "e": "exited", "c": name, "a": attempt, "code": 137}
+                _apply_to_container(self.of(name), "exited", now, {**lost, "reason": "ContainerStatusUnknown"})
         elif "c" in entry:
             _apply_to_container(self.of(entry["c"]), kind or "", now, entry)
 

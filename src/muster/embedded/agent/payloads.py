@@ -16,6 +16,7 @@ from muster.embedded.agent.surroundings import (
     config_map_data,
     secret_data,
 )
+from muster.kube.errors import ApiError
 from muster.kube.objects import Object, namespace_of, spec_of
 
 _MODE = 0o644
@@ -115,7 +116,10 @@ def _resource(pod: Object, reference: Mapping[str, Any], around: Surroundings) -
 def _token(pod: Object, volume: str, source: Mapping[str, Any], around: Surroundings) -> Payload:
     if around.api is None:
         raise MountError(volume, "service account tokens are not available: this cluster runs without an API server")
-    token = around.api.token(pod, str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
+    try:
+        token = around.api.token(pod, str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
+    except ApiError as error:
+        raise MountError(volume, error.message) from None
     return {_safe(volume, str(source.get("path") or "token")): File(token.encode(), 0o600)}
 
 

@@ -47,7 +47,7 @@ def _exited(pod: Object, name: str, entry: Entry) -> list[PodEvent]:
         limit = _memory_limit(pod, name)
         over = f" (its limit is {limit})" if limit else ""
         return [PodEvent("Warning", "OOMKilling", f"Container {name} was killed for using too much memory{over}")]
-    if reason in ("StartError", "ContainerCannotRun", "ErrImagePull", "CreateContainerError"):
+    if reason in ("StartError", "ContainerCannotRun", "ContainerStatusUnknown"):
         return [PodEvent("Warning", "Failed", f"Error: {message or reason}")]
     return []
 

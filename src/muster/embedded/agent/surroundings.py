@@ -13,7 +13,8 @@ from muster.kube.objects import Object
 Find: TypeAlias = Callable[[str, str], Object | None]
 """(namespace, name) -> the object, if there is one. Cluster-scoped ones have the namespace ''."""
 
-Reference: TypeAlias = tuple[Literal["ConfigMap", "Secret", "PersistentVolumeClaim", "PersistentVolume"], str, str]
+ReferenceKind: TypeAlias = Literal["ConfigMap", "Secret", "PersistentVolumeClaim"]
+Reference: TypeAlias = tuple[ReferenceKind, str, str]
 """(kind, namespace, name) of an object that a Pod depends on."""
 
 
@@ -83,6 +84,14 @@ class ContainerError(NotReady):
     """A container cannot be created the way its spec says."""
 
     reason = "CreateContainerError"
+
+
+class MachineError(NotReady):
+    """This machine cannot make what the Pod needs: its disk is full, say."""
+
+    reason = "CreateContainerError"
+    event = "FailedCreatePodSandBox"
+    retry_seconds = 10.0
 
 
 class ImageNeedsCommand(NotReady):

@@ -67,6 +67,15 @@ def mounts_service_account(pod: Object, around: Surroundings) -> bool:
     return around.api is not None and spec_of(pod).get("automountServiceAccountToken") is not False
 
 
+def token_seconds(pod: Object, has_api: bool) -> int | None:
+    """How long the first of the Pod's service account tokens lasts, if it has any."""
+    sources = [source for v in _volumes(pod) for source in (v.get("projected") or {}).get("sources") or ()]
+    if has_api and spec_of(pod).get("automountServiceAccountToken") is not False:
+        sources += _SERVICE_ACCOUNT_SOURCES
+    tokens = [source["serviceAccountToken"] for source in sources if "serviceAccountToken" in source]
+    return min((int(token.get("expirationSeconds") or 3600) for token in tokens), default=None)
+
+
 def references_of(pod: Object) -> set[Reference]:
     """The objects whose appearance or change matters to the Pod. Its claims' volumes are not among them: a claim
     changes when it is bound."""

@@ -1,0 +1,293 @@
+"""The node agent: runs the Pods that are bound to this machine's nodes, and says how they are doing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from contextlib import suppress
+
+from muster.embedded.agent.around import Around
+from muster.embedded.agent.bookkeeping import reachable
+from muster.embedded.agent.containers import Here
+from muster.embedded.agent.contract import Isolation
+from muster.embedded.agent.devices import Devices
+from muster.embedded.agent.hosts import Addresses, HostsFiles
+from muster.embedded.agent.images import machine_environment, make_shims
+from muster.embedded.agent.logs import Logs
+from muster.embedded.agent.machine import Machine, Usage, look_at_machine, usage_of
+from muster.embedded.agent.operations import Operations
+from muster.embedded.agent.podwork import PodWork
+from muster.embedded.agent.probe import find_isolation
+from muster.embedded.agent.registration import register_nodes
+from muster.embedded.agent.retention import sweep
+from muster.embedded.agent.settings import AgentSettings
+from muster.embedded.agent.simulated import SECONDS, simulated_status, unreadable_seconds
+from muster.embedded.agent.workshop import Workshop
+from muster.embedded.agent.zygote_client import Zygote
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.events import Recorder
+from muster.kube.builtin import POD
+from muster.kube.controller import Controller
+from muster.kube.errors import Conflict, NotFound
+from muster.kube.informer import Informer
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    is_deleting,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    uid_of,
+)
+
+log = logging.getLogger(__name__)
+
+_CHECK_SECONDS = 15.0
+_SWEEP_SECONDS = 3600.0
+_HOSTS_SECONDS = 0.05
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+class Agent:
+    """`run()` it as a task; `ready` is set once it has taken over what an earlier server has left running."""
+
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        recorder: Recorder,
+        settings: AgentSettings,
+        *,
+        isolation: Isolation | None = None,
+        machine: Machine | None = None,
+    ) -> None:
+        self.settings = settings
+        self.isolation: Isolation = isolation or find_isolation()
+        self.machine = machine or look_at_machine(settings.home)
+        self.ready = asyncio.Event()
+        self._cluster = cluster
+        self._recorder = recorder
+        self._pods: dict[str, Object] = {}
+        """By uid: the Pods that are bound to our nodes."""
+        self._works: dict[str, PodWork] = {}
+        self._simulated: set[str] = set()
+        """Names of the nodes that run nothing."""
+        self._dirty: set[str] = set()
+        self._flushing: asyncio.TimerHandle | None = None
+        self._writing_hosts: asyncio.TimerHandle | None = None
+        self._controller: Controller[str] = Controller("agent", self._reconcile, workers=32)
+        self._informer = Informer(cluster, POD, on_change=self._pod_changed)
+        for folder in (settings.home, settings.pods, settings.log_folder, settings.run):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shims = settings.run / "shims"
+        make_shims(shims)
+        self._zygote = Zygote(self.isolation, self._supervisor_killed)
+        self._hosts = HostsFiles(settings.run / "hosts", self._hosts_outdated)
+        self._around = Around(cluster, self._hosts, settings.api, self._reference_changed)
+        self._logs = Logs(str(settings.log_folder))
+        self._shop = Workshop(
+            cluster=cluster,
+            recorder=recorder,
+            here=Here(settings, self.isolation, machine_environment(shims, settings.environment)),
+            around=self._around,
+            hosts=self._hosts,
+            addresses=Addresses(),
+            devices=Devices(self.machine.devices),
+            logs=self._logs,
+            starter=self._zygote,
+            nodes={},
+            notify=str(settings.run / "agent.sock"),
+        )
+
+    async def run(self) -> None:
+        self._cluster.node = Operations(self._informer, self._works, self._logs)
+        running, self._simulated = await register_nodes(self._cluster, self.settings, self.machine)
+        self._shop.nodes.update(running)
+        listening = self._listen()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for informer in self._around.informers:
+                    group.create_task(informer.run(), name=f"agent informer {informer.kind.plural}")
+                await self._around.synced()
+                group.create_task(self._informer.run(), name="agent informer pods")
+                await self._informer.synced.wait()
+                self._take_over()
+                self._hosts.flush()
+                group.create_task(self._controller.run(), name="agent")
+                group.create_task(self._check(), name="agent check")
+                group.create_task(self._sweep_logs(), name="agent logs")
+                self.ready.set()
+        finally:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+            self._zygote.close()
+            self._logs.close()
+            for timer in (self._flushing, self._writing_hosts):
+                if timer is not None:
+                    timer.cancel()
+
+    def usage(self) -> dict[str, Usage]:
+        """What each Pod that runs uses, by uid."""
+        return usage_of(
+            {uid: w.progress.supervisor for uid, w in self._works.items() if w.progress.supervisor and not w.is_over}
+        )
+
+    def _take_over(self) -> None:
+        """Pods that have a folder were begun by an earlier server. First all of them say what they hold, so that
+        nothing of it is given to another."""
+        for entry in os.scandir(self.settings.pods):
+            pod = self._pods.get(entry.name)
+            if pod is not None and status_of(pod).get("phase") in ("Succeeded", "Failed") and not is_deleting(pod):
+                continue
+            work = self._works[entry.name] = PodWork(self._shop, entry.name, entry.path)
+            if pod is not None:
+                work.adopt(pod)
+            self._controller.enqueue(entry.name)
+
+    async def _reconcile(self, uid: str) -> float | None:
+        pod = self._pods.get(uid)
+        if pod is not None and spec_of(pod).get("nodeName") in self._simulated:
+            return await self._simulate(pod)
+        work = self._works.get(uid)
+        if work is None:
+            if pod is None and not os.path.isdir(self._folder(uid)):
+                return None
+            work = self._works[uid] = PodWork(self._shop, uid, self._folder(uid))
+        again = await work.look(pod)
+        if again is not None and again < 0:
+            if uid not in self._pods:
+                self._works.pop(uid, None)
+            return None
+        return again
+
+    async def _simulate(self, pod: Object) -> float | None:
+        if status_of(pod).get("phase") not in ("Succeeded", "Failed"):
+            bad = unreadable_seconds(pod)
+            if bad is not None:
+                message = f'{SECONDS}: "{bad}" is not a number of seconds; the Pod runs until it is deleted'
+                self._recorder.event(pod, "Warning", "BadAnnotation", message)
+            status, again = simulated_status(pod, time.time())
+            if status != pod.get("status"):
+                with suppress(NotFound):
+                    await self._cluster.update({**pod, "status": status}, subresource="status")
+            if again is not None:
+                return again
+        if is_deleting(pod) and meta(pod).get("deletionGracePeriodSeconds") != 0:
+            with suppress(NotFound, Conflict):
+                await self._cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=0, uid=uid_of(pod))
+        return None
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> None:
+        if before is not None and (after is None or uid_of(after) != uid_of(before)):
+            uid = uid_of(before)
+            if self._pods.pop(uid, None) is not None:
+                self._controller.enqueue(uid)
+            before = None
+        if after is None:
+            return
+        node = spec_of(after).get("nodeName")
+        if not node:
+            return
+        uid = uid_of(after)
+        if uid not in self._pods and not self._is_ours(node, uid):
+            return
+        known = self._pods.get(uid)
+        self._pods[uid] = after
+        if known is None or _concerns_us(known, after):
+            if known is not None and _outdates_files(known, after) and uid in self._works:
+                self._works[uid].files_outdated = True
+            self._controller.enqueue(uid)
+
+    def _is_ours(self, node: str, uid: str) -> bool:
+        """A Pod that runs here stays ours, even when the settings have lost its node."""
+        return node in self._shop.nodes or node in self._simulated or os.path.isdir(self._folder(uid))
+
+    def _reference_changed(self, uid: str) -> None:
+        work = self._works.get(uid)
+        if work is not None:
+            work.files_outdated = work.begun
+            self._controller.enqueue(uid)
+
+    def _folder(self, uid: str) -> str:
+        return f"{self.settings.pods}/{uid}"
+
+    def _listen(self) -> socket.socket:
+        """Supervisors say here that a journal has grown."""
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        with suppress(FileNotFoundError):
+            os.unlink(self._shop.notify)
+        with reachable(self._shop.notify) as path:
+            listening.bind(path)
+        asyncio.get_running_loop().add_reader(listening, self._hear, listening)
+        return listening
+
+    def _hear(self, listening: socket.socket) -> None:
+        with suppress(BlockingIOError):
+            while True:
+                self._dirty.add(listening.recv(128).decode())
+        if self._flushing is None:
+            loop = asyncio.get_running_loop()
+            self._flushing = loop.call_later(self.settings.coalesce_seconds, self._look_at_dirty)
+
+    def _look_at_dirty(self) -> None:
+        self._flushing = None
+        dirty, self._dirty = self._dirty, set()
+        for uid in dirty:
+            if uid in self._works:
+                self._controller.enqueue(uid)
+
+    def _hosts_outdated(self) -> None:
+        """Called often; writes seldom, and the less often the longer it takes."""
+        if self._writing_hosts is None:
+            self._writing_hosts = asyncio.get_running_loop().call_later(_HOSTS_SECONDS, self._write_hosts)
+
+    def _write_hosts(self) -> None:
+        self._writing_hosts = None
+        self._hosts.flush()
+
+    def _supervisor_killed(self, folder: str) -> None:
+        """Another one will go on from the journal, but not at once: what has killed it may do so again."""
+        work = self._works.get(os.path.basename(folder))
+        if work is not None:
+            log.warning("the supervisor of Pod %s was killed", work.uid)
+            work.supervisor_lost = True
+            self._controller.enqueue_after(work.uid, 1.0)
+
+    async def _check(self) -> None:
+        """What nobody tells: supervisors of an earlier server's zygote that were killed, and tokens that grow old."""
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            now = time.time()
+            for uid, work in list(self._works.items()):
+                if work.lacks_supervisor() or work.has_old_tokens(now):
+                    self._controller.enqueue(uid)
+                await asyncio.sleep(0)
+
+    async def _sweep_logs(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS / 60)
+            live = {uid_of(pod) for pod in self._informer.objects.values()}
+            await asyncio.to_thread(sweep, str(self.settings.log_folder), live, self.settings.logs, time.time())
+            await asyncio.sleep(_SWEEP_SECONDS)
+
+
+def _concerns_us(before: Object, after: Object) -> bool:
+    """Our own writes of status come back to us as well; they are no news."""
+    old, new = meta(before), meta(after)
+    return (
+        old.get("deletionTimestamp") != new.get("deletionTimestamp")
+        or old.get("deletionGracePeriodSeconds") != new.get("deletionGracePeriodSeconds")
+        or spec_of(before) != spec_of(after)
+        or status_of(before).get("phase") != status_of(after).get("phase")
+        or _outdates_files(before, after)
+        or bool(spec_of(after).get("readinessGates"))
+    )
+
+
+def _outdates_files(before: Object, after: Object) -> bool:
+    return labels_of(before) != labels_of(after) or annotations_of(before) != annotations_of(after)

@@ -1,0 +1,191 @@
+"""Log files as container runtimes write them: which there are, and how one is read from its end, a moment or its start.
+
+A line is `TIME STREAM TAG TEXT`; the tag P says that the text goes on in the next line of the same stream, F that it
+ends here. `N.log` is the file of attempt N that is being written; `N.log.1`, `.2` ... are older ones of it, and each
+moves on by one when the current one is full.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+BLOCK = 1 << 16
+
+
+class LogFile(NamedTuple):
+    path: str
+    attempt: int
+    age: int
+    """0 for the one being written."""
+
+
+class Start(NamedTuple):
+    """Where to begin: a file, by its index, and the offset of a line in it."""
+
+    file: int
+    offset: int
+
+
+def log_files(folder: str) -> list[LogFile]:
+    """All files of a container's log, the oldest first."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for name in names:
+        attempt, _, rest = name.partition(".log")
+        age = rest[1:] or "0"
+        if attempt.isdigit() and age.isdigit() and rest[:1] in ("", "."):
+            found.append(LogFile(f"{folder}/{name}", int(attempt), int(age)))
+    return sorted(found, key=lambda f: (f.attempt, -f.age))
+
+
+def tail_start(files: list[LogFile], lines: int) -> Start:
+    """Where the last `lines` lines begin. Reads backwards: its cost is that of the lines asked for."""
+    missing = lines
+    for index in reversed(range(len(files))):
+        offset, missing = _tail_of(files[index].path, missing, last=index == len(files) - 1)
+        if missing < 0:
+            return Start(index, offset)
+    return Start(0, 0)
+
+
+def since_start(files: list[LogFile], moment: float) -> Start:
+    """Where the lines written at or after `moment` begin, found by halving."""
+    text = datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode()
+    for index, file in enumerate(files):
+        offset, size = _since_of(file.path, text)
+        if offset < size:
+            return Start(index, offset)
+    if not files:
+        return Start(0, 0)
+    return Start(len(files) - 1, _size(files[-1].path))
+
+
+class LineReader:
+    """Turns the bytes of log files into what the container wrote: partial lines joined, with or without their times.
+    Lines of the two streams may come in between each other's parts; each part is passed on as it comes, so only where
+    a line begins matters."""
+
+    def __init__(self, timestamps: bool) -> None:
+        self._timestamps = timestamps
+        self._rest = b""
+        self._in_line = False
+
+    def feed(self, data: bytes) -> bytes:
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        output = []
+        for line in lines:
+            time, _, tagged = line.partition(b" ")
+            tag, text = tagged[7:8], tagged[9:]
+            if self._timestamps and not self._in_line:
+                output.append(time + b" ")
+            if tag == b"P":
+                self._in_line = True
+                output.append(text)
+            else:
+                self._in_line = False
+                output.append(text + b"\n")
+        return b"".join(output)
+
+
+def read_blocks(descriptor: int, offset: int) -> Iterator[bytes]:
+    """From `offset` to the present end."""
+    while block := os.pread(descriptor, BLOCK, offset):
+        offset += len(block)
+        yield block
+
+
+def _tail_of(path: str, lines: int, *, last: bool) -> tuple[int, int]:
+    """(offset, -1) where the wanted line begins in this file, else (0, how many lines are still missing)."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0, lines
+    try:
+        for begin, line in _backwards(descriptor):
+            # The very last line may have no end yet.
+            if last or _ends_line(line):
+                if lines == 0:
+                    return begin + len(line) + 1, -1
+                lines -= 1
+            last = False
+        return 0, lines
+    finally:
+        os.close(descriptor)
+
+
+def _backwards(descriptor: int) -> Iterator[tuple[int, bytes]]:
+    """The whole lines of a file from its end, with their offsets."""
+    position = os.fstat(descriptor).st_size
+    rest = b""
+    while position > 0:
+        begin = max(0, position - BLOCK)
+        block = os.pread(descriptor, position - begin, begin) + rest
+        end = block.rfind(b"\n") + 1
+        while end > 0:
+            start = block.rfind(b"\n", 0, end - 1) + 1
+            if start == 0:
+                break
+            yield begin + start, block[start : end - 1]
+            end = start
+        rest, position = block[:end], begin
+    if rest:
+        yield 0, rest[:-1]
+
+
+def _ends_line(piece: bytes) -> bool:
+    space = piece.find(b" ")
+    return piece[space + 8 : space + 9] == b"F"
+
+
+def _since_of(path: str, text: bytes) -> tuple[int, int]:
+    """(offset of the first line not before, size of the file)."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0, 0
+    try:
+        size = os.fstat(descriptor).st_size
+        low, high = 0, size
+        while low < high:
+            middle = (low + high) // 2
+            begin, line = _line_after(descriptor, middle, size)
+            if begin >= high or line >= text:
+                high = middle
+            else:
+                low = begin + 1
+        begin, _ = _line_after(descriptor, low, size)
+        return begin, size
+    finally:
+        os.close(descriptor)
+
+
+def _line_after(descriptor: int, offset: int, size: int) -> tuple[int, bytes]:
+    """The first line that begins at or after `offset`: where, and its first bytes."""
+    begin = offset
+    if offset > 0:
+        # A line begins at `offset` itself when the byte before ends one.
+        begin = offset - 1
+        while begin < size:
+            block = os.pread(descriptor, 4096, begin)
+            newline = block.find(b"\n")
+            if newline >= 0:
+                begin += newline + 1
+                break
+            begin += len(block)
+            if not block:
+                break
+    return begin, os.pread(descriptor, 26, begin)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

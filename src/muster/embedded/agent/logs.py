@@ -1,0 +1,191 @@
+"""A container's log: now, as it grows, and after its Pod has gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+
+from muster.embedded.agent.inotify import FileChanges
+from muster.embedded.agent.logfiles import LineReader, LogFile, Start, log_files, read_blocks, since_start, tail_start
+from muster.kube.cluster import LogQuery
+from muster.kube.errors import BadRequest, NotFound
+
+DEFAULT = ".default"
+"""In a Pod's log folder: a link to the container that is meant when nobody says which."""
+
+
+class Logs:
+    """The folder `<root>/<namespace>/<pod>/<uid>/<container>/<attempt>.log`."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._changes = FileChanges()
+
+    def folder(self, namespace: str, pod: str, uid: str) -> str:
+        return f"{self._root}/{namespace}/{pod}/{uid}"
+
+    def newest(self, namespace: str, pod: str) -> str:
+        """The folder of the latest Pod of that name. Raises NotFound."""
+        parent = f"{self._root}/{namespace}/{pod}"
+        try:
+            with os.scandir(parent) as entries:
+                folders = [(entry.stat().st_mtime_ns, entry.path) for entry in entries if entry.is_dir()]
+        except (FileNotFoundError, NotADirectoryError):
+            folders = []
+        if not folders:
+            raise NotFound(f'pods "{pod}" not found')
+        return max(folders)[1]
+
+    def container(self, folder: str, pod: str, wanted: str) -> str:
+        """Which container of a Pod that has gone is meant. Raises BadRequest when that is not clear, or there is none
+        of that name."""
+        try:
+            with os.scandir(folder) as entries:
+                names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
+        except FileNotFoundError:
+            names = []
+        default = f"{folder}/{DEFAULT}"
+        if not wanted and os.path.islink(default):
+            wanted = os.path.basename(os.readlink(default))
+        if not wanted and len(names) == 1:
+            return names[0]
+        if not wanted:
+            raise BadRequest(f"a container name must be specified for pod {pod}" + _choose(names))
+        if wanted not in names:
+            raise BadRequest(f"container {wanted} is not valid for pod {pod}" + _choose(names))
+        return wanted
+
+    def last_attempt(self, folder: str, container: str) -> int:
+        """By the files that are there; a silent attempt leaves none."""
+        return max((file.attempt for file in log_files(f"{folder}/{container}")), default=-1)
+
+    async def read(
+        self, place: str, attempt: int, query: LogQuery, ended: Callable[[], bool], news: asyncio.Event
+    ) -> AsyncIterator[bytes]:
+        """One attempt's log, from the folder of its container. `ended()` says whether nothing more will be written; who
+        knows sets `news` when that may have changed."""
+        with ExitStack() as stack:
+            if query.follow:
+                os.makedirs(place, exist_ok=True)
+                stack.enter_context(self._changes.tell(news, place))
+            files = [file for file in log_files(place) if file.attempt == attempt]
+            reader = _Limited(LineReader(query.timestamps), query.limit_bytes)
+            follower = _Follower(place, attempt, files, _start(files, query))
+            stack.callback(follower.close)
+            while not reader.full:
+                # Asked before reading: what was written before the end is then read for certain.
+                over = not query.follow or ended()
+                news.clear()
+                async for block in follower.blocks():
+                    output = reader.feed(block)
+                    if output:
+                        yield output
+                    if reader.full:
+                        return
+                if over:
+                    return
+                await news.wait()
+
+    def close(self) -> None:
+        self._changes.close()
+
+
+class _Follower:
+    """Reads one attempt's files on and on, over from one to the next when the current one is set aside."""
+
+    def __init__(self, folder: str, attempt: int, files: list[LogFile], start: Start) -> None:
+        self._folder = folder
+        self._attempt = attempt
+        self._descriptor = -1
+        self._offset = 0
+        self._done: set[int] = set()
+        """inodes of the files before the present one"""
+        for file in files[: start.file]:
+            self._mark_done(file.path)
+        if self._open_next():
+            self._offset = start.offset
+
+    async def blocks(self) -> AsyncIterator[bytes]:
+        """All there is at present."""
+        while True:
+            if self._descriptor < 0 and not self._open_next():
+                return
+            for block in read_blocks(self._descriptor, self._offset):
+                self._offset += len(block)
+                yield block
+                await asyncio.sleep(0)
+            if self._is_current():
+                return
+            # It has been set aside. It may have grown between the last read and then.
+            for block in read_blocks(self._descriptor, self._offset):
+                self._offset += len(block)
+                yield block
+            self._done.add(os.fstat(self._descriptor).st_ino)
+            self.close()
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open_next(self) -> bool:
+        """Opens the oldest file that has not been read."""
+        for file in log_files(self._folder):
+            if file.attempt != self._attempt:
+                continue
+            try:
+                descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return self._open_next()  # set aside between listing and opening
+            if os.fstat(descriptor).st_ino in self._done:
+                os.close(descriptor)
+                continue
+            self._descriptor, self._offset = descriptor, 0
+            return True
+        return False
+
+    def _is_current(self) -> bool:
+        try:
+            return os.stat(f"{self._folder}/{self._attempt}.log").st_ino == os.fstat(self._descriptor).st_ino
+        except FileNotFoundError:
+            return True
+
+    def _mark_done(self, path: str) -> None:
+        try:
+            self._done.add(os.stat(path).st_ino)
+        except FileNotFoundError:
+            return
+
+
+class _Limited:
+    """Stops after so many bytes."""
+
+    def __init__(self, reader: LineReader, limit: int | None) -> None:
+        self._reader = reader
+        self._left = limit
+        self.full = limit == 0
+
+    def feed(self, block: bytes) -> bytes:
+        output = self._reader.feed(block)
+        if self._left is None:
+            return output
+        output = output[: self._left]
+        self._left -= len(output)
+        self.full = self._left == 0
+        return output
+
+
+def _start(files: list[LogFile], query: LogQuery) -> Start:
+    start = Start(0, 0)
+    if query.since_seconds is not None:
+        start = since_start(files, time.time() - query.since_seconds)
+    if query.tail_lines is not None:
+        start = max(start, tail_start(files, max(query.tail_lines, 0)))
+    return start
+
+
+def _choose(names: list[str]) -> str:
+    return f", choose one of: [{' '.join(names)}]" if names else ": it has left no logs"
