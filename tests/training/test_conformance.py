@@ -18,6 +18,9 @@ from tests.training.sample_jobs import loopback_addresses
 ROOT = Path(os.environ.get("MUSTER_CONFORMANCE") or Path(__file__).parents[3] / "shared" / "conformance")
 FILES = sorted(file for folder in ("training-operator", "paddlecloud") for file in (ROOT / folder).rglob("*.yaml"))
 
+REFUSED = {"training-operator/tensorflow/distribution_strategy/pvc.yaml": "spec.storageClassName"}
+"""Files with a placeholder that Kubernetes itself refuses, and the field at fault."""
+
 
 def objects(file: Path) -> list[Object]:
     return [document.object for document in load_files([file])]
@@ -32,8 +35,9 @@ def test_is_accepted_and_every_replica_can_be_made(file: Path) -> None:
     dialects = {(d.kind.api_version, d.kind.kind): d for d in DIALECTS}
     for obj in objects(file):
         kind = catalogue.of_object(obj)
-        assert validate(obj, kind.schema) == []
-        assert kind.validate is None or kind.validate(obj, None) == []
+        causes = [*validate(obj, kind.schema), *(kind.validate(obj, None) if kind.validate else [])]
+        refused = REFUSED.get(str(file.relative_to(ROOT)))
+        assert [cause.field for cause in causes] == ([refused] if refused else [])
         dialect = dialects.get((kind.api_version, kind.kind))
         if dialect is None:
             continue
