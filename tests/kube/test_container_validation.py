@@ -46,7 +46,7 @@ GOOD: list[Object] = [
         }
     },
     {"resources": {"requests": {"cpu": "1000m"}, "limits": {"cpu": "1"}}},
-    {"resources": {"limits": {"hugepages-2Mi": "4Mi"}, "requests": {"hugepages-2Mi": "4Mi"}}},
+    {"resources": {"limits": {"hugepages-2Mi": "4Mi", "cpu": "1"}, "requests": {"hugepages-2Mi": "4Mi"}}},
     {"livenessProbe": {"exec": {"command": ["true"]}}, "readinessProbe": {"tcpSocket": {"port": "http"}}},
     {"startupProbe": {"httpGet": {"port": 80, "path": "/"}, "failureThreshold": 30}},
     {"lifecycle": {"preStop": {"sleep": {"seconds": 3}}, "postStart": {"exec": {"command": ["x"]}}}},
@@ -106,6 +106,16 @@ BAD: list[tuple[Object, str, str]] = [
     ),
     (env({"configMapKeyRef": {"key": "k"}}), "c.env[0].valueFrom.configMapKeyRef.name", "Required value"),
     (env({"secretKeyRef": {"name": "s", "key": ""}}), "c.env[0].valueFrom.secretKeyRef.key", "Required value"),
+    (
+        env({"configMapKeyRef": {"name": "c", "key": "a/b"}}),
+        "c.env[0].valueFrom.configMapKeyRef.key",
+        "use at most 253 letters",
+    ),
+    (
+        env(field_ref("metadata.labels['a b']")),
+        "c.env[0].valueFrom.fieldRef.fieldPath",
+        'Invalid value: "a b": a name has at most 63',
+    ),
     ({"envFrom": [{}]}, "c.envFrom[0]", "must have exactly one of configMapRef, secretRef"),
     ({"envFrom": [{"secretRef": {}}]}, "c.envFrom[0].secretRef.name", "Required value"),
     ({"envFrom": [{"secretRef": {"name": "s"}, "prefix": "a="}]}, "c.envFrom[0].prefix", "use printable ASCII"),
@@ -113,7 +123,6 @@ BAD: list[tuple[Object, str, str]] = [
     (mount(name="x"), "c.volumeMounts[0].name", 'Not found: "x"; the volumes of the Pod are "config", "data"'),
     (mount(name=""), "c.volumeMounts[0].name", "Required value"),
     (mount(mountPath=""), "c.volumeMounts[0].mountPath", "Required value"),
-    (mount(mountPath="a:b"), "c.volumeMounts[0].mountPath", "must not contain ':'"),
     (
         {"volumeMounts": [{"name": "data", "mountPath": "/a"}, {"name": "config", "mountPath": "/a"}]},
         "c.volumeMounts[1].mountPath",
@@ -151,6 +160,12 @@ BAD: list[tuple[Object, str, str]] = [
     ),
     ({"resources": {"limits": {"a b": "1"}}}, "c.resources.limits[a b]", "must be a resource's name"),
     ({"resources": {"limits": {"cpu": "-1"}}}, "c.resources.limits[cpu]", "must be greater than or equal to 0"),
+    ({"resources": {"limits": {"hugepages-2Mi": "4Mi"}}}, "c.resources", "Forbidden: HugePages require cpu or memory"),
+    (
+        {"resources": {"limits": {"hugepages-2Mi": "3Mi", "cpu": "1"}}},
+        "c.resources.limits[hugepages-2Mi]",
+        "must be a multiple of the page size, 2Mi",
+    ),
     ({"livenessProbe": {}}, "c.livenessProbe", "Required value: must specify a handler type"),
     (
         {"livenessProbe": {"exec": {"command": ["x"]}, "httpGet": {"port": 1}}},

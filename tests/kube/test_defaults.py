@@ -58,6 +58,19 @@ CASES: list[tuple[Kind, Object, Object]] = [
     ),
     (
         builtin.SERVICE,
+        {"spec": {"clusterIP": "None"}},
+        {
+            "spec": {
+                "type": "ClusterIP",
+                "clusterIP": "None",
+                "clusterIPs": ["None"],
+                "sessionAffinity": "None",
+                "internalTrafficPolicy": "Cluster",
+            }
+        },
+    ),
+    (
+        builtin.SERVICE,
         {"spec": {"type": "ExternalName", "externalName": "a.b"}},
         {"spec": {"type": "ExternalName", "externalName": "a.b", "sessionAffinity": "None"}},
     ),

@@ -37,6 +37,11 @@ TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels"
         {"affinity": {"podAffinity": {REQUIRED: [TERM]}}},
         {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": TERM}]}}},
         {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 100, "preference": {}}]}}},
+        {
+            "affinity": {
+                "nodeAffinity": {PREFERRED: [{"weight": 1, "preference": {"matchExpressions": [rule("In", "a b")]}}]}
+            }
+        },
         spread(minDomains=2),
         {"schedulingGates": [{"name": "a"}, {"name": "example.com/b"}]},
     ],
@@ -85,6 +90,21 @@ AT = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
             node_affinity(rule("In", "n1"), field="matchFields"),
             f"{AT}[0].matchFields[0].key",
             "not a valid field selector key",
+        ),
+        (
+            node_affinity(rule("Exists", key="metadata.name"), field="matchFields"),
+            f"{AT}[0].matchFields[0].operator",
+            'supported values: "In", "NotIn"',
+        ),
+        (
+            node_affinity(rule("In", "a", "b", key="metadata.name"), field="matchFields"),
+            f"{AT}[0].matchFields[0].values",
+            "must have exactly one value",
+        ),
+        (
+            {"nodeName": "n1", "schedulingGates": [{"name": "g"}]},
+            "spec.nodeName",
+            "cannot be set until all schedulingGates have been cleared",
         ),
         (
             {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 0, "preference": {}}]}}},

@@ -51,7 +51,7 @@ INITIALIZED = [{"type": "Initialized", "status": "True"}]
     ("given", "word"),
     [
         (pod(phase="Pending"), "Pending"),
-        ({"metadata": {"name": "p"}, "spec": {"containers": [{}]}}, "Unknown"),
+        ({"metadata": {"name": "p"}, "spec": {"containers": [{}]}}, ""),
         (pod(phase="Failed", reason="Evicted"), "Evicted"),
         (pod(phase="Pending", conditions=GATED), "SchedulingGated"),
         (pod(status(waiting("ContainerCreating")), phase="Pending"), "ContainerCreating"),

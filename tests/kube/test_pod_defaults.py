@@ -44,6 +44,7 @@ def test_a_bare_pod_becomes_a_whole_one() -> None:
         ({"restartPolicy": "Never"}, {"restartPolicy": "Never"}),
         ({"restartPolicy": ""}, {"restartPolicy": "Always"}),
         ({"terminationGracePeriodSeconds": 0}, {"terminationGracePeriodSeconds": 0}),
+        ({"terminationGracePeriodSeconds": -5}, {"terminationGracePeriodSeconds": 1}),
         ({"securityContext": {"runAsUser": 1}}, {"securityContext": {"runAsUser": 1}}),
         ({"serviceAccountName": "me"}, {"serviceAccountName": "me", "serviceAccount": "me"}),
         ({"serviceAccount": "me"}, {"serviceAccountName": "me", "serviceAccount": "me"}),
@@ -87,6 +88,10 @@ def test_only_latest_is_always_pulled(image: str, policy: str) -> None:
             },
         ),
         (
+            {"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]},
+            {"env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}}}]},
+        ),
+        (
             {"livenessProbe": {"httpGet": {"port": 80}, "periodSeconds": 5}},
             {
                 "livenessProbe": {
@@ -118,6 +123,15 @@ def test_a_container(given: Object, filled: Object) -> None:
     [
         ({}, {"emptyDir": {}}),
         ({"emptyDir": {"medium": "Memory"}}, {"emptyDir": {"medium": "Memory"}}),
+        ({"emptyDir": {"sizeLimit": 1024}}, {"emptyDir": {"sizeLimit": "1024"}}),
+        (
+            {"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}},
+            {
+                "ephemeral": {
+                    "volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}}
+                }
+            },
+        ),
         ({"configMap": {"name": "c"}}, {"configMap": {"name": "c", "defaultMode": 420}}),
         ({"configMap": {"name": "c", "defaultMode": 0}}, {"configMap": {"name": "c", "defaultMode": 0}}),
         ({"secret": {"secretName": "s"}}, {"secret": {"secretName": "s", "defaultMode": 420}}),

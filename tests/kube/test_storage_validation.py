@@ -55,6 +55,7 @@ def test_what_is_accepted(kind: Kind, spec: Object, old: Object | None) -> None:
         (PERSISTENT_VOLUME, volume(capacity={}), None, "spec.capacity[storage]", "say how much"),
         (PERSISTENT_VOLUME, volume(hostPath=None), None, "spec", "must specify a volume type"),
         (PERSISTENT_VOLUME, volume(nfs={"server": "s", "path": "/"}), None, "spec.nfs", "more than 1 volume type"),
+        (PERSISTENT_VOLUME, volume(hostPath={"path": ""}), None, "spec.hostPath.path", "Required value"),
         (PERSISTENT_VOLUME, volume(hostPath={"path": "/a/.."}), None, "spec.hostPath.path", "must not contain '..'"),
         (
             PERSISTENT_VOLUME,

@@ -10,9 +10,12 @@ from muster.kube.causes import duplicate, forbidden, invalid, not_found, not_sup
 from muster.kube.errors import Cause
 from muster.kube.names import (
     ENV_NAME_RULE,
+    FILE_KEY_RULE,
     PORT_NAME_RULE,
+    QUALIFIED_RULE,
     dns_label,
     is_env_name,
+    is_file_key,
     is_port_name,
     is_qualified,
 )
@@ -26,7 +29,7 @@ ENV_FIELDS = (
 )  # fmt: skip
 
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
-_SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['[^']+'\]")
+_SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 _RESOURCE_FIELD = re.compile(r"(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-.+)")
 _PLAIN_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
@@ -125,11 +128,17 @@ def _env(env: Object, path: str) -> Iterator[Cause]:
                 yield required(f"{at}.name")
             if not reference["key"]:
                 yield required(f"{at}.key")
+            elif not is_file_key(reference["key"]):
+                yield invalid(f"{at}.key", reference["key"], FILE_KEY_RULE)
 
 
 def field_reference(field: str, given: str, allowed: tuple[str, ...]) -> Iterator[Cause]:
-    if given not in allowed and not _SUBSCRIPT.fullmatch(given):
-        yield not_supported(field, given, allowed)
+    subscript = _SUBSCRIPT.fullmatch(given)
+    if subscript is None:
+        if given not in allowed:
+            yield not_supported(field, given, allowed)
+    elif not is_qualified(subscript[2]):
+        yield invalid(field, subscript[2], QUALIFIED_RULE)
 
 
 def resource_reference(field: str, given: str) -> Iterator[Cause]:
@@ -160,8 +169,6 @@ def _mounts(mounts: list[Object], path: str, volumes: Collection[str]) -> Iterat
             yield not_found(f"{at}.name", name, volumes, "volumes of the Pod")
         if not where:
             yield required(f"{at}.mountPath")
-        elif ":" in where:
-            yield invalid(f"{at}.mountPath", where, "must not contain ':'")
         elif where in paths:
             yield invalid(f"{at}.mountPath", where, "must be unique")
         paths.add(where)
@@ -186,6 +193,9 @@ def validate_resources(resources: Object, path: str) -> Iterator[Cause]:
     for side, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
             yield from _resource(f"{path}.{side}[{name}]", name, amount)
+    names = {*limits, *requests}
+    if not names & {"cpu", "memory"} and any(name.startswith("hugepages-") for name in names):
+        yield forbidden(path, "HugePages require cpu or memory")
     for name, amount in requests.items():
         limit = limits.get(name)
         if not _overcommits(name):
@@ -212,6 +222,10 @@ def _resource(field: str, name: str, amount: Any) -> Iterator[Cause]:
     value = parse_quantity(amount)
     if value < 0:
         yield invalid(field, amount, "must be greater than or equal to 0")
+    elif name.startswith("hugepages-"):
+        page = name.removeprefix("hugepages-")
+        if value and value % parse_quantity(page):
+            yield invalid(field, amount, f"must be a multiple of the page size, {page}")
     elif not _overcommits(name) and value.denominator != 1:
         yield invalid(field, amount, f"must be an integer: there is no half of a {name}")
 

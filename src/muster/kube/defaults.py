@@ -38,6 +38,8 @@ def default_pod_template_object(template: Object) -> Object:
 
 def default_service(service: Object) -> Object:
     spec = fill(service.get("spec") or {}, {"type": "ClusterIP", "sessionAffinity": "None"})
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec = {**spec, "clusterIPs": [spec["clusterIP"]]}
     if spec["type"] != "ExternalName":
         spec = fill(spec, {"internalTrafficPolicy": "Cluster"})
     if spec["type"] in _EXTERNAL or spec.get("externalIPs"):

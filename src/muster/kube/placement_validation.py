@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from muster.kube.causes import duplicate, forbidden, invalid, required
+from muster.kube.causes import duplicate, forbidden, invalid, not_supported, required
 from muster.kube.errors import Cause
 from muster.kube.names import LABEL_VALUE_RULE, QUALIFIED_RULE, is_label_value, is_qualified, labels
 from muster.kube.objects import Object
@@ -24,6 +24,8 @@ def validate_placement(spec: Object, path: str) -> Iterator[Cause]:
         yield from _affinity(spec["affinity"], f"{path}.affinity")
     for number, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         yield from _spread(constraint, f"{path}.topologySpreadConstraints[{number}]")
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        yield forbidden(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")
     names: set[str] = set()
     for number, gate in enumerate(spec.get("schedulingGates") or ()):
         at = f"{path}.schedulingGates[{number}].name"
@@ -43,7 +45,7 @@ def validate_label_selector(selector: Object | None, path: str) -> Iterator[Caus
         yield from _requirement(rule, f"{path}.matchExpressions[{number}]")
 
 
-def _requirement(rule: Object, path: str) -> Iterator[Cause]:
+def _requirement(rule: Object, path: str, *, any_value: bool = False) -> Iterator[Cause]:
     operator, values = rule["operator"], rule.get("values") or []
     if not is_qualified(rule["key"]):
         yield invalid(f"{path}.key", rule["key"], QUALIFIED_RULE)
@@ -51,14 +53,14 @@ def _requirement(rule: Object, path: str) -> Iterator[Cause]:
         if not values:
             yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         for number, value in enumerate(values):
-            if not is_label_value(value):
+            if not any_value and not is_label_value(value):
                 yield invalid(f"{path}.values[{number}]", value, LABEL_VALUE_RULE)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
     elif len(values) != 1:
         yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
-    elif not _is_integer(values[0]):
+    elif not any_value and not _is_integer(values[0]):
         yield invalid(f"{path}.values[0]", values[0], "must be an integer when `operator` is 'Lt' or 'Gt'")
 
 
@@ -90,7 +92,7 @@ def _affinity(affinity: Object, path: str) -> Iterator[Cause]:
     for number, term in enumerate(node.get(_PREFERRED) or ()):
         at = f"{path}.nodeAffinity.{_PREFERRED}[{number}]"
         yield from _weight(term, at)
-        yield from _node_term(term["preference"], f"{at}.preference")
+        yield from _node_term(term["preference"], f"{at}.preference", any_value=True)
     for side in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(side) or {}
         for number, term in enumerate(pods.get(_REQUIRED) or ()):
@@ -113,13 +115,23 @@ def _weight(term: Object, path: str) -> Iterator[Cause]:
         yield invalid(f"{path}.weight", term["weight"], "must be in the range 1-100")
 
 
-def _node_term(term: Object, path: str) -> Iterator[Cause]:
+def _node_term(term: Object, path: str, *, any_value: bool = False) -> Iterator[Cause]:
+    """`any_value`: a preference that no label can meet is taken all the same, as Kubernetes does."""
     for field in ("matchExpressions", "matchFields"):
         for number, rule in enumerate(term.get(field) or ()):
             at = f"{path}.{field}[{number}]"
-            yield from _requirement(rule, at)
-            if field == "matchFields" and rule["key"] != "metadata.name":
-                yield invalid(f"{at}.key", rule["key"], "not a valid field selector key; only metadata.name is")
+            yield from _requirement(rule, at, any_value=any_value)
+            if field == "matchFields":
+                yield from _field_requirement(rule, at)
+
+
+def _field_requirement(rule: Object, path: str) -> Iterator[Cause]:
+    if rule["key"] != "metadata.name":
+        yield invalid(f"{path}.key", rule["key"], "not a valid field selector key; only metadata.name is")
+    if rule["operator"] not in ("In", "NotIn"):
+        yield not_supported(f"{path}.operator", rule["operator"], ["In", "NotIn"])
+    elif len(rule.get("values") or []) > 1:
+        yield invalid(f"{path}.values", rule["values"], "must have exactly one value, the name of a node")
 
 
 def _pod_term(term: Object, path: str) -> Iterator[Cause]:

@@ -24,7 +24,7 @@ def summarize(pod: Object) -> PodSummary:
     has something to say, and a deletion overrides both."""
     spec, status = spec_of(pod), status_of(pod)
     init_specs = spec.get("initContainers") or []
-    sidecars = {c.get("name") for c in init_specs if c.get("restartPolicy") == "Always"}
+    sidecars = [c.get("name") for c in init_specs if c.get("restartPolicy") == "Always"]
     word = _phase_word(status)
     init = _init_state(status.get("initContainerStatuses") or [], sidecars, len(init_specs))
     ready, restarts, last_restart = init.ready, init.restarts, init.last_restart
@@ -59,10 +59,10 @@ def _phase_word(status: Object) -> str:
     gated = any(
         c.get("type") == "PodScheduled" and c.get("reason") == "SchedulingGated" for c in status.get("conditions") or []
     )
-    return "SchedulingGated" if gated else str(status.get("reason") or status.get("phase") or "Unknown")
+    return "SchedulingGated" if gated else str(status.get("reason") or status.get("phase") or "")
 
 
-def _init_state(statuses: list[Object], sidecars: set[Any], total: int) -> _InitState:
+def _init_state(statuses: list[Object], sidecars: list[Any], total: int) -> _InitState:
     word, ready, restarts, last, sidecar_restarts, sidecar_last = "", 0, 0, "", 0, ""
     for index, container in enumerate(statuses):
         is_sidecar = container.get("name") in sidecars

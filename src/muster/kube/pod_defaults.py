@@ -62,6 +62,8 @@ def default_pod_spec(spec: Object) -> Object:
             "securityContext": {} if context is None else context,
             "terminationGracePeriodSeconds": DEFAULT_GRACE_SECONDS if grace is None else grace,
         }
+    if filled["terminationGracePeriodSeconds"] < 0:  # Kubernetes takes it, and means: as soon as possible
+        filled = {**filled, "terminationGracePeriodSeconds": 1}
     account = filled.get("serviceAccountName") or filled.get("serviceAccount")
     if account:
         filled = fill(filled, {"serviceAccountName": account, "serviceAccount": account})
@@ -148,14 +150,21 @@ def _default_port(port: Object) -> Object:
 
 
 def _default_env(env: Object) -> Object:
-    source = env.get("valueFrom")
-    if not source or not source.get("fieldRef"):
-        return env
-    return with_field(env, "valueFrom", _in(source, "fieldRef", _default_field_ref))
+    return _in(env, "valueFrom", _default_references)
+
+
+def _default_references(source: Object) -> Object:
+    """Of an environment variable, or of a file of the downward API."""
+    return _in(_in(source, "fieldRef", _default_field_ref), "resourceFieldRef", _default_resource_ref)
 
 
 def _default_field_ref(reference: Object) -> Object:
     return reference if reference.get("apiVersion") else {"apiVersion": "v1", **reference}
+
+
+def _default_resource_ref(reference: Object) -> Object:
+    divisor = reference.get("divisor")
+    return with_field(reference, "divisor", "0" if divisor is None else _plain_quantity(divisor))
 
 
 def _default_probe(probe: Object) -> Object:
@@ -182,6 +191,8 @@ def _default_volume(volume: Object) -> Object:
             volume = {**volume, field: {**source, **_MODE}}
     volume = _in(volume, "downwardAPI", _default_downward)
     volume = _in(volume, "projected", lambda source: _each(source, "sources", _default_projection))
+    volume = _in(volume, "emptyDir", _default_empty_dir)
+    volume = _in(volume, "ephemeral", lambda source: _in(source, "volumeClaimTemplate", _default_claim))
     host_path = volume.get("hostPath")
     if host_path is not None and host_path.get("type") is None:
         volume = {**volume, "hostPath": {**host_path, "type": ""}}
@@ -191,8 +202,17 @@ def _default_volume(volume: Object) -> Object:
     return volume
 
 
+def _default_empty_dir(source: Object) -> Object:
+    limit = source.get("sizeLimit")
+    return source if limit is None else with_field(source, "sizeLimit", _plain_quantity(limit))
+
+
+def _default_claim(template: Object) -> Object:
+    return _in(template, "spec", lambda spec: fill(spec, {"volumeMode": "Filesystem"}))
+
+
 def _default_downward(source: Object) -> Object:
-    return _each(source, "items", lambda item: _in(item, "fieldRef", _default_field_ref))
+    return _each(source, "items", _default_references)
 
 
 def _default_projection(source: Object) -> Object:

@@ -100,12 +100,6 @@ def _plain_fields(spec: Object, path: str) -> Iterator[Cause]:
         yield invalid(
             f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
         )
-    grace = spec.get("terminationGracePeriodSeconds")
-    if grace is not None and grace < 0:
-        yield invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
-    for number, secret in enumerate(spec.get("imagePullSecrets") or ()):
-        if not secret.get("name"):
-            yield required(f"{path}.imagePullSecrets[{number}].name")
     for number, alias in enumerate(spec.get("hostAliases") or ()):
         yield from _host_alias(alias, f"{path}.hostAliases[{number}]")
     if spec.get("securityContext"):

@@ -36,7 +36,9 @@ def persistent_volume_rule(volume: Object, old: Object | None) -> Iterator[Cause
         yield required("spec", "must specify a volume type, such as hostPath")
     for extra in sources[1:]:
         yield forbidden(f"spec.{extra}", f"may not specify more than 1 volume type: there is {sources[0]} already")
-    if spec.get("hostPath") and ".." in spec["hostPath"]["path"].split("/"):
+    if spec.get("hostPath") and not spec["hostPath"]["path"]:
+        yield required("spec.hostPath.path")
+    elif spec.get("hostPath") and ".." in spec["hostPath"]["path"].split("/"):
         yield invalid("spec.hostPath.path", spec["hostPath"]["path"], "must not contain '..'")
     affinity = (spec.get("nodeAffinity") or {}).get("required")
     if affinity is not None:

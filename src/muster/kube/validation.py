@@ -129,6 +129,8 @@ def service_rule(service: Object, old: Object | None) -> Iterator[Cause]:
             yield from port_reference(f"{at}.targetPort", port["targetPort"])
         if port.get("nodePort"):
             yield from port_number(f"{at}.nodePort", port["nodePort"])
+            if kind == "ClusterIP":
+                yield forbidden(f"{at}.nodePort", "may not be used when `type` is 'ClusterIP'")
     if before.get("clusterIP") and before.get("type") != "ExternalName" and kind != "ExternalName":
         yield from unchanged(spec, before, ("clusterIP",), "spec.")
 

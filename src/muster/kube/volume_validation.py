@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from muster.kube.causes import forbidden, invalid, required
 from muster.kube.container_validation import ENV_FIELDS, field_reference, inner_path, resource_reference
 from muster.kube.errors import Cause
-from muster.kube.names import FILE_KEY_RULE, dns_label, dns_name, is_file_key
+from muster.kube.names import dns_label
 from muster.kube.objects import Object
 from muster.kube.quantity import parse_quantity
 
@@ -51,9 +51,6 @@ def _source(kind: str, source: Object, path: str) -> Iterator[Cause]:
         case "projected":
             for number, part in enumerate(source.get("sources") or ()):
                 yield from _projection(part, f"{path}.sources[{number}]")
-        case "persistentVolumeClaim":
-            if source.get("claimName"):
-                yield from dns_name(f"{path}.claimName", source["claimName"])
 
 
 def _items(source: Object, path: str) -> Iterator[Cause]:
@@ -61,8 +58,6 @@ def _items(source: Object, path: str) -> Iterator[Cause]:
         at = f"{path}.items[{number}]"
         if not item["key"]:
             yield required(f"{at}.key")
-        elif not is_file_key(item["key"]):
-            yield invalid(f"{at}.key", item["key"], FILE_KEY_RULE)
         yield from _item_path(item, at)
 
 
@@ -71,6 +66,8 @@ def _item_path(item: Object, path: str) -> Iterator[Cause]:
         yield required(f"{path}.path")
     else:
         yield from inner_path(f"{path}.path", item["path"])
+        if item["path"].startswith("..") and not item["path"].startswith("../"):
+            yield invalid(f"{path}.path", item["path"], "must not start with '..'")
     yield from _mode(item.get("mode"), f"{path}.mode")
 
 
@@ -91,8 +88,8 @@ def _downward(source: Object, path: str) -> Iterator[Cause]:
 
 def _projection(part: Object, path: str) -> Iterator[Cause]:
     given = [kind for kind in _PROJECTIONS if part.get(kind) is not None]
-    if len(given) != 1:
-        yield invalid(path, part, f"must have exactly one of {', '.join(_PROJECTIONS)}")
+    for extra in given[1:]:
+        yield forbidden(f"{path}.{extra}", f"may not specify more than 1 volume type: there is {given[0]} already")
     for kind in given:
         source, at = part[kind], f"{path}.{kind}"
         if kind in ("secret", "configMap"):
