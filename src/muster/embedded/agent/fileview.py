@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
+from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EROFS
 
 from muster.embedded.agent.contract import Mount
 from muster.embedded.agent.syscalls import (
@@ -79,7 +80,7 @@ def resolve(root: int, path: str) -> tuple[list[int], list[str], list[str]]:
             os.close(descriptor)
             links += 1
             if links > _MAX_LINKS:
-                raise OSError(40, os.strerror(40), path)
+                raise OSError(ELOOP, os.strerror(ELOOP), path)
             if to.startswith("/"):
                 _close(opened[1:])
                 del opened[1:], names[:]
@@ -120,7 +121,7 @@ class _View:
             opened, _, missing = resolve(self.keep(os.open(within, _PATH)), os.path.relpath(source, within))
             self._open += opened
             if missing:
-                raise FileNotFoundError(2, os.strerror(2))
+                raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
             return self.keep(clone_tree(opened[-1], ""))
         except OSError as error:
             raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {_reason(error)}') from None
@@ -156,9 +157,9 @@ class _View:
             if mount.get("readOnly"):
                 make_read_only(tree)
         except OSError as error:
-            source = mount.get("source") or mount["type"]
-            kinds = ("file", "folder") if folder else ("folder", "file")
-            reason = f"a {kinds[1]} cannot be mounted on a {kinds[0]}" if error.errno == 20 else _reason(error)
+            source, reason = mount.get("source") or mount["type"], _reason(error)
+            if error.errno == EINVAL:
+                reason = "a folder cannot be mounted on a file" if folder else "a file cannot be mounted on a folder"
             raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {reason}') from None
 
     def place(self, tree: int, target: str, *, folder: bool) -> None:
@@ -183,7 +184,7 @@ class _View:
 
     def _make(self, above: int, names: list[str], missing: list[str], folder: bool) -> int:
         if ".." in missing:
-            raise FileNotFoundError(2, os.strerror(2))
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
         if self._is_in_volume(above) or (names == ["dev"] and is_in_memory(above)):
             # /dev: an empty file there, in memory, is all that /dev/termination-log needs; covering it would hide
             # the devices that appear later.
@@ -192,7 +193,7 @@ class _View:
             except PermissionError:
                 pass
             except OSError as error:
-                if error.errno != 30:  # a read-only volume
+                if error.errno != EROFS:
                     raise
         return self._make_inside(self._cover(above, names), missing, folder)
 
@@ -224,8 +225,7 @@ class _View:
         finally:
             os.close(listing)
         if len(entries) > _MAX_COVERED:
-            path = "/" + "/".join(names)
-            raise OSError(28, f"the mount point is missing, and {path} has {len(entries)} entries; make it beforehand")
+            raise OSError(ENOSPC, f"it is missing, and /{'/'.join(names)} is too large a folder to add it to; make it")
         mode = stat.S_IMODE(os.fstat(covered).st_mode)
         cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % mode),)))
         attach(cover, covered)
