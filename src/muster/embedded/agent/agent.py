@@ -25,6 +25,7 @@ from muster.embedded.agent.registration import register_nodes
 from muster.embedded.agent.retention import sweep
 from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.agent.simulated import SECONDS, simulated_status, unreadable_seconds
+from muster.embedded.agent.status import has_ended
 from muster.embedded.agent.workshop import Workshop
 from muster.embedded.agent.zygote_client import Zygote
 from muster.embedded.cluster import EmbeddedCluster
@@ -42,7 +43,6 @@ from muster.kube.objects import (
     name_of,
     namespace_of,
     spec_of,
-    status_of,
     uid_of,
 )
 
@@ -80,6 +80,7 @@ class Agent:
         self._dirty: set[str] = set()
         self._flushing: asyncio.TimerHandle | None = None
         self._writing_hosts: asyncio.TimerHandle | None = None
+        self._hosts_took = 0.0
         self._controller: Controller[str] = Controller("agent", self._reconcile, workers=32)
         self._informer = Informer(cluster, POD, on_change=self._pod_changed)
         for folder in (settings.home, settings.pods, settings.log_folder, settings.run):
@@ -142,7 +143,7 @@ class Agent:
         nothing of it is given to another."""
         for entry in os.scandir(self.settings.pods):
             pod = self._pods.get(entry.name)
-            if pod is not None and status_of(pod).get("phase") in ("Succeeded", "Failed") and not is_deleting(pod):
+            if pod is not None and has_ended(pod) and not is_deleting(pod):
                 continue
             work = self._works[entry.name] = PodWork(self._shop, entry.name, entry.path)
             if pod is not None:
@@ -166,7 +167,7 @@ class Agent:
         return again
 
     async def _simulate(self, pod: Object) -> float | None:
-        if status_of(pod).get("phase") not in ("Succeeded", "Failed"):
+        if not has_ended(pod):
             bad = unreadable_seconds(pod)
             if bad is not None:
                 message = f'{SECONDS}: "{bad}" is not a number of seconds; the Pod runs until it is deleted'
@@ -196,12 +197,14 @@ class Agent:
         uid = uid_of(after)
         if uid not in self._pods and not self._is_ours(node, uid):
             return
-        known = self._pods.get(uid)
+        known, work = self._pods.get(uid), self._works.get(uid)
         self._pods[uid] = after
         if known is None or _concerns_us(known, after):
-            if known is not None and _outdates_files(known, after) and uid in self._works:
-                self._works[uid].files_outdated = True
+            if known is not None and work is not None and _outdates_files(known, after):
+                work.files_outdated = True
             self._controller.enqueue(uid)
+        elif work is not None and not work.is_over and has_ended(after):
+            self._controller.enqueue(uid)  # somebody else says that it has
 
     def _is_ours(self, node: str, uid: str) -> bool:
         """A Pod that runs here stays ours, even when the settings have lost its node."""
@@ -244,11 +247,14 @@ class Agent:
     def _hosts_outdated(self) -> None:
         """Called often; writes seldom, and the less often the longer it takes."""
         if self._writing_hosts is None:
-            self._writing_hosts = asyncio.get_running_loop().call_later(_HOSTS_SECONDS, self._write_hosts)
+            delay = max(_HOSTS_SECONDS, 20 * self._hosts_took)
+            self._writing_hosts = asyncio.get_running_loop().call_later(delay, self._write_hosts)
 
     def _write_hosts(self) -> None:
         self._writing_hosts = None
+        began = time.monotonic()
         self._hosts.flush()
+        self._hosts_took = time.monotonic() - began
 
     def _supervisor_killed(self, folder: str) -> None:
         """Another one will go on from the journal, but not at once: what has killed it may do so again."""
@@ -283,7 +289,6 @@ def _concerns_us(before: Object, after: Object) -> bool:
         old.get("deletionTimestamp") != new.get("deletionTimestamp")
         or old.get("deletionGracePeriodSeconds") != new.get("deletionGracePeriodSeconds")
         or spec_of(before) != spec_of(after)
-        or status_of(before).get("phase") != status_of(after).get("phase")
         or _outdates_files(before, after)
         or bool(spec_of(after).get("readinessGates"))
     )

@@ -83,6 +83,7 @@ class Books:
     def tell(self, patience: float = 0.0) -> bool:
         """Hints to the agent that there is something to read. Nobody has to listen, so False only means that somebody
         does who is too busy to take it: to be tried again."""
+        had_connected = self._socket is not None
         try:
             if self._socket is None:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -93,10 +94,11 @@ class Books:
         except (BlockingIOError, TimeoutError):
             return False
         except OSError:
-            # No agent now. The next one may have another socket of that name.
+            # No agent now, or another one, which has another socket of that name.
             if self._socket is not None:
                 self._socket.close()
                 self._socket = None
+            return self.tell(patience) if had_connected else True
         return True
 
 

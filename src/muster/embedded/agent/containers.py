@@ -77,6 +77,11 @@ def containers_of(spec: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Role
     return found
 
 
+def grace_of(spec: Mapping[str, Any]) -> float:
+    grace = spec.get("terminationGracePeriodSeconds")
+    return 30.0 if grace is None else float(grace)
+
+
 def resolve(
     pod: Object, container: Mapping[str, Any], role: Role, around: Surroundings, here: Here, engine: Engine | None,
     devices: Mapping[str, str],

@@ -92,15 +92,21 @@ def service_names(service: Object, namespace: str) -> list[str]:
     return forms if namespace_of(service) == namespace else forms[:-1]
 
 
-def render(namespace: str, pods: Iterable[PodHost], services: Iterable[tuple[Object, list[str]]]) -> str:
-    """The hosts file of a namespace; `services` with the addresses of the Pods they select. Services come first: in
-    Kubernetes a Pod's plain name means nothing, so it must not hide a Service of the same name."""
-    lines = [_HEADER]
+def service_lines(services: Iterable[tuple[Object, list[str]]], namespace: str) -> str:
+    """For Pods of `namespace`; `services` come with the addresses of the Pods they select."""
+    lines: list[str] = []
     for service, addresses in services:
         names = " ".join(service_names(service, namespace))
         lines.extend(f"{address} {names}\n" for address in addresses)
-    lines.extend(map(pod_line, pods))
     return "".join(lines)
+
+
+def render(
+    namespace: str, pods: Iterable[PodHost], services: Iterable[tuple[Object, list[str]]], others: str = ""
+) -> str:
+    """The hosts file of a namespace: its Services, the lines of `others`, its Pods. Services come first: in Kubernetes
+    a Pod's plain name means nothing, so it must not hide a Service of the same name."""
+    return "".join([_HEADER, service_lines(services, namespace), others, *map(pod_line, pods)])
 
 
 def alias_lines(pod: PodHost) -> str:
@@ -156,12 +162,14 @@ class HostsFiles:
         """Writes what has changed since; nothing if nothing has."""
         if not any(space.outdated for space in self._namespaces.values()):
             return
-        selected = [(service, self._selected(service)) for service in self._services.values()]
+        selected: dict[str, list[tuple[Object, list[str]]]] = {}
+        for service in self._services.values():
+            selected.setdefault(namespace_of(service), []).append((service, self._selected(service)))
+        afar = {namespace: service_lines(found, "") for namespace, found in selected.items()}
         for name, space in self._namespaces.items():
-            mine = [pair for pair in selected if namespace_of(pair[0]) == name]
-            others = [pair for pair in selected if namespace_of(pair[0]) != name]
             if space.outdated:
-                space.write(render(name, space.pods.values(), [*mine, *others]))
+                others = "".join(lines for namespace, lines in afar.items() if namespace != name)
+                space.write(render(name, space.pods.values(), selected.get(name, ()), others))
 
     def _space(self, name: str) -> _Namespace:
         space = self._namespaces.get(name)

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from muster.embedded.agent.containers import Layout
+from muster.embedded.agent.containers import Layout, grace_of
 from muster.embedded.agent.contract import POD_FILE, Entry, PreparedPod
 from muster.embedded.agent.control import SupervisorGone, stop
 from muster.embedded.agent.engines import Engine
@@ -29,6 +29,7 @@ from muster.embedded.agent.supervision import close_journal, has_lost_its_folder
 from muster.embedded.agent.surroundings import MachineError, NotReady, Surroundings
 from muster.embedded.agent.volumes import Files, plan_volumes, references_of, token_seconds
 from muster.embedded.agent.workshop import Workshop
+from muster.embedded.agent.zygote_client import ZygoteFailed
 from muster.kube.builtin import POD
 from muster.kube.errors import Conflict, NotFound
 from muster.kube.objects import (
@@ -96,11 +97,11 @@ class PodWork:
         if not self.begun:
             return await self._begin()
         if self.supervisor_lost and not self.is_over:
-            self.supervisor_lost = False
-            await self._start()
+            again = await self._start()
+        else:
+            again = await self._heed_deadline()
         if self.files_outdated:
             self._refresh_files()
-        again = await self._heed_deadline()
         await self._report()
         return again
 
@@ -199,11 +200,17 @@ class PodWork:
             return await self._wait(MachineError(f"{error.strerror or error}{where}"), deadline)
         self._waiting = None
         self.begun = True
-        await self._start()
-        return None
+        return await self._start()
 
-    async def _start(self) -> None:
-        await self._shop.starter.start(self.folder, "none" if self._engine != "process" else None)
+    async def _start(self) -> float | None:
+        self.supervisor_lost = True
+        try:
+            await self._shop.starter.start(self.folder, "none" if self._engine != "process" else None)
+        except ZygoteFailed as error:
+            self._shop.recorder.event(self._pod, "Warning", "FailedCreatePodSandBox", str(error))
+            return 10.0
+        self.supervisor_lost = False
+        return None
 
     def _prepare(self, engine: Engine | None, deadline: float | None) -> None:
         pod, shop = self._pod, self._shop
@@ -386,7 +393,7 @@ def _start_time(pod: Object) -> float:
 
 
 def _own_grace(pod: Object) -> float:
-    return float(spec_of(pod).get("terminationGracePeriodSeconds", 30))
+    return grace_of(spec_of(pod))
 
 
 def _grace(pod: Object, now: float) -> float:

@@ -19,6 +19,7 @@ from muster.embedded.agent.containers import (
     Layout,
     Part,
     containers_of,
+    grace_of,
     prepare_container,
     resolve,
 )
@@ -83,7 +84,7 @@ def prepare(
         "hostname": hostname_of(pod),
         "address": around.pod_ip,
         "restartPolicy": spec.get("restartPolicy") or "Always",
-        "grace": float(spec.get("terminationGracePeriodSeconds", 30)),
+        "grace": grace_of(spec),
         "deadline": deadline,
         "isolation": isolation,
         "mounts": shared if isolation != "none" else [],

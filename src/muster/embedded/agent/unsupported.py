@@ -29,6 +29,8 @@ _MOUNT = ("mountPropagation", "recursiveReadOnly")
 def ignored_fields(pod: Object, isolation: str, by_engine: bool) -> Iterator[str]:
     spec = spec_of(pod)
     yield from _set(spec, _POD, "spec")
+    if by_engine and spec.get("imagePullSecrets"):
+        yield "spec.imagePullSecrets"
     yield from _set(spec.get("securityContext") or {}, _POD_SECURITY, "spec.securityContext")
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):

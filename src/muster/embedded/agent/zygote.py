@@ -201,7 +201,8 @@ class Zygote:
             news = os.read(line, 16)
         except OSError:
             news = b""
-        self._pods.pop(self._lines[line], None)
+        if news:  # of one that has gone, `_reap` has to say whose Pod it had
+            self._pods.pop(self._lines[line], None)
         if news and len(self._idle) < _MAX_IDLE:
             self._idle.append(line)
         else:
