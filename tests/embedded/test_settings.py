@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.settings import FILE, Settings, SettingsError, default_home
+from muster.embedded.settings import FILE, Settings, SettingsError
 
 
 def write(home: Path, text: str) -> Path:
@@ -71,11 +71,3 @@ def test_reads_what_is_said(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         Settings.load(write(tmp_path, text))
-
-
-def test_the_home_comes_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MUSTER_HOME", str(tmp_path))
-    assert default_home() == tmp_path
-    monkeypatch.delenv("MUSTER_HOME")
-    monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert default_home() == Path("/data/muster")

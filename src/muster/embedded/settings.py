@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,14 +88,6 @@ class Settings:
     @classmethod
     def load(cls, home: Path) -> Settings:
         return read_settings(home, load_file(home / FILE))
-
-
-def default_home() -> Path:
-    """MUSTER_HOME, or where the XDG rules put a program's data."""
-    if os.environ.get("MUSTER_HOME"):
-        return Path(os.environ["MUSTER_HOME"]).expanduser().absolute()
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "muster"
 
 
 def load_file(path: Path) -> Mapping[str, Any]:
