@@ -75,16 +75,18 @@ def load(text: str, source: str) -> list[Document]:
 def load_mapping(path: Path) -> Document | None:
     """A file that holds one mapping of no particular kind, such as settings; None if there is no file or nothing in
     it."""
-    if not path.exists():
-        return None
-    text = _read(path)
-    for node in _compose(text, str(path)):
+    return mapping_in(_read(path), str(path)) if path.exists() else None
+
+
+def mapping_in(text: str, source: str) -> Document | None:
+    """The same for a text."""
+    for node in _compose(text, source):
         if isinstance(node, yaml.ScalarNode) and node.value == "":
             return None
-        value = _Values(text, str(path)).of(node)
+        value = _Values(text, source).of(node)
         if not isinstance(value, dict):
-            raise ManifestError("expected `name: value` lines", str(path), 1, 1, text)
-        return Document(value, str(path), node)
+            raise ManifestError("expected `name: value` lines", source, 1, 1, text)
+        return Document(value, source, node)
     return None
 
 

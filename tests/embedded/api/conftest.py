@@ -1,168 +1,23 @@
-"""A cluster served as it is in life: uvicorn on the loopback device, TLS, tokens, a kubeconfig."""
-
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiohttp
 import pytest
+import pytest_asyncio
 
-from muster.embedded.api.app import kube_app
-from muster.embedded.api.serving import serve
-from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.identity.certificates import Certificates, ensure_certificates
-from muster.embedded.identity.identity import Identity
-from muster.embedded.identity.kubeconfig import ensure_admin_kubeconfig
-from muster.embedded.identity.users import MASTERS
-from muster.kube.builtin import new_catalogue
-from muster.kube.cluster import LogQuery
-from muster.kube.errors import BadRequest, NotFound
-
-
-class Command:
-    """A command on this machine, as the node agent would run one in a container."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self.size = (0, 0)
-
-    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        pieces: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue()
-
-        async def read(number: int, stream: asyncio.StreamReader | None) -> None:
-            while stream is not None and (data := await stream.read(65536)):
-                pieces.put_nowait((number, data))
-            pieces.put_nowait((number, b""))
-
-        readers = [asyncio.create_task(read(n, s)) for n, s in ((1, self._process.stdout), (2, self._process.stderr))]
-        try:
-            open_ = 2
-            while open_:
-                number, data = await pieces.get()
-                if data:
-                    yield number, data
-                else:
-                    open_ -= 1
-        finally:
-            for reader in readers:
-                reader.cancel()
-
-    async def write(self, data: bytes) -> None:
-        assert self._process.stdin is not None
-        if data:
-            self._process.stdin.write(data)
-            await self._process.stdin.drain()
-        else:
-            self._process.stdin.close()
-
-    async def resize(self, rows: int, columns: int) -> None:
-        self.size = (rows, columns)
-
-    async def wait(self) -> int:
-        return await self._process.wait()
-
-    async def close(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
-
-
-class ThisMachine:
-    """The node agent's part in a cluster without one: commands run here, logs are what a test has written."""
-
-    def __init__(self) -> None:
-        self.lines: dict[tuple[str, str], list[bytes]] = {}
-        self.asked: list[LogQuery] = []
-        self.more = asyncio.Event()
-
-    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
-        self.asked.append(query)
-        if query.container not in ("", "main"):
-            raise BadRequest(f"container {query.container} is not valid for pod {pod}")
-        if (namespace, pod) not in self.lines:
-            raise NotFound(f'pods "{pod}" not found')
-        sent = 0
-        while True:
-            lines = self.lines[namespace, pod]
-            for line in lines[sent:]:
-                yield line
-            sent = len(lines)
-            if not query.follow:
-                return
-            self.more.clear()
-            await self.more.wait()
-
-    def write(self, namespace: str, pod: str, line: bytes) -> None:
-        self.lines.setdefault((namespace, pod), []).append(line)
-        self.more.set()
-
-    async def exec(
-        self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
-    ) -> Command:
-        if container not in ("", "main"):
-            raise BadRequest(f"container {container} is not valid for pod {pod}")
-        return Command(
-            await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        )
-
-
-@dataclass
-class Served:
-    """A running API and what a test needs to talk to it."""
-
-    cluster: EmbeddedCluster
-    identity: Identity
-    node: ThisMachine
-    certificates: Certificates
-    url: str
-    kubeconfig: Path
-    token: str
-
-    def session(self, token: str | None = None, **headers: str) -> aiohttp.ClientSession:
-        """A client with the administrator's token, or another, or ('') none."""
-        bearer = self.token if token is None else token
-        return aiohttp.ClientSession(
-            self.url,
-            headers={**({"Authorization": f"Bearer {bearer}"} if bearer else {}), **headers},
-            connector=aiohttp.TCPConnector(ssl=self.certificates.client_context()),
-        )
-
-
-@asynccontextmanager
-async def serving(home: Path) -> AsyncIterator[Served]:
-    async with EmbeddedCluster(home / "db", new_catalogue(), durability="process") as cluster:
-        node = cluster.node = ThisMachine()
-        identity = Identity.open(home / "identity", cluster)
-        following = asyncio.create_task(identity.run())
-        await identity.synced()
-        certificates = ensure_certificates(home / "identity")
-        kubeconfig = home / "kubeconfig"
-        try:
-            async with serve(kube_app(cluster, identity), certificates=certificates) as url:
-                ensure_admin_kubeconfig(kubeconfig, url, certificates, identity.tokens)
-                token = identity.tokens.issue("test-admin", [MASTERS])
-                yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+from tests.embedded.api.served import Served, serving
 
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    """A cluster and its API on the loopback device."""
     async with serving(tmp_path) as running:
         yield running
 
 
-def free_environment(home: Path) -> dict[str, str]:
-    """An environment in which kubectl finds only what a test gives it."""
-    return {"PATH": os.environ["PATH"], "HOME": str(home)}
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+    """One for all tests of a module that only look, and are marked with `on_standing`."""
+    async with serving(tmp_path_factory.mktemp("standing")) as running:
+        yield running

@@ -119,14 +119,14 @@ def parse(content: bytes, media: str) -> Any:
 
 def parse_yaml(content: bytes) -> Any:
     try:
-        documents = manifests.load(content.decode(), "the body of the request")
+        found = manifests.mapping_in(content.decode(), "the body of the request")
     except UnicodeDecodeError:
         raise BadRequest("the body of the request is not UTF-8 text") from None
     except manifests.ManifestError as error:
         raise BadRequest(str(error)) from None
-    if len(documents) != 1:
-        raise BadRequest(f"the body of the request must hold one YAML document; it holds {len(documents)}")
-    return documents[0].object
+    if found is None:
+        raise BadRequest("the request has no body")
+    return found.object
 
 
 def answer(obj: Any, call: Call | None = None, status: int = 200) -> Answer:

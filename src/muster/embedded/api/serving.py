@@ -38,7 +38,7 @@ async def serve(
         # Whoever connects from here on waits at most until the task has begun.
         yield f"{'https' if certificates else 'http'}://{name}:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.stop()
         await task
 
 
@@ -53,6 +53,7 @@ def server_config(
         "lifespan": "off",
         "access_log": False,
         "server_header": False,
+        "date_header": False,
         "log_level": "warning",
         "log_config": None,
         # Clients keep their connections; closing them too early makes requests fail that were just being sent.
@@ -66,6 +67,19 @@ def server_config(
 
 
 class _Server(uvicorn.Server):
+    """Waits to be told to stop, where uvicorn looks ten times a second, and leaves signals to whoever started it."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        await self._told.wait()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield

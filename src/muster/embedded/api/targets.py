@@ -29,7 +29,7 @@ def target_of(path: str) -> Target | None:
     parts = path.strip("/").split("/")
     if parts[0] == "api":
         group, rest = "", parts[1:]
-    elif parts[0] == "apis" and len(parts) > 1:
+    elif parts[0] == "apis" and len(parts) > 1 and parts[1]:
         group, rest = parts[1], parts[2:]
     else:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import ipaddress
 import ssl
 import tempfile
@@ -26,6 +27,7 @@ Parameters = Iterable[tuple[str, str]]
 _TRIES = 8
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
+_LARGE = 1 << 20
 
 
 class Reply(NamedTuple):
@@ -129,9 +131,15 @@ class Transport:
 
         async def send() -> aiohttp.ClientResponse:
             return await session.request(
-                method, url, headers=await self._headers(headers), data=content, timeout=timeout, ssl=self._ssl,
-                allow_redirects=False, server_hostname=self.access.tls_name or None,
-            )  # fmt: skip
+                method,
+                url,
+                headers=await self._headers(headers),
+                data=_payload(content),
+                timeout=timeout,
+                ssl=self._ssl,
+                allow_redirects=False,
+                server_hostname=self.access.tls_name or None,
+            )
 
         async with self._reporting():
             response = await send()
@@ -201,6 +209,11 @@ def warning_text(header: str) -> str:
     _, quote, rest = header.partition('"')
     text = rest.rpartition('"')[0] if quote else header
     return text.replace('\\"', '"').replace("\\\\", "\\")
+
+
+def _payload(content: bytes | None) -> bytes | io.BytesIO | None:
+    """What is large goes out in pieces, so that the loop is not held up."""
+    return io.BytesIO(content) if content is not None and len(content) > _LARGE else content
 
 
 async def _error(response: aiohttp.ClientResponse) -> ApiError:
