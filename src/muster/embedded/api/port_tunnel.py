@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from dataclasses import dataclass, field
 
 from muster.embedded.api import spdy
@@ -97,8 +98,7 @@ class Tunnel:
         try:
             reader, writer = await asyncio.open_connection(self._address, connection.port)
         except OSError as error:
-            reason = error.strerror or str(error)
-            problem = f"an error occurred forwarding port {connection.port}: {reason}".encode()
+            problem = refusal(connection.port, error)
         else:
             sending = asyncio.create_task(_send(connection.inbox, writer))
             try:
@@ -110,6 +110,11 @@ class Tunnel:
                 writer.close()
         await self._socket.send(self._writer.data(connection.errors, problem, last=True))
         await self._socket.send(self._writer.data(connection.data, b"", last=True))
+
+
+def refusal(port: int, error: OSError) -> bytes:
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"an error occurred forwarding port {port}: {reason}".encode()
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
