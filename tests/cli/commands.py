@@ -96,8 +96,16 @@ def read_until(process: subprocess.Popen[str], text: str) -> str:
     raise AssertionError(f"{text!r} never came; there was:\n{''.join(lines)}\n{error}")
 
 
+WAIT_FOR_GATE = "while [ ! -e /tmp/gate ]; do sleep 0.05; done"
+
+
+def open_gate(muster: Muster, name: str) -> None:
+    """For a Pod that waits with WAIT_FOR_GATE. Its /tmp is its own, so the gate is opened from inside."""
+    muster("exec", name, "--", "touch", "/tmp/gate").ok()
+
+
 def pod(name: str, script: str, *, restart: str = "Never", labels: str = "", more: str = "") -> str:
-    """A Pod that runs a shell script."""
+    """A Pod that runs a shell script. `more` is of its container."""
     return (
         f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  labels: {{{labels}}}\n"
         f"spec:\n  restartPolicy: {restart}\n  containers:\n"

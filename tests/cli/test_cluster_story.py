@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from tests.cli.commands import Muster, pod, read_until
+from tests.cli.commands import WAIT_FOR_GATE, Muster, open_gate, pod, read_until
 
 
 def test_from_apply_to_delete(cluster: Muster) -> None:
@@ -98,16 +98,18 @@ def test_several_kinds_and_forms(cluster: Muster) -> None:
     assert "NODE" in cluster("get", "pod", "form", "-o", "wide").ok().out
     nothing = cluster("get", "pods", "-l", "app=nothing").ok()
     assert (nothing.out, nothing.err) == ("", "No resources found in default namespace.\n")
+    assert cluster("get", "priorityclasses", "-l", "app=nothing").ok().err == "No resources found\n"
 
 
 def test_watching_shows_every_change(cluster: Muster) -> None:
-    watch = cluster.start("get", "pods", "-w", "-l", "app=watched")
-    file = cluster.file("watched.yaml", pod("watched", "true", labels="app: watched"))
+    file = cluster.file("watched.yaml", pod("watched", WAIT_FOR_GATE, labels="app: watched"))
     cluster("apply", "-f", file).ok()
-    seen = read_until(watch, "Completed")
-    assert seen.startswith("NAME")
-    assert seen.count("NAME") == 1
-    assert "Pending" in seen
+    watch = cluster.start("get", "pods", "-w", "-l", "app=watched")
+    assert read_until(watch, "Running").splitlines()[0].startswith("NAME")
+    open_gate(cluster, "watched")
+    cluster("wait", "pod/watched", "--for=jsonpath={.status.phase}=Succeeded").ok()
+    changes = read_until(watch, "Completed")
+    assert "NAME" not in changes
     watch.terminate()
 
 
@@ -130,7 +132,7 @@ def test_describe_says_why(cluster: Muster) -> None:
 
 
 def test_describe_knows_every_kind(cluster: Muster) -> None:
-    kinds = ["nodes", "namespaces", "queues", "serviceaccounts", "priorityclasses", "events"]
+    kinds = ["nodes", "namespaces", "queues", "serviceaccounts", "events"]
     for kind in kinds:
         assert "Name:" in cluster("describe", kind).ok().out, kind
     assert "Allocated resources:" in cluster("describe", "node").ok().out
@@ -150,20 +152,19 @@ def test_logs_of_many(cluster: Muster) -> None:
 
 
 def test_following_goes_on_until_the_container_ends(cluster: Muster) -> None:
-    gate = cluster.folder / "gate"
-    script = f"echo first; while [ ! -e {gate} ]; do sleep 0.05; done; echo last"
+    script = f"echo first; {WAIT_FOR_GATE}; echo last"
     cluster("apply", "-f", cluster.file("slow.yaml", pod("slow", script))).ok()
     follow = cluster.start("logs", "-f", "slow")
     assert read_until(follow, "first") == "first\n"
-    gate.touch()
+    open_gate(cluster, "slow")
     assert read_until(follow, "last") == "last\n"
     assert follow.wait(30) == 0
 
 
 def test_the_previous_run_is_readable(cluster: Muster) -> None:
-    mark = cluster.folder / "second"
-    script = f"if [ -e {mark} ]; then echo again; sleep 60; fi; touch {mark}; echo first time; exit 1"
-    cluster("apply", "-f", cluster.file("twice.yaml", pod("twice", script, restart="OnFailure"))).ok()
+    script = "if [ -e /kept/mark ]; then echo again; sleep 60; fi; touch /kept/mark; echo first time; exit 1"
+    kept = "      volumeMounts: [{name: kept, mountPath: /kept}]\n  volumes: [{name: kept, emptyDir: {}}]\n"
+    cluster("apply", "-f", cluster.file("twice.yaml", pod("twice", script, restart="OnFailure", more=kept))).ok()
     ready = "--for=jsonpath={.status.containerStatuses[0].restartCount}=1"
     cluster("wait", "pod/twice", ready, "--timeout=40s").ok()
     assert cluster("logs", "twice", "--previous").ok().out == "first time\n"
@@ -217,9 +218,9 @@ def test_exec_with_a_terminal(cluster: Muster) -> None:
         env=cluster.environment,
     )
     os.close(follower)
+    os.write(leader, b"typed ahead\n")
     seen = b""
-    os.write(leader, b"typed\n")
-    while b"got typed" not in seen:
+    while b"got typed ahead" not in seen:
         seen += os.read(leader, 1000)
     assert process.wait(30) == 0
     os.close(leader)

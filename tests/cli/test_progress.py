@@ -53,6 +53,13 @@ def ended(code: int, reason: str) -> dict[str, Any]:
         (JOB, job(active=2, succeeded=1, failed=1), "Running", "Running", "1/4 done, 1 failed"),
         (
             JOB,
+            job(active=2, succeeded=1, uncountedTerminatedPods={"succeeded": ["a", "b"]}),
+            "Running",
+            "Running",
+            "3/4 done",
+        ),
+        (
+            JOB,
             job(conditions=[{"type": "Complete", "status": "True"}], succeeded=4),
             "Succeeded",
             "Succeeded",

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.cli.commands import Muster, pod, read_until
+from tests.cli.commands import WAIT_FOR_GATE, Muster, open_gate, pod, read_until
 
 
 def test_no_cluster_says_what_to_do(muster: Muster) -> None:
@@ -89,13 +89,11 @@ def test_running_a_file_again_runs_it_again(muster: Muster) -> None:
 
 
 def test_others_can_look_while_it_runs(muster: Muster) -> None:
-    gate = muster.folder / "gate"
-    script = f"echo waiting; while [ ! -e {gate} ]; do sleep 0.05; done"
-    run = muster.start("run", muster.file("slow.yaml", pod("slow", script)))
+    run = muster.start("run", muster.file("slow.yaml", pod("slow", f"echo waiting; {WAIT_FOR_GATE}")))
     read_until(run, "slow | waiting")
     assert "Running" in muster("get", "pod", "slow").ok().out
     assert muster("exec", "slow", "--", "echo", "hi").ok().out == "hi\n"
-    gate.touch()
+    open_gate(muster, "slow")
     assert read_until(run, "succeeded")
     assert run.wait(30) == 0
 
@@ -130,16 +128,16 @@ def test_what_is_left_can_be_chosen(muster: Muster, option: str, left: str) -> N
 
 
 def test_a_run_outlives_the_one_that_brought_the_cluster(muster: Muster) -> None:
-    gate = muster.folder / "gate"
-    first = muster.start("run", muster.file("first.yaml", pod("first", f"while [ ! -e {gate}1 ]; do sleep 0.05; done")))
-    read_until(first, "Running")
-    second_script = f"echo here; while [ ! -e {gate}2 ]; do sleep 0.05; done; echo finished"
-    second = muster.start("run", muster.file("second.yaml", pod("second", second_script)))
+    first = muster.start("run", muster.file("first.yaml", pod("first", WAIT_FOR_GATE)))
+    read_until(first, "pod/first Running")
+    script = f"echo here; {WAIT_FOR_GATE}; echo finished"
+    second = muster.start("run", muster.file("second.yaml", pod("second", script)))
     read_until(second, "second | here")
-    (muster.folder / "gate1").touch()
+    open_gate(muster, "first")
     assert first.wait(30) == 0
-    muster("get", "pod", "second", timeout=30)
-    (muster.folder / "gate2").touch()
+    while muster("get", "pod", "second").code:  # until the second one has taken over
+        assert second.poll() is None
+    open_gate(muster, "second")
     assert "second | finished\n" in read_until(second, "succeeded")
     assert second.wait(30) == 0
 

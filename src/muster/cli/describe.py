@@ -16,7 +16,7 @@ from muster.cli.logtail import last_lines
 from muster.cli.options import AllNamespaces, Files, Labels, on_cluster
 from muster.cli.output import say, warn
 from muster.cli.sections import Fields, render
-from muster.cli.selection import select
+from muster.cli.selection import nothing_found, select
 from muster.cli.session import Session
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind
@@ -51,7 +51,7 @@ async def describe(
     if failed:
         raise Ended(1)
     if not found.objects:
-        warn("No resources found" + ("" if all_namespaces else f" in {session.namespace} namespace."))
+        warn(nothing_found(session.namespace if found.namespaced and not all_namespaces else ""))
 
 
 async def described(session: Session, kind: Kind, obj: Object, now: datetime, *, show_events: bool = True) -> Fields:

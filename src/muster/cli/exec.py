@@ -151,7 +151,7 @@ def _raw_terminal() -> Iterator[None]:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
-        ttys.setraw(descriptor)
+        ttys.setraw(descriptor, termios.TCSADRAIN)  # what was typed ahead stays
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -14,7 +14,8 @@ from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
 
-_RETRIES = 8
+_RETRIES = 12
+_STATUS_PATIENCE = 1.0
 
 
 class Source(NamedTuple):
@@ -58,14 +59,15 @@ class Follower:
     def see(self, pod: Object) -> None:
         alone = len(spec_of(pod).get("containers") or ()) + len(spec_of(pod).get("initContainers") or ()) == 1
         ended = status_of(pod).get("phase") in ("Succeeded", "Failed")
-        for container, attempt in attempts_of(pod):
-            if self._container and container != self._container:
+        for attempt in attempts_of(pod):
+            if self._container and attempt.container != self._container:
                 continue
-            stream = self._streams.get((uid_of(pod), container))
+            stream = self._streams.get((uid_of(pod), attempt.container))
             if stream is None:
-                source = Source(namespace_of(pod), name_of(pod), container, alone)
-                stream = self._streams[uid_of(pod), container] = _Stream(self._cluster, source, self._emit, self._first)
-            stream.begun(attempt)
+                source = Source(namespace_of(pod), name_of(pod), attempt.container, alone)
+                stream = _Stream(self._cluster, source, self._emit, self._first)
+                self._streams[uid_of(pod), attempt.container] = stream
+            stream.see(attempt)
         if ended:
             self.gone(pod)
 
@@ -87,13 +89,20 @@ class Follower:
         await asyncio.gather(*(stream.task for stream in self._streams.values()), return_exceptions=True)
 
 
-def attempts_of(pod: Object) -> Iterator[tuple[str, int]]:
-    """(container, its latest attempt) for those that have run at all, in the order in which they run."""
+class Attempt(NamedTuple):
+    container: str
+    number: int
+    over: bool
+
+
+def attempts_of(pod: Object) -> Iterator[Attempt]:
+    """The latest attempt of every container that has run at all, in the order in which they run."""
     status = status_of(pod)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         state, last = container.get("state") or {}, container.get("lastState") or {}
         if "running" in state or "terminated" in state or "terminated" in last:
-            yield str(container.get("name")), int(container.get("restartCount") or 0)
+            number = int(container.get("restartCount") or 0)
+            yield Attempt(str(container.get("name")), number, "running" not in state)
 
 
 def split_stamp(line: str) -> Line:
@@ -110,15 +119,17 @@ class _Stream:
         self._emit = emit
         self._first = first
         self._begun = -1
+        self._over = -1
         self._read = -1
         self._seen = ""
         self._changed = asyncio.Event()
         self.ending = False
         self.task = asyncio.create_task(self._run(), name=f"log of {source}")
 
-    def begun(self, attempt: int) -> None:
-        if attempt > self._begun:
-            self._begun = attempt
+    def see(self, attempt: Attempt) -> None:
+        if attempt.number > self._begun or (attempt.over and attempt.number > self._over):
+            self._begun = attempt.number
+            self._over = attempt.number if attempt.over else attempt.number - 1
             self._changed.set()
 
     def no_more(self) -> None:
@@ -140,6 +151,14 @@ class _Stream:
             # One came and went unseen: its log is still there as the previous one.
             await self._follow(previous=True)
         await self._follow(previous=False)
+        while not (self._over >= latest or self.ending):
+            # The log ends with the container, but so does a connection with its server: only the status tells which.
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(_STATUS_PATIENCE):
+                    await self._changed.wait()
+            except TimeoutError:
+                await self._follow(previous=False)
         self._read = latest
 
     async def _follow(self, *, previous: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,6 @@ from muster.cli.failures import Failure
 from muster.cli.targets import title
 from muster.kube.jsonpath import JsonPathError, all_values, render
 from muster.kube.kinds import Kind
-from muster.kube.manifests import dump
 from muster.kube.objects import Object, meta, name_of, parse_time
 
 _FORMATS = ("yaml", "json", "name", "wide", "jsonpath=TEMPLATE", "custom-columns=HEADER:PATH,...")
@@ -49,6 +49,8 @@ def as_text(format: Format, found: Sequence[tuple[Kind, Object]], *, single: boo
         else {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}
     )
     if format.kind == "yaml":
+        from muster.kube.manifests import dump  # YAML takes a while to import, and is seldom wanted
+
         return dump(value)
     if format.kind == "json":
         return json_text(value)
@@ -56,8 +58,6 @@ def as_text(format: Format, found: Sequence[tuple[Kind, Object]], *, single: boo
 
 
 def json_text(value: Any) -> str:
-    import json
-
     # Four spaces, as kubectl writes it; orjson can only do two.
     return json.dumps(value, indent=4, ensure_ascii=False) + "\n"
 

@@ -12,7 +12,7 @@ from muster.cli.failures import Ended, Failure, explain
 from muster.cli.formats import Format, as_text, custom_columns, custom_row, parse_format, sorted_by
 from muster.cli.options import AllNamespaces, Fields, Files, Labels, on_cluster
 from muster.cli.output import TableWriter, say, warn
-from muster.cli.selection import Selection, scope, select
+from muster.cli.selection import Selection, nothing_found, scope, select
 from muster.cli.session import Session
 from muster.cli.tabulate import Look, Sheet, headers_of, row_of, sheet_of
 from muster.cli.targets import Target
@@ -63,12 +63,14 @@ async def get(
         )
         return
     if format.is_table and not filename:
-        errors, any_shown = await _tables(query, words or (), look, sort_by, headers=not no_headers)
+        targets = await session.targets(words or ())
+        namespaced = any(target.kind.namespaced for target in targets)
+        errors, any_shown = await _tables(query, targets, look, sort_by, headers=not no_headers)
     else:
         found = await query.select(words or (), filename or ())
         if sort_by:
             found.objects = sorted_by(sort_by, found.objects)
-        errors, any_shown = found.errors, bool(found.objects)
+        errors, any_shown, namespaced = found.errors, bool(found.objects), found.namespaced
         _print(found, format, look, headers=not no_headers, managed=show_managed_fields)
     failed = [error for error in errors if not (ignore_not_found and isinstance(error, NotFound))]
     for error in failed:
@@ -76,7 +78,7 @@ async def get(
     if failed:
         raise Ended(1)
     if not any_shown and format.kind in ("", "wide", "custom-columns") and not ignore_not_found:
-        warn("No resources found" + ("" if query.everywhere else f" in {session.namespace} namespace."))
+        warn(nothing_found(session.namespace if namespaced and not query.everywhere else ""))
 
 
 class _Query:
@@ -112,9 +114,8 @@ class _Query:
 
 
 async def _tables(
-    query: _Query, words: Sequence[str], look: Look, sort_by: str, *, headers: bool
+    query: _Query, targets: Sequence[Target], look: Look, sort_by: str, *, headers: bool
 ) -> tuple[list[ApiError], bool]:
-    targets = await query.session.targets(words)
     named = any(target.names for target in targets)
     if named and (query.labels or query.fields):
         raise Failure("selectors choose among all objects of a type; leave out either them or the names")

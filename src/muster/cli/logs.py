@@ -16,7 +16,7 @@ from muster.cli.failures import Failure
 from muster.cli.follow import Follower, Line, Source, split_stamp
 from muster.cli.options import Labels, on_cluster
 from muster.cli.output import colour_of, fancy, paint, say, warn
-from muster.cli.selection import list_all
+from muster.cli.selection import list_all, nothing_found
 from muster.cli.session import Session
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
@@ -166,7 +166,7 @@ class _Many:
             return
         pods = list(self._pods) or [pod for pod in await self._list() if self._mine(pod)]
         if not pods:
-            warn(f"No resources found in {self._session.namespace} namespace.")
+            warn(nothing_found(self._session.namespace))
             return
         for pod in sorted(pods, key=lambda p: str(p["metadata"].get("creationTimestamp"))):
             for container in _containers(pod):
@@ -225,7 +225,7 @@ class _Many:
                 cluster, kind, self._session.namespace, labels=self._labels, fields=fields, on_change=on_change
             ) as informer:
                 if not any(self._mine(pod) for pod in informer.objects.values()) and self._owner is None:
-                    warn(f"No resources found in {self._session.namespace} namespace.")
+                    warn(nothing_found(self._session.namespace))
                     return
                 while running or (self._owner is not None and not changed.is_set()):
                     changed.clear()

@@ -171,6 +171,8 @@ def _counts(obj: Mapping[str, Any]) -> str:
     status, spec = status_of(obj), spec_of(obj)
     if obj.get("kind") != "Job" or not str(obj.get("apiVersion")).startswith("batch/"):
         return str(status.get("progress") or "")
-    succeeded, failed = int(status.get("succeeded") or 0), int(status.get("failed") or 0)
+    # A Pod that has just ended stands in a list of its own until the Job's controller has let go of it.
+    fresh = status.get("uncountedTerminatedPods") or {}
+    succeeded, failed = (int(status.get(end) or 0) + len(fresh.get(end) or ()) for end in ("succeeded", "failed"))
     wanted = spec.get("completions") or spec.get("parallelism") or 1
     return f"{succeeded}/{wanted} done" + (f", {failed} failed" if failed else "")

@@ -11,7 +11,6 @@ from muster.cli.session import Session
 from muster.cli.targets import Target
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.manifests import load_files
 from muster.kube.objects import Object, name_of, namespace_of
 
 
@@ -23,7 +22,8 @@ class Selection:
     errors: list[ApiError] = field(default_factory=list)
     by_name: bool = False
     """Whether every object was named, rather than found."""
-    kinds: int = 0
+    namespaced: bool = True
+    """Whether any of the kinds asked for lives in namespaces."""
 
 
 async def select(
@@ -48,11 +48,16 @@ async def select(
         raise Failure("selectors choose among all objects of a type; leave out either them or the names")
     if named and all_namespaces:
         raise Failure("an object cannot be fetched by its name across all namespaces; use -n")
-    answer = Selection(by_name=named, kinds=len({id(target.kind) for target in targets}))
+    answer = Selection(by_name=named, namespaced=any(target.kind.namespaced for target in targets))
     for found in await asyncio.gather(*(_one(session, t, namespace, labels, fields, prefixes) for t in targets)):
         answer.objects += found.objects
         answer.errors += found.errors
     return answer
+
+
+def nothing_found(namespace: str) -> str:
+    """What to say instead of an empty answer; '' for objects outside of namespaces, or in all of them."""
+    return f"No resources found in {namespace} namespace." if namespace else "No resources found"
 
 
 def scope(kind: Kind, namespace: str) -> str:
@@ -99,6 +104,8 @@ async def _beginning_with(session: Session, kind: Kind, namespace: str, prefix: 
 
 
 async def _from_files(session: Session, files: Iterable[str]) -> Selection:
+    from muster.kube.manifests import load_files  # YAML takes a while to import
+
     answer = Selection(by_name=True)
     for document in load_files(list(files)):
         kind = await session.kind_of(document.object)
@@ -107,5 +114,4 @@ async def _from_files(session: Session, files: Iterable[str]) -> Selection:
             answer.objects.append((kind, await session.cluster.get(kind, name_of(document.object), namespace)))
         except ApiError as error:
             answer.errors.append(error)
-    answer.kinds = len({id(kind) for kind, _ in answer.objects})
     return answer

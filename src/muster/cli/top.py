@@ -10,6 +10,7 @@ import typer
 from muster.cli.failures import Failure
 from muster.cli.options import AllNamespaces, Labels, on_cluster
 from muster.cli.output import say, table_lines, warn
+from muster.cli.selection import nothing_found
 from muster.cli.session import Session
 from muster.kube.errors import NotFound
 from muster.kube.kinds import Kind
@@ -50,7 +51,7 @@ async def top(
     if missing:
         raise Failure(f'Error from server (NotFound): no metrics of {what} "{sorted(missing)[0]}"')
     if not measured:
-        warn("No resources found" + ("" if nodes or all_namespaces else f" in {session.namespace} namespace."))
+        warn(nothing_found("" if nodes or all_namespaces else session.namespace))
         return
     if nodes:
         known = await session.cluster.list(session.cluster.catalogue.of("v1", "Node"))

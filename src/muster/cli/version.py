@@ -15,7 +15,6 @@ from muster.cli.options import ContextName, Debug, Kubeconfig, configure_logging
 from muster.cli.output import say
 from muster.cli.session import connect
 from muster.kube.errors import ApiError
-from muster.kube.manifests import dump
 
 
 def version(
@@ -37,6 +36,8 @@ def version(
     if output == "json":
         say(json_text(known).rstrip())
     elif output == "yaml":
+        from muster.kube.manifests import dump
+
         say(dump(known).rstrip())
     else:
         say(f"muster {__version__} (Python {platform.python_version()})")

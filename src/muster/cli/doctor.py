@@ -1,0 +1,198 @@
+"""`muster doctor`: tries out what this machine can do, and says what to install for the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+import typer
+
+from muster import __version__
+from muster.cli.failures import Ended
+from muster.cli.formats import json_text
+from muster.cli.options import Debug, configure_logging
+from muster.cli.output import fancy, paint, say
+from muster.cli.session import home
+from muster.embedded.agent.cgroups import can_limit
+from muster.embedded.agent.engines import Engine, EngineName, NoEngine, find_engine
+from muster.embedded.agent.machine import Machine, look_at_machine
+from muster.embedded.agent.probe import find_isolation
+from muster.server.presence import running
+
+Grade: TypeAlias = Literal["ok", "limited", "missing"]
+_MARKS = {"ok": ("✓", "green"), "limited": ("!", "yellow"), "missing": ("✗", "red")}
+_GIBI = 1024**3
+_LITTLE_SPACE = 2 * _GIBI
+
+
+class Finding(NamedTuple):
+    name: str
+    grade: Grade
+    text: str
+    advice: str = ""
+
+
+def doctor(
+    output: Annotated[str, typer.Option("--output", "-o", help="json: for programs.")] = "",
+    debug: Debug = False,
+) -> None:
+    """Show what this machine can do, and what to install for the rest."""
+    configure_logging(debug)
+    findings = asyncio.run(examine(home()))
+    if output == "json":
+        say(json_text([finding._asdict() for finding in findings]).rstrip())
+    else:
+        say("\n".join(report(findings, colours=fancy())))
+    if any(finding.grade == "missing" and finding.name in _NEEDED for finding in findings):
+        raise Ended(1)
+
+
+_NEEDED = ("system", "data", "ports")
+
+
+async def examine(folder: Path) -> list[Finding]:
+    machine = look_at_machine(folder)
+    podman, docker = await asyncio.gather(find_engine("podman"), find_engine("docker"))
+    return [
+        system(platform.system(), sys.version_info[:3], machine),
+        resources(machine),
+        gpus(machine, shutil.which("nvidia-smi") is not None),
+        sandbox(find_isolation()),
+        limits(*can_limit()),
+        engine(podman),
+        engine(docker),
+        ports(*_try_ports()),
+        data(folder, *_try_data(folder)),
+        server(folder),
+    ]
+
+
+def report(findings: Sequence[Finding], *, colours: bool) -> list[str]:
+    width = max(len(finding.name) for finding in findings)
+    lines = []
+    for finding in findings:
+        mark, style = _MARKS[finding.grade]
+        lines.append(f"{paint(mark, style, on=colours)} {finding.name:<{width}}  {finding.text}")
+        lines += [f"  {'':<{width}}  {paint(line, 'dim', on=colours)}" for line in finding.advice.splitlines()]
+    return lines
+
+
+def system(name: str, python: tuple[int, ...], machine: Machine) -> Finding:
+    version = ".".join(str(part) for part in python)
+    text = (
+        f"muster {__version__}, Python {version}, {machine.os_image}, kernel {machine.kernel} ({machine.architecture})"
+    )
+    if name != "Linux":
+        return Finding("system", "missing", text, "Pods need Linux; in a virtual machine or WSL 2 they run as well.")
+    return Finding("system", "ok", text)
+
+
+def resources(machine: Machine) -> Finding:
+    return Finding("machine", "ok", f"{machine.cores} cores, {machine.memory_bytes / _GIBI:.1f} GiB of memory")
+
+
+def gpus(machine: Machine, has_tool: bool) -> Finding:
+    if machine.devices:
+        found = ", ".join(f"{len(ids)} x {resource}" for resource, ids in machine.devices.items())
+        return Finding("gpus", "ok", found)
+    if has_tool:
+        return Finding("gpus", "limited", "nvidia-smi is there, but names no GPU", "See what `nvidia-smi` says.")
+    return Finding("gpus", "ok", "none; Pods that ask for one stay Pending")
+
+
+def sandbox(isolation: str) -> Finding:
+    if isolation == "namespaces":
+        return Finding("sandbox", "ok", "each Pod has its own files, processes and host name")
+    if isolation == "user-namespaces":
+        return Finding(
+            "sandbox",
+            "ok",
+            "each Pod has its own files, processes and host name; inside, it sees itself as root",
+        )
+    return Finding(
+        "sandbox",
+        "limited",
+        "Pods run as plain processes: they share /tmp and see each other",
+        "Allow user namespaces: sysctl kernel.unprivileged_userns_clone=1\n"
+        "(Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0), or run as root.",
+    )
+
+
+def limits(memory: bool, cpu: bool) -> Finding:
+    if memory and cpu:
+        return Finding("limits", "ok", "memory and CPU limits are enforced by control groups")
+    missing = " and ".join(name for name, there in (("memory", memory), ("CPU", cpu)) if not there)
+    advice = (
+        "No control group may be made here. Run as root, or in a session with delegation:\n"
+        "systemd-run --user --scope -p Delegate=yes muster up"
+    )
+    instead = "; memory is watched from outside instead, which sees a jump late" if not memory else ""
+    return Finding("limits", "limited", f"{missing} limits are not enforced by the kernel{instead}", advice)
+
+
+def engine(found: Engine | NoEngine) -> Finding:
+    name: EngineName = found.name
+    if isinstance(found, Engine):
+        options = " ".join((*found.globals, *found.run_options))
+        text = f"runs images with `--runtime {name}`" + (f" (options it needs here: {options})" if options else "")
+        return Finding(name, "ok", text if found.limits else f"{text}; limits cannot be set")
+    return Finding(name, "limited", found.message, f"Only needed for `--runtime {name}`, to run real images.")
+
+
+def ports(loopback: bool, own_addresses: bool) -> Finding:
+    if not loopback:
+        return Finding(
+            "ports", "missing", "cannot listen on 127.0.0.1", "Bring up the loopback device: ip link set lo up"
+        )
+    if not own_addresses:
+        return Finding("ports", "limited", "Pods share one address, since 127.0.0.2 and the like cannot be used")
+    return Finding("ports", "ok", "each Pod can have an address of its own (127.0.0.0/8)")
+
+
+def data(folder: Path, problem: str, free: int) -> Finding:
+    if problem:
+        advice = "Set MUSTER_HOME to a directory that can be written."
+        return Finding("data", "missing", f"{folder}: {problem}", advice)
+    text = f"{folder}, {free / _GIBI:.1f} GiB free"
+    if free < _LITTLE_SPACE:
+        return Finding("data", "limited", text, "Little is left for volumes and logs; MUSTER_HOME may point elsewhere.")
+    return Finding("data", "ok", text)
+
+
+def server(folder: Path) -> Finding:
+    info = running(folder)
+    if info is None:
+        return Finding("cluster", "ok", "none is running; `muster up` starts one, `muster run` brings its own")
+    return Finding("cluster", "ok", f"running at {info.url} (process {info.pid})")
+
+
+def _try_ports() -> tuple[bool, bool]:
+    return _can_listen("127.0.0.1"), _can_listen("127.0.0.2")
+
+
+def _can_listen(address: str) -> bool:
+    with socket.socket() as listener:
+        try:
+            listener.bind((address, 0))
+        except OSError:
+            return False
+        return True
+
+
+def _try_data(folder: Path) -> tuple[str, int]:
+    """What is wrong with it, and how much room there is."""
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        return f"{existing} is not a directory", 0
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return "may not be written", 0
+    return "", shutil.disk_usage(existing).free

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.cli.doctor import Finding, data, engine, gpus, limits, ports, report, sandbox, system
+from muster.embedded.agent.engines import Engine, NoEngine
+from muster.embedded.agent.machine import Machine
+
+BARE = Machine("box", 4, 8 << 30, 100 << 30)
+WITH_GPUS = Machine("box", 4, 8 << 30, 100 << 30, devices={"nvidia.com/gpu": ("0", "1")})
+
+
+@pytest.mark.parametrize(
+    ("finding", "grade", "words"),
+    [
+        (system("Linux", (3, 11, 2), BARE), "ok", "Python 3.11.2"),
+        (system("Darwin", (3, 11, 2), BARE), "missing", "Pods need Linux"),
+        (gpus(WITH_GPUS, True), "ok", "2 x nvidia.com/gpu"),
+        (gpus(BARE, False), "ok", "stay Pending"),
+        (gpus(BARE, True), "limited", "names no GPU"),
+        (sandbox("namespaces"), "ok", "its own files"),
+        (sandbox("user-namespaces"), "ok", "root"),
+        (sandbox("none"), "limited", "userns_clone"),
+        (limits(True, True), "ok", "enforced"),
+        (limits(False, True), "limited", "memory limits are not enforced"),
+        (engine(Engine("podman", "/usr/bin/podman", ("--runtime", "runc"))), "ok", "--runtime runc"),
+        (engine(NoEngine("docker", "docker is not installed")), "limited", "docker is not installed"),
+        (ports(True, True), "ok", "127.0.0.0/8"),
+        (ports(True, False), "limited", "share one address"),
+        (ports(False, False), "missing", "ip link set lo up"),
+        (data(Path("/data"), "", 50 << 30), "ok", "50.0 GiB free"),
+        (data(Path("/data"), "", 1 << 30), "limited", "MUSTER_HOME"),
+        (data(Path("/data"), "may not be written", 0), "missing", "MUSTER_HOME"),
+    ],
+)
+def test_what_is_found_is_judged(finding: Finding, grade: str, words: str) -> None:
+    assert finding.grade == grade
+    assert words in finding.text + finding.advice
+
+
+def test_the_report_has_a_line_for_each_and_advice_below() -> None:
+    findings = [Finding("data", "ok", "fine"), Finding("sandbox", "limited", "weak", "do this\nand that")]
+    assert report(findings, colours=False) == [
+        "✓ data     fine",
+        "! sandbox  weak",
+        "           do this",
+        "           and that",
+    ]
