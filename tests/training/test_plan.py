@@ -14,7 +14,7 @@ from muster.kube.objects import Object, name_of, owner_reference, timestamp
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.model import RESTART_SCOPE, Replica, TrainingJob
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
-from muster.training.plan import RESTARTS, GangSettings, Observed, Plan, plan
+from muster.training.plan import RESTARTS, GangSettings, Observed, Plan, gang_attempt, plan
 from muster.training.progress import Progress
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -22,8 +22,19 @@ MakeJob = Callable[..., Object]
 DIALECT = PyTorch()
 
 
-def pod(role: str, index: int, phase: str, *, code: int | None = None, attempt: int = 0, restarts: int = 0) -> Object:
-    state = {} if code is None else {"terminated": {"exitCode": code, "reason": "Error"}}
+def pod(
+    role: str,
+    index: int,
+    phase: str,
+    *,
+    code: int | None = None,
+    attempt: int = 0,
+    restarts: int = 0,
+    ended: datetime = NOW,
+) -> Object:
+    state = {}
+    if code is not None:
+        state = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": timestamp(ended)}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -155,7 +166,48 @@ def test_all_restarts_count_towards_the_backoff_limit(
     decided = decide(obj, [*running(("Master", 0)), bad])
     assert decided.progress.has("Failed") == fails
     if fails:
-        assert decided.progress.conditions[-1]["reason"] == "PyTorchJobBackoffLimitExceeded"
+        assert decided.progress.conditions[-1]["reason"] == "PyTorchJobFailed"
+        assert decided.events[-1][1] == "PyTorchJobBackoffLimitExceeded"
+        assert not decided.annotations
+        assert not decided.progress.has("Restarting")
+
+
+def test_what_a_node_restarted_in_place_still_counts_when_its_pod_is_replaced(pytorch_job: MakeJob) -> None:
+    decided = decide(pytorch_job(), [*running(("Master", 0)), pod("Worker", 0, "Failed", code=1, restarts=2)])
+    assert decided.annotations == {RESTARTS: '{"worker-0":3}'}
+
+
+@pytest.mark.parametrize(
+    ("so_far", "ended_ago", "left"),
+    [(0, 0, None), (1, 0, 1), (1, 1, None), (3, 1, 3), (3, 4, None), (50, 0, 300), (50, 300, None)],
+)
+def test_a_member_that_fails_again_and_again_is_started_later_and_later(
+    pytorch_job: MakeJob, so_far: int, ended_ago: int, left: float | None
+) -> None:
+    obj = annotated(pytorch_job(), {RESTARTS: f'{{"worker-0":{so_far}}}'})
+    ended = NOW - timedelta(seconds=ended_ago)
+    bad = pod("Worker", 0, "Failed", code=1, attempt=so_far, ended=ended)
+    decided = decide(obj, [*running(("Master", 0), ("Worker", 1)), bad])
+    assert decided.again == left
+    assert bool(decided.annotations) == (left is None)
+    assert decided.delete == ([bad] if left is None else [])
+
+
+def test_a_pod_that_somebody_deletes_has_not_failed_and_is_replaced(pytorch_job: MakeJob) -> None:
+    obj = pytorch_job({"Master": 1, "Worker": {"replicas": 1, "restartPolicy": "Never"}})
+    dying = pod("Worker", 0, "Failed", code=143)
+    dying["metadata"]["deletionTimestamp"] = timestamp(NOW)
+    decided = decide(obj, [*running(("Master", 0)), dying])
+    assert not decided.progress.has("Failed")
+    assert (decided.counts["Worker"].failed, decided.annotations) == (0, {})
+    assert created(decide(obj, running(("Master", 0))), "Pod") == ["job-worker-0"]
+
+
+def test_pods_and_services_of_a_role_that_is_gone_go_too(pytorch_job: MakeJob) -> None:
+    services = [{"kind": "Service", "metadata": {"name": f"job-worker-{n}"}} for n in (0, 1)]
+    decided = decide(pytorch_job({"Master": 1}), running(*ALL), services=services)
+    names = sorted(name_of(thing) for thing in decided.delete)
+    assert names == ["job-worker-0", "job-worker-0", "job-worker-1", "job-worker-1"]
 
 
 def test_with_restart_scope_gang_the_whole_gang_goes_before_any_of_it_comes_back(pytorch_job: MakeJob) -> None:
@@ -178,7 +230,8 @@ def test_a_deadline_fails_the_job_on_time(pytorch_job: MakeJob) -> None:
     began = Progress(start=timestamp(NOW - timedelta(seconds=45)))
     assert decide(obj, running(*ALL), progress=began).again == pytest.approx(15)
     late = decide(obj, running(*ALL), progress=began, now=NOW + timedelta(seconds=15))
-    assert late.progress.conditions[-1]["reason"] == "PyTorchJobDeadlineExceeded"
+    assert late.progress.conditions[-1]["reason"] == "PyTorchJobFailed"
+    assert [event[1] for event in late.events] == ["PyTorchJobCreated", "PyTorchJobDeadlineExceeded"]
 
 
 @pytest.mark.parametrize(
@@ -209,10 +262,16 @@ def test_suspending_takes_everything_away_and_resuming_starts_the_clock_anew(pyt
     assert state(suspended) == "Suspended"
     assert not suspended.progress.has("Running")
     assert suspended.progress.start is None
+    assert suspended.annotations == {RESTARTS: '{"resumed":1}'}
     later = NOW + timedelta(hours=1)
-    resumed = decide(pytorch_job(), progress=suspended.progress, now=later)
+    obj = annotated(with_policy(pytorch_job(), backoffLimit=0), suspended.annotations)
+    going = decide(with_policy(obj, suspend=True), running(*ALL), progress=suspended.progress)
+    assert going.annotations == {}, "counted already"
+    resumed = decide(obj, progress=suspended.progress, now=later)
     assert not resumed.progress.has("Suspended")
     assert resumed.progress.start == timestamp(later)
+    assert len(created(resumed, "Pod")) == 3, "resuming is no restart in the sense of backoffLimit"
+    assert gang_attempt(DIALECT.read(obj)) == 1, "they meet elsewhere: ports of a moment ago may not be bound"
 
 
 def test_scaling_down_deletes_the_highest_indices_first(pytorch_job: MakeJob) -> None:
@@ -268,6 +327,32 @@ def test_only_a_group_of_ours_is_deleted_in_the_end(pytorch_job: MakeJob) -> Non
     job = pytorch_job()
     ours = {**GROUP, "metadata": {**GROUP["metadata"], "ownerReferences": [owner_reference(job)]}}
     assert decide(job, done, group=ours).delete == [ours]
+
+
+def test_a_smaller_job_needs_a_smaller_group(pytorch_job: MakeJob) -> None:
+    job = pytorch_job({"Master": 1, "Worker": 1})
+    ours = {
+        **GROUP,
+        "metadata": {**GROUP["metadata"], "ownerReferences": [owner_reference(job)]},
+        "spec": {"minMember": 3},
+        "status": {"phase": "Running"},
+    }
+    (changed,) = decide(job, running(*ALL), gang=GangSettings(always=True), group=ours).update
+    assert changed["spec"]["minMember"] == 2
+    theirs = {**ours, "metadata": GROUP["metadata"]}
+    assert decide(job, running(*ALL), gang=GangSettings(always=True), group=theirs).update == []
+
+
+def test_the_group_of_another_job_of_the_same_name_is_not_ours(pytorch_job: MakeJob) -> None:
+    other = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "job", "uid": "other"}}
+    group = {
+        **GROUP,
+        "metadata": {**GROUP["metadata"], "ownerReferences": [owner_reference(other)]},
+        "status": {"phase": "Running"},
+    }
+    decided = decide(pytorch_job(), gang=GangSettings(always=True), group=group)
+    assert created(decided, "PodGroup") == ["job"], "which the cluster refuses, and an event says why"
+    assert created(decided, "Pod") == []
 
 
 def test_a_job_that_is_being_deleted_is_left_alone(pytorch_job: MakeJob) -> None:

@@ -94,6 +94,10 @@ class Dialect(ABC):
         """Whether a replica may not be created yet."""
         return False
 
+    def latecomers(self, job: TrainingJob) -> int:
+        """How many replicas `must_wait` for the others to run."""
+        return 0
+
     def labels(self, job: TrainingJob, replica: Replica) -> dict[str, str]:
         """What a replica's Pod and Service are found by."""
         return replica_labels(job, replica, is_master=replica == self.lead(job))

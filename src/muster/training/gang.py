@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from muster.kube.builtin import PLUGIN_POD_GROUP, POD_GROUP
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, owner_reference, status_of
-from muster.kube.quantity import sum_resources
+from muster.kube.requests import Amounts, as_resources, effective_requests, total_of
 from muster.training.model import Role, SchedulingPolicy, TrainingJob
 
 Scheduler: TypeAlias = Literal["none", "volcano", "scheduler-plugins"]
@@ -38,12 +38,13 @@ def group_kind(scheduler: Scheduler) -> Kind:
     return PLUGIN_POD_GROUP if scheduler == "scheduler-plugins" else POD_GROUP
 
 
-def pod_group(job: TrainingJob, scheduler: Scheduler) -> Object:
+def pod_group(job: TrainingJob, scheduler: Scheduler, *, late: int = 0) -> Object:
+    """`late` members exist only when the others run: there must be room for them, but nobody can wait for them."""
     kind = group_kind(scheduler)
     policy = job.policy.scheduling or SchedulingPolicy()
     minimum = policy.min_available if policy.min_available is not None else job.size
     spec: dict[str, Any] = {
-        "minMember": minimum,
+        "minMember": min(minimum, job.size - late),
         "minResources": dict(policy.min_resources) if policy.min_resources else minimum_resources(job.roles, minimum),
     }
     if kind is POD_GROUP:
@@ -87,16 +88,8 @@ def is_admitted(group: Object | None, scheduler: Scheduler) -> bool:
 
 def minimum_resources(roles: Iterable[Role], members: int) -> dict[str, str]:
     """What the first `members` replicas ask for together, in the order of roles."""
-    asked: list[Mapping[str, str]] = []
+    asked: list[Amounts] = []
     for role in roles:
-        request = pod_request(role.template.get("spec") or {})
+        request = effective_requests(role.template.get("spec") or {})
         asked += [request] * min(role.replicas, members - len(asked))
-    return sum_resources(asked)
-
-
-def pod_request(pod_spec: Mapping[str, Any]) -> dict[str, str]:
-    return sum_resources(
-        {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        for container in pod_spec.get("containers") or ()
-        for resources in [container.get("resources") or {}]
-    )
+    return as_resources({name: amount for name, amount in total_of(asked).items() if name != "pods"})

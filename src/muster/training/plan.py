@@ -6,10 +6,10 @@ an annotation on the job that is written before the member is deleted, so a cras
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
@@ -21,10 +21,12 @@ from muster.kube.objects import (
     labels_of,
     name_of,
     parse_time,
+    spec_of,
     status_of,
     timestamp,
 )
 from muster.training.dialect import Dialect
+from muster.training.failures import ended_at, exit_code, why_failed
 from muster.training.gang import Scheduler, is_admitted, membership, pod_group, wants_gang
 from muster.training.model import Addresses, CleanPodPolicy, Count, Replica, TrainingJob, Verdict
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, replica_name
@@ -32,7 +34,10 @@ from muster.training.pods import replica_pod, replica_service
 from muster.training.progress import Progress, State
 
 RESTARTS = "muster.dev/restarts"
-"""Annotation on a job: how often each member (or the whole `gang`) was started again."""
+"""Annotation on a job: how often each member (or the whole `gang`) was started again, and the job `resumed`."""
+
+_RESUMED = "resumed"
+_LONGEST_PAUSE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Plan:
     annotations: dict[str, str] = field(default_factory=dict)
     """To be stored on the job before anything else is done."""
     create: list[Object] = field(default_factory=list)
+    update: list[Object] = field(default_factory=list)
     delete: list[Object] = field(default_factory=list)
     events: list[tuple[Literal["Normal", "Warning"], str, str]] = field(default_factory=list)
     expired: bool = False
@@ -75,7 +81,9 @@ def is_ours(job: TrainingJob) -> bool:
 
 
 def gang_attempt(job: TrainingJob) -> int:
-    return restarts_of(job).get("gang", 0)
+    """Counts the times that all members began anew, together: then they may meet elsewhere."""
+    restarts = restarts_of(job)
+    return restarts.get("gang", 0) + restarts.get(_RESUMED, 0)
 
 
 def restarts_of(job: TrainingJob) -> dict[str, int]:
@@ -113,7 +121,16 @@ class _Planner:
         self.now = now
         self.gang = gang
         self.restarts = restarts_of(job)
-        self.members = {replica_of(job, pod): pod for pod in observed.pods}
+        self.restarting = False
+        self.members: dict[Replica, Object] = {}
+        self.strays: list[Object] = []
+        """Pods of roles that the job no longer has."""
+        for pod in observed.pods:
+            replica = replica_of(job, pod)
+            if replica is None:
+                self.strays.append(pod)
+            else:
+                self.members[replica] = pod
         self.counts = {role.name: self._count(role.name) for role in job.roles}
         self.result = Plan(progress, self.counts)
 
@@ -147,6 +164,8 @@ class _Planner:
                 self.result.wait(left)
 
     def _suspend(self) -> None:
+        if any(not self._is_stale(replica, pod) for replica, pod in self.members.items()):
+            self._count_restart(_RESUMED)
         for thing in (*self.observed.pods, *self.observed.services):
             self._delete(thing)
         if self._owns_group():
@@ -169,8 +188,7 @@ class _Planner:
         if verdict is not None:
             self._finish(verdict)
             return
-        restarting = bool(self.result.annotations)
-        if not restarting and self.dialect.is_running(self.job, self.counts):
+        if not self.restarting and self.dialect.is_running(self.job, self.counts):
             self._note("Running", f"{kind} {self.job.namespace}/{name} is running.")
         self._create_missing()
 
@@ -195,45 +213,75 @@ class _Planner:
         return Verdict(False, why, "DeadlineExceeded")
 
     def _deal_with_failures(self) -> Verdict | None:
-        again: list[Replica] = []
-        for replica, pod in self.members.items():
-            if replica is None or status_of(pod).get("phase") != "Failed" or self._is_stale(replica, pod):
-                continue
+        failed = {
+            replica: pod
+            for replica, pod in self.members.items()
+            if _phase(pod) == "Failed" and not is_deleting(pod) and not self._is_stale(replica, pod)
+        }
+        for replica, pod in failed.items():
             if not self._may_restart(replica, pod):
-                failed = self.counts[replica.role].failed
-                why = f"{self.job.kind} {self.job.name} is failed because {failed} {replica.role} replica(s) failed."
-                return Verdict(False, f"{why} {_why_failed(pod, self._trainer(pod))}".strip())
-            again.append(replica)
-        if not again:
+                number = self.counts[replica.role].failed
+                why = f"{self.job.kind} {self.job.name} is failed because {number} {replica.role} replica(s) failed."
+                return Verdict(False, f"{why} {self._why_failed(pod)}".strip())
+        if not failed:
             return None
         limit = self.job.policy.backoff_limit
         gang = self.job.restart_scope == "gang"
-        if limit is not None and sum(self.restarts.values()) + (1 if gang else len(again)) > limit:
-            return self._backoff_exceeded(limit)
-        for name in ["gang"] if gang else [replica.suffix for replica in again]:
-            self.restarts[name] = self.restarts.get(name, 0) + 1
-        self.result.annotations[RESTARTS] = orjson.dumps(self.restarts).decode()
-        roles = " ".join(dict.fromkeys(replica.role for replica in again))
-        what = "the whole gang" if gang else ", ".join(replica.suffix for replica in again)
-        self._note("Restarting", f"{self.job.kind} {self.job.name} is restarting because {roles} replica(s) failed.")
-        self.result.events.append(("Warning", f"{self.job.kind}Restarting", f"starting {what} again"))
+        if limit is not None and self._restarts_so_far() + (1 if gang else len(failed)) > limit:
+            return self._backoff_exceeded(limit, failed.values())
+        pauses = {replica: self._pause(replica, pod) for replica, pod in failed.items()}
+        due = [replica for replica, pause in pauses.items() if pause <= 0]
+        for pause in pauses.values():
+            if pause > 0:
+                self.result.wait(pause)
+        if due:
+            self._start_again(due, gang=gang)
         return None
 
-    def _too_many_restarts(self) -> Verdict | None:
-        """Restarts that the node did by itself, in place, count like ours."""
-        limit = self.job.policy.backoff_limit
-        if limit is None:
-            return None
-        in_place = sum(
-            container.get("restartCount", 0)
-            for pod in self.observed.pods
-            for container in status_of(pod).get("containerStatuses") or ()
-        )
-        return self._backoff_exceeded(limit) if in_place + sum(self.restarts.values()) > limit else None
+    def _start_again(self, members: Sequence[Replica], *, gang: bool) -> None:
+        if gang:
+            self._count_restart("gang")
+        else:
+            for replica in members:
+                # What the node had restarted in place goes with the Pod, and still counts.
+                self._count_restart(replica.suffix, 1 + _restarts_in_place(self.members[replica]))
+        self.restarting = True
+        roles = " ".join(dict.fromkeys(replica.role for replica in members))
+        what = "the whole gang" if gang else ", ".join(replica.suffix for replica in members)
+        causes = "; ".join(self._why_failed(self.members[replica]) for replica in members)
+        self._note("Restarting", f"{self.job.kind} {self.job.name} is restarting because {roles} replica(s) failed.")
+        message = f"starting {what} again" + (f" after {causes}" if causes else "")
+        self.result.events.append(("Warning", f"{self.job.kind}Restarting", message))
 
-    def _backoff_exceeded(self, limit: int) -> Verdict:
+    def _too_many_restarts(self) -> Verdict | None:
+        limit = self.job.policy.backoff_limit
+        if limit is None or self._restarts_so_far() <= limit:
+            return None
+        return self._backoff_exceeded(limit, (pod for pod in self.members.values() if _restarts_in_place(pod)))
+
+    def _restarts_so_far(self) -> int:
+        """Those that the node did by itself, in place, count like ours."""
+        ours = sum(number for name, number in self.restarts.items() if name != _RESUMED)
+        present = (pod for replica, pod in self.members.items() if not self._is_stale(replica, pod))
+        return ours + sum(_restarts_in_place(pod) for pod in present)
+
+    def _backoff_exceeded(self, limit: int, culprits: Iterable[Object]) -> Verdict:
         why = f"{self.job.kind} {self.job.name} has failed because it has reached the specified backoff limit ({limit})"
-        return Verdict(False, why, "BackoffLimitExceeded")
+        causes = "; ".join(filter(None, (self._why_failed(pod) for pod in culprits)))
+        return Verdict(False, f"{why}. {causes}" if causes else why, "BackoffLimitExceeded")
+
+    def _pause(self, replica: Replica, pod: Object) -> float:
+        """A member that fails again and again is started later and later, as a container would be by its node."""
+        so_far = self._attempt(replica)
+        ended = ended_at(pod)
+        if so_far == 0 or ended is None:
+            return 0.0
+        pause = min(2.0 ** (so_far - 1), _LONGEST_PAUSE)
+        return pause - (self.now - ended).total_seconds()
+
+    def _count_restart(self, name: str, times: int = 1) -> None:
+        self.restarts[name] = self.restarts.get(name, 0) + times
+        self.result.annotations[RESTARTS] = orjson.dumps(self.restarts).decode()
 
     def _finish(self, verdict: Verdict) -> None:
         kind, name = self.job.kind, self.job.name
@@ -243,7 +291,7 @@ class _Planner:
             if verdict.succeeded
             else f"{kind} {name} has failed."
         )
-        self._note(state, message, reason=verdict.reason and f"{kind}{verdict.reason}")
+        self._note(state, message, event=verdict.reason and f"{kind}{verdict.reason}")
         self.result.progress = replace(self.result.progress, completion=timestamp(self.now))
         self._clean_up()
 
@@ -251,23 +299,27 @@ class _Planner:
 
     def _create_missing(self) -> None:
         leaving = [pod for replica, pod in self.members.items() if self._is_stale(replica, pod)]
-        for pod in leaving:
+        for pod in (*leaving, *self.strays):
             self._delete(pod)
         if leaving and self.job.restart_scope == "gang":
             return  # all of the old gang goes before any of the new one comes
         as_gang = wants_gang(self.job, self.gang.scheduler, always=self.gang.always)
-        if as_gang and self.observed.group is None:
-            self.result.create.append(pod_group(self.job, self.gang.scheduler))
-        self.result.create += self._missing_companions()
-        if as_gang and not is_admitted(self.observed.group, self.gang.scheduler):
+        if as_gang:
+            self._gather_gang()
+        self._provide_companions()
+        if as_gang and not is_admitted(self._group(), self.gang.scheduler):
             return
         member = membership(self.job, self.gang.scheduler) if as_gang else None
-        services = {name_of(service) for service in self.observed.services}
+        listeners = {replica_name(self.job, replica): replica for replica in self.dialect.listeners(self.job)}
+        services = {name_of(service): service for service in self.observed.services}
         self.result.create += [
             replica_service(self.dialect, self.job, replica)
-            for replica in self.dialect.listeners(self.job)
-            if replica_name(self.job, replica) not in services
+            for name, replica in listeners.items()
+            if name not in services
         ]
+        for name, service in services.items():
+            if name not in listeners:
+                self._delete(service)
         self.result.create += [
             replica_pod(
                 self.dialect, self.job, replica, self.addresses, attempt=self._attempt(replica), membership=member
@@ -276,19 +328,29 @@ class _Planner:
             if replica not in self.members and not self.dialect.must_wait(self.job, replica, self.counts)
         ]
 
-    def _missing_companions(self) -> list[Object]:
+    def _gather_gang(self) -> None:
+        group = self._group()
+        wanted = pod_group(self.job, self.gang.scheduler, late=self.dialect.latecomers(self.job))
+        if group is None:
+            self.result.create.append(wanted)
+        elif self._owns_group() and spec_of(group).get("minMember", 0) > wanted["spec"]["minMember"]:
+            # The job has become smaller: the old number could never be reached again.
+            self.result.update.append({**group, "spec": {**spec_of(group), **wanted["spec"]}})
+
+    def _provide_companions(self) -> None:
         there = {(c["kind"], name_of(c)): c for c in self.observed.companions}
-        wanted = self.dialect.companions(self.job, self.addresses)
-        return [c for c in wanted if (c["kind"], name_of(c)) not in there]
+        for wanted in self.dialect.companions(self.job, self.addresses):
+            found = there.get((wanted["kind"], name_of(wanted)))
+            content = {key: value for key, value in wanted.items() if key not in ("apiVersion", "kind", "metadata")}
+            if found is None:
+                self.result.create.append(wanted)
+            elif any(found.get(key) != value for key, value in content.items()):
+                self.result.update.append({**found, **content})
 
     def _to_clean(self, clean: CleanPodPolicy) -> list[Object]:
         if clean == "None":
             return []
-        pods = [
-            pod
-            for pod in self.observed.pods
-            if clean == "All" or status_of(pod).get("phase") in ("Running", "Pending", None)
-        ]
+        pods = [pod for pod in self.observed.pods if clean == "All" or _phase(pod) in ("Running", "Pending")]
         names = {name_of(pod) for pod in pods}
         services = [s for s in self.observed.services if clean == "All" or name_of(s) in names]
         return [thing for thing in (*pods, *services) if not is_deleting(thing)]
@@ -297,9 +359,11 @@ class _Planner:
 
     def _count(self, role: str) -> Count:
         by_index = {
-            replica.index: status_of(pod).get("phase") or "Pending"
+            replica.index: _phase(pod)
             for replica, pod in self.members.items()
-            if replica is not None and replica.role == role and not self._is_stale(replica, pod)
+            if replica.role == role
+            and not self._is_stale(replica, pod)
+            and not (is_deleting(pod) and _phase(pod) == "Failed")  # ended because somebody deletes it
         }
         phases = list(by_index.values())
         running = phases.count("Running")
@@ -312,33 +376,40 @@ class _Planner:
         )
 
     def _attempt(self, replica: Replica) -> int:
-        return self.restarts.get(replica.suffix, 0) + self.restarts.get("gang", 0)
+        return sum(self.restarts.get(name, 0) for name in (replica.suffix, "gang", _RESUMED))
 
-    def _is_stale(self, replica: Replica | None, pod: Object) -> bool:
+    def _is_stale(self, replica: Replica, pod: Object) -> bool:
         """A member that is to make room: of an earlier attempt, or beyond what the role has now."""
-        if replica is None or replica.index >= self.job.count(replica.role):
+        if replica.index >= self.job.count(replica.role):
             return True
         return int(annotations_of(pod).get(ATTEMPT, "0")) < self._attempt(replica)
 
     def _may_restart(self, replica: Replica, pod: Object) -> bool:
         role = self.job.role(replica.role)
         assert role is not None
-        if self.job.restart_scope == "gang":
-            return True
         if role.restart == "ExitCode":
-            code = _exit_code(pod, self._trainer(pod))
+            code = exit_code(pod, self._trainer(pod))
             return code is None or code >= 128
-        return role.restart in ("Always", "OnFailure")
+        return self.job.restart_scope == "gang" or role.restart in ("Always", "OnFailure")
 
     def _trainer(self, pod: Object) -> str:
         return str(self.dialect.trainer(pod["spec"])["name"])
+
+    def _why_failed(self, pod: Object) -> str:
+        return why_failed(pod, self._trainer(pod))
+
+    def _group(self) -> Object | None:
+        """Ours, or one that the user made; not that of another job, which only has the same name."""
+        group = self.observed.group
+        owner = controller_of(group) if group is not None else None
+        return group if owner is None or owner.get("uid") == self.job.uid else None
 
     def _owns_group(self) -> bool:
         group = self.observed.group
         owner = controller_of(group) if group is not None else None
         return owner is not None and owner.get("uid") == self.job.uid
 
-    def _note(self, state: State, message: str, *, status: bool = True, reason: str = "") -> None:
+    def _note(self, state: State, message: str, *, status: bool = True, reason: str = "", event: str = "") -> None:
         before = self.result.progress
         after = before.with_condition(self.job.kind, state, message, self.now, status=status, reason=reason)
         if after is before:
@@ -346,7 +417,7 @@ class _Planner:
         self.result.progress = after
         severity: Literal["Normal", "Warning"] = "Warning" if state == "Failed" else "Normal"
         if state != "Restarting":
-            self.result.events.append((severity, reason or f"{self.job.kind}{state}", message))
+            self.result.events.append((severity, event or reason or f"{self.job.kind}{state}", message))
 
     def _delete(self, thing: Object | None) -> None:
         if thing is not None and not is_deleting(thing):
@@ -362,23 +433,9 @@ def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
     return Replica(role, int(index)) if role is not None and index.isdigit() else None
 
 
-def _terminated(pod: Object, container: str) -> Mapping[str, Any] | None:
-    for status in status_of(pod).get("containerStatuses") or ():
-        if status["name"] == container:
-            ended: Mapping[str, Any] | None = (status.get("state") or {}).get("terminated")
-            return ended
-    return None
+def _phase(pod: Object) -> str:
+    return str(status_of(pod).get("phase") or "Pending")
 
 
-def _exit_code(pod: Object, container: str) -> int | None:
-    ended = _terminated(pod, container)
-    return int(ended["exitCode"]) if ended is not None else None
-
-
-def _why_failed(pod: Object, container: str) -> str:
-    ended = _terminated(pod, container)
-    if ended is None:
-        reason = status_of(pod).get("reason") or status_of(pod).get("message") or ""
-        return f"Pod {name_of(pod)}: {reason}" if reason else ""
-    said = f": {ended['message'].strip()}" if ended.get("message") else ""
-    return f"Pod {name_of(pod)}, container {container}: exit code {ended['exitCode']} ({ended.get('reason')}){said}"
+def _restarts_in_place(pod: Object) -> int:
+    return sum(container.get("restartCount", 0) for container in status_of(pod).get("containerStatuses") or ())

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from muster.embedded.scheduling import reasons
 from muster.embedded.scheduling.fit import AXES, Vector
 from muster.embedded.scheduling.machine import Machine, NodeClass
-from muster.embedded.scheduling.requests import Amounts
+from muster.kube.requests import Amounts
 
 Kept: TypeAlias = dict[str, Amounts]
 """Capacity kept from others, by node."""

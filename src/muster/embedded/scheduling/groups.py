@@ -9,8 +9,8 @@ from typing import Any
 
 from muster.embedded.scheduling import reasons
 from muster.embedded.scheduling.model import DEFAULT_QUEUE, Flavour, GroupKey, Pod, created_at, queue_named_by
-from muster.embedded.scheduling.requests import Amounts, group_resources
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
+from muster.kube.requests import Amounts, group_resources
 
 _NOT_CONSIDERED = ("networkTopology", "subGroupPolicy")
 

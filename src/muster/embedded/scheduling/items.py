@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from muster.embedded.scheduling.groups import GroupFacts, Roll
 from muster.embedded.scheduling.line import Item
 from muster.embedded.scheduling.model import Pod, Priorities
-from muster.embedded.scheduling.requests import Amounts, total_of
+from muster.kube.requests import Amounts, total_of
 
 View = Callable[[Pod], Hashable]
 """What of a Pod matters to the neighbourhood rules of others."""

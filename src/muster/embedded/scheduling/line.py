@@ -12,7 +12,7 @@ from itertools import count
 from typing import Literal, TypeAlias
 
 from muster.embedded.scheduling.model import GroupKey, Pod
-from muster.embedded.scheduling.requests import Amounts
+from muster.kube.requests import Amounts
 
 Rank: TypeAlias = tuple[int, float, int]
 """Higher priority first, then the older, then whoever was seen first."""

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from muster.embedded.scheduling.fit import AXES, Vector, Verdict, judge
 from muster.embedded.scheduling.model import NodeFacts, Pod
 from muster.embedded.scheduling.profile import HostPort, Profile, Taint
-from muster.embedded.scheduling.requests import Amounts
+from muster.kube.requests import Amounts
 from muster.embedded.scheduling.topology import Topology
 
 Ports: TypeAlias = frozenset[HostPort]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from muster.embedded.scheduling.profile import NODE_NAME, Profile, ProfileBook, Taint
-from muster.embedded.scheduling.requests import Amounts, amounts
 from muster.kube.conditions import get_condition
 from muster.kube.objects import (
     Key,
@@ -24,6 +23,7 @@ from muster.kube.objects import (
     status_of,
     uid_of,
 )
+from muster.kube.requests import Amounts, amounts
 
 DEFAULT_QUEUE = "default"
 

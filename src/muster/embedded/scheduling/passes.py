@@ -18,9 +18,9 @@ from muster.embedded.scheduling.line import Bucket, Item, Turn
 from muster.embedded.scheduling.model import Pod
 from muster.embedded.scheduling.placement import Seats, Stuck
 from muster.embedded.scheduling.queues import QueueFacts, never_allowed
-from muster.embedded.scheduling.requests import total_of
 from muster.embedded.scheduling.reservation import Reservation, plan_seats, reserve, still_missing
 from muster.embedded.scheduling.state import Group, Hold, Notice, Queue, State
+from muster.kube.requests import total_of
 
 _ALL_TOLD = 64
 """In a longer bucket, only the first in line is told that the reason has changed."""

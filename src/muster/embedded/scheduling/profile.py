@@ -20,10 +20,10 @@ from muster.embedded.scheduling.neighbours import (
     has_neighbour_rules,
     neighbours_of,
 )
-from muster.embedded.scheduling.requests import Amounts, effective_requests
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, labels_of, namespace_of, spec_of
 from muster.kube.quantity import QuantityError
+from muster.kube.requests import Amounts, effective_requests
 from muster.kube.selectors import LabelSelector, Requirement, compile_expressions, compile_requirements
 
 NODE_NAME = "\0metadata.name"

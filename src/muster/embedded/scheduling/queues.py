@@ -8,8 +8,8 @@ from typing import Any
 
 from muster.embedded.scheduling import reasons
 from muster.embedded.scheduling.model import DEFAULT_QUEUE
-from muster.embedded.scheduling.requests import Amounts, amounts
 from muster.kube.objects import Object, name_of, spec_of, status_of
+from muster.kube.requests import Amounts, amounts
 
 _NOT_CONSIDERED = ("deserved", "guarantee", "parent", "type", "affinity", "extendClusters")
 

@@ -16,7 +16,7 @@ from muster.embedded.scheduling.machine import Machine, Node
 from muster.embedded.scheduling.model import Pod
 from muster.embedded.scheduling.placement import Placer, Seats, Stuck
 from muster.embedded.scheduling.profile import HostPort, Profile
-from muster.embedded.scheduling.requests import Amounts, total_of
+from muster.kube.requests import Amounts, total_of
 
 _SCALE = 1_000_000
 _PLANNED = "planned"

@@ -20,10 +20,10 @@ from muster.embedded.scheduling.model import Flavour, GroupKey, Pod, Priorities,
 from muster.embedded.scheduling.placement import Placer, Seats
 from muster.embedded.scheduling.profile import ProfileBook
 from muster.embedded.scheduling.queues import QueueFacts, Usage, read_queue
-from muster.embedded.scheduling.requests import Amounts, total_of
 from muster.embedded.scheduling.reservation import Reservation
 from muster.embedded.scheduling.settings import SchedulerSettings
 from muster.kube.objects import Key, Object
+from muster.kube.requests import Amounts, total_of
 
 
 class Notice(NamedTuple):

@@ -91,6 +91,9 @@ class Mpi(KubeflowDialect):
         """The launcher comes when every worker runs: it could not reach them before."""
         return replica.role == "Launcher" and "Worker" in counts and counts["Worker"].running < job.count("Worker")
 
+    def latecomers(self, job: TrainingJob) -> int:
+        return 1 if job.count("Worker") else 0
+
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
         name = f"{job.name}-launcher"
         workers = [replica_name(job, Replica("Worker", index)) for index in range(job.count("Worker"))]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any, TypeAlias
 
-from muster.kube.quantity import Quantity, milli, whole
+from muster.kube.quantity import Quantity, format_quantity, milli, whole
 
 Amounts: TypeAlias = dict[str, int]
 """Resource by resource; cpu in thousandths, everything else in whole units."""
@@ -64,6 +65,14 @@ def group_resources(resources: Mapping[str, Quantity]) -> Amounts:
         plain = name.removeprefix("requests.")
         found[plain] = max(found.get(plain, 0), amount_of(plain, text))
     return {name: amount for name, amount in sorted(found.items()) if amount > 0}
+
+
+def as_resources(found: Mapping[str, int]) -> dict[str, str]:
+    """The other way round: as a resource list is written."""
+    return {
+        name: format_quantity(Fraction(amount, 1000)) if name == "cpu" else format_quantity(Fraction(amount), "Ki")
+        for name, amount in found.items()
+    }
 
 
 def total_of(parts: Iterable[Mapping[str, int]]) -> Amounts:

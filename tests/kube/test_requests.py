@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.scheduling.requests import effective_requests, group_resources
+from muster.kube.requests import as_resources, effective_requests, group_resources
 
 
 def container(restart: str = "", limits: dict[str, str] | None = None, **requests: str) -> dict[str, Any]:
@@ -45,3 +45,8 @@ def test_effective_requests(spec: dict[str, Any], expected: dict[str, int]) -> N
 def test_min_resources_as_volcano_writes_them() -> None:
     written = {"count/pods": "4", "cpu": "3500m", "limits.cpu": "8", "pods": "4", "requests.cpu": "4", "memory": "0"}
     assert group_resources(written) == {"cpu": 4000, "pods": 4}
+
+
+def test_amounts_are_written_as_resources_again() -> None:
+    amounts = {"cpu": 2500, "memory": 3 * 2**30, "nvidia.com/gpu": 4, "pods": 1500}
+    assert as_resources(amounts) == {"cpu": "2500m", "memory": "3Gi", "nvidia.com/gpu": "4", "pods": "1500"}

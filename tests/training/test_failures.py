@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.training.failures import exit_code, why_failed
+
+
+def status(name: str, code: int | None, **more: Any) -> dict[str, Any]:
+    return {"name": name, "state": {} if code is None else {"terminated": {"exitCode": code, **more}}}
+
+
+@pytest.mark.parametrize(
+    ("init", "containers", "code", "why"),
+    [
+        ([], [status("main", 3, reason="Error")], 3, "Pod p, container main: exit code 3 (Error)"),
+        ([], [status("main", 1, message="no data\n")], 1, "Pod p, container main: exit code 1: no data"),
+        ([], [status("log", 2), status("main", 1)], 1, "Pod p, container main: exit code 1"),
+        ([], [status("main", 0), status("log", 2)], 2, "Pod p, container log: exit code 2"),
+        ([status("fetch", 4)], [status("main", None)], 4, "Pod p, container fetch: exit code 4"),
+        ([], [status("main", None)], None, "Pod p: Evicted"),
+    ],
+)
+def test_the_container_that_made_a_pod_fail(init: list[Any], containers: list[Any], code: int | None, why: str) -> None:
+    pod = {
+        "metadata": {"name": "p"},
+        "status": {"reason": "Evicted", "initContainerStatuses": init, "containerStatuses": containers},
+    }
+    assert exit_code(pod, "main") == code
+    assert why_failed(pod, "main") == why
