@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from muster.embedded.agent.agent import Agent
+from muster.embedded.agent.contract import Isolation
 from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.events import Recorder
@@ -32,9 +33,10 @@ async def eventually(condition: Callable[[], object]) -> None:
 class Node:
     """A cluster with one node and no scheduler: Pods name the node themselves."""
 
-    def __init__(self, home: Path, **settings: Any) -> None:
+    def __init__(self, home: Path, isolation: Isolation | None = None, **settings: Any) -> None:
         self.settings = AgentSettings(home=home / "agent", node_name="node", **settings)
         self.home = home
+        self.isolation = isolation
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, **settings: Any) -> None:
@@ -42,7 +44,7 @@ class Node:
         self.cluster = EmbeddedCluster(self.home / "store", new_catalogue(), durability="process")
         await self.cluster.__aenter__()
         self.recorder = Recorder(self.cluster, "agent")
-        self.agent = Agent(self.cluster, self.recorder, self.settings)
+        self.agent = Agent(self.cluster, self.recorder, self.settings, isolation=self.isolation)
         self._tasks = [asyncio.create_task(self.recorder.run()), asyncio.create_task(self.agent.run())]
         ready = asyncio.create_task(self.agent.ready.wait())
         await asyncio.wait([ready, *self._tasks], return_when=asyncio.FIRST_COMPLETED)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
+from muster.embedded.agent.cgroups import can_limit
+from muster.embedded.agent.settings import ApiAccess, ImageSettings
 from muster.kube.builtin import CONFIG_MAP, NODE, POD
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
@@ -411,6 +416,76 @@ async def test_what_has_no_effect_is_named(node: Node) -> None:
     await node.ended("p")
     (event,) = [e for e in await node.events("p") if e.startswith("FieldIgnored")]
     assert "spec.containers[0].tty" in event and "readOnlyRootFilesystem" in event
+
+
+async def test_a_liveness_probe_restarts_it(node: Node) -> None:
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
+    await node.create(
+        "p", "sleep", "60", container={"livenessProbe": probe}, restartPolicy="Always", terminationGracePeriodSeconds=0
+    )  # fmt: skip
+    await node.until("p", lambda pod: (status_of(pod).get("containerStatuses") or [{}])[0].get("restartCount", 0) > 0)
+    events = await node.events("p")
+    assert any(event.startswith("Unhealthy: Liveness probe failed") for event in events)
+    assert "Killing: Container main failed liveness probe, will be restarted" in events
+
+
+@pytest.mark.skipif(not can_limit()[0], reason="needs control groups")
+async def test_too_much_memory(node: Node) -> None:
+    script = "x = bytearray(200_000_000)"
+    await node.create("p", "python3", "-c", script, container={"resources": {"limits": {"memory": "50Mi"}}})
+    terminated = container(await node.ended("p"))["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["reason"]) == (137, "OOMKilled")
+    assert any("its limit is 50Mi" in event for event in await node.events("p"))
+
+
+async def test_a_service_account_token_is_there_and_stays_fresh(new_node: Callable[..., Node]) -> None:
+    tokens = iter(range(1, 100))
+    api = ApiAccess("127.0.0.1", 6443, "CERTIFICATE", lambda _pod, _audience, _seconds: f"token-{next(tokens)}")
+    node: Any = new_node(api=api)
+    await node.start()
+    script = """
+        cd /var/run/secrets/kubernetes.io/serviceaccount
+        cat ca.crt namespace; echo $KUBERNETES_SERVICE_PORT
+        until grep -q token-2 token; do sleep 0.02; done
+    """
+    await node.create("p", "sh", "-c", script)
+    await node.phase("p", "Running")
+    (work,) = node.agent._works.values()
+    assert not work.has_old_tokens(time.time())
+    assert work.has_old_tokens(time.time() + 3600)
+    node.agent._controller.enqueue(work.uid)
+    assert status_of(await node.ended("p"))["phase"] == "Succeeded"
+    assert await node.logs("p") == "CERTIFICATEdefault6443\n"
+    await node.stop()
+
+
+async def test_without_isolation(new_node: Callable[..., Node]) -> None:
+    node: Any = new_node(isolation="none")
+    await node.start()
+    env = [{"name": "A", "value": "1"}]
+    assert await node.output("p", "sh", "-c", "echo $A; pwd", container={"env": env}) == "1\n/tmp\n"
+    volumes = [{"name": "v", "emptyDir": {}}]
+    await node.create("q", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, volumes=volumes)
+    assert "nothing can be mounted at /v" in waiting(await node.until("q", waiting))["message"]
+    await node.stop()
+
+
+@pytest.mark.skipif(shutil.which("busybox") is None, reason="needs a static busybox (Debian: busybox-static)")
+async def test_an_image_may_be_mapped_to_a_folder(new_node: Callable[..., Node], tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for name in ("bin", "etc", "tmp", "dev", "proc"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(str(shutil.which("busybox")), root / "bin" / "busybox")
+    for name in ("sh", "cat", "ls"):
+        (root / "bin" / name).symlink_to("busybox")
+    (root / "etc" / "image").write_text("mapped\n")
+    node: Any = new_node(images={"team/*": ImageSettings(rootfs=str(root), command=("/bin/cat", "/etc/image"))})
+    await node.start()
+    assert await node.output("a", container={"image": "team/x:1", "command": None}) == "mapped\n"
+    script = "echo $$ > /dev/null; cat /etc/hostname; ls /proc/self/exe; echo x > /tmp/f; cat /tmp/f; ls /dev/shm"
+    assert await node.output("b", "sh", "-c", script, container={"image": "team/x"}) == "b\n/proc/self/exe\nx\n"
+    assert not (root / "tmp" / "f").exists()
+    await node.stop()
 
 
 async def test_usage(node: Node) -> None:

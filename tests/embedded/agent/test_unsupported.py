@@ -15,7 +15,7 @@ def test_an_ordinary_pod_has_none() -> None:
         hostPID=False,
         containers=[{"name": "c", "tty": False, "volumeMounts": [{"name": "v", "mountPropagation": "None"}]}],
     )
-    assert list(ignored_fields(ordinary, "namespaces", False)) == []
+    assert list(ignored_fields(ordinary, "namespaces")) == []
 
 
 def test_what_means_nothing_here_is_named_by_its_path() -> None:
@@ -36,7 +36,7 @@ def test_what_means_nothing_here_is_named_by_its_path() -> None:
             },
         ],
     )
-    assert list(ignored_fields(odd, "namespaces", False)) == [
+    assert list(ignored_fields(odd, "namespaces")) == [
         "spec.hostPID",
         "spec.dnsConfig",
         "spec.securityContext.sysctls",
@@ -48,11 +48,27 @@ def test_what_means_nothing_here_is_named_by_its_path() -> None:
         "spec.containers[1].ports[1].hostPort",
         "spec.containers[1].livenessProbe.grpc.service",
     ]
-    by_engine = list(ignored_fields(odd, "namespaces", True))
+    by_engine = list(ignored_fields(odd, by_engine=True))
     assert not [path for path in by_engine if "privileged" in path or "capabilities" in path]
 
 
 def test_without_isolation_even_less_is_possible() -> None:
     custom = pod(containers=[{"name": "c", "terminationMessagePath": "/tmp/why"}])
-    assert list(ignored_fields(custom, "namespaces", False)) == []
-    assert list(ignored_fields(custom, "none", False)) == ["spec.containers[0].terminationMessagePath"]
+    assert list(ignored_fields(custom, "namespaces")) == []
+    assert list(ignored_fields(custom, "none")) == ["spec.containers[0].terminationMessagePath"]
+
+
+def test_what_depends_on_machine_and_engine() -> None:
+    limited = pod(
+        volumes=[
+            {"name": "a", "emptyDir": {"sizeLimit": "1Gi"}},
+            {"name": "b", "emptyDir": {"sizeLimit": "1Gi", "medium": "Memory"}},
+            {"name": "c", "emptyDir": {"medium": "HugePages"}},
+        ],
+        containers=[{"name": "c", "resources": {"limits": {"cpu": "1"}}}],
+    )
+    always = ["spec.volumes[0].emptyDir.sizeLimit", "spec.volumes[2].emptyDir.medium"]
+    assert list(ignored_fields(limited)) == always
+    assert list(ignored_fields(limited, limits_cpu=False)) == [*always, "spec.containers[0].resources.limits.cpu"]
+    assert "spec.volumes[1].emptyDir.sizeLimit" in list(ignored_fields(limited, by_engine=True))
+    assert "spec.imagePullSecrets" in list(ignored_fields(pod(imagePullSecrets=[{"name": "s"}]), by_engine=True))

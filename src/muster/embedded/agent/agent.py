@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from muster.embedded.agent.around import Around
 from muster.embedded.agent.bookkeeping import reachable
+from muster.embedded.agent.cgroups import can_limit
 from muster.embedded.agent.containers import Here
 from muster.embedded.agent.contract import Isolation
 from muster.embedded.agent.devices import Devices
@@ -94,7 +95,9 @@ class Agent:
         self._shop = Workshop(
             cluster=cluster,
             recorder=recorder,
-            here=Here(settings, self.isolation, machine_environment(shims, settings.environment)),
+            here=Here(
+                settings, self.isolation, machine_environment(shims, settings.environment), limits_cpu=can_limit()[1]
+            ),
             around=self._around,
             hosts=self._hosts,
             addresses=Addresses(),
@@ -105,8 +108,9 @@ class Agent:
             notify=str(settings.run / "agent.sock"),
         )
 
+        cluster.node = Operations(self._informer, self._works, self._logs, self.ready)
+
     async def run(self) -> None:
-        self._cluster.node = Operations(self._informer, self._works, self._logs)
         running, self._simulated = await register_nodes(self._cluster, self.settings, self.machine)
         self._shop.nodes.update(running)
         listening = self._listen()

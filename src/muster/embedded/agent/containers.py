@@ -46,6 +46,8 @@ class Here:
     isolation: Isolation
     environment: Mapping[str, str]
     """What a container without an engine starts from."""
+    limits_cpu: bool = True
+    """Whether the kernel holds processes to a share of the CPU here. (Memory is watched in any case.)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class _Process(NamedTuple):
 
 
 def usage_of(roots: Mapping[str, int]) -> dict[str, Usage]:
-    """Per Pod what its supervisor (the pid given) and all below it use."""
+    """Per Pod what everything below its supervisor (the pid given) uses."""
     if not roots:
         return {}
     return sum_trees(roots, dict(_processes()))
@@ -100,13 +100,13 @@ def sum_trees(roots: Mapping[str, int], processes: Mapping[int, _Process]) -> di
         if root not in processes:
             continue
         ticks = pages = 0
-        pending = [root]
+        # Not the supervisor itself: it may have had other Pods before.
+        pending = list(children.get(root, ()))
         while pending:
             pid = pending.pop()
             pending.extend(children.get(pid, ()))
             ticks += processes[pid].ticks
-            # The supervisor's own memory is what it shares with all other supervisors: not the Pod's.
-            pages += processes[pid].pages if pid != root else 0
+            pages += processes[pid].pages
         found[uid] = Usage(ticks / _CLOCK_TICKS, pages * _PAGE)
     return found
 

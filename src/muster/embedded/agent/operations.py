@@ -18,15 +18,17 @@ _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 class Operations:
-    """Implements `muster.embedded.cluster.NodeOperations`."""
+    """Implements `muster.embedded.cluster.NodeOperations`. Nobody is answered before the agent is `ready`."""
 
-    def __init__(self, pods: Informer, works: Mapping[str, PodWork], logs: Logs) -> None:
+    def __init__(self, pods: Informer, works: Mapping[str, PodWork], logs: Logs, ready: asyncio.Event) -> None:
+        self._ready = ready
         self._pods = pods
         self._works = works
         self._logs = logs
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
         """Of a Pod that exists, or of the latest one of that name that did."""
+        await self._ready.wait()
         found = self._pods.get(namespace, pod)
         work = self._works.get(uid_of(found)) if found is not None else None
         if found is not None:
@@ -55,13 +57,16 @@ class Operations:
     async def exec(
         self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
     ) -> Execution:
+        await self._ready.wait()
         found = self._pods.get(namespace, pod)
         if found is None:
             raise NotFound(f'pods "{pod}" not found')
-        if status_of(found).get("phase") in ("Succeeded", "Failed"):
-            phase = status_of(found)["phase"]
-            raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
         work = self._works.get(uid_of(found))
+        # The status follows what is the case by a moment.
+        ending = work.progress.finished if work is not None else None
+        phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
+        if phase in ("Succeeded", "Failed"):
+            raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
         if work is None:
             raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
         first = container or _default_container(found) or _container_names(found)[0]

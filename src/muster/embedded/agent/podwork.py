@@ -9,6 +9,7 @@ import asyncio
 import os
 import shutil
 import time
+from contextlib import suppress
 from math import inf
 from typing import Any
 
@@ -373,7 +374,10 @@ class PodWork:
 
 
 async def _remove(folder: str) -> None:
-    """A few files are quicker removed than handed to a thread; a volume may hold many."""
+    """The Pod's file first: without it, no supervisor can begin. A few files are quicker removed than handed to a
+    thread; a volume may hold many."""
+    with suppress(OSError):
+        os.unlink(f"{folder}/{POD_FILE}")
     if os.path.isdir(f"{folder}/volumes"):
         await asyncio.to_thread(shutil.rmtree, folder, True)
     else:

@@ -96,7 +96,9 @@ def prepare(
         "backoffMax": settings.backoff_max,
     }
     notes = {part.name: part.note(engine) for part in parts}
-    return Prepared(prepared, notes, tuple(ignored_fields(pod, here.isolation, engine is not None)))
+    limits_cpu = here.limits_cpu if engine is None else engine.limits
+    ignored = ignored_fields(pod, here.isolation, by_engine=engine is not None, limits_cpu=limits_cpu)
+    return Prepared(prepared, notes, tuple(ignored))
 
 
 def write_pod_file(folder: str, pod: PreparedPod) -> None:

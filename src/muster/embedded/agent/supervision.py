@@ -7,8 +7,8 @@ No Pod may ever run twice, whatever is killed when. The order of writes is what 
    at once if the lock is taken or the journal says `finished`. So any number of supervisors may be asked for: one runs.
 3. The folder stays until the Pod's object has gone for good. As long as the object is there, so is the journal, and a
    Pod with a journal is never begun anew.
-4. Before a folder goes, whoever removes it holds the lock and has written `finished` into the journal: a supervisor
-   that was asked for earlier and comes late finds that, or nothing.
+4. Before a folder goes, whoever removes it holds the lock and has read, or written, `finished` in the journal; then the
+   Pod's file goes first. A supervisor that was asked for earlier and comes late finds the one or misses the other.
 5. A status is written after the journal entry it tells of. A Pod whose status tells of a container, and which has no
    folder, has lost its folder: it fails rather than run a second time.
 """

@@ -11,6 +11,7 @@ from muster.kube.objects import Object, spec_of
 _POD = (
     "hostIPC",
     "hostPID",
+    "ephemeralContainers",
     "shareProcessNamespace",
     "dnsConfig",
     "runtimeClassName",
@@ -26,15 +27,31 @@ _CONTAINER_SECURITY = (
 _MOUNT = ("mountPropagation", "recursiveReadOnly")
 
 
-def ignored_fields(pod: Object, isolation: str, by_engine: bool) -> Iterator[str]:
+def ignored_fields(
+    pod: Object, isolation: str = "namespaces", *, by_engine: bool = False, limits_cpu: bool = True
+) -> Iterator[str]:
     spec = spec_of(pod)
     yield from _set(spec, _POD, "spec")
     if by_engine and spec.get("imagePullSecrets"):
         yield "spec.imagePullSecrets"
     yield from _set(spec.get("securityContext") or {}, _POD_SECURITY, "spec.securityContext")
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        yield from _of_volume(volume, f"spec.volumes[{index}]", by_engine)
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):
-            yield from _of_container(container, f"spec.{group}[{index}]", isolation, by_engine)
+            path = f"spec.{group}[{index}]"
+            yield from _of_container(container, path, isolation, by_engine)
+            if not limits_cpu and "cpu" in ((container.get("resources") or {}).get("limits") or {}):
+                yield f"{path}.resources.limits.cpu"
+
+
+def _of_volume(volume: Mapping[str, Any], path: str, by_engine: bool) -> Iterator[str]:
+    source = volume.get("emptyDir") or {}
+    medium = source.get("medium") or ""
+    if medium not in ("", "Memory"):
+        yield f"{path}.emptyDir.medium"
+    if source.get("sizeLimit") and (medium != "Memory" or by_engine):
+        yield f"{path}.emptyDir.sizeLimit"
 
 
 def _of_container(container: Mapping[str, Any], path: str, isolation: str, by_engine: bool) -> Iterator[str]:
