@@ -24,6 +24,8 @@ _READ_BYTES = 65536
 _MESSAGE_BYTES = 4096
 _MEMORY_PERIOD = 0.2
 _SWEEP_PERIOD = 0.01
+_MAX_SWEEPS = 200
+"""Who has not been caught by then is when the Pod ends."""
 _KILL_PERIOD = 0.1
 _DRAIN_PATIENCE = 1.0
 _HOOK_TIMEOUT = 3600.0
@@ -49,6 +51,7 @@ class Host(Protocol):
     """A descriptor of /dev/null."""
 
     def note(self, attempt: Attempt, event: str, **details: object) -> None: ...
+    def is_alone(self, attempt: Attempt) -> bool: ...
     def has_passed(self, attempt: Attempt) -> None: ...
     def has_to_go(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None: ...
     def has_ended(self, attempt: Attempt, outcome: Exit) -> None: ...
@@ -69,6 +72,7 @@ class Attempt:
         self._health: HealthWatch | None = None
         self._hook: probing.Probing | None = None
         self._ready = self._out_of_memory = self._swept = False
+        self._sweeps = 0
         self._status: int | None = None
         self._kill_timer: Timer | None = None
         self._timer: Timer | None = None
@@ -273,8 +277,12 @@ class Attempt:
         """Kills what the main process has left behind, until nothing is; then reads the last of the output."""
         if self._loop.has_children:
             left = self._owned()
-            if left:
+            if left and self._host.is_alone(self):
+                self._host.processes.kill_all()
+            elif left:
                 send(left, signal.SIGKILL)
+            self._sweeps += 1
+            if left and self._sweeps < _MAX_SWEEPS:
                 self._timer = self._loop.at(time.time() + _SWEEP_PERIOD, self._sweep)
                 return
         self._swept = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EROFS
 
@@ -27,15 +27,20 @@ from muster.embedded.agent.syscalls import (
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS = 40
 _MAX_COVERED = 4096
+_SCRATCH = ("etc", "run", "usr", "var")
+"""In a container nobody expects to find again what was written there, nor at the root."""
 
 
 class MountFailed(Exception):
     """Says which mount, and why."""
 
 
-def build_view(mounts: Sequence[Mount], root: str = "", *, own_proc: bool) -> None:
-    """Makes the mounts, in this order, and `root` the root, if it is not the machine's own. To be called in a new mount
-    namespace. `own_proc` is for a new process namespace, which wants a /proc of its own."""
+def build_view(
+    mounts: Sequence[Mount], root: str = "", on_covered: Callable[[dict[str, int]], None] | None = None
+) -> None:
+    """Makes the mounts, in this order, with a new /proc, and `root` the root, if it is not the machine's own. To be
+    called in a new mount namespace. When folders had to be covered, but nothing is mounted yet, `on_covered` gets
+    these folders with the times of their last changes; it may enter a copy of the namespace."""
     view = _View()
     try:
         # Sources are places of the machine: all are taken before the first mount may cover one.
@@ -43,8 +48,10 @@ def build_view(mounts: Sequence[Mount], root: str = "", *, own_proc: bool) -> No
         if root:
             view.enter(root)
         view.prepare(mounts, trees)
-        if own_proc:
-            view.place(view.keep(new_filesystem(b"proc")), "/proc", folder=True)
+        if on_covered is not None and view.covered and view.is_machines_own:
+            view.protect()
+            on_covered(view.covered)
+        view.place(view.keep(new_filesystem(b"proc")), "/proc", folder=True)
         for mount, tree in zip(mounts, trees, strict=True):
             view.mount(mount, tree)
         view.finish()
@@ -96,9 +103,16 @@ class _View:
         self._open: list[int] = []
         self._volumes: list[int] = []
         """Descriptors of what is mounted: inside, mount points may be made."""
+        self.covered: dict[str, int] = {}
+        """The covered folders, with the times of their last changes."""
         self._covers: list[int] = []
+        """Where somebody may keep their work: what a program writes there would be lost, so better that it cannot."""
         self._root = -1
         """-1 stands for the machine's own, where the kernel may look paths up."""
+
+    @property
+    def is_machines_own(self) -> bool:
+        return self._root < 0
 
     def keep(self, descriptor: int) -> int:
         self._open.append(descriptor)
@@ -169,9 +183,13 @@ class _View:
                 return attach(tree, AT_CWD, target)
         return attach(tree, self._point(target, folder))
 
-    def finish(self) -> None:
+    def protect(self) -> None:
         for cover in self._covers:
             make_read_only(cover, recursive=False)
+        self._covers.clear()
+
+    def finish(self) -> None:
+        self.protect()
         if self._root >= 0:
             os.fchdir(self._root)
             pivot_to_here()
@@ -226,8 +244,9 @@ class _View:
             os.close(listing)
         if len(entries) > _MAX_COVERED:
             raise OSError(ENOSPC, f"it is missing, and /{'/'.join(names)} is too large a folder to add it to; make it")
-        mode = stat.S_IMODE(os.fstat(covered).st_mode)
-        cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % mode),)))
+        status = os.fstat(covered)
+        self.covered["/" + "/".join(names)] = status.st_mtime_ns
+        cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % stat.S_IMODE(status.st_mode)),)))
         attach(cover, covered)
         for name, is_link, is_folder in entries:
             if is_link:
@@ -243,10 +262,10 @@ class _View:
             finally:
                 os.close(tree)
         self._volumes.append(cover)
-        if names:
-            self._covers.append(cover)  # What a program writes there would be lost: better that it cannot.
-        else:
+        if not names:
             self._root = cover
+        elif names[0] not in _SCRATCH:
+            self._covers.append(cover)
         return cover
 
 

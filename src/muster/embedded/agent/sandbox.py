@@ -29,13 +29,42 @@ MARK = "MUSTER_CONTAINER"
 """Without namespaces, an environment variable is what tells a container's processes from others."""
 
 
+class Base:
+    """A mount namespace to begin containers in: the machine's, with the mount points that Pods want and the machine
+    lacks. Making these is most of the work of a container, so it is done once for many, until the machine changes."""
+
+    def __init__(self) -> None:
+        self._namespace = -1
+        self._covered: dict[str, int] = {}
+
+    def enter(self) -> bool:
+        """Whether there is one, and it is still as it should be. Looks at the machine from where this process is."""
+        if self._namespace < 0:
+            return False
+        if all(os.stat(path).st_mtime_ns == changed for path, changed in self._covered.items()):
+            setns(self._namespace, NEW_MOUNTS)
+            return True
+        os.close(self._namespace)
+        self._namespace = -1
+        return False
+
+    def keep(self, covered: dict[str, int]) -> None:
+        """The namespace that this process is in is the base from now on; the process itself enters a copy."""
+        if self._namespace >= 0:
+            return  # This container lacks what others do not.
+        self._namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        self._covered = dict(covered)
+        unshare(NEW_MOUNTS)
+
+
 class Sandbox:
     """Of one Pod. A supervisor has one, and it changes the supervisor's own namespaces."""
 
-    def __init__(self, pod: PreparedPod, folder: str) -> None:
+    def __init__(self, pod: PreparedPod, folder: str, base: Base | None = None) -> None:
         self.isolation: Isolation = pod["isolation"]
         self._uid = pod["uid"]
         self._mounts = list(pod.get("mounts") or ())
+        self._base = base
         self._home = -1
         self._has_shared = False
         if self.isolation == "none":
@@ -71,9 +100,13 @@ class Sandbox:
             return launch(command, dies_with_us=True), -1
         namespace = -1
         try:
+            base = None if self._has_shared or root else self._base
+            is_follower = base is not None and base.enter()
             unshare(NEW_MOUNTS)
-            follow_mounts_of_parent()
-            build_view([*self._mounts, *(container.get("mounts") or ())], root, own_proc=True)
+            if not is_follower:
+                follow_mounts_of_parent()
+            mounts = [*self._mounts, *(container.get("mounts") or ())]
+            build_view(mounts, root, base.keep if base is not None else None)
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             return launch(command, dies_with_us=False), namespace
         except (MountFailed, OSError, StartError) as error:

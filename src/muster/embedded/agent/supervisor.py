@@ -32,9 +32,9 @@ from muster.embedded.agent.lifecycle import (
     wake_at,
 )
 from muster.embedded.agent.loop import Loop, Timer
-from muster.embedded.agent.processes import Processes, send
+from muster.embedded.agent.processes import Processes
 from muster.embedded.agent.recovery import clear_away, restore
-from muster.embedded.agent.sandbox import Sandbox
+from muster.embedded.agent.sandbox import Base, Sandbox
 from muster.embedded.agent.syscalls import adopt_orphans
 
 CRASH_FILE = "supervisor.log"
@@ -55,6 +55,7 @@ class Workbench:
         if not own_namespace:
             adopt_orphans()
         self.processes = Processes(own_namespace)
+        self.base = Base()
 
 
 def supervise(folder: str, bench: Workbench) -> bool:
@@ -105,7 +106,7 @@ class Supervisor:
         self.loop = bench.loop
         self.loop.on_signal = self._on_signal
         self.processes = bench.processes
-        self.sandbox = Sandbox(pod, folder)
+        self.sandbox = Sandbox(pod, folder, bench.base)
 
     def run(self, entries: list[Entry]) -> None:
         now = time.time()
@@ -128,6 +129,9 @@ class Supervisor:
         entry = {"t": time.time(), "e": event, "c": attempt.name, "a": attempt.number, **details}
         self._books.note(cast(Entry, entry))
         self._news = True
+
+    def is_alone(self, attempt: Attempt) -> bool:
+        return all(other is attempt for other in self.attempts.values())
 
     def has_passed(self, attempt: Attempt) -> None:
         self._state[attempt.name].passed = True
@@ -227,7 +231,7 @@ class Supervisor:
     def _end_everything(self) -> None:
         """Whoever has fled from the containers."""
         while self.loop.has_children:
-            send(self.processes.parents(), signal.SIGKILL)
+            self.processes.kill_all()
             time.sleep(0.001)
             self.loop.reap()
 

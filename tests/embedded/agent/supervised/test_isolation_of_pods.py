@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +65,14 @@ async def test_missing_mount_points_appear_only_in_the_container(pods: Pods) -> 
         bind(folder / "file", "/etc/muster-test-config/settings.txt"),
         bind(folder / "file", "/muster-test-file"),
         bind(folder, "/var/run/muster-test/secrets"),
+        bind(folder, "/home/muster-test/deep"),
     ]
-    before = {top: sorted(os.listdir(top)) for top in ("/", "/etc", "/run")}
+    before = {top: sorted(os.listdir(top)) for top in ("/", "/etc", "/run", "/home")}
     script = """
     cat /muster-test-data/file /etc/muster-test-config/settings.txt /muster-test-file /run/muster-test/secrets/file
     echo new > /muster-test-deep/er/and/deeper/new
-    touch /etc/muster-test-new 2>/dev/null || echo read-only
-    touch /muster-test-new && echo scratch
+    touch /home/muster-test-new 2>/dev/null || echo read-only
+    touch /muster-test-new /etc/muster-test-new /run/muster-test-new && echo scratch
     id -un; test -d /usr/bin && test -e /etc/passwd && test -d /proc/self && test -c /dev/null && echo whole
     """
     pod = await pods.start("pod", "sh", "-c", script, mounts=mounts)
@@ -222,3 +224,21 @@ async def test_the_environment_is_the_containers_alone(pods: Pods) -> None:
     pod = await pods.start("pod", "env", env={"ONLY": "this"}, cwd="/usr")
     await pods.finished(pod)
     assert {line.partition("=")[0] for line in pods.log(pod)} <= {"PATH", "ONLY", "PWD"}
+
+
+async def test_what_appears_on_the_machine_later_is_seen_by_later_pods(pods: Pods) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        place = Path(folder)
+        (place / "old").write_text("old\n")
+        mounts = [bind("/usr", f"{folder}/made/up")]
+        for number, names in enumerate([["old"], ["old"], ["new", "old"], ["new"]]):
+            if names != ["old"]:
+                (place / "new").write_text("new\n")
+            if names == ["new"]:
+                (place / "old").unlink()
+            pod = await pods.start(
+                f"pod-{number}", "sh", "-c", f"ls {folder}; ls {folder}/made/up | grep bin$", mounts=mounts
+            )
+            await pods.finished(pod)
+            assert pods.log(pod) == [*sorted([*names, "made"]), "bin", "sbin"]
+            assert sorted(path.name for path in place.iterdir()) == names

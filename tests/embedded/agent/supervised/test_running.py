@@ -133,6 +133,33 @@ async def test_whoever_flees_from_all_this_is_caught_at_the_end(pods: Pods, isol
     assert not _running("6000.25")
 
 
+HOPPER = """
+import os, time
+if os.fork():
+    time.sleep(0.1)
+    os._exit(3)
+os.setsid()
+os.fork()
+os.fork()
+while True:  # nobody is where they were when somebody looked
+    if os.fork():
+        os._exit(0)
+"""
+
+
+async def test_who_never_stays_the_same_process_is_caught(isolated: Pods) -> None:
+    *_, end, finished = await isolated.run("pod", "python3", "-c", HOPPER)
+    assert (end["code"], finished["phase"]) == (3, "Failed")
+
+
+async def test_who_cannot_be_caught_beside_others_is_not_waited_for(isolated: Pods) -> None:
+    containers = [("main", "main", ["python3", "-c", HOPPER]), ("other", "main", ["sleep", "600"])]
+    folder = await isolated.start("pod", containers=containers)
+    await isolated.event(folder, "exited", c="main", code=3)
+    await isolated.stop(folder, 5.0)
+    await isolated.finished(folder)
+
+
 @EVERYWHERE
 async def test_starting_twice_runs_once(pods: Pods, isolation: Isolation) -> None:
     folder = pods.write("pod", "sh", "-c", "echo once; sleep 0.1")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,28 @@ async def test_a_thousand_pods_leave_nothing(pods: Pods) -> None:
     pods.zygote.close()
     for child in children:
         await gone(child)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a small disk")
+async def test_nothing_is_started_that_could_not_be_noted(pods: Pods, exits: Exits) -> None:
+    disk, home, marker = pods.home / "disk", pods.home, pods.home / "marker"
+    disk.mkdir()
+    assert output_of("mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk)) == ""
+    try:
+        pods.home = disk
+        mounts = [{"type": "bind", "source": str(home), "target": str(home)}]
+        folder = pods.write("pod", "touch", str(marker), notify=str(home / "agent.sock"), mounts=mounts)
+        with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(512))
+        await pods.zygote.start(folder)
+        await eventually((folder / "control").exists)
+        assert pods.journal(folder) == []
+        (disk / "filler").unlink()
+        assert exits(await pods.finished(folder)) == [("main", 0, 0, "Completed")]
+        assert marker.exists()
+    finally:
+        output_of("umount", "-l", str(disk))
 
 
 async def test_a_zygote_that_cannot_start_says_why(tmp_path: Path) -> None:
