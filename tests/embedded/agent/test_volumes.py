@@ -14,6 +14,7 @@ from muster.embedded.agent.volumes import (
     Memory,
     plan_volumes,
     references_of,
+    token_seconds,
 )
 from muster.kube.objects import Object
 
@@ -130,3 +131,21 @@ def test_references() -> None:
         ("Secret", "s-1"), ("Secret", "s-2"), ("Secret", "s-3"),
         ("PersistentVolumeClaim", "pvc"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "has_api", "seconds"),
+    [
+        (pod(), False, None),
+        (pod(), True, 3607),
+        (pod(automountServiceAccountToken=False), True, None),
+        (pod({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}), False, 3600),
+        (
+            pod({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 600}}]}}),
+            True,
+            600,
+        ),
+    ],
+)
+def test_how_long_tokens_last(found: Object, has_api: bool, seconds: int | None) -> None:
+    assert token_seconds(found, has_api) == seconds
