@@ -81,10 +81,12 @@ class ThisMachine:
         self.lines: dict[tuple[str, str], list[bytes]] = {}
         self.asked: list[LogQuery] = []
         self.more = asyncio.Event()
+        self.container = "main"
+        """The one container that every Pod has."""
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
         self.asked.append(query)
-        if query.container not in ("", "main"):
+        if query.container not in ("", self.container):
             raise BadRequest(f"container {query.container} is not valid for pod {pod}")
         if (namespace, pod) not in self.lines:
             raise NotFound(f'pods "{pod}" not found')
@@ -106,7 +108,7 @@ class ThisMachine:
     async def exec(
         self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
     ) -> Command:
-        if container not in ("", "main"):
+        if container not in ("", self.container):
             raise BadRequest(f"container {container} is not valid for pod {pod}")
         return Command(
             await asyncio.create_subprocess_exec(
