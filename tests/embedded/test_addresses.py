@@ -7,6 +7,7 @@ import socket
 
 from muster.embedded.addresses import PORT_LEASE, Addresses
 from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.builtin import CONFIG_MAP
 from muster.kube.objects import Object
 from tests.embedded.waiting import until_all
 
@@ -32,6 +33,14 @@ async def test_another_attempt_gets_another_port(cluster: EmbeddedCluster) -> No
     first = await addresses.endpoint("worker-0", "default", 2222, owner=job)
     assert await addresses.endpoint("worker-0", "default", 2222, owner=job, attempt=1) != first
     assert await addresses.endpoint("worker-0", "default", 2223, owner=job) != first
+
+
+async def test_a_new_owner_of_an_old_name_gets_another_port(cluster: EmbeddedCluster) -> None:
+    addresses = Addresses(cluster)
+    before = await owner(cluster)
+    first = await addresses.endpoint("worker-0", "default", 2222, owner=before)
+    await cluster.delete(CONFIG_MAP, "job", "default")
+    assert await addresses.endpoint("worker-0", "default", 2222, owner=await owner(cluster)) != first
 
 
 async def test_a_port_in_use_is_not_given(cluster: EmbeddedCluster) -> None:

@@ -1,13 +1,18 @@
-"""Jobs to plan with."""
+"""Jobs to plan with, and a cluster to run them on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from muster.embedded.addresses import PORT_LEASE, Addresses
+from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Object
+from muster.training.registry import training_kinds
 from tests.training.sample_jobs import training_job
 
 MakeJob = Callable[..., Object]
@@ -20,3 +25,15 @@ def pytorch_job() -> MakeJob:
         return training_job("kubeflow.org/v1", "PyTorchJob", "pytorchReplicaSpecs", "pytorch", wanted, **spec)
 
     return make
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
+    """The API, which knows training jobs and hands out addresses. No scheduler and no node: the test says what
+    becomes of Pods."""
+    catalogue = new_catalogue()
+    for kind in (*training_kinds(), PORT_LEASE):
+        catalogue.register(kind)
+    async with EmbeddedCluster(tmp_path / "cluster", catalogue, durability="process") as cluster:
+        cluster.addresses = Addresses(cluster)
+        yield cluster

@@ -14,7 +14,7 @@ import socket
 from muster.kube.cluster import Cluster, Endpoint
 from muster.kube.errors import NotFound, Unavailable
 from muster.kube.kinds import Column, Kind
-from muster.kube.objects import Object, join_api_version, owner_reference
+from muster.kube.objects import Object, join_api_version, owner_reference, uid_of
 
 _FIRST, _LAST = 20_000, 32_767
 """Below what Linux hands out for outgoing connections, so that nobody takes a port by chance."""
@@ -60,7 +60,8 @@ class Addresses:
 
     async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
         """The same answer for the same question, for as long as `owner` lives."""
-        name = f"{pod}-{port}" + (f"-{attempt}" if attempt else "")
+        # With the owner in it: one of the same name that was just deleted may not have lost its ports yet.
+        name = f"{pod}-{port}-{uid_of(owner)[:8]}" + (f"-{attempt}" if attempt else "")
         async with self._choosing:
             known = await self._known(name, namespace)
             if known is not None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 from muster.kube.errors import Cause
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, annotations_of, name_of, spec_of, status_of
+from muster.training.etcd import Announcement
 from muster.training.model import (
     RESTART_SCOPE,
     Addresses,
@@ -25,6 +26,9 @@ from muster.training.model import (
 )
 from muster.training.names import check_job_name, replica_labels, role_selector
 from muster.training.progress import Progress, read_progress
+
+MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
+"""Who may be said to look after a job. Jobs of the second are left alone."""
 
 
 class Dialect(ABC):
@@ -45,6 +49,10 @@ class Dialect(ABC):
     @abstractmethod
     def problems(self, obj: Object) -> list[Cause]:
         """What is wrong with an object that its schema allows."""
+
+    def change_problems(self, old: Object, new: Object) -> list[Cause]:
+        """What is wrong with a change, though the new object by itself is fine."""
+        return []
 
     @abstractmethod
     def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring: ...
@@ -82,6 +90,10 @@ class Dialect(ABC):
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
         """Further objects the job needs before its Pods (a host file, a service account)."""
         return ()
+
+    def announcement(self, job: TrainingJob) -> Announcement | None:
+        """What an etcd outside is to be told before members start, and whenever it changes."""
+        return None
 
     def read_progress(self, obj: Object) -> Progress:
         return read_progress(status_of(obj))
@@ -149,6 +161,15 @@ class KubeflowDialect(Dialect):
         scope = annotations_of(obj).get(RESTART_SCOPE)
         if scope not in (None, "gang", "replica"):
             causes.append(Cause(f"metadata.annotations[{RESTART_SCOPE}]", f'"{scope}" is not one of gang, replica'))
+        manager = self.run_policy(obj).managed_by
+        if manager not in ("", *MANAGERS):
+            causes.append(
+                Cause(
+                    "spec.runPolicy.managedBy",
+                    f'"{manager}" is not one of {", ".join(MANAGERS)}',
+                    "FieldValueNotSupported",
+                )
+            )
         if not specs:
             return [*causes, Cause(path, "Required value: a job needs at least one role", "FieldValueRequired")]
         for written, spec in specs.items():
@@ -161,6 +182,10 @@ class KubeflowDialect(Dialect):
                 continue
             causes += self._role_problems(f"{path}.{written}", spec or {})
         return causes
+
+    def change_problems(self, old: Object, new: Object) -> list[Cause]:
+        before, after = (self.run_policy(obj).managed_by for obj in (old, new))
+        return [] if before == after else [Cause("spec.runPolicy.managedBy", "field is immutable")]
 
     def write_status(self, job: TrainingJob, progress: Progress, counts: Counts, pods: Sequence[Object]) -> Object:
         status: Object = {"conditions": list(progress.conditions), "replicaStatuses": {}}

@@ -341,7 +341,7 @@ class _Planner:
         there = {(c["kind"], name_of(c)): c for c in self.observed.companions}
         for wanted in self.dialect.companions(self.job, self.addresses):
             found = there.get((wanted["kind"], name_of(wanted)))
-            content = {key: value for key, value in wanted.items() if key not in ("apiVersion", "kind", "metadata")}
+            content = {key: wanted[key] for key in ("data", "rules") if key in wanted}  # what follows the job's size
             if found is None:
                 self.result.create.append(wanted)
             elif any(found.get(key) != value for key, value in content.items()):

@@ -38,6 +38,8 @@ def training_kinds() -> tuple[Kind, ...]:
 
 def _rule(dialect: Dialect) -> Callable[[Object, Object | None], list[Cause]]:
     def check(new: Object, old: Object | None) -> list[Cause]:
-        return dialect.problems(new) if old is None or new.get("spec") != old.get("spec") else []
+        if old is None:
+            return dialect.problems(new)
+        return [*dialect.problems(new), *dialect.change_problems(old, new)] if new["spec"] != old.get("spec") else []
 
     return check

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from muster.kube.errors import Cause
 from muster.kube.kinds import Scale
 from muster.kube.objects import Object, spec_of
 from muster.kube.schema import ANY, INT32, list_of, obj
 from muster.training.dialect import KubeflowDialect
+from muster.training.elastic import autoscaler, elastic_problems
 from muster.training.model import Addresses, Counts, Replica, TrainingJob, Verdict, Wiring
 from muster.training.schemas import kubeflow_kind
 
@@ -33,6 +37,16 @@ class Paddle(KubeflowDialect):
     replica_specs = "paddleReplicaSpecs"
     roles = ("Master", "Worker")
     restart = "OnFailure"
+
+    def problems(self, obj: Object) -> list[Cause]:
+        spec = spec_of(obj)
+        specs = {self.role_name(r): s for r, s in (spec.get(self.replica_specs) or {}).items()}
+        workers = int((specs["Worker"] or {}).get("replicas", 1)) if "Worker" in specs else None
+        bounds = elastic_problems(spec.get("elasticPolicy") or {}, workers, "spec.paddleReplicaSpecs.Worker.replicas")
+        return [*super().problems(obj), *bounds]
+
+    def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
+        return autoscaler(job, spec_of(job.object).get("elasticPolicy") or {})
 
     def lead(self, job: TrainingJob) -> Replica | None:
         return Replica("Master" if job.role("Master") else "Worker", 0)

@@ -15,6 +15,7 @@ from muster.kube.objects import Object, annotations_of, is_deleting, name_of, na
 from muster.kube.schema import ANY, INT32, RESOURCES, STRING, TIME, integer, list_of, obj, root, string
 from muster.kube.schemas_pod import POD_TEMPLATE_SCHEMA
 from muster.training.dialect import Dialect, read_scheduling_policy
+from muster.training.etcd import Announcement
 from muster.training.model import (
     RESTART_SCOPE,
     Addresses,
@@ -31,6 +32,9 @@ from muster.training.model import (
 )
 from muster.training.names import check_job_name
 from muster.training.progress import Progress
+
+ETCD = "muster.dev/etcd"
+"""Annotation on an elastic job: the etcd (host:port) at which its workers hear how many they are to be."""
 
 _ROLES = {"ps": "PSERVER", "worker": "TRAINER", "heter": "HETER"}
 _PORTS = 20
@@ -157,6 +161,11 @@ class PaddleCloud(Dialect):
             }
         return Wiring(env, only_container=trainer)
 
+    def announcement(self, job: TrainingJob) -> Announcement | None:
+        if spec_of(job.object).get("elastic") is None or not _etcd(job):
+            return None
+        return Announcement(_etcd(job), f"/paddle/{job.namespace}-{job.name}/np", str(job.count("worker")))
+
     def verdict(self, job: TrainingJob, counts: Counts) -> Verdict | None:
         done = all(counts[role.name].succeeded >= role.replicas for role in job.roles)
         return Verdict(True) if done else None
@@ -212,10 +221,13 @@ def _uses_gloo(job: TrainingJob) -> bool:
     return bool(spec.get("withGloo")) and spec.get("intranet") != "Service" and job.count("ps") > 0
 
 
+def _etcd(job: TrainingJob) -> str:
+    return annotations_of(job.object).get(ETCD, "")
+
+
 def _elastic(job: TrainingJob) -> dict[str, str | Object]:
-    server = annotations_of(job.object).get("muster.dev/etcd", "")
     return {
-        "PADDLE_ELASTIC_SERVER": server,
+        "PADDLE_ELASTIC_SERVER": _etcd(job),
         "PADDLE_ELASTIC_JOB_ID": f"{job.namespace}-{job.name}",
         "PADDLE_ELASTIC_NP": str(job.count("worker")),
         "PADDLE_ELASTIC_TIMEOUT": "60",

@@ -3,12 +3,14 @@ rendezvous and may come and go between `minReplicas` and `maxReplicas`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from muster.kube.errors import Cause
 from muster.kube.kinds import Scale
 from muster.kube.objects import Object, spec_of
 from muster.training.dialect import KubeflowDialect
+from muster.training.elastic import autoscaler, elastic_problems
 from muster.training.model import Addresses, Count, Counts, Replica, TrainingJob, Verdict, Wiring
 from muster.training.schemas import ELASTIC_POLICY, NPROC_PER_NODE, kubeflow_kind
 
@@ -33,7 +35,8 @@ class PyTorch(KubeflowDialect):
     def problems(self, obj: Object) -> list[Cause]:
         causes = super().problems(obj)
         spec = spec_of(obj)
-        masters = (spec.get(self.replica_specs) or {}).get("Master")
+        specs = {self.role_name(r): s for r, s in (spec.get(self.replica_specs) or {}).items()}
+        masters = specs.get("Master")
         if masters is not None and int(masters.get("replicas", 1)) != 1:
             causes.append(Cause("spec.pytorchReplicaSpecs.Master.replicas", "must be 1: there is one master"))
         elastic = spec.get("elasticPolicy") or {}
@@ -41,10 +44,7 @@ class PyTorch(KubeflowDialect):
             causes.append(
                 Cause("spec.elasticPolicy.nProcPerNode", "is deprecated; spec.nprocPerNode is set, so remove this one")
             )
-        low, high = elastic.get("minReplicas"), elastic.get("maxReplicas")
-        if low is not None and high is not None and low > high:
-            causes.append(Cause("spec.elasticPolicy.minReplicas", f"{low} is more than maxReplicas, {high}"))
-        return causes
+        return causes + elastic_problems(elastic, self._workers(obj), "spec.pytorchReplicaSpecs.Worker.replicas")
 
     def lead(self, job: TrainingJob) -> Replica | None:
         return Replica("Master", 0) if job.role("Master") else Replica("Worker", 0)
@@ -83,9 +83,16 @@ class PyTorch(KubeflowDialect):
         # An elastic job is done when a worker is: torchrun's workers all end together.
         return Verdict(True) if workers.succeeded >= max(1, wanted) else None
 
+    def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
+        return autoscaler(job, spec_of(job.object).get("elasticPolicy") or {})
+
+    def _workers(self, obj: Object) -> int | None:
+        specs = {self.role_name(r): s for r, s in (spec_of(obj).get(self.replica_specs) or {}).items()}
+        return int((specs["Worker"] or {}).get("replicas", 1)) if "Worker" in specs else None
+
     def _elastic(self, job: TrainingJob, policy: dict[str, Any], addresses: Addresses) -> dict[str, str]:
         workers = job.count("Worker")
-        meeting_point = addresses[Replica("Worker", 0)]
+        meeting_point = addresses[Replica("Worker", 0) if workers else Replica("Master", 0)]
         low, high = policy.get("minReplicas") or workers, policy.get("maxReplicas") or workers
         host = policy.get("rdzvHost") or meeting_point.host
         port = policy.get("rdzvPort") or meeting_point.port

@@ -1,0 +1,386 @@
+"""The training controller on a real store. The test is the node: it says what becomes of Pods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.events import Recorder
+from muster.embedded.garbage import GarbageCollector
+from muster.kube.builtin import CONFIG_MAP, EVENT, POD, POD_GROUP, ROLE, SERVICE
+from muster.kube.errors import Invalid
+from muster.kube.kinds import Kind
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    is_deleting,
+    name_of,
+    spec_of,
+    status_of,
+    timestamp,
+    uid_of,
+    version_of,
+)
+from muster.training.controller import TrainingController
+from muster.training.model import RESTART_SCOPE
+from muster.training.plan import RESTARTS, GangSettings
+from muster.training.registry import DIALECTS, training_kinds
+from tests.embedded.waiting import going, until, until_all
+from tests.training.sample_jobs import training_job
+
+KINDS = {(kind.api_version, kind.kind): kind for kind in training_kinds()}
+PYTORCH = KINDS["kubeflow.org/v1", "PyTorchJob"]
+MPI = KINDS["kubeflow.org/v1", "MPIJob"]
+PADDLE = KINDS["batch.paddlepaddle.org/v1", "PaddleJob"]
+NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
+
+
+@asynccontextmanager
+async def controlling(cluster: EmbeddedCluster, gang: GangSettings = GangSettings()) -> AsyncIterator[None]:  # noqa: B008
+    recorder = Recorder(cluster, "training-controller")
+    controller = TrainingController(cluster, recorder, DIALECTS, gang)
+    async with going(controller, recorder, GarbageCollector(cluster)):
+        yield
+
+
+def pytorch(roles: Mapping[str, Any] | None = None, **more: Any) -> Object:
+    wanted = roles or {"Master": 1, "Worker": 2}
+    job = training_job("kubeflow.org/v1", "PyTorchJob", "pytorchReplicaSpecs", "pytorch", wanted, **more)
+    return {**job, "metadata": {"name": "job", "namespace": "default"}}
+
+
+def annotated(obj: Object, annotations: Mapping[str, str]) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "annotations": dict(annotations)}}
+
+
+def have(*names: str) -> Callable[[list[Object]], bool]:
+    """Exactly these, none of them on its way out."""
+    return lambda found: sorted(name_of(o) for o in found) == sorted(names) and not any(map(is_deleting, found))
+
+
+def is_in(state: str) -> Callable[[Object], bool]:
+    """By the State column."""
+    return lambda job: (status_of(job).get("conditions") or [{}])[-1].get("type") == state
+
+
+async def say(cluster: EmbeddedCluster, pod: str, phase: str, code: int | None = None) -> None:
+    container = {"name": "pytorch", "image": "i", "imageID": "", "ready": phase == "Running", "restartCount": 0}
+    status: Object = {"phase": phase}
+    if code is not None:
+        ended = {"exitCode": code, "reason": "Error", "finishedAt": timestamp()}
+        status["containerStatuses"] = [{**container, "state": {"terminated": ended}}]
+    await cluster.patch(POD, pod, "default", {"status": status}, subresource="status")
+
+
+async def all_run(cluster: EmbeddedCluster, *names: str) -> None:
+    for name in names or NAMES:
+        await say(cluster, name, "Running")
+
+
+async def told(cluster: EmbeddedCluster, reason: str) -> str:
+    """What the event of that reason says."""
+    (event, *_) = [
+        event
+        for event in await until_all(cluster, EVENT, lambda found: any(e["reason"] == reason for e in found))
+        if event["reason"] == reason
+    ]
+    return str(event["message"])
+
+
+async def test_a_job_from_its_submission_to_its_end(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        await cluster.create(pytorch(runPolicy={"cleanPodPolicy": "Running"}))
+        pods = await until_all(cluster, POD, have(*NAMES))
+        await until_all(cluster, SERVICE, have(*NAMES))
+        ports = {
+            env["value"] for p in pods for env in p["spec"]["containers"][0]["env"] if env["name"] == "MASTER_PORT"
+        }
+        assert len(ports) == 1, "all are told the same"
+        await until(cluster, PYTORCH, "job", is_in("Created"))
+
+        await all_run(cluster)
+        job = await until(
+            cluster,
+            PYTORCH,
+            "job",
+            lambda j: is_in("Running")(j) and status_of(j)["replicaStatuses"]["Worker"].get("active") == 2,
+        )
+        assert status_of(job)["replicaStatuses"]["Master"] == {
+            "active": 1,
+            "selector": "training.kubeflow.org/job-name=job,training.kubeflow.org/operator-name=pytorchjob-controller,"
+            "training.kubeflow.org/replica-type=master",
+        }
+
+        await say(cluster, "job-master-0", "Succeeded")
+        job = await until(cluster, PYTORCH, "job", is_in("Succeeded"))
+        assert [(c["type"], c["status"], c["reason"]) for c in status_of(job)["conditions"]] == [
+            ("Created", "True", "PyTorchJobCreated"),
+            ("Running", "False", "PyTorchJobRunning"),
+            ("Succeeded", "True", "PyTorchJobSucceeded"),
+        ]
+        assert status_of(job)["completionTime"] >= status_of(job)["startTime"]
+        await until_all(cluster, POD, have("job-master-0"))
+        await until_all(cluster, SERVICE, have("job-master-0"))
+        for reason in ("PyTorchJobCreated", "SuccessfulCreatePod", "SuccessfulCreateService", "PyTorchJobRunning"):
+            assert await told(cluster, reason)
+        assert await told(cluster, "PyTorchJobSucceeded") == "PyTorchJob default/job successfully completed."
+        assert await told(cluster, "SuccessfulDeletePod")
+
+
+async def test_nothing_is_written_when_nothing_has_changed(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        await cluster.create(pytorch())
+        await until_all(cluster, POD, have(*NAMES))
+        await all_run(cluster)
+        job = await until(
+            cluster,
+            PYTORCH,
+            "job",
+            lambda j: (status_of(j).get("replicaStatuses") or {}).get("Worker", {}).get("active") == 2,
+        )
+        # Something that makes the controller look, and something after it that shows that it has looked.
+        await cluster.patch(POD, "job-worker-0", "default", {"metadata": {"labels": {"seen": "yes"}}})
+        await cluster.create({**pytorch(), "metadata": {"name": "next", "namespace": "default"}})
+        await until(cluster, PYTORCH, "next", is_in("Created"))
+        assert version_of(await cluster.get(PYTORCH, "job", "default")) == version_of(job)
+
+
+async def test_a_failed_member_is_replaced_and_the_restart_was_counted_first(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        await cluster.create(pytorch(runPolicy={"backoffLimit": 1}))
+        pods = {name_of(p): uid_of(p) for p in await until_all(cluster, POD, have(*NAMES))}
+        await all_run(cluster)
+        await say(cluster, "job-worker-1", "Failed", 137)
+        await until(cluster, POD, "job-worker-1", lambda p: uid_of(p) != pods["job-worker-1"])
+        job = await cluster.get(PYTORCH, "job", "default")
+        assert json.loads(annotations_of(job)[RESTARTS]) == {"worker-1": 1}
+        restarting = await told(cluster, "PyTorchJobRestarting")
+        assert restarting == "starting worker-1 again after Pod job-worker-1, container pytorch: exit code 137 (Error)"
+        now = {name_of(p): uid_of(p) for p in await until_all(cluster, POD, have(*NAMES))}
+        assert {name for name in NAMES if now[name] != pods[name]} == {"job-worker-1"}
+
+        await say(cluster, "job-worker-1", "Failed", 3)
+        job = await until(cluster, PYTORCH, "job", is_in("Failed"))
+        message = status_of(job)["conditions"][-1]["message"]
+        assert "backoff limit (1)" in message
+        assert "Pod job-worker-1, container pytorch: exit code 3" in message
+        assert await told(cluster, "PyTorchJobBackoffLimitExceeded") == message
+
+
+async def test_the_whole_gang_starts_again_elsewhere(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        await cluster.create(annotated(pytorch(), {RESTART_SCOPE: "gang"}))
+        pods = await until_all(cluster, POD, have(*NAMES))
+        before = {uid_of(pod) for pod in pods}
+        await all_run(cluster)
+        await say(cluster, "job-worker-0", "Failed", 1)
+        new = await until_all(
+            cluster, POD, lambda found: have(*NAMES)(found) and not before & {uid_of(p) for p in found}
+        )
+        assert len({_port(pod) for pod in (*pods, *new)}) == 2, "one port before, another one now"
+        job = await cluster.get(PYTORCH, "job", "default")
+        assert json.loads(annotations_of(job)[RESTARTS]) == {"gang": 1}
+
+
+def _port(pod: Object) -> str:
+    return next(str(e["value"]) for e in pod["spec"]["containers"][0]["env"] if e["name"] == "MASTER_PORT")
+
+
+async def test_no_member_of_a_gang_exists_before_there_is_room_for_all(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster, GangSettings(always=True)):
+        await cluster.create(pytorch())
+        group = await until(cluster, POD_GROUP, "job", lambda g: True)
+        assert (spec_of(group)["minMember"], spec_of(group)["queue"]) == (3, "default")
+        for phase in ("Pending", "Inqueue"):
+            assert (await cluster.list(POD)).items == []
+            await cluster.patch(POD_GROUP, "job", "default", {"status": {"phase": phase}}, subresource="status")
+        pods = await until_all(cluster, POD, have(*NAMES))
+        assert {p["spec"]["schedulerName"] for p in pods} == {"volcano"}
+        assert {annotations_of(p)["scheduling.k8s.io/group-name"] for p in pods} == {"job"}
+        await say(cluster, "job-master-0", "Succeeded")
+        await until_all(cluster, POD_GROUP, have())
+
+
+async def test_the_users_own_group_is_honoured_and_stays(cluster: EmbeddedCluster) -> None:
+    theirs = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "job", "namespace": "default"},
+        "spec": {"minMember": 2},
+    }
+    await cluster.create(theirs)
+    async with controlling(cluster, GangSettings(always=True)):
+        await cluster.create(pytorch())
+        await until(cluster, PYTORCH, "job", is_in("Created"))
+        assert (await cluster.list(POD)).items == []
+        await cluster.patch(POD_GROUP, "job", "default", {"status": {"phase": "Inqueue"}}, subresource="status")
+        await until_all(cluster, POD, have(*NAMES))
+        await say(cluster, "job-master-0", "Succeeded")
+        await until(cluster, PYTORCH, "job", is_in("Succeeded"))
+        group = await cluster.get(POD_GROUP, "job", "default")
+        assert spec_of(group)["minMember"] == 2
+
+
+async def test_suspending_and_resuming(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        await cluster.create(pytorch(runPolicy={"suspend": True}))
+        await until(cluster, PYTORCH, "job", is_in("Suspended"))
+        assert (await cluster.list(POD)).items == []
+        await cluster.patch(PYTORCH, "job", "default", {"spec": {"runPolicy": {"suspend": False}}})
+        pods = await until_all(cluster, POD, have(*NAMES))
+        await all_run(cluster)
+        await until(cluster, PYTORCH, "job", is_in("Running"))
+        await cluster.patch(PYTORCH, "job", "default", {"spec": {"runPolicy": {"suspend": True}}})
+        await until_all(cluster, POD, have())
+        await until_all(cluster, SERVICE, have())
+        job = await until(cluster, PYTORCH, "job", is_in("Suspended"))
+        assert "startTime" not in status_of(job)
+        await cluster.patch(PYTORCH, "job", "default", {"spec": {"runPolicy": {"suspend": False}}})
+        again = await until_all(cluster, POD, have(*NAMES))
+        assert {_port(p) for p in pods}.isdisjoint({_port(p) for p in again})
+        for reason in ("PyTorchJobSuspended", "PyTorchJobResumed"):
+            assert await told(cluster, reason)
+
+
+async def test_a_deadline_ends_a_job_and_a_ttl_deletes_it(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        policy = {"activeDeadlineSeconds": 1, "cleanPodPolicy": "All"}
+        await cluster.create(pytorch(runPolicy=policy))
+        await until_all(cluster, POD, have(*NAMES))
+        await all_run(cluster)
+        job = await until(cluster, PYTORCH, "job", is_in("Failed"))
+        assert "longer than specified deadline" in status_of(job)["conditions"][-1]["message"]
+        await until_all(cluster, POD, have())
+        await cluster.patch(PYTORCH, "job", "default", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 1}}})
+        await until_all(cluster, PYTORCH, have())
+
+
+async def test_a_new_controller_goes_on_where_the_old_one_was(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        await cluster.create(pytorch())
+        before = await until_all(cluster, POD, have(*NAMES))
+    # While nobody looks: one has run, one has ended, one is gone.
+    await say(cluster, "job-master-0", "Running")
+    await say(cluster, "job-worker-1", "Failed", 137)
+    await cluster.delete(POD, "job-worker-0", "default", grace_seconds=0)
+    async with controlling(cluster):
+        gone = {uid_of(p) for p in before if name_of(p) != "job-master-0"}
+        after = await until_all(
+            cluster, POD, lambda found: have(*NAMES)(found) and not gone & {uid_of(p) for p in found}
+        )
+        assert {_port(p) for p in before} == {_port(p) for p in after}, "those that ran on must find the new ones"
+        await until(cluster, PYTORCH, "job", is_in("Running"))
+
+
+@pytest.mark.parametrize("kind", [POD, SERVICE])
+async def test_what_belongs_to_somebody_else_is_left_alone_and_named(cluster: EmbeddedCluster, kind: Kind) -> None:
+    meta = {"name": "job-worker-1", "namespace": "default"}
+    spec = {"ports": [{"port": 80}]} if kind is SERVICE else {"containers": [{"name": "x", "image": "x"}]}
+    theirs = await cluster.create({"apiVersion": "v1", "kind": kind.kind, "metadata": meta, "spec": spec})
+    async with controlling(cluster):
+        await cluster.create(pytorch())
+        message = await told(cluster, f"FailedCreate{kind.kind}")
+        assert message == (
+            f"{kind.singular} job-worker-1 already exists and belongs to something else; delete or rename it"
+        )
+        assert uid_of(await cluster.get(kind, "job-worker-1", "default")) == uid_of(theirs)
+        await cluster.delete(kind, "job-worker-1", "default", grace_seconds=0)
+        await until_all(cluster, POD, have(*NAMES))
+
+
+async def test_pods_the_cluster_refuses_are_explained(cluster: EmbeddedCluster) -> None:
+    job = pytorch({"Worker": 1})
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["volumes"] = [{"name": "Not_A_Name"}]
+    async with controlling(cluster):
+        await cluster.create(job)
+        assert "spec.volumes[0].name" in await told(cluster, "FailedCreatePod")
+
+
+async def test_scaling_within_the_bounds(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        await cluster.create(pytorch({"Worker": 2}, elasticPolicy={"minReplicas": 1, "maxReplicas": 3}))
+        await until_all(cluster, POD, have("job-worker-0", "job-worker-1"))
+        await cluster.patch(PYTORCH, "job", "default", {"spec": {"replicas": 3}}, subresource="scale")
+        await until_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
+        await cluster.patch(PYTORCH, "job", "default", {"spec": {"replicas": 1}}, subresource="scale")
+        await until_all(cluster, POD, have("job-worker-0"))
+        await until_all(cluster, SERVICE, have("job-worker-0"))
+        with pytest.raises(Invalid, match=r"4 is more than elasticPolicy\.maxReplicas, 3"):
+            await cluster.patch(PYTORCH, "job", "default", {"spec": {"replicas": 4}}, subresource="scale")
+
+
+async def test_metrics_need_a_cluster_that_can_autoscale(cluster: EmbeddedCluster) -> None:
+    metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]
+    async with controlling(cluster):
+        await cluster.create(pytorch({"Worker": 1}, elasticPolicy={"maxReplicas": 3, "metrics": metrics}))
+        assert "no HorizontalPodAutoscaler" in await told(cluster, "NoAutoscaler")
+        await until_all(cluster, POD, have("job-worker-0"))
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+async def test_an_mpi_launcher_waits_for_its_workers(cluster: EmbeddedCluster, version: str) -> None:
+    job = training_job(f"kubeflow.org/{version}", "MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 2})
+    async with controlling(cluster, GangSettings(always=True)):
+        await cluster.create({**job, "metadata": {"name": "job", "namespace": "default"}})
+        group = await until(cluster, POD_GROUP, "job", lambda g: True)
+        assert spec_of(group)["minMember"] == 2, "the launcher comes later: a gang that waits for it would never run"
+        await cluster.patch(POD_GROUP, "job", "default", {"status": {"phase": "Inqueue"}}, subresource="status")
+        await until_all(cluster, POD, have("job-worker-0", "job-worker-1"))
+        await all_run(cluster, "job-worker-0", "job-worker-1")
+        await until_all(cluster, POD, have("job-launcher", "job-worker-0", "job-worker-1"))
+        files = (await cluster.get(CONFIG_MAP, "job-config", "default"))["data"]
+        assert files["hostfile"] == "job-worker-0 slots=1\njob-worker-1 slots=1\n"
+
+        scaled = {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 3}}}}
+        await cluster.patch(MPI, "job", "default", scaled)
+        await until(cluster, CONFIG_MAP, "job-config", lambda c: "job-worker-2" in c["data"]["hostfile"])
+        await until(cluster, ROLE, "job-launcher", lambda r: "job-worker-2" in r["rules"][1]["resourceNames"])
+
+
+async def test_jobs_of_another_manager_are_left_alone(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        theirs = pytorch(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"})
+        await cluster.create(theirs)
+        await cluster.create({**pytorch(), "metadata": {"name": "ours", "namespace": "default"}})
+        await until(cluster, PYTORCH, "ours", is_in("Created"))
+        assert not status_of(await cluster.get(PYTORCH, "job", "default"))
+        with pytest.raises(Invalid, match=r"spec.runPolicy.managedBy: .*immutable"):
+            own = {"spec": {"runPolicy": {"managedBy": "kubeflow.org/training-operator"}}}
+            await cluster.patch(PYTORCH, "job", "default", own)
+
+
+async def test_a_paddlejob_shows_phases(cluster: EmbeddedCluster) -> None:
+    role = {"replicas": 1, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
+    async with controlling(cluster):
+        await cluster.create(
+            {
+                "apiVersion": "batch.paddlepaddle.org/v1",
+                "kind": "PaddleJob",
+                "metadata": {"name": "job", "namespace": "default"},
+                "spec": {"cleanPodPolicy": "OnCompletion", "ps": role, "worker": role},
+            }
+        )
+        await until_all(cluster, POD, have("job-ps-0", "job-worker-0"))
+        await until(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Pending")
+        await all_run(cluster, "job-ps-0", "job-worker-0")
+        job = await until(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Running")
+        assert status_of(job)["mode"] == "PS"
+        assert [ref["name"] for ref in status_of(job)["worker"]["refs"]] == ["job-worker-0"]
+        await say(cluster, "job-worker-0", "Succeeded")
+        await say(cluster, "job-ps-0", "Succeeded")
+        await until(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Completed")
+        await until_all(cluster, POD, have())
+
+
+async def test_deleting_a_job_takes_everything_along(cluster: EmbeddedCluster) -> None:
+    async with controlling(cluster):
+        await cluster.create(pytorch())
+        await until_all(cluster, POD, have(*NAMES))
+        await cluster.delete(PYTORCH, "job", "default")
+        await until_all(cluster, POD, have())
+        await until_all(cluster, SERVICE, have())
