@@ -88,7 +88,8 @@ def test_what_cannot_be_understood_says_why(cluster: Muster, words: list[str], c
 
 
 def test_several_kinds_and_forms(cluster: Muster) -> None:
-    cluster("apply", "-f", cluster.file("form.yaml", pod("form", "true"))).ok()
+    both = pod("form", "true") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: form}\n"
+    cluster("apply", "-f", cluster.file("form.yaml", both)).ok()
     shown = cluster("get", "pods,configmaps", "-A").ok().out
     assert re.search(r"^default\s+pod/form\s", shown, re.MULTILINE)
     assert re.search(r"^NAMESPACE\s+NAME\s+DATA\s+AGE$", shown, re.MULTILINE)

@@ -4,7 +4,7 @@ from muster.cli.output import TableWriter, paint, table_lines
 
 
 def test_columns_are_three_apart_and_the_last_one_is_not_padded() -> None:
-    assert table_lines(["Name", "Ready", "Age"], [("x", "1/1", "3s"), ("longer-name", "0/1", "12m")]) == [
+    assert table_lines(["NAME", "READY", "AGE"], [("x", "1/1", "3s"), ("longer-name", "0/1", "12m")]) == [
         "NAME          READY   AGE",
         "x             1/1     3s",
         "longer-name   0/1     12m",
@@ -12,7 +12,7 @@ def test_columns_are_three_apart_and_the_last_one_is_not_padded() -> None:
 
 
 def test_rows_that_come_later_line_up_and_the_headers_come_once() -> None:
-    writer = TableWriter(["Name", "Status"])
+    writer = TableWriter(["NAME", "STATUS"])
     assert writer.lines([("a-long-name", "Pending")]) == ["NAME          STATUS", "a-long-name   Pending"]
     assert writer.lines([("b", "Running")]) == ["b             Running"]
 

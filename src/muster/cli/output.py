@@ -46,10 +46,10 @@ def warn(text: str) -> None:
 
 
 class TableWriter:
-    """Rows under upper-case headers. Widths are remembered, so that rows which come later line up."""
+    """Rows under headers. Widths are remembered, so that rows which come later line up."""
 
     def __init__(self, headers: Sequence[str], *, show_headers: bool = True) -> None:
-        self._headers: list[str] | None = [header.upper() for header in headers] if show_headers else None
+        self._headers: list[str] | None = list(headers) if show_headers else None
         self._widths = [0] * len(headers)
 
     def lines(self, rows: Iterable[Sequence[Any]]) -> list[str]:

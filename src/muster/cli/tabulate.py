@@ -63,7 +63,7 @@ def sheet_of(kind: Kind, answer: Object, now: datetime, like: Sheet | None = Non
 
 def headers_of(sheet: Sheet, look: Look) -> list[str]:
     front = ["NAMESPACE"] if look.namespaces and sheet.kind.namespaced else []
-    own = [heading.name for heading in sheet.headings if look.wide or not heading.priority]
+    own = [heading.name.upper() for heading in sheet.headings if look.wide or not heading.priority]
     return [*front, *own, *(_label_header(label) for label in look.label_columns), *(["LABELS"] if look.labels else [])]
 
 
