@@ -13,12 +13,10 @@ from muster.cli.output import say, table_lines, warn
 from muster.cli.selection import nothing_found
 from muster.cli.session import Session
 from muster.kube.errors import NotFound
-from muster.kube.kinds import Kind
+from muster.kube.metrics import NODE_METRICS, POD_METRICS
 from muster.kube.objects import Object, name_of, namespace_of, status_of
 from muster.kube.quantity import milli, sum_resources, whole
 
-NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespaced=False)
-POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
 _MEBI = 1024 * 1024
 
 

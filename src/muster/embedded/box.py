@@ -14,6 +14,7 @@ from typing import Protocol
 
 from muster.embedded.addresses import PORT_LEASE, Addresses
 from muster.embedded.agent.agent import Agent
+from muster.embedded.agent.contract import Isolation
 from muster.embedded.agent.settings import ApiAccess
 from muster.embedded.claim_controller import ClaimController
 from muster.embedded.cluster import EmbeddedCluster
@@ -31,6 +32,7 @@ from muster.embedded.settings import Settings
 from muster.kube.builtin import SERVICE_ACCOUNT
 from muster.kube.errors import NotFound
 from muster.kube.kinds import Catalogue
+from muster.kube.metrics import NODE_METRICS, POD_METRICS
 from muster.kube.objects import Key, Object, name_of, namespace_of, spec_of, uid_of
 
 log = logging.getLogger(__name__)
@@ -47,7 +49,8 @@ class Box:
 
     def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
         self.settings = settings
-        catalogue.register(PORT_LEASE)
+        for kind in (PORT_LEASE, NODE_METRICS, POD_METRICS):
+            catalogue.register(kind)
         self.cluster = EmbeddedCluster(settings.home / "store", catalogue, durability=settings.durability)
         self.cluster.addresses = Addresses(self.cluster)
         self.identity = Identity.open(settings.home / "identity", self.cluster)
@@ -65,8 +68,9 @@ class Box:
         await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
         await self.cluster.close()
 
-    def start(self, api: ApiAccess | None = None) -> None:
-        """Everything that turns objects into running Pods. `api` tells Pods how to reach the API, if it is served."""
+    def start(self, api: ApiAccess | None = None, isolation: Isolation | None = None) -> None:
+        """Everything that turns objects into running Pods. `api` tells Pods how to reach the API, if it is served;
+        `isolation` is what the machine allows, if that is known already."""
         cluster, settings = self.cluster, self.settings
         self.look_after(self.identity)
         self.look_after(GarbageCollector(cluster))
@@ -78,7 +82,8 @@ class Box:
         self.look_after(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
         self.look_after(JobController(cluster, self.recorder("job-controller")))
         self.look_after(ClaimController(cluster, self.recorder("claim-controller"), settings.home / "volumes"))
-        self.look_after(Agent(cluster, self.recorder("node-agent"), replace(settings.agent, api=api)))
+        agent_settings = replace(settings.agent, api=api)
+        self.look_after(Agent(cluster, self.recorder("node-agent"), agent_settings, isolation=isolation))
 
     def pod_token(self, pod: Object, audience: str, seconds: int) -> str:
         """A token that speaks for the Pod's service account, and ends with the Pod."""

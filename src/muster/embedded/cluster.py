@@ -23,6 +23,7 @@ from muster.embedded.watching import follow, predicate
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
 from muster.kube.errors import AlreadyExists, BadRequest, Unavailable
 from muster.kube.kinds import Catalogue, Kind
+from muster.kube.metrics import Rates
 from muster.kube.objects import Key, Object, timestamp
 from muster.kube.selectors import parse_fields
 
@@ -33,6 +34,15 @@ BOOKMARK_SECONDS = 30.0
 
 class NodeOperations(Protocol):
     """What only the node agent can do."""
+
+    @property
+    def name(self) -> str:
+        """Of the node that is this machine."""
+        ...
+
+    async def usage(self) -> tuple[Rates, float]:
+        """What Pods and the machine use, and the seconds it was measured over."""
+        ...
 
     def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]: ...
 

@@ -19,6 +19,7 @@ from muster.embedded.agent.hosts import Addresses, HostsFiles
 from muster.embedded.agent.images import machine_environment, make_shims
 from muster.embedded.agent.logs import Logs
 from muster.embedded.agent.machine import Machine, Usage, look_at_machine, usage_of
+from muster.embedded.agent.metering import Meter
 from muster.embedded.agent.operations import Operations
 from muster.embedded.agent.podwork import PodWork
 from muster.embedded.agent.probe import find_isolation
@@ -108,7 +109,8 @@ class Agent:
             notify=str(settings.run / "agent.sock"),
         )
 
-        cluster.node = Operations(self._informer, self._works, self._logs, self.ready)
+        name = settings.node_name or self.machine.hostname
+        cluster.node = Operations(name, self._informer, self._works, self._logs, Meter(self.usage), self.ready)
 
     async def run(self) -> None:
         running, self._simulated = await register_nodes(self._cluster, self.settings, self.machine)

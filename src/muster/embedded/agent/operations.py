@@ -8,10 +8,12 @@ from functools import partial
 
 from muster.embedded.agent.execution import Execution
 from muster.embedded.agent.logs import Logs
+from muster.embedded.agent.metering import Meter
 from muster.embedded.agent.podwork import PodWork
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
 from muster.kube.informer import Informer
+from muster.kube.metrics import Rates
 from muster.kube.objects import Object, annotations_of, name_of, spec_of, status_of, uid_of
 
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -20,7 +22,11 @@ _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 class Operations:
     """Implements `muster.embedded.cluster.NodeOperations`. Nobody is answered before the agent is `ready`."""
 
-    def __init__(self, pods: Informer, works: Mapping[str, PodWork], logs: Logs, ready: asyncio.Event) -> None:
+    def __init__(
+        self, name: str, pods: Informer, works: Mapping[str, PodWork], logs: Logs, meter: Meter, ready: asyncio.Event
+    ) -> None:
+        self.name = name
+        self._meter = meter
         self._ready = ready
         self._pods = pods
         self._works = works
@@ -71,6 +77,10 @@ class Operations:
             raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
         first = container or _default_container(found) or _container_names(found)[0]
         return await Execution.start(work.folder, _chosen(found, first), command, stdin=stdin, tty=tty)
+
+    async def usage(self) -> tuple[Rates, float]:
+        await self._ready.wait()
+        return await self._meter.rates()
 
 
 def _container_names(pod: Object) -> list[str]:

@@ -10,7 +10,7 @@ from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
 from muster.embedded.admission import collect_warnings
-from muster.embedded.api import execution, objects, port_forward, reviews, subresources
+from muster.embedded.api import execution, metrics, objects, port_forward, reviews, subresources
 from muster.embedded.api.calls import Answer, Call, answer, deliver, failure
 from muster.embedded.api.description import Description
 from muster.embedded.api.gate import Gate
@@ -23,6 +23,7 @@ from muster.embedded.identity.identity import Identity
 from muster.embedded.identity.rbac import Action
 from muster.kube.errors import ApiError, BadRequest, Invalid, MethodNotAllowed, NotFound
 from muster.kube.kinds import Kind
+from muster.kube.metrics import GROUP as METRICS
 from muster.kube.objects import join_api_version
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ class Api:
         if (target.group, target.plural) in _REVIEWS:
             return await self._review(call, target)
         kind = self._kind(target)
+        if kind.group == METRICS:
+            return await metrics.measured(self._cluster, call, kind, target)
         if target.subresource not in ("", "status", "scale"):
             return await self._subresource(call, target)
         match call.method:
