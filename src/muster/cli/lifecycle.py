@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Annotated
 
 import typer
 
 from muster.cli.failures import Failure
-from muster.cli.options import Debug, configure_logging
+from muster.cli.options import Debug, Gang, configure_logging
 from muster.cli.output import say
 from muster.cli.session import home, load_settings
 from muster.server.presence import ServerError, ServerInfo, running, start_detached, stop
@@ -16,6 +17,7 @@ from muster.server.presence import ServerError, ServerInfo, running, start_detac
 def up(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Leave it running in the background.")] = False,
     runtime: Annotated[str, typer.Option("--runtime", help="What runs Pods: sandbox, podman or docker.")] = "",
+    gang: Gang = False,
     debug: Debug = False,
 ) -> None:
     """Start the cluster in a box."""
@@ -24,16 +26,19 @@ def up(
     if there is not None:
         say("\n".join([f"a cluster is already running (process {there.pid})", *_where(there)]))
         return
-    settings = load_settings(runtime)
     try:
         if detach:
-            options = [*([f"--runtime={runtime}"] if runtime else []), *(["--debug"] if debug else [])]
+            # What is wrong with the settings, if anything, the new process finds out; here it would take twice as long.
+            options = [*([f"--runtime={runtime}"] if runtime else []), *(["--gang"] * gang), *(["--debug"] * debug)]
             say("\n".join(["the cluster is up", *_where(start_detached(home(), options=options))]))
             return
+        settings = load_settings(runtime, gang=gang)
+        gc.disable()  # Nothing that is loaded now is garbage.
         import uvloop
 
         from muster.server.serving import serve
 
+        gc.enable()
         uvloop.run(serve(settings, on_ready=_say_ready))
     except ServerError as error:
         raise Failure(f"error: {error}") from None

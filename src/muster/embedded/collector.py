@@ -27,7 +27,7 @@ class CollectorKeeper:
     async def run(self) -> None:
         before = gc.get_threshold()
         gc.set_threshold(50_000, 20, 100)
-        self._set_aside()
+        gc.freeze()  # What start-up has made stays; to look for garbage in it would only delay the first request.
         stop = self._store.listen(self._changed)
         try:
             while True:

@@ -9,17 +9,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
-import uvicorn
-from starlette.types import ASGIApp
-
+from muster.embedded.agent.probe import find_isolation
 from muster.embedded.agent.settings import ApiAccess
 from muster.embedded.api.app import kube_app
 from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.identity.certificates import Certificates, ensure_certificates
+from muster.embedded.identity.certificates import ensure_certificates
 from muster.embedded.identity.kubeconfig import ensure_admin_kubeconfig
 from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
+from muster.server.https import https
 from muster.server.presence import ServerError, ServerInfo, claimed
 from muster.training.controller import TrainingController
 from muster.training.loopback import ENVIRONMENT
@@ -34,10 +33,12 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(settings: Settings, gang: GangSettings = GangSettings()) -> AsyncIterator[Serving]:  # noqa: B008
+async def serving(settings: Settings) -> AsyncIterator[Serving]:
     """A whole Muster for as long as the block lasts. Pods that still run when it ends go on; the next one adopts
     them."""
     home = settings.home
+    # It takes another process a while to find out: meanwhile all the rest is made ready.
+    isolation = asyncio.get_running_loop().run_in_executor(None, find_isolation)
     environment = {**ENVIRONMENT, **settings.agent.environment}
     settings = replace(settings, agent=replace(settings.agent, environment=environment))
     catalogue = new_catalogue()
@@ -50,9 +51,11 @@ async def serving(settings: Settings, gang: GangSettings = GangSettings()) -> As
         kubeconfig = home / "kubeconfig"
         async with Box(settings, catalogue) as box:
             ensure_admin_kubeconfig(kubeconfig, url, certificates, box.identity.tokens)
-            box.start(ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token))
+            api = ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token)
+            box.start(api, await isolation)
+            gang = GangSettings(always=settings.gang)
             box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
-            async with _https(kube_app(box.cluster, box.identity), listener, certificates):
+            async with https(kube_app(box.cluster, box.identity), listener, certificates):
                 yield Serving(box.cluster, announce(url, kubeconfig))
 
 
@@ -85,49 +88,3 @@ def _listen(settings: Settings) -> Iterator[socket.socket]:
             listener.bind((settings.host, 0))
         remembered.write_text(str(listener.getsockname()[1]))
         yield listener
-
-
-@asynccontextmanager
-async def _https(app: ASGIApp, listener: socket.socket, certificates: Certificates) -> AsyncIterator[None]:
-    config = uvicorn.Config(
-        app,
-        http="httptools",
-        ws="websockets-sansio",
-        loop="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ssl_certfile=certificates.certificate,
-        ssl_keyfile=str(certificates.key),
-        timeout_graceful_shutdown=1,
-    )
-    server = _Server(config)
-    task = asyncio.create_task(server.serve(sockets=[listener]), name="https")
-    ready = asyncio.create_task(server.ready.wait())
-    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        ready.cancel()
-        task.result()
-        raise ServerError("the HTTPS server did not start")
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await task
-
-
-class _Server(uvicorn.Server):
-    """Says when it is ready, and leaves signals to the caller."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield

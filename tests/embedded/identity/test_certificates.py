@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -79,9 +81,17 @@ def test_an_authority_about_to_end_is_replaced_with_what_it_signed(tmp_path: Pat
     assert before[0] != after[0]
 
 
-@pytest.mark.parametrize("victim", ["ca.crt", "ca.key", "server.crt", "server.key"])
+@pytest.mark.parametrize("victim", ["ca.crt", "ca.key", "server.crt", "server.key", "certificates.json"])
 async def test_a_damaged_file_is_replaced(tmp_path: Path, victim: str) -> None:
     ensure_certificates(tmp_path)
     (tmp_path / victim).write_bytes(b"rubbish")
     found = ensure_certificates(tmp_path)
     await shake_hands(found, found.client_context(), "localhost")
+
+
+def test_what_was_found_good_is_not_looked_at_again(tmp_path: Path) -> None:
+    """The library that reads certificates takes a server longer to load than to start."""
+    script = "import sys, pathlib; from muster.embedded.identity.certificates import ensure_certificates as ensure"
+    script += "; ensure(pathlib.Path(sys.argv[1])); print('cryptography' in sys.modules)"
+    said = [subprocess.check_output([sys.executable, "-c", script, str(tmp_path)]) for _ in range(2)]
+    assert said == [b"True\n", b"False\n"]

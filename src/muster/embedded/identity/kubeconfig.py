@@ -49,12 +49,20 @@ def ensure_admin_kubeconfig(path: Path, server: str, certificates: Certificates 
     if user is None or not user.is_master:
         tokens.revoke(user=ADMIN)
         token = tokens.issue(ADMIN, [MASTERS])
-    text = yaml.safe_dump(kubeconfig(server, authority, token), sort_keys=False).encode()
+    text = _dump(kubeconfig(server, authority, token))
     if not path.exists() or path.read_bytes() != text or path.stat().st_mode & 0o077:
         write_private(path, text)
 
 
 def _token_in(path: Path) -> str:
     with contextlib.suppress(OSError, yaml.YAMLError, KeyError, IndexError, TypeError):
-        return str(yaml.safe_load(path.read_text())["users"][0]["user"]["token"])
+        # In C where PyYAML was built with it: a server that starts reads and writes one of these every time.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        return str(yaml.load(path.read_text(), loader)["users"][0]["user"]["token"])  # noqa: S506
     return ""
+
+
+def _dump(config: dict[str, Any]) -> bytes:
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: bytes = yaml.dump(config, Dumper=dumper, sort_keys=False, encoding="utf-8")
+    return text

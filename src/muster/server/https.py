@@ -1,0 +1,106 @@
+"""Serves an ASGI app over TLS on a socket that listens already, for as long as a block lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from muster.embedded.identity.certificates import Certificates
+from muster.server.presence import ServerError
+
+_ANSWER_SECONDS = 0.3
+"""What a request that is being answered gets when the server ends."""
+_LEAVE_SECONDS = 1.0
+"""What a client gets to take note."""
+
+
+@asynccontextmanager
+async def https(app: ASGIApp, listener: socket.socket, certificates: Certificates) -> AsyncIterator[None]:
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            ws=_WebSocket,
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ssl_certfile=certificates.certificate,
+            ssl_keyfile=str(certificates.key),
+        )
+    )
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="https")
+    ready = asyncio.create_task(server.ready.wait())
+    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        ready.cancel()
+        task.result()
+        raise ServerError("the HTTPS server did not start")
+    try:
+        yield
+    finally:
+        server.over.set()
+        await task
+
+
+class _WebSocket(asyncio.Protocol):
+    """Loaded when a client asks for one: most never do, and every start of a server would have to wait for it."""
+
+    def __new__(cls, *args: Any, **more: Any) -> Any:
+        from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+        return WebSocketsSansIOProtocol(*args, **more)
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, ends at once when it is `over`, and leaves signals to the caller."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+        self.over = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    async def main_loop(self) -> None:
+        """Once a second, for the date that answers carry; the original looks ten times whether it is to end."""
+        while not self.over.is_set():
+            await self.on_tick(0)
+            try:
+                async with asyncio.timeout(1.0):
+                    await self.over.wait()
+            except TimeoutError:
+                continue
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answers what is being asked, and closes what would go on for ever, as watches do."""
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await self._tasks_end(_ANSWER_SECONDS)
+        for connection in list(self.server_state.connections):
+            connection.transport.close()
+        await self._tasks_end(_LEAVE_SECONDS)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await self._tasks_end(_LEAVE_SECONDS)
+        for task in self.server_state.tasks:
+            task.cancel()
+
+    async def _tasks_end(self, seconds: float) -> None:
+        if self.server_state.tasks:
+            await asyncio.wait(self.server_state.tasks, timeout=seconds)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,103 @@
+"""A client that writes down what was acknowledged to it, and compares in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from muster.kube.builtin import CONFIG_MAP, POD
+from muster.kube.errors import AlreadyExists
+from muster.kube.objects import Object, name_of, uid_of
+from muster.kube.remote.client import RemoteCluster
+from tests.chaos.workload import Plan
+
+
+@dataclass
+class Entry:
+    """A ConfigMap that counts up. What was asked for and not answered may have happened or not."""
+
+    acknowledged: int = -1
+    asked: int = -1
+    deletion_asked: bool = False
+    deletion_acknowledged: bool = False
+
+
+@dataclass
+class Ledger:
+    random: Random
+    pods: dict[str, str] = field(default_factory=dict)
+    """Name -> uid of those that were acknowledged."""
+    maps: dict[str, Entry] = field(default_factory=dict)
+    acknowledged: int = 0
+    _open: list[Plan] = field(default_factory=list)
+    """Asked for, and the answer did not come."""
+
+    async def create_pod(self, cluster: RemoteCluster, plan: Plan) -> None:
+        self._open.append(plan)
+        try:
+            created = await cluster.create(plan.pod())
+        except AlreadyExists:
+            created = await cluster.get(POD, plan.name, "default")
+        self._open.remove(plan)
+        self.pods[plan.name] = uid_of(created)
+        self.acknowledged += 1
+
+    async def create_open_pods(self, cluster: RemoteCluster) -> None:
+        """Those of an earlier life of the server whose fate is not known: if they are there, they are not to run
+        twice, and if not, they are to run."""
+        while self._open:
+            await self.create_pod(cluster, self._open.pop())
+
+    async def write_something(self, cluster: RemoteCluster, writer: str) -> None:
+        """Creates, changes or deletes a ConfigMap. Writers work at the same time, each on ConfigMaps of its own, so
+        that the order of changes is known."""
+        settled = [
+            name
+            for name, entry in self.maps.items()
+            if name.startswith(f"{writer}-") and not entry.deletion_asked and entry.acknowledged >= 0
+        ]
+        choice = self.random.random()
+        if not settled or choice < 0.25:
+            await self._create_map(cluster, f"{writer}-{len(self.maps)}")
+        elif choice < 0.9:
+            await self._change_map(cluster, self.random.choice(settled))
+        else:
+            await self._delete_map(cluster, self.random.choice(settled))
+        self.acknowledged += 1
+
+    def faults(self, maps: list[Object], pods: list[Object]) -> list[str]:
+        found = {name_of(one): int(one["data"]["step"]) for one in maps if name_of(one) in self.maps}
+        faults = []
+        for name, entry in self.maps.items():
+            step = found.get(name)
+            if step is None:
+                if entry.acknowledged >= 0 and not entry.deletion_asked:
+                    faults.append(f"ConfigMap {name} is lost")
+            elif entry.deletion_acknowledged:
+                faults.append(f"ConfigMap {name} has come back")
+            elif not entry.acknowledged <= step <= entry.asked:
+                faults.append(f"ConfigMap {name} is at {step}, not {entry.acknowledged} to {entry.asked}")
+        uids = {name_of(pod): uid_of(pod) for pod in pods}
+        faults += [f"Pod {name} is lost or another" for name, uid in self.pods.items() if uids.get(name) != uid]
+        return faults
+
+    async def _create_map(self, cluster: RemoteCluster, name: str) -> None:
+        entry = self.maps[name] = Entry(asked=0)
+        await cluster.create({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "default"},
+            "data": {"step": "0"},
+        })  # fmt: skip
+        entry.acknowledged = 0
+
+    async def _change_map(self, cluster: RemoteCluster, name: str) -> None:
+        entry = self.maps[name]
+        step = entry.asked = entry.asked + 1
+        await cluster.patch(CONFIG_MAP, name, "default", {"data": {"step": str(step)}})
+        entry.acknowledged = step
+
+    async def _delete_map(self, cluster: RemoteCluster, name: str) -> None:
+        self.maps[name].deletion_asked = True
+        await cluster.delete(CONFIG_MAP, name, "default")
+        self.maps[name].deletion_acknowledged = True

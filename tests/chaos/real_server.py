@@ -1,0 +1,186 @@
+"""A whole server as a process of its own, to be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from muster.kube.builtin import POD
+from muster.kube.objects import Object, name_of, status_of
+from muster.kube.remote.client import RemoteCluster
+from muster.kube.remote.kubeconfig import load_kubeconfig
+from muster.server.presence import running
+
+PATIENCE = 60.0
+
+
+class RealServer:
+    """`muster up` in a data directory of its own."""
+
+    def __init__(self, home: Path, **config: Any) -> None:
+        self.home = home
+        self.process: subprocess.Popen[bytes] | None = None
+        home.mkdir(parents=True, exist_ok=True)
+        if config:
+            (home / "config.yaml").write_text(yaml.safe_dump(config))
+
+    def launch(self) -> None:
+        """Starts the process and does not wait for it."""
+        assert self.process is None
+        with (self.home / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "muster", "up"],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    async def ready(self) -> None:
+        assert self.process is not None
+        process = self.process
+
+        def is_up() -> bool:
+            assert process.poll() is None, f"the server ended with {process.returncode}:\n{self.log()}"
+            info = running(self.home)
+            return info is not None and info.pid == process.pid
+
+        await eventually(is_up)
+
+    async def start(self) -> None:
+        self.launch()
+        await self.ready()
+
+    def kill(self) -> None:
+        """As the kernel does when memory runs out: no good-bye."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process = None
+
+    def stop(self) -> None:
+        if self.process is None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    @asynccontextmanager
+    async def client(self, token: str | None = None) -> AsyncIterator[RemoteCluster]:
+        """The administrator's, or whoever's the token is."""
+        path = self.home / "kubeconfig"
+        if token is not None:
+            config = yaml.safe_load(path.read_text())
+            config["users"][0]["user"] = {"token": token} if token else {}
+            path = self.home / "other-kubeconfig"
+            path.write_text(yaml.safe_dump(config))
+        async with RemoteCluster(load_kubeconfig(path)) as cluster:
+            yield cluster
+
+    def muster(self, *words: str, input: str = "") -> subprocess.CompletedProcess[str]:
+        """The command, as a person types it."""
+        return subprocess.run(
+            [sys.executable, "-m", "muster", *words],
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            env=self.environment,
+            cwd=self.home.parent,
+            check=False,
+        )
+
+    def log(self) -> str:
+        with suppress(FileNotFoundError):
+            return (self.home / "server.log").read_text(errors="replace")
+        return ""
+
+    def supervisors(self) -> dict[str, int]:
+        """Of the Pods that have not ended, by uid: the process that sees to it."""
+        found: dict[str, int] = {}
+        for journal in (self.home / "pods").glob("*/journal"):
+            entries = [orjson.loads(line) for line in journal.read_bytes().splitlines()]
+            pids = [entry["pid"] for entry in entries if entry["e"] == "supervised"]
+            if pids and entries[-1]["e"] != "finished":
+                found[journal.parent.name] = pids[-1]
+        return found
+
+    def zygotes(self) -> list[int]:
+        """The processes that start supervisors: none before there was a Pod, and one after."""
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        found = []
+        for pid in children:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if b"agent.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(int(pid))
+        return found
+
+    def end(self) -> None:
+        """Leaves nothing behind, whatever state a test has left things in."""
+        self.stop()
+        for pid in self.supervisors().values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Python keeps what it has compiled, as it does for everybody who does not forbid it: a server that compiles
+        itself at every start takes four times as long to come up."""
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return {**kept, "MUSTER_HOME": str(self.home), "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+async def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """For what no watch tells."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"that did not come within {seconds:.0f} s"
+        await asyncio.sleep(0.01)
+
+
+async def until_pods(
+    cluster: RemoteCluster, so: Callable[[dict[str, Object]], bool], seconds: float = PATIENCE
+) -> dict[str, Object]:
+    """All Pods by name, once they are as wanted together."""
+    there = await cluster.list(POD, "default")
+    pods = {name_of(pod): pod for pod in there.items}
+    if so(pods):
+        return pods
+    try:
+        async with asyncio.timeout(seconds):
+            async for event in cluster.watch(POD, "default", resource_version=there.resource_version):
+                if event.type == "DELETED":
+                    pods.pop(name_of(event.object), None)
+                else:
+                    pods[name_of(event.object)] = event.object
+                if so(pods):
+                    return pods
+    except TimeoutError:
+        phases = {name: phase_of(pod) for name, pod in pods.items()}
+        raise AssertionError(f"that did not come within {seconds:.0f} s: {phases}") from None
+    raise AssertionError("the watch ended")
+
+
+def phase_of(pod: Object) -> str:
+    return str(status_of(pod).get("phase", ""))
+
+
+def has_ended(pod: Object) -> bool:
+    return phase_of(pod) in ("Succeeded", "Failed")

@@ -1,0 +1,160 @@
+"""Kills the server again and again while Pods run and clients write, and looks whether anything was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
+from muster.kube.cluster import LogQuery
+from muster.kube.errors import Unavailable
+from muster.kube.objects import Object, name_of, spec_of, status_of
+from muster.kube.remote.client import RemoteCluster
+from tests.chaos.ledger import Ledger
+from tests.chaos.real_server import RealServer, eventually, has_ended, phase_of, until_pods
+from tests.chaos.workload import GATE, Plan, short_plan, steady_plan
+
+CONFIG = {
+    "node": {"capacity": {"cpu": "10000", "memory": "10Ti", "pods": "10000"}},
+    "restarts": {"backoffSeconds": 0.1},
+}
+"""Room for all, and no long wait for the second attempt of those that fail at first."""
+
+_CLAIM = "books"
+_WRITERS = 3
+
+
+@dataclass
+class Proof:
+    """What is not as it should be; nothing, one hopes."""
+
+    writes: list[str] = field(default_factory=list)
+    """That were acknowledged, and are lost."""
+    pods: list[str] = field(default_factory=list)
+    """That ran more or less often than they should have, or ended in another way."""
+    logs: list[str] = field(default_factory=list)
+    """That are not whole."""
+    lines: int = 0
+    """How many lines of logs were looked at."""
+
+    @property
+    def faults(self) -> list[str]:
+        return [*self.writes, *self.pods, *self.logs]
+
+
+@dataclass
+class Storm:
+    """`steady` Pods run from the first kill until shortly before the last; `short` ones come and go meanwhile."""
+
+    server: RealServer
+    books: Path
+    """A folder for the steady Pods' volume."""
+    random: Random
+    kills: int = 50
+    steady: int = 200
+    short: int = 100
+    restarts: list[float] = field(default_factory=list)
+    """Seconds until the server answered again."""
+    kills_before_ready: int = 0
+    plans: dict[str, Plan] = field(default_factory=dict)
+
+    async def rage(self) -> Ledger:
+        """All kills. The server is up afterwards."""
+        self.books.mkdir()
+        ledger = Ledger(self.random)
+        await self.server.start()
+        async with self.server.client() as cluster:
+            await cluster.create(_claim())
+            steady = [steady_plan(number, self.random, self.books) for number in range(self.steady)]
+            self.plans.update((plan.name, plan) for plan in steady)
+            await asyncio.gather(*(ledger.create_pod(cluster, plan) for plan in steady))
+            await until_pods(cluster, lambda pods: _running(pods) == self.steady)
+        self.server.kill()
+        for kill in range(self.kills):
+            if kill == self.kills * 4 // 5:
+                (self.books / GATE).touch()
+            await self._live_and_die(ledger, self.short * (kill + 1) // self.kills)
+        await self.server.start()
+        async with self.server.client() as cluster:
+            await ledger.create_open_pods(cluster)
+            await until_pods(
+                cluster, lambda pods: pods.keys() >= ledger.pods.keys() and all(map(has_ended, pods.values()))
+            )
+        return ledger
+
+    async def _live_and_die(self, ledger: Ledger, pods_by_now: int) -> None:
+        """One life of the server. Every fourth ends before it has begun to serve."""
+        self.server.launch()
+        began = time.monotonic()
+        if self.random.random() < 0.25:
+            await asyncio.sleep(self.random.uniform(0.0, 0.5))
+            self.kills_before_ready += 1
+            self.server.kill()
+            return
+        await self.server.ready()
+        self.restarts.append(time.monotonic() - began)
+        async with self.server.client() as cluster:
+            writers = [asyncio.create_task(self._write(ledger, cluster, f"writer{n}")) for n in range(_WRITERS)]
+            writers.append(asyncio.create_task(self._create_pods(ledger, cluster, pods_by_now)))
+            await asyncio.sleep(self.random.uniform(0.0, 1.0))
+            self.server.kill()
+            await asyncio.gather(*writers)
+
+    async def _write(self, ledger: Ledger, cluster: RemoteCluster, writer: str) -> None:
+        try:
+            while True:
+                await ledger.write_something(cluster, writer)
+                await asyncio.sleep(0.005)
+        except Unavailable:
+            return
+
+    async def _create_pods(self, ledger: Ledger, cluster: RemoteCluster, by_now: int) -> None:
+        try:
+            await ledger.create_open_pods(cluster)
+            while (number := len(self.plans) - self.steady) < by_now:
+                plan = self.plans[f"short-{number}"] = short_plan(number, self.random, _CLAIM)
+                await ledger.create_pod(cluster, plan)
+        except Unavailable:
+            return
+
+    async def proof(self, ledger: Ledger) -> Proof:
+        async with self.server.client() as cluster:
+            maps = (await cluster.list(CONFIG_MAP, "default")).items
+            pods = {name_of(pod): pod for pod in (await cluster.list(POD, "default")).items}
+            folder = await _claim_folder(cluster)
+            proof = Proof(ledger.faults(maps, list(pods.values())))
+            proof.pods += [f"{name} was never asked for" for name in pods.keys() - self.plans.keys()]
+            for name, plan in self.plans.items():
+                books = (self.books if plan.steady else folder) / name
+                proof.pods += plan.faults(pods[name], books.read_text())
+                for query in (LogQuery(), LogQuery(previous=True))[: plan.failures + 1]:
+                    log = b"".join([part async for part in cluster.logs(name, "default", query)]).decode()
+                    proof.logs += plan.log_faults(log)
+                    proof.lines += log.count("\n")
+        if "Traceback" in self.server.log():
+            proof.pods.append(f"the server's log has a traceback:\n{self.server.log()}")
+        await eventually(lambda: not self.server.supervisors())
+        return proof
+
+
+def _running(pods: dict[str, Object]) -> int:
+    return sum(phase_of(pod) == "Running" for pod in pods.values())
+
+
+def _claim() -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": _CLAIM, "namespace": "default"},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Mi"}}},
+    }
+
+
+async def _claim_folder(cluster: RemoteCluster) -> Path:
+    claim = await cluster.get(PERSISTENT_VOLUME_CLAIM, _CLAIM, "default")
+    assert status_of(claim)["phase"] == "Bound"
+    volume = await cluster.get(PERSISTENT_VOLUME, spec_of(claim)["volumeName"])
+    return Path(spec_of(volume)["hostPath"]["path"])

@@ -1,0 +1,114 @@
+"""Pods that keep books about themselves, on a volume where nobody can tidy up after the fact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from muster.kube.objects import Object
+
+GATE = "gate"
+"""A file on the volume: Pods that run long end some time after it is there."""
+
+_SCRIPT = """
+echo start >> /books/{name}
+i=0
+line() {{ i=$((i + 1)); echo "{name} $i"; }}
+while {waits} && [ ! -e /books/{gate} ]; do line; sleep {pace}; done
+n=0
+while [ $n -lt {bursts} ]; do
+  n=$((n + 1)); line; line; line; sleep {pause}
+done
+echo "{name} wrote $i"
+echo end >> /books/{name}
+[ $(grep -c start /books/{name}) -le {failures} ] && exit 9
+exit {code}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a Pod is going to do, and so what must be found afterwards."""
+
+    name: str
+    volume: Object
+    bursts: int
+    pause: float
+    code: int = 0
+    failures: int = 0
+    """How often it fails before it does what it should: it is started again."""
+    steady: bool = False
+    """Runs until the gate is there."""
+    pace: float = 1.0
+
+    def pod(self) -> Object:
+        script = _SCRIPT.format(
+            name=self.name,
+            gate=GATE,
+            waits="true" if self.steady else "false",
+            pace=f"{self.pace:.2f}",
+            bursts=self.bursts,
+            pause=f"{self.pause:.3f}",
+            failures=self.failures,
+            code=self.code,
+        )
+        container = {
+            "name": "main",
+            "image": "busybox",
+            "command": ["sh", "-c", script],
+            "volumeMounts": [{"name": "books", "mountPath": "/books"}],
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": self.name, "namespace": "default"},
+            "spec": {
+                "restartPolicy": "OnFailure" if self.failures else "Never",
+                "containers": [container],
+                "volumes": [{"name": "books", **self.volume}],
+            },
+        }
+
+    @property
+    def phase(self) -> str:
+        return "Failed" if self.code else "Succeeded"
+
+    def faults(self, pod: Object, books: str) -> list[str]:
+        """What is not as it should be, once the Pod has ended. Its own books tell how often it has run."""
+        status = pod.get("status") or {}
+        container = (status.get("containerStatuses") or [{}])[0]
+        ended = (container.get("state") or {}).get("terminated") or {}
+        found = {
+            "phase": (status.get("phase"), self.phase),
+            "exit code": (ended.get("exitCode"), self.code),
+            "restart count": (container.get("restartCount"), self.failures),
+            "book": (books.split(), ["start", "end"] * (self.failures + 1)),
+        }
+        return [f"{self.name}: its {what} is {got}, not {want}" for what, (got, want) in found.items() if got != want]
+
+    def log_faults(self, log: str) -> list[str]:
+        """Of one attempt: every line must be there once and in order. Only the Pod itself knows how many a steady one
+        has written; it says so last."""
+        lines = log.splitlines()
+        said = lines[-1].rpartition(" ")[2] if lines else ""
+        written = int(said) if self.steady and said.isdigit() else 3 * self.bursts
+        wanted = [*(f"{self.name} {number}" for number in range(1, written + 1)), f"{self.name} wrote {written}"]
+        return [] if lines == wanted else [f"{self.name}: its log is {lines}, not {wanted}"]
+
+
+def steady_plan(number: int, random: Random, books: Path) -> Plan:
+    volume = {"hostPath": {"path": str(books), "type": "Directory"}}
+    pace = random.uniform(2.0, 4.0)
+    return Plan(f"steady-{number}", volume, random.randint(1, 8), random.uniform(0.1, 1.0), steady=True, pace=pace)
+
+
+def short_plan(number: int, random: Random, claim: str) -> Plan:
+    """0.1 to 3 seconds; one in ten fails, one in ten only at first."""
+    bursts = random.randint(1, 6)
+    pause = random.uniform(0.1, 3.0) / bursts
+    volume = {"persistentVolumeClaim": {"claimName": claim}}
+    fate = random.random()
+    if fate < 0.1:
+        return Plan(f"short-{number}", volume, bursts, pause, code=random.randint(1, 100))
+    return Plan(f"short-{number}", volume, bursts, pause, failures=1 if fate < 0.2 else 0)

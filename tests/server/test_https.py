@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from muster.embedded.identity.certificates import Certificates, ensure_certificates
+from muster.server.https import https
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return ensure_certificates(tmp_path_factory.mktemp("identity"))
+
+
+class Service:
+    """Answers, answers late, streams for ever, and talks."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.answer = asyncio.Event()
+        self.streams_ended = 0
+        self.app = Starlette(
+            routes=[
+                Route("/hello", self.hello),
+                Route("/late", self.late),
+                Route("/stream", self.stream),
+                WebSocketRoute("/echo", self.echo),
+            ]
+        )
+
+    async def hello(self, request: Request) -> Response:
+        return PlainTextResponse("hello")
+
+    async def late(self, request: Request) -> Response:
+        self.asked.set()
+        await self.answer.wait()
+        return PlainTextResponse("late")
+
+    async def stream(self, request: Request) -> Response:
+        async def forever() -> AsyncIterator[bytes]:
+            try:
+                yield b"begun"
+                await asyncio.Event().wait()
+            finally:
+                self.streams_ended += 1
+
+        return StreamingResponse(forever())
+
+    async def echo(self, websocket: WebSocket) -> None:
+        await websocket.accept()
+        await websocket.send_text(await websocket.receive_text())
+
+
+@asynccontextmanager
+async def serving(service: Service, certificates: Certificates) -> AsyncIterator[str]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        async with https(service.app, listener, certificates):
+            yield f"https://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@asynccontextmanager
+async def client(certificates: Certificates) -> AsyncIterator[aiohttp.ClientSession]:
+    connector = aiohttp.TCPConnector(ssl=certificates.client_context())
+    async with aiohttp.ClientSession(connector=connector) as session:
+        yield session
+
+
+async def test_requests_are_answered_and_web_sockets_too(certificates: Certificates) -> None:
+    async with serving(Service(), certificates) as url, client(certificates) as session:
+        async with session.get(f"{url}/hello") as response:
+            assert await response.text() == "hello"
+            assert "date" in response.headers
+            assert "server" not in response.headers
+        async with session.ws_connect(f"{url}/echo") as talk:
+            await talk.send_str("hi")
+            assert await talk.receive_str() == "hi"
+
+
+async def test_what_is_being_asked_is_still_answered_in_the_end(certificates: Certificates) -> None:
+    service = Service()
+    async with client(certificates) as session:
+        async with serving(service, certificates) as url:
+            asking = asyncio.create_task(session.get(f"{url}/late"))
+            await service.asked.wait()
+            asyncio.get_running_loop().call_later(0.05, service.answer.set)
+        async with await asking as response:
+            assert await response.text() == "late"
+
+
+async def test_who_listens_for_ever_does_not_keep_it_from_ending(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = Service()
+    async with client(certificates) as session:
+        async with serving(service, certificates) as url:
+            answers = [await session.get(f"{url}/stream") for _ in range(3)]
+            for answer in answers:
+                assert await answer.content.readany() == b"begun"
+        assert service.streams_ended == 3
+    assert caplog.messages == []
