@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from muster.cli.main import COMMANDS, booleans_as_flags
+from muster.cli.main import COMMANDS, booleans_as_flags, command_first
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -27,3 +27,20 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
 )
 def test_booleans_may_be_written_as_kubectl_takes_them(written: list[str], read: list[str]) -> None:
     assert booleans_as_flags(written) == read
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (["get", "pods", "-n", "x"], ["get", "pods", "-n", "x"]),
+        (["-n", "x", "get", "pods"], ["get", "-n", "x", "pods"]),
+        (["-nx", "get", "pods"], ["get", "-nx", "pods"]),
+        (["--namespace=x", "--context", "c", "get", "pods"], ["get", "--namespace=x", "--context", "c", "pods"]),
+        (["--debug", "exec", "p", "--", "ls", "-n"], ["exec", "--debug", "p", "--", "ls", "-n"]),
+        (["--help"], ["--help"]),
+        (["-n", "x"], ["-n", "x"]),
+        ([], []),
+    ],
+)
+def test_options_may_stand_before_the_command(written: list[str], read: list[str]) -> None:
+    assert command_first(written) == read

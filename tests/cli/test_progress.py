@@ -49,6 +49,19 @@ def ended(code: int, reason: str) -> dict[str, Any]:
             "Failed",
             'container "main" exited with code 137 (OOMKilled): it used more memory than its limit allows',
         ),
+        (
+            POD,
+            pod(
+                "x",
+                "Pending",
+                containerStatuses=[
+                    {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+                ],
+            ),
+            "ErrImagePull",
+            "Pending",
+            "no such image",
+        ),
         (JOB, job(), "Pending", "Pending", "0/4 done"),
         (JOB, job(active=2, succeeded=1, failed=1), "Running", "Running", "1/4 done, 1 failed"),
         (

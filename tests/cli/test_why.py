@@ -58,6 +58,18 @@ UNHEALTHY = {"type": "Warning", "reason": "Unhealthy", "message": "Readiness pro
             ['container "main" exited with code 127: command not found', 'container "main" said: no such file'],
         ),
         (
+            pod(
+                "Failed", container(terminated={"exitCode": 128, "reason": "StartError", "message": "no such program"})
+            ),
+            [],
+            ['container "main" could not be started: no such program'],
+        ),
+        (
+            pod("Pending", container(waiting={"reason": "CreateContainerConfigError", "message": "no configmap"})),
+            [{"type": "Warning", "reason": "Failed", "message": "Error: no configmap"}],
+            ['container "main": CreateContainerConfigError: no configmap'],
+        ),
+        (
             pod("Failed", reason="DeadlineExceeded", message="Pod was active longer than 5 s"),
             [],
             ["DeadlineExceeded: Pod was active longer than 5 s"],

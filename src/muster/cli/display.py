@@ -28,6 +28,10 @@ class Display(Protocol):
 
     def say(self, text: str, style: str = "") -> None: ...
 
+    def wait(self, text: str) -> None:
+        """What is going on before there is anything to see."""
+        ...
+
     def update(self, board: Board, now: float) -> None:
         """The board has changed, or some time has passed."""
         ...
@@ -60,6 +64,9 @@ class PlainDisplay:
     def say(self, text: str, style: str = "") -> None:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
+
+    def wait(self, text: str) -> None:
+        return
 
     def update(self, board: Board, now: float) -> None:
         for uid, row in board.rows.items():
@@ -111,6 +118,11 @@ class LiveDisplay:
 
         self._console.print(Text(text, style), soft_wrap=True)
 
+    def wait(self, text: str) -> None:
+        from rich.text import Text
+
+        self._live.update(Text(f"{text} ...", "dim"), refresh=True)
+
     def update(self, board: Board, now: float) -> None:
         height = max(self._console.height // 2 - 2, 4)
         self._live.update(self.table(board, now, height), refresh=True)
@@ -128,9 +140,10 @@ class LiveDisplay:
 
         rows, rest = fitting(board.in_order(), height)
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, justify="right")
+        # If anything has to give way, it is the note.
+        table.add_column(no_wrap=True, min_width=min(max((len(r.title) + 2 * d + 2 for d, r in rows), default=0), 50))
+        table.add_column(no_wrap=True, min_width=max((len(r.state) for _, r in rows), default=0))
+        table.add_column(no_wrap=True, min_width=5, justify="right")
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         for depth, row in rows:
             style = _STAGE_STYLES.get(row.stage, "")

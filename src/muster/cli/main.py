@@ -41,6 +41,9 @@ COMMANDS = {
 }
 
 
+_WITH_VALUE = ("-n", "--namespace", "--kubeconfig", "--context")
+
+
 class Commands(TyperGroup):
     """The table above as a command group."""
 
@@ -100,7 +103,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in _before_dashes(arguments)
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        app(args=booleans_as_flags(arguments), prog_name="muster")
+        app(args=booleans_as_flags(command_first(arguments)), prog_name="muster")
     except Ended as end:
         return end.exit_code
     except SystemExit as end:
@@ -119,6 +122,21 @@ def run(arguments: Sequence[str]) -> int:
         _complain(describe_error(error))
         return 1
     return 0
+
+
+def command_first(arguments: Sequence[str]) -> list[str]:
+    """`muster -n x get pods` is `muster get -n x pods`: every command has these options itself."""
+    words = list(arguments)
+    end = 0
+    while end < len(words) and words[end].startswith("-"):
+        option, equals, _ = words[end].partition("=")
+        if option == "--debug":
+            end += 1
+        elif option in _WITH_VALUE or (words[end].startswith("-n") and len(words[end]) > 2):
+            end += 1 if equals or option not in _WITH_VALUE else 2
+        else:
+            return words
+    return [*words[end : end + 1], *words[:end], *words[end + 1 :]]
 
 
 def booleans_as_flags(arguments: Sequence[str]) -> list[str]:

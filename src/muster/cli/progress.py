@@ -6,6 +6,7 @@ work that takes one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -85,7 +86,7 @@ def line_of(row: Row, before: Row | None) -> str | None:
     if before is None and row.stage == "Pending" and not row.note:
         return None
     took = f" after {duration(row.ended - (row.began or row.created))}" if row.ended is not None else ""
-    note = f": {row.note}" if row.note else ""
+    note = f": {row.note.splitlines()[0]}" if row.note else ""
     return f"{row.title} {row.state}{took}{note}"
 
 
@@ -146,7 +147,8 @@ def _pod(pod: Object) -> tuple[str, str, str]:
         again = f"restarted {restarts}x" if restarts else ""
         ends = [str(end) for end in ended_badly(pod)]
         return state, stage, "; ".join(text for text in (again, *ends[:1]) if text)
-    return state, stage, reasons[0] if reasons else ""
+    note = reasons[0] if reasons else ""
+    return state, stage, re.sub(rf'^container "[^"]*": {re.escape(state)}: ', "", note)
 
 
 def _work(obj: Mapping[str, Any]) -> tuple[str, str, str]:

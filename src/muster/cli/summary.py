@@ -34,7 +34,7 @@ def lines_of(trouble: Trouble) -> list[str]:
         if called != trouble.title:
             lines.append(f"  {called}:")
             margin = "    "
-        lines += [f"{margin}{reason}" for reason in _reasons(pod, trouble)]
+        lines += [f"{margin}{line}" for reason in _reasons(pod, trouble) for line in reason.splitlines()]
         for container, last in (trouble.lines.get(uid_of(pod)) or {}).items():
             lines.append(f'{margin}last lines of container "{container}":')
             lines += [f"{margin}  {line}" for line in last]

@@ -18,8 +18,14 @@ class Ended(NamedTuple):
     init: bool
     running_again: bool
 
+    @property
+    def never_began(self) -> bool:
+        return self.reason in ("StartError", "ContainerCannotRun")
+
     def __str__(self) -> str:
         role = "init container" if self.init else "container"
+        if self.never_began:
+            return f'{role} "{self.container}" could not be started: {self.message or self.reason}'
         reason = f" ({self.reason})" if self.reason and self.reason != "Error" else ""
         meaning = _MEANING.get(self.reason) or _CODES.get(self.exit_code, "")
         return f'{role} "{self.container}" exited with code {self.exit_code}{reason}' + (
@@ -40,7 +46,13 @@ _CODES = {
 
 def why(pod: Object, events: Sequence[Object] = ()) -> list[str]:
     """Nothing when all is well; else one line per cause, the nearest first. Without events, what the Pod knows."""
-    return list(dict.fromkeys(_causes(pod, events)))
+    causes: list[str] = []
+    for cause in _causes(pod, events):
+        # What the status says, an event has often said before, in almost the same words.
+        core = cause.partition(": ")[2].removeprefix("Error: ") or cause
+        if not any(core in known for known in causes):
+            causes.append(cause)
+    return causes
 
 
 def ended_badly(pod: Object) -> list[Ended]:
@@ -82,7 +94,7 @@ def _causes(pod: Object, events: Sequence[Object]) -> Iterator[str]:
     for end in ended_badly(pod):
         again = " (the run before this one)" if end.running_again and phase == "Running" else ""
         yield str(end) + again
-        if end.message:
+        if end.message and not end.never_began:
             yield f'container "{end.container}" said: {end.message}'
     if phase in ("Pending", "Running") and not is_deleting(pod):
         yield from _warnings(events)
