@@ -9,6 +9,7 @@ import pytest
 
 from muster.embedded.agent.images import (
     CONTAINER_PATH,
+    hidden_folders,
     machine_environment,
     make_shims,
     match_image,
@@ -123,3 +124,17 @@ def test_shims_fill_only_gaps(tmp_path: Path) -> None:
 def test_without_any_shell_it_says_so(tmp_path: Path) -> None:
     assert make_shims(tmp_path / "shims", str(tmp_path)) == ["sh", "bash"]
     assert os.readlink(tmp_path / "shims" / "python") == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "hidden"),
+    [
+        (ImageSettings(), ()),
+        (ImageSettings(path=("/opt/torch/bin",), working_dir="/srv/project"), ()),
+        (ImageSettings(path=("/tmp/clone/env/bin",)), ("/tmp/clone/env",)),
+        (ImageSettings(path=("/tmp/a/env/bin",), working_dir="/tmp/b"), ("/tmp/a/env", "/tmp/b")),
+        (ImageSettings(path=("/tmp/a/env/bin",), working_dir="/tmp/a"), ("/tmp/a",)),
+    ],
+)
+def test_what_lies_in_tmp_is_mounted_into_the_containers_own(stand_in: ImageSettings, hidden: tuple[str, ...]) -> None:
+    assert hidden_folders(stand_in, program=()) == hidden

@@ -151,7 +151,11 @@ def _private(part: Part, layout: Layout) -> list[Mount]:
     """What every container has for itself, below whatever it mounts there."""
     scratch = f"{layout.folder}/tmp-{part.name}"
     _make_scratch(scratch)
-    return [_file(scratch, "/tmp"), _file(layout.hosts_file, "/etc/hosts"), _file(_HOSTNAME, "/etc/hostname")]
+    own = [_file(scratch, "/tmp"), _file(layout.hosts_file, "/etc/hosts"), _file(_HOSTNAME, "/etc/hostname")]
+    hidden = part.recipe.hidden if part.recipe is not None else ()
+    for folder in hidden:
+        os.makedirs(f"{scratch}{folder.removeprefix('/tmp')}", exist_ok=True)
+    return [*own, *(_file(folder, folder) for folder in hidden if os.path.isdir(folder))]
 
 
 def _working_dir(part: Part, recipe: Recipe, mounts: list[Mount], layout: Layout) -> tuple[str, list[Mount]]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import muster
 from muster.embedded.agent.environment import expand_all
 from muster.embedded.agent.settings import ImageSettings
 from muster.embedded.agent.surroundings import ImageNeedsCommand
@@ -29,6 +30,7 @@ PASSED_ON = (
 SCRATCH = "/tmp"
 """Where a container begins that says nothing: its own, so that what it leaves there litters nothing."""
 
+_SOURCES = os.path.dirname(os.path.dirname(muster.__file__))
 CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _EXPECTED = {"python": ("python3",), "python3": (), "sh": ("bash", "busybox"), "bash": ("sh",)}
@@ -45,6 +47,8 @@ class Recipe:
     rootfs: str = ""
     mapped: str = ""
     """The pattern of the settings that matched, if one did."""
+    hidden: tuple[str, ...] = ()
+    """Folders it runs from that lie where a container has a folder of its own: they have to be mounted there."""
 
     def argv(self, variables: Mapping[str, str]) -> list[str]:
         return expand_all(self.command, variables)
@@ -67,7 +71,15 @@ def recipe(container: Mapping[str, Any], images: Mapping[str, ImageSettings], ma
     if stand_in.path:
         env["PATH"] = os.pathsep.join((*stand_in.path, env.get("PATH", CONTAINER_PATH)))
     cwd = str(container.get("workingDir") or "") or stand_in.working_dir or ("/" if stand_in.rootfs else SCRATCH)
-    return Recipe((*command, *args), env, cwd, stand_in.rootfs, pattern)
+    hidden = () if stand_in.rootfs else hidden_folders(stand_in)
+    return Recipe((*command, *args), env, cwd, stand_in.rootfs, pattern, hidden)
+
+
+def hidden_folders(stand_in: ImageSettings, program: Sequence[str] = (sys.prefix, _SOURCES)) -> tuple[str, ...]:
+    """Of an environment, a checkout or this program in /tmp, which every container has for itself."""
+    needed = (*(os.path.dirname(p.rstrip("/")) for p in stand_in.path), stand_in.working_dir, *program)
+    inside = sorted({os.path.normpath(f) for f in needed if f.startswith(f"{SCRATCH}/")})
+    return tuple(f for f in inside if not any(f.startswith(f"{other}/") for other in inside))
 
 
 def match_image(image: str, images: Mapping[str, ImageSettings]) -> str:
