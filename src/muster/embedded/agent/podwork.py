@@ -21,6 +21,7 @@ from muster.embedded.agent.control import SupervisorGone, stop
 from muster.embedded.agent.engines import Engine
 from muster.embedded.agent.hosts import LOCALHOST, PodHost
 from muster.embedded.agent.journal import Journal, Progress
+from muster.embedded.agent.moments import remaining_grace, start_time, told_until
 from muster.embedded.agent.mounting import write_payload
 from muster.embedded.agent.podevents import events_of
 from muster.embedded.agent.preparation import prepare, write_pod_file
@@ -39,9 +40,7 @@ from muster.kube.objects import (
     meta,
     name_of,
     namespace_of,
-    parse_time,
     spec_of,
-    status_of,
     uid_of,
     version_of,
 )
@@ -94,7 +93,7 @@ class PodWork:
             return await self._end()
         if has_ended(self._pod):
             # Somebody else may have said so: then it has to.
-            return await self._ask_to_stop(_own_grace(self._pod)) if self.begun and not self.is_over else None
+            return await self._ask_to_stop(grace_of(spec_of(self._pod))) if self.begun and not self.is_over else None
         if not self.begun:
             return await self._begin()
         if self.supervisor_lost and not self.is_over:
@@ -150,7 +149,7 @@ class PodWork:
     def adopt(self, pod: Object) -> None:
         """After `_take_over`, once the object is known: no event is told twice, and its names are known again."""
         self._pod = pod
-        self._quiet_until = _last_told(pod)
+        self._quiet_until = told_until(pod)
         self._journal = Journal(self.folder)
         self.progress = Progress()
         self._observe()
@@ -181,7 +180,7 @@ class PodWork:
             message = "The files of this Pod were removed from the node while it ran; it is not run a second time"
             await self._fail("PodFolderLost", message)
             return None
-        start = _start_time(pod)
+        start = start_time(pod, time.time())
         limit = spec_of(pod).get("activeDeadlineSeconds")
         deadline = start + float(limit) if limit is not None else None
         if deadline is not None and time.time() >= deadline:
@@ -276,15 +275,15 @@ class PodWork:
         limit = spec_of(self._pod).get("activeDeadlineSeconds")
         if limit is None or self.is_over:
             return None
-        left = _start_time(self._pod) + float(limit) + 1.0 - time.time()
+        left = start_time(self._pod, time.time()) + float(limit) + 1.0 - time.time()
         if left > 0:
             return left
-        return await self._ask_to_stop(_own_grace(self._pod), "DeadlineExceeded", _DEADLINE)
+        return await self._ask_to_stop(grace_of(spec_of(self._pod)), "DeadlineExceeded", _DEADLINE)
 
     async def _end(self) -> float | None:
         """The object is to be deleted: let the Pod end in its own time, then let the object go."""
         if self.begun and not self.is_over:
-            again = await self._ask_to_stop(_grace(self._pod, time.time()))
+            again = await self._ask_to_stop(remaining_grace(self._pod, time.time()))
             await self._report()
             return again
         if self.begun and not has_ended(self._pod):
@@ -389,33 +388,3 @@ def _newer(known: Object, found: Object) -> Object:
     if known and uid_of(known) == uid_of(found) and int(version_of(known)) > int(version_of(found)):
         return known
     return found
-
-
-def _start_time(pod: Object) -> float:
-    text = status_of(pod).get("startTime")
-    return parse_time(text).timestamp() if text else time.time()
-
-
-def _own_grace(pod: Object) -> float:
-    return grace_of(spec_of(pod))
-
-
-def _grace(pod: Object, now: float) -> float:
-    """What is left of the grace that was given when the deletion was asked for."""
-    full = float(meta(pod).get("deletionGracePeriodSeconds") or 0)
-    left = parse_time(meta(pod)["deletionTimestamp"]).timestamp() - now
-    # Times are whole seconds, so that a grace of one may look as if it were over at once.
-    return full if left > full - 2.0 else max(0.0, left)
-
-
-def _last_told(pod: Object) -> float:
-    """The moment up to which the status tells: events before it have been recorded."""
-    status = status_of(pod)
-    moments = [c.get("lastTransitionTime") for c in status.get("conditions") or ()]
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        for state in (container.get("state") or {}, container.get("lastState") or {}):
-            for detail in state.values():
-                moments += [detail.get("startedAt"), detail.get("finishedAt")]
-    if not status.get("containerStatuses"):
-        return 0.0
-    return max((parse_time(text).timestamp() + 1.0 for text in moments if text), default=0.0)
