@@ -44,6 +44,11 @@ class Books:
         if self._socket is not None:
             self._socket.close()
 
+    @property
+    def is_removed(self) -> bool:
+        """Whether somebody has removed the journal: nobody will ever read it."""
+        return os.fstat(self._journal).st_nlink == 0
+
     def tell_whom(self, notify: str, uid: str) -> None:
         self._notify, self._uid = notify, uid.encode()
 

@@ -40,6 +40,7 @@ from muster.embedded.agent.syscalls import adopt_orphans
 CRASH_FILE = "supervisor.log"
 
 _NOTHING = 0  # The zygote has opened /dev/null as descriptors 0, 1 and 2.
+_LOOK_AT_FOLDER = 10.0
 _RETRY_DISK = 1.0
 _RETRY_TELLING = 0.02
 _LAST_WORD_PATIENCE = 10.0
@@ -119,6 +120,7 @@ class Supervisor:
         self._books.note({"t": now, "e": "supervised", "pid": int(os.readlink("/proc/self"))})
         try:
             self._go_on()
+            self.loop.at(now + _LOOK_AT_FOLDER, self._watch_folder)
             while not self._is_finished:
                 self.loop.run_once()
                 self._go_on()
@@ -227,6 +229,13 @@ class Supervisor:
         if self._retry is not None:
             self._retry.cancel()
         self._retry = self.loop.at(time.time() + seconds, _nothing_else)
+
+    def _watch_folder(self) -> None:
+        """Whoever removes it cannot want the Pod, nor could anybody ever end it."""
+        if self._books.is_removed:
+            self._stop(None, "FolderRemoved", "The folder of the Pod was removed while it ran")
+        else:
+            self.loop.at(time.time() + _LOOK_AT_FOLDER, self._watch_folder)
 
     def _end_everything(self) -> None:
         """Whoever has fled from the containers."""

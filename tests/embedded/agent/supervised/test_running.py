@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,6 +187,18 @@ async def test_a_pod_with_limits_and_checks_ends_as_well(pods: Pods, isolation: 
     entries = await pods.finished(folder)
     assert [e["e"] for e in entries][:4] == ["supervised", "starting", "started", "startup"]
     assert entries[-2] == {**entries[-2], "code": 143, "signal": 15, "reason": "Error"}
+
+
+@pytest.mark.slow
+async def test_a_pod_whose_folder_is_removed_ends(pods: Pods) -> None:
+    folder = await pods.start("pod", "sleep", "6000.75")
+    await pods.event(folder, "started")
+    shutil.rmtree(folder)
+    for _ in range(300):
+        if not _running("6000.75"):
+            return
+        await asyncio.sleep(0.1)
+    raise TimeoutError
 
 
 def _running(word: str) -> bool:
