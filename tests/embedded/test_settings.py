@@ -41,6 +41,7 @@ def test_reads_what_is_said(tmp_path: Path) -> None:
                 env: {OMP_NUM_THREADS: "1"}
             scheduler: {reserveAfterSeconds: 5}
             logs: {fileMegabytes: 64, keepDays: 1}
+            gang: true
             listen: {port: 6443}
             """,
         )
@@ -54,6 +55,7 @@ def test_reads_what_is_said(tmp_path: Path) -> None:
     assert settings.scheduler.reserve_after_seconds == 5
     assert settings.agent.logs.file_bytes == 64 * 1024 * 1024
     assert settings.agent.logs.keep_seconds == 86400
+    assert settings.gang
     assert settings.port == 6443
 
 

@@ -10,6 +10,7 @@ import typer
 
 from muster.cli.describe_kinds import describe_any, describe_config_map, describe_job, describe_node, describe_secret
 from muster.cli.describe_pod import describe_pod
+from muster.cli.describe_training import GROUPS, describe_training_job
 from muster.cli.failures import Ended, explain
 from muster.cli.happenings import in_order, selector
 from muster.cli.logtail import last_lines
@@ -18,9 +19,10 @@ from muster.cli.output import say, warn
 from muster.cli.sections import Fields, render
 from muster.cli.selection import nothing_found, select
 from muster.cli.session import Session
+from muster.cli.summary import PODS_SHOWN, telling
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, controller_of, name_of, namespace_of, status_of, uid_of
+from muster.kube.objects import Object, controller_of, name_of, namespace_of, spec_of, status_of, uid_of
 
 LOG_LINES = 10
 
@@ -67,8 +69,28 @@ async def described(session: Session, kind: Kind, obj: Object, now: datetime, *,
             return describe_secret(obj, events, now)
         case ("batch", "Job"):
             return describe_job(obj, await _pods_of(session, obj), events, now)
+        case (group, _) if group in GROUPS and spec_of(obj):
+            return await _training_job(session, kind, obj, events, now)
         case _:
             return describe_any(obj, events, now)
+
+
+async def _training_job(session: Session, kind: Kind, job: Object, events: Sequence[Object], now: datetime) -> Fields:
+    pods = sorted(await _pods_of(session, job), key=name_of)
+    pod_kind = session.cluster.catalogue.of("v1", "Pod")
+    told = telling(pods)[:PODS_SHOWN]
+    pod_events = {uid_of(pod): await events_of(session, pod_kind, pod) for pod in told}
+    lines = {uid_of(pod): await last_lines(session.cluster, pod, LOG_LINES) for pod in told}
+    group = await _group_of(session, job)
+    return describe_training_job(job, pods, group, events, pod_events, lines, now)
+
+
+async def _group_of(session: Session, job: Object) -> Object | None:
+    try:
+        groups = session.cluster.catalogue.of("scheduling.volcano.sh/v1beta1", "PodGroup")
+        return await session.cluster.get(groups, name_of(job), namespace_of(job))
+    except ApiError:
+        return None
 
 
 async def events_of(session: Session, kind: Kind, obj: Object) -> list[Object]:

@@ -27,6 +27,9 @@ Fields = Annotated[str, typer.Option("--field-selector", help="Only objects with
 Files = Annotated[
     list[str] | None, typer.Option("--filename", "-f", help="A file, a directory, or - for stdin; may be repeated.")
 ]
+Gang = Annotated[
+    bool, typer.Option("--gang", help="Every job is a gang: no member starts before there is room for all of them.")
+]
 Timeout = Annotated[str, typer.Option("--timeout", help="How long to wait, as in 30s or 5m.")]
 
 

@@ -18,7 +18,7 @@ from muster.cli.failures import Ended, Failure
 from muster.cli.happenings import in_order as events_in_order
 from muster.cli.happenings import selector
 from muster.cli.logtail import last_lines
-from muster.cli.options import ContextName, Debug, Kubeconfig, Namespace, configure_logging
+from muster.cli.options import ContextName, Debug, Gang, Kubeconfig, Namespace, configure_logging
 from muster.cli.outcome import Outcome, is_done, is_work, runs_on
 from muster.cli.progress import duration
 from muster.cli.session import Session, connect_or_start
@@ -42,6 +42,7 @@ def run(
     timeout: Annotated[str, typer.Option("--timeout", help="Give up after this long, as in 30m.")] = "",
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop everything when the first work fails.")] = False,
     runtime: Annotated[str, typer.Option("--runtime", help="sandbox, podman or docker; for a private cluster.")] = "",
+    gang: Gang = False,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = "",
     context: ContextName = "",
@@ -63,7 +64,8 @@ def run(
 
     async def connected() -> int:
         with job.display:
-            async with connect_or_start(kubeconfig, context, namespace, runtime=runtime) as session:
+            job.display.wait("looking for a cluster, or starting one")
+            async with connect_or_start(kubeconfig, context, namespace, runtime=runtime, gang=gang) as session:
                 return await job.run(session)
 
     import uvloop
@@ -153,9 +155,10 @@ class _Run:
             for line in rest:
                 self.display.say(line)
         if troubles or not in_time:
-            late = "" if in_time else f"; timed out after {duration(took)}"
             total = len(watch.finished()) + len(watch.unfinished())
-            self.display.say(f"{len(failures)} of {total} failed{late}", "red")
+            failed = f"{len(failures)} of {total} failed" if failures else ""
+            late = "" if in_time else f"timed out: {len(watch.unfinished())} of {total} not done after {duration(took)}"
+            self.display.say("; ".join(text for text in (failed, late) if text), "red")
             return 1
         ends = watch.finished()
         what = title(ends[0].work.kind, name_of(ends[0].work.object)) if len(ends) == 1 else f"all {len(ends)}"

@@ -82,14 +82,15 @@ async def connect(kubeconfig: str = "", context: str = "", namespace: str = "") 
 
 @asynccontextmanager
 async def connect_or_start(
-    kubeconfig: str = "", context: str = "", namespace: str = "", *, runtime: str = ""
+    kubeconfig: str = "", context: str = "", namespace: str = "", *, runtime: str = "", gang: bool = False
 ) -> AsyncIterator[Session]:
     """The same, or a box in this process for as long as the block lasts. Other commands can use it meanwhile."""
     from muster.server.presence import ServerError, running
 
     if kubeconfig or context or running(home()) is not None:
-        if runtime:
-            raise Failure("--runtime is for a cluster that this command starts itself; say it to `muster up` instead")
+        if runtime or gang:
+            option = "--runtime" if runtime else "--gang"
+            raise Failure(f"{option} is for a cluster that this command starts itself; say it to `muster up` instead")
         async with connect(kubeconfig, context, namespace) as session:
             stand_in = None if kubeconfig or context else asyncio.create_task(_stand_in())
             try:
@@ -102,19 +103,20 @@ async def connect_or_start(
     from muster.server.serving import serving
 
     try:
-        async with serving(load_settings(runtime)) as server:
+        async with serving(load_settings(runtime, gang=gang)) as server:
             yield Session(server.cluster, namespace or "default")
     except ServerError as error:
         raise Failure(f"error: {error}") from None
 
 
-def load_settings(runtime: str = "") -> Settings:
+def load_settings(runtime: str = "", *, gang: bool = False) -> Settings:
     from muster.embedded.settings import Settings, SettingsError
 
     try:
         settings = Settings.load(home())
     except SettingsError as error:
         raise Failure(str(error)) from None
+    settings = replace(settings, gang=gang or settings.gang)
     if not runtime:
         return settings
     if runtime not in RUNTIMES:

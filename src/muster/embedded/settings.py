@@ -63,6 +63,7 @@ SCHEMA: Schema = obj({
     "logs": obj({"fileMegabytes": integer(1), "files": integer(1), "keepDays": NUMBER, "totalGigabytes": NUMBER}),
     "scheduler": obj({"reserveAfterSeconds": NUMBER, "holdSeconds": NUMBER}),
     "restarts": obj({"backoffSeconds": NUMBER, "backoffMaxSeconds": NUMBER}),
+    "gang": BOOLEAN,
     "durability": string(["power", "process"]),
     "eventHours": NUMBER,
     "listen": obj({"host": STRING, "port": integer(0, 65535)}),
@@ -78,6 +79,8 @@ class Settings:
     home: Path
     agent: AgentSettings
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+    gang: bool = False
+    """Every job is a gang: none of its members exists before there is room for all. For whoever runs jobs here."""
     durability: Durability = "power"
     """`power`: an acknowledged write survives a power cut; `process`: it survives kill -9 of the server."""
     event_hours: float = 24.0
@@ -139,6 +142,7 @@ def read_settings(home: Path, said: Mapping[str, Any]) -> Settings:
             reserve_after_seconds=scheduler.get("reserveAfterSeconds", 30.0),
             hold_seconds=scheduler.get("holdSeconds", 30.0),
         ),
+        gang=bool(said.get("gang")),
         durability=said.get("durability") or "power",
         event_hours=said.get("eventHours", 24.0),
         host=listen.get("host") or "127.0.0.1",
