@@ -32,6 +32,8 @@ async def https(app: ASGIApp, listener: socket.socket, certificates: Certificate
             log_config=None,
             access_log=False,
             server_header=False,
+            # Longer than clients keep a connection: one that closes just when it is used again fails a request.
+            timeout_keep_alive=120,
             ssl_certfile=certificates.certificate,
             ssl_keyfile=str(certificates.key),
         )
@@ -54,9 +56,9 @@ class _WebSocket(asyncio.Protocol):
     """Loaded when a client asks for one: most never do, and every start of a server would have to wait for it."""
 
     def __new__(cls, *args: Any, **more: Any) -> Any:
-        from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+        from muster.embedded.api.websocket import KubernetesWebSocket
 
-        return WebSocketsSansIOProtocol(*args, **more)
+        return KubernetesWebSocket(*args, **more)
 
 
 class _Server(uvicorn.Server):

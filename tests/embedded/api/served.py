@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ import aiohttp
 import pytest
 
 from muster.embedded.api.app import kube_app
-from muster.embedded.api.serving import serve
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.identity.certificates import Certificates, ensure_certificates
 from muster.embedded.identity.identity import Identity
@@ -21,7 +21,9 @@ from muster.embedded.identity.kubeconfig import ensure_admin_kubeconfig
 from muster.embedded.identity.users import MASTERS
 from muster.kube.builtin import new_catalogue
 from muster.kube.cluster import LogQuery
-from muster.kube.errors import BadRequest, NotFound
+from muster.kube.errors import BadRequest, NotFound, Unavailable
+from muster.kube.metrics import Rates
+from muster.server.https import https
 
 on_standing = pytest.mark.asyncio(loop_scope="module")
 
@@ -77,12 +79,17 @@ class Command:
 class ThisMachine:
     """The node agent's part in a cluster without one: commands run here, logs are what a test has written."""
 
+    name = "this-machine"
+
     def __init__(self) -> None:
         self.lines: dict[tuple[str, str], list[bytes]] = {}
         self.asked: list[LogQuery] = []
         self.more = asyncio.Event()
         self.container = "main"
         """The one container that every Pod has."""
+
+    async def usage(self) -> tuple[Rates, float]:
+        raise Unavailable("nothing is measured here")
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
         self.asked.append(query)
@@ -152,10 +159,12 @@ async def serving(home: Path, *, history: int = 5000) -> AsyncIterator[Served]:
         certificates = ensure_certificates(home / "identity")
         kubeconfig = home / "kubeconfig"
         try:
-            async with serve(kube_app(cluster, identity), certificates=certificates) as url:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                url = f"https://127.0.0.1:{listener.getsockname()[1]}"
                 ensure_admin_kubeconfig(kubeconfig, url, certificates, identity.tokens)
                 token = identity.tokens.issue("test-admin", [MASTERS])
-                yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
+                async with https(kube_app(cluster, identity), listener, certificates):
+                    yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)

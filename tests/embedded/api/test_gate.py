@@ -107,6 +107,7 @@ async def test_nobody_gives_away_what_they_do_not_have(served: Served) -> None:
         ({"Impersonate-User": "ada"}, PODS, 403),
         ({"Impersonate-User": "ada", "Impersonate-Group": "system:masters"}, PODS, 200),
         ({"Impersonate-Group": "system:masters"}, PODS, 400),
+        ({"Impersonate-User": "ada", "Impersonate-Uid": "7"}, PODS, 400),
     ],
 )
 async def test_an_administrator_may_act_as_others(

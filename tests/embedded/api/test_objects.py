@@ -51,6 +51,14 @@ async def test_an_object_from_its_creation_to_its_end(served: Served) -> None:
         assert missing["details"] == {"name": "conf", "kind": "configmaps"}
 
 
+async def test_what_a_deletion_answers_depends_on_the_kind(served: Served) -> None:
+    async with served.session() as http:
+        await json_of(await http.post(PODS, json=pod("web")), 201)
+        await json_of(await http.post(CONFIG_MAPS, json=config_map()), 201)
+        assert (await json_of(await http.delete(f"{PODS}/web")))["kind"] == "Pod"
+        assert (await json_of(await http.delete(f"{CONFIG_MAPS}/conf")))["kind"] == "Status"
+
+
 async def test_lists_in_pages_and_through_selectors(served: Served) -> None:
     async with served.session() as http:
         for name in ("a", "b", "c"):

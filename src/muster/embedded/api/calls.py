@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from muster.embedded.api import protobuf
 from muster.embedded.api.negotiation import JSON, PROTOBUF, YAML, Form, body_media, form_of
@@ -81,7 +81,7 @@ class Call:
         length = self.header(b"content-length")
         if length.isdigit() and int(length) > LARGEST_BODY:
             raise _too_large()
-        message = await self.receive()
+        message = await self._received()
         content: bytes = message.get("body", b"")
         if not message.get("more_body"):
             if len(content) > LARGEST_BODY:
@@ -89,12 +89,19 @@ class Call:
             return content
         chunks, size = [content], len(content)
         while message.get("more_body"):
-            message = await self.receive()
+            message = await self._received()
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > LARGEST_BODY:
                 raise _too_large()
         return b"".join(chunks)
+
+    async def _received(self) -> Message:
+        """What was cut off must not pass for a body."""
+        message = await self.receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the client hung up before its request was complete")
+        return message
 
     async def document(self) -> dict[str, Any]:
         """The object in the body. An empty body is BadRequest."""

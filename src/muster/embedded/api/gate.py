@@ -13,6 +13,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, namespace_of
 
 _RBAC = "rbac.authorization.k8s.io"
+_IMPERSONATION = (b"impersonate-user", b"impersonate-group")
 
 
 class Gate:
@@ -27,7 +28,7 @@ class Gate:
         if not token:
             raise Unauthorized("Unauthorized")
         call.user = await self._identity.authenticate(token.strip())
-        if b"impersonate-user" in call.headers or b"impersonate-group" in call.headers:
+        if any(name.startswith(b"impersonate-") for name in call.headers):
             call.user = self._impersonated(call)
 
     def require(self, user: User, action: Action) -> None:
@@ -68,7 +69,12 @@ class Gate:
         name = call.header(b"impersonate-user")
         groups = [value.decode("latin-1") for header, value in call.scope["headers"] if header == b"impersonate-group"]
         if not name:
-            raise BadRequest("Impersonate-Group needs an Impersonate-User beside it")
+            raise BadRequest("the other Impersonate headers need an Impersonate-User beside them")
+        for header in call.headers:
+            if header.startswith(b"impersonate-") and header not in _IMPERSONATION:
+                raise BadRequest(
+                    f"{header.decode('latin-1')} is not supported; only a user and groups can be impersonated"
+                )
         if name.startswith(SERVICE_ACCOUNT_PREFIX):
             namespace, _, account = name[len(SERVICE_ACCOUNT_PREFIX) :].partition(":")
             self.require(call.user, Action("impersonate", "", "serviceaccounts", "", namespace, account))

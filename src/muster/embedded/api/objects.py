@@ -20,6 +20,11 @@ Approve: TypeAlias = Callable[[Object], None]
 """Raises Forbidden when the caller may not store such an object, whatever verbs they have."""
 
 _SUBRESOURCES: dict[str, Subresource] = {"": "", "status": "status", "scale": "scale"}
+_ANSWERED_WHEN_DELETED = frozenset((
+    "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "serviceaccounts", "services",
+    "storageclasses.storage.k8s.io",
+))  # fmt: skip
+"""Deleting one of these answers the object, all others a Status; typed clients rely on it."""
 _PROPAGATIONS: dict[str, Propagation] = {"Background": "Background", "Foreground": "Foreground", "Orphan": "Orphan"}
 _VALIDATIONS: dict[str, FieldValidation] = {"Strict": "Strict", "Warn": "Warn", "Ignore": "Ignore"}
 
@@ -110,7 +115,7 @@ async def patch(
 async def delete(cluster: EmbeddedCluster, call: Call, kind: Kind, target: Target) -> Answer:
     options = delete_options(call.query, await _optional_document(call))
     last = await cluster.delete(kind, target.name, target.namespace, **options._asdict())
-    if is_deleting(last):
+    if is_deleting(last) or kind.resource in _ANSWERED_WHEN_DELETED:
         return answer(shapes.one(kind, last, call.form()), call)
     details = {"name": name_of(last), "group": kind.group, "kind": kind.plural, "uid": uid_of(last)}
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -51,7 +51,7 @@ async def _over_channels(call: Call, protocol: str, address: str) -> None:
             try:
                 reader, writers[2 * number] = await asyncio.open_connection(address, port)
             except OSError as error:
-                await socket.send(frame(2 * number + 1, _refused(port, error)))
+                await socket.send(frame(2 * number + 1, port_tunnel.refusal(port, error)))
                 continue
             readers.append(asyncio.create_task(_copy(reader, socket, 2 * number), name=f"port-forward {port}"))
         while True:
@@ -92,7 +92,3 @@ def _ports(call: Call) -> list[int]:
     if not all(0 < port < 65536 for port in ports) or len(ports) > 100:
         raise BadRequest("ports must be numbers from 1 to 65535, at most 100 of them")
     return ports
-
-
-def _refused(port: int, error: OSError) -> bytes:
-    return f"an error occurred forwarding port {port}: {error.strerror or error}".encode()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from muster.kube.kinds import Kind
+from muster.kube.metrics import GROUP as METRICS
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _CHANGE = ("get", "patch", "update")
@@ -76,10 +77,9 @@ def group_versions(kinds: Iterable[Kind]) -> list[GroupVersion]:
 
 def _of_kind(kind: Kind) -> list[Resource]:
     where = (kind.group, kind.version, kind.namespaced)
+    verbs = ("get", "list") if kind.group == METRICS else ALL_VERBS
     found = [
-        Resource(
-            kind.plural, kind.kind, *where, ALL_VERBS, kind.singular, tuple(kind.short_names), tuple(kind.categories)
-        )
+        Resource(kind.plural, kind.kind, *where, verbs, kind.singular, tuple(kind.short_names), tuple(kind.categories))
     ]
     if kind.has_status:
         found.append(Resource(f"{kind.plural}/status", kind.kind, *where, _CHANGE))
@@ -88,8 +88,8 @@ def _of_kind(kind: Kind) -> list[Resource]:
             Resource(f"{kind.plural}/scale", "Scale", *where, _CHANGE, kind_group="autoscaling", kind_version="v1")
         )
     found.extend(
-        Resource(f"{kind.plural}/{name}", of, *where, verbs, kind_group=group, kind_version=version)
-        for name, of, group, version, verbs in _SPECIAL.get((kind.group, kind.plural), ())
+        Resource(f"{kind.plural}/{name}", of, *where, allowed, kind_group=group, kind_version=version)
+        for name, of, group, version, allowed in _SPECIAL.get((kind.group, kind.plural), ())
     )
     return found
 
