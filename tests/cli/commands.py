@@ -69,7 +69,10 @@ class Muster:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "MUSTER_HOME": str(self.home), "COLUMNS": "200"}
+        # Python keeps what it has compiled, as it does for everybody who does not forbid it: else a command spends most
+        # of its time compiling itself.
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return {**kept, "MUSTER_HOME": str(self.home), "COLUMNS": "200"}
 
     def end(self) -> None:
         for process in self.processes:

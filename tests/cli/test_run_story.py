@@ -127,6 +127,12 @@ def test_what_is_left_can_be_chosen(muster: Muster, option: str, left: str) -> N
     muster("delete", "pods", "--all", "--now").ok()
 
 
+def test_what_never_ends_may_be_given_a_time(muster: Muster) -> None:
+    done = muster("run", "--timeout=1s", muster.file("server.yaml", pod("server", "sleep 300", restart="Always"))).ok()
+    assert "nothing here ends by itself" in done.out
+    assert re.search(r"^stopped after \d", done.out, re.MULTILINE)
+
+
 def test_a_run_outlives_the_one_that_brought_the_cluster(muster: Muster) -> None:
     first = muster.start("run", muster.file("first.yaml", pod("first", WAIT_FOR_GATE)))
     read_until(first, "pod/first Running")

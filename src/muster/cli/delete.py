@@ -9,6 +9,7 @@ import typer
 
 from muster.cli.durations import seconds
 from muster.cli.failures import Ended, Failure, explain
+from muster.cli.observe import observed
 from muster.cli.options import AllNamespaces, Fields, Files, Labels, Timeout, on_cluster
 from muster.cli.output import say, warn
 from muster.cli.selection import Selection, select
@@ -121,18 +122,9 @@ async def _delete_all(
 
 
 async def _until_gone(cluster: Cluster, kind: Kind, obj: Object) -> None:
-    name, namespace, uid = name_of(obj), namespace_of(obj), uid_of(obj)
-    while True:
-        try:
-            there = await cluster.get(kind, name, namespace)
-        except NotFound:
-            return
-        if uid_of(there) != uid:
-            return
-        async for event in cluster.watch(
-            kind, namespace, fields=f"metadata.name={name}", resource_version=there["metadata"]["resourceVersion"]
-        ):
-            if event.type == "DELETED" and uid_of(event.object) == uid:
+    async with observed(cluster, kind, name_of(obj), namespace_of(obj)) as states:
+        async for now in states:
+            if now is None or uid_of(now) != uid_of(obj):
                 return
 
 

@@ -30,6 +30,8 @@ class Ended(Exception):
 
 def explain(error: ApiError) -> str:
     """What the API refused, as kubectl words it."""
+    if error.reason == "ServiceUnavailable":
+        return f"error: {error.message}"
     return f"Error from server ({error.reason}): {error.message}"
 
 

@@ -14,6 +14,7 @@ import typer
 from muster.cli.durations import seconds
 from muster.cli.failures import Failure
 from muster.cli.follow import Follower, Line, Source, split_stamp
+from muster.cli.observe import observed
 from muster.cli.options import Labels, on_cluster
 from muster.cli.output import colour_of, fancy, paint, say, warn
 from muster.cli.selection import list_all, nothing_found
@@ -118,15 +119,10 @@ async def _copy(session: Session, name: str, query: LogQuery, prefix: str) -> No
 async def _until_started(session: Session, pod: Object, container: str) -> None:
     """A log that is followed may be asked for before there is one."""
     kind = session.cluster.catalogue.of("v1", "Pod")
-    name, namespace = name_of(pod), namespace_of(pod)
-    while not _started(pod, container):
-        async for event in session.cluster.watch(
-            kind, namespace, fields=f"metadata.name={name}", resource_version=pod["metadata"]["resourceVersion"]
-        ):
-            pod = event.object
-            if event.type == "DELETED" or _started(pod, container):
+    async with observed(session.cluster, kind, name_of(pod), namespace_of(pod)) as states:
+        async for now in states:
+            if now is None or _started(now, container):
                 return
-        pod = await session.cluster.get(kind, name, namespace)
 
 
 def _started(pod: Object, container: str) -> bool:

@@ -139,6 +139,9 @@ class _Run:
         return True
 
     async def _report(self, session: Session, watch: Watch, took: float, *, in_time: bool) -> int:
+        if not watch.has_work:
+            self.display.say(f"stopped after {duration(took)}, as told")
+            return 0
         failures = [end for end in watch.finished() if not end.outcome.succeeded]
         troubles = [
             await _trouble(session, title(end.work.kind, name_of(end.work.object)), end.outcome, end.pods)

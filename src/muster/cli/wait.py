@@ -10,13 +10,14 @@ import typer
 from muster.cli.delete import until_gone
 from muster.cli.durations import seconds
 from muster.cli.failures import Ended, Failure, explain
+from muster.cli.observe import observed
 from muster.cli.options import AllNamespaces, Files, Labels, on_cluster
 from muster.cli.output import say, warn
 from muster.cli.selection import scope, select
 from muster.cli.session import Session
 from muster.cli.targets import title
 from muster.kube.cluster import Cluster
-from muster.kube.errors import Gone, NotFound
+from muster.kube.errors import NotFound
 from muster.kube.jsonpath import JsonPathError, all_values
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
@@ -28,10 +29,6 @@ class Goal(NamedTuple):
     """The condition's type, or the JSONPath."""
     value: str | None = "true"
     """None: any value will do."""
-
-
-class NeverReached(Failure):
-    pass
 
 
 @on_cluster
@@ -137,20 +134,12 @@ async def _one(cluster: Cluster, kind: Kind, obj: Object, goal: Goal, patience: 
 
 
 async def _until_reached(cluster: Cluster, kind: Kind, obj: Object, goal: Goal) -> None:
-    name, namespace = name_of(obj), namespace_of(obj)
-    while not reached(goal, obj):
-        try:
-            async for event in cluster.watch(
-                kind, namespace, fields=f"metadata.name={name}", resource_version=obj["metadata"]["resourceVersion"]
-            ):
-                if event.type == "DELETED":
-                    raise NeverReached(f"error: {title(kind, name)} was deleted while waiting for it")
-                obj = event.object
-                if reached(goal, obj):
-                    return
-        except Gone:
-            pass
-        obj = await cluster.get(kind, name, namespace)
+    async with observed(cluster, kind, name_of(obj), namespace_of(obj)) as states:
+        async for now in states:
+            if now is None:
+                raise Failure(f"error: {title(kind, name_of(obj))} was deleted while waiting for it")
+            if reached(goal, now):
+                return
 
 
 async def _until_created(session: Session, words: list[str] | tuple[str, ...], patience: float) -> None:

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from muster.cli.failures import NO_CLUSTER, describe_error, explain_document
+from muster.kube.errors import Cause, Forbidden, Invalid, NotFound, Unavailable
+from muster.kube.manifests import load
+
+DOCUMENT = load("apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\nspec:\n  containers:\n    - name: a\n", "train.yaml")[
+    0
+]
+
+
+def test_every_field_at_fault_has_a_line_of_its_own() -> None:
+    refused = Invalid(
+        'Pod "x" is invalid',
+        causes=[
+            Cause("spec.containers[0].image", "Required value"),
+            Cause("spec.containers[0].name", 'Invalid value: "a"'),
+        ],
+    )
+    assert explain_document(refused, DOCUMENT).splitlines() == [
+        "train.yaml:7 spec.containers[0].image: Required value",
+        'train.yaml:7 spec.containers[0].name: Invalid value: "a"',
+    ]
+
+
+def test_a_refusal_without_fields_names_the_object() -> None:
+    assert explain_document(Forbidden("pods is forbidden"), DOCUMENT) == "train.yaml:1 pods is forbidden"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (NotFound('pods "x" not found'), 'Error from server (NotFound): pods "x" not found'),
+        (Unavailable("cannot reach the API server"), "error: cannot reach the API server"),
+        (ConnectionRefusedError(111, "refused"), NO_CLUSTER),
+        (PermissionError(13, "Permission denied", "f"), "error: [Errno 13] Permission denied: 'f'"),
+        (
+            ExceptionGroup("", [NotFound("a"), NotFound("b")]),
+            "Error from server (NotFound): a\nError from server (NotFound): b",
+        ),
+        (KeyError("x"), "error: KeyError: 'x'\nThis is a bug in muster; `--debug` shows where."),
+    ],
+)
+def test_errors_are_told_without_a_traceback(error: Exception, text: str) -> None:
+    assert describe_error(error) == text
