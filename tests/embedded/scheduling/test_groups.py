@@ -9,7 +9,7 @@ import pytest
 from muster.embedded.scheduling.group_status import plugin_status, volcano_status
 from muster.embedded.scheduling.model import group_key_of
 from muster.embedded.scheduling.passes import run_pass
-from muster.embedded.scheduling.state import Group
+from muster.embedded.scheduling.records import Group
 from muster.kube.objects import Object
 from tests.embedded.scheduling.objects import Bench, a_group, a_node, a_plugin_group, a_pod
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.scheduling.state import Group
+from muster.embedded.scheduling.passes import run_pass
+from muster.embedded.scheduling.records import Group
 from muster.kube.objects import Object
 from tests.embedded.scheduling.objects import Bench, a_group, a_node, a_plugin_group, a_pod, a_queue
 
@@ -311,6 +312,17 @@ class TestReservation:
         assert bench.run(31.0) == {}
         assert bench.run(40.0) == {"small": "node"}
         assert [g.key.name for g in bench.outcome.timed_out] == ["gang"]
+
+
+def test_a_pass_may_be_cut_short_and_the_next_goes_on() -> None:
+    bench = Bench(a_node(), *(a_pod(f"p{n}") for n in range(5)), *gang("gang", 3, created=1.0))
+    sizes = []
+    while True:
+        outcome = run_pass(bench.state, 1.0, at_most=2)
+        sizes.append(sum(len(p.seats) for p in outcome.placements))
+        if outcome.wake_at is None:
+            break
+    assert sizes == [2, 2, 4, 0]
 
 
 class TestTelling:

@@ -24,7 +24,7 @@ def find_room(machine: Machine, wanted: Amounts) -> Kept | None:
     if vector is None:
         return None
     order = _priority_axes(vector)
-    shapes = [s for s in machine.live_shapes() if usable(s.node_class)]
+    shapes = [s for s in machine.shapes if usable(s.node_class)]
     shapes.sort(key=lambda s: tuple(-s.free[axis] for axis in order))
     rooms = ((node.name, shape.free) for shape in shapes for node in shape.nodes)
     kept, missing = _pour(rooms, vector)

@@ -161,8 +161,7 @@ class Turn:
 
     def stop(self) -> list[Bucket]:
         """Ends the turn; answers whatever has not been tried, in order."""
-        rest: list[Bucket] = []
+        rest: dict[Bucket, None] = {}
         while (bucket := self.next()) is not None:
-            if bucket not in rest:
-                rest.append(bucket)
-        return rest
+            rest[bucket] = None
+        return list(rest)

@@ -16,11 +16,16 @@ from typing import TypeAlias
 from muster.embedded.scheduling.fit import AXES, Vector, Verdict, judge
 from muster.embedded.scheduling.model import NodeFacts, Pod
 from muster.embedded.scheduling.profile import HostPort, Profile, Taint
-from muster.kube.requests import Amounts
 from muster.embedded.scheduling.topology import Topology
+from muster.kube.requests import Amounts
 
 Ports: TypeAlias = frozenset[HostPort]
 _NO_PORTS: Ports = frozenset()
+
+
+def axes_of(vector: Vector) -> int:
+    """A bit for every axis along which there is something."""
+    return sum(1 << axis for axis, amount in enumerate(vector) if amount > 0)
 
 
 class NodeClass:
@@ -48,12 +53,13 @@ class NodeClass:
 class Shape:
     """Nodes of one class with the same amounts free."""
 
-    __slots__ = ("after", "free", "node_class", "nodes", "number", "ports")
+    __slots__ = ("after", "free", "left", "node_class", "nodes", "number", "ports")
 
     def __init__(self, number: int, node_class: NodeClass, free: Vector, ports: Ports) -> None:
         self.number = number
         self.node_class = node_class
         self.free = free
+        self.left = axes_of(free)
         self.ports = ports
         self.nodes: dict[Node, None] = {}
         self.after: dict[Profile, Shape] = {}
@@ -86,6 +92,10 @@ class Machine:
         """Changes whenever a node comes, goes, or changes: what was impossible may be possible now."""
         self.epoch = 0
         """Changes when `log` starts anew."""
+        self.shapes: dict[Shape, None] = {}
+        """The shapes that have nodes."""
+        self.shapes_by_left: dict[int, dict[Shape, None]] = {}
+        """The same by the axes along which anything is left: who wants a GPU need not look at nodes without one."""
         self.log: list[Shape] = []
         """Shapes that came to have nodes, in order; one may be in it more than once."""
         self.blocked: dict[Node, None] = {}
@@ -207,13 +217,10 @@ class Machine:
                     del self.blocked[node]
                 self._refile(node)
 
-    def live_shapes(self) -> Iterator[Shape]:
-        return (shape for shape in self._shapes.values() if shape.nodes)
-
     def free_total(self) -> Amounts:
         """What is free on nodes that take Pods at all."""
         total = [0] * len(self.axes)
-        for shape in self.live_shapes():
+        for shape in self.shapes:
             if not shape.node_class.unschedulable:
                 for axis, free in enumerate(shape.free):
                     if free > 0:
@@ -241,6 +248,8 @@ class Machine:
         self._demands.clear()
         self._classes.clear()
         self._shapes.clear()
+        self.shapes.clear()
+        self.shapes_by_left.clear()
         self._restart_log()
         for node in self.nodes.values():
             self._attach(node, self._shape_of(node))
@@ -285,7 +294,11 @@ class Machine:
         self._move(node, self._shape_of(node))
 
     def _detach(self, node: Node) -> None:
-        del node.shape.nodes[node]
+        nodes = node.shape.nodes
+        del nodes[node]
+        if not nodes:
+            del self.shapes[node.shape]
+            del self.shapes_by_left[node.shape.left][node.shape]
 
     def _attach(self, node: Node, shape: Shape) -> None:
         node.shape = shape
@@ -293,6 +306,8 @@ class Machine:
             shape.nodes[node] = None
             return
         shape.nodes[node] = None
+        self.shapes[shape] = None
+        self.shapes_by_left.setdefault(shape.left, {})[shape] = None
         self.log.append(shape)
         if len(self.log) > 4096 + 4 * len(self.nodes):
             self._tidy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from muster.embedded.scheduling.profile import NODE_NAME, Profile, ProfileBook, Taint
 from muster.kube.conditions import get_condition
@@ -121,6 +121,7 @@ def read_pod(obj: Object, book: ProfileBook) -> Pod:
         phase=status.get("phase") or "Pending",
         deleting=is_deleting(obj),
         gated=bool(spec.get("schedulingGates")),
+        told=_told(status) if not spec.get("nodeName") else "",
     )
 
 
@@ -165,6 +166,14 @@ def queue_named_by(annotations: Mapping[str, str]) -> str:
 def created_at(obj: Object) -> float:
     written = meta(obj).get("creationTimestamp")
     return parse_time(written).timestamp() if written else 0.0
+
+
+def _told(status: Mapping[str, Any]) -> str:
+    """What an earlier scheduler has told the Pod."""
+    found = get_condition(status.get("conditions"), "PodScheduled")
+    if found is None or found.get("reason") != "Unschedulable":
+        return ""
+    return found.get("message") or ""
 
 
 class Priorities:

@@ -18,12 +18,16 @@ from muster.embedded.scheduling.line import Bucket, Item, Turn
 from muster.embedded.scheduling.model import Pod
 from muster.embedded.scheduling.placement import Seats, Stuck
 from muster.embedded.scheduling.queues import QueueFacts, never_allowed
+from muster.embedded.scheduling.records import Group, Hold, Notice, Queue
 from muster.embedded.scheduling.reservation import Reservation, plan_seats, reserve, still_missing
-from muster.embedded.scheduling.state import Group, Hold, Notice, Queue, State
+from muster.embedded.scheduling.state import State
 from muster.kube.requests import total_of
 
 _ALL_TOLD = 64
 """In a longer bucket, only the first in line is told that the reason has changed."""
+_MOST_EXPLAINED = 200_000
+"""So many shapes of nodes are asked for reasons in one pass; who is left is told in the next, a breath later."""
+_BREATH = 0.05
 
 
 class Placement(NamedTuple):
@@ -46,24 +50,29 @@ class Outcome:
     """When the next pass is due even if nothing happens."""
 
 
-def run_pass(state: State, now: float) -> Outcome:
-    return _Pass(state, now).run()
+def run_pass(state: State, now: float, at_most: int | None = None) -> Outcome:
+    """`at_most` ends the pass once so many Pods are placed; the next, due at once, goes on with the rest."""
+    return _Pass(state, now, at_most).run()
 
 
 class _Pass:
-    def __init__(self, state: State, now: float) -> None:
+    def __init__(self, state: State, now: float, at_most: int | None) -> None:
+        self._at_most = at_most
+        self._placed = 0
         self._state = state
         self._machine = state.machine
         self._now = now
         self._out = Outcome()
         self._renewed: dict[str, Reservation] = {}
         self._reserved_in: set[str] = set()
+        self._explained = 0
 
     def run(self) -> Outcome:
         state, out = self._state, self._out
         self._looked_at(state.settle(self._now))
         for owner, reservation in state.reservations.items():
             self._machine.unblock(owner, reservation.kept)
+        state.placer.begin()
         turns = [(queue, queue.line.begin()) for queue in state.queues.values() if len(queue.line)]
         for queue, _ in turns:
             queue.usage.aside = {}
@@ -116,6 +125,9 @@ class _Pass:
         heap = [(*self._standing(queue), number) for number, (queue, _) in enumerate(turns)]
         heapify(heap)
         while heap:
+            if self._at_most is not None and self._placed >= self._at_most:
+                self._wake(self._now)
+                return
             *_, number = heappop(heap)
             queue, turn = turns[number]
             bucket = turn.next()
@@ -136,14 +148,18 @@ class _Pass:
     def _serve(self, queue: Queue, turn: Turn, bucket: Bucket) -> bool:
         item = bucket.head()
         assert item is not None
-        explain = bool(bucket.fresh) or self._now >= bucket.told_at + self._state.settings.retell_seconds
+        wanted = bool(bucket.fresh) or self._now >= bucket.told_at + self._state.settings.retell_seconds
+        explain = wanted and self._explained < _MOST_EXPLAINED
         why = self._try(queue, item, explain)
         if not why:
             turn.offer(bucket)
             return True
         turn.fail(bucket)
         if explain:
+            self._explained += len(self._machine.shapes)
             self._tell(bucket, why)
+        elif wanted:
+            self._wake(self._now + _BREATH)
         elif bucket.told_of != self._state.stirrings:
             self._wake(bucket.told_at + self._state.settings.retell_seconds)
         self._wait(queue, bucket, item)
@@ -156,6 +172,7 @@ class _Pass:
         if group is None or hold is None:
             return self._place(queue, item, group, explain)
         self._state.release_hold(group)
+        self._state.placer.begin()
         why = self._place(queue, item, group, explain)
         if why:
             self._state.take_hold(group, hold)
@@ -182,6 +199,7 @@ class _Pass:
                 return str(seats) if explain else "no room"
             seats = plan
         state.assume(seats)
+        self._placed += len(seats)
         self._out.placements.append(Placement(group, seats))
         if group is not None:
             group.admitted = True

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from itertools import groupby
-from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from operator import attrgetter, le
+from typing import TypeAlias
 
 from muster.embedded.scheduling import reasons
-from muster.embedded.scheduling.fit import Gladness, fits, gladness, lacking, ports_clash
+from muster.embedded.scheduling.choices import Choices
+from muster.embedded.scheduling.fit import Vector, fits, lacking, ports_clash
 from muster.embedded.scheduling.machine import Machine, Node, Shape
 from muster.embedded.scheduling.model import Pod
 from muster.embedded.scheduling.profile import Profile
@@ -20,8 +20,8 @@ from muster.embedded.scheduling.topology import Check
 Seats: TypeAlias = list[tuple[Pod, str]]
 """Which Pod goes to which node."""
 
-_REMEMBERED = 512
-_SAMPLE = 256
+_REMEMBERED = 256
+_FAILURES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,13 @@ class Placer:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._choices: dict[Profile, _Choices] = {}
+        self._choices: dict[Profile, Choices] = {}
+        self._failed: dict[bytes, list[Vector]] = {}
+        """By what else they ask for, the smallest demands for which there was no node."""
+
+    def begin(self) -> None:
+        """There may be more room than before: what has failed may be tried again."""
+        self._failed.clear()
 
     def seat(self, pods: Sequence[Pod], *, explain: bool = True) -> Seats | Stuck:
         """Nodes for all of these Pods, which are accounted for on the machine at once; or for none of them. Larger
@@ -85,7 +91,7 @@ class Placer:
             causes.update(self._causes_on(profile, node, check))
         if check is None:
             skipped = Counter(node.shape for node in apart)
-            for shape in machine.live_shapes():
+            for shape in machine.shapes:
                 for cause in self._causes(profile, shape):
                     causes[cause] += len(shape.nodes) - skipped[shape]
         return Stuck(pod, dict(causes), len(machine.nodes))
@@ -96,10 +102,12 @@ class Placer:
         for profile, run in groupby(order, key=attrgetter("profile")):
             left = list(run)
             while left:
-                node, count = self._best_node(left[0]), 1
+                node, count = None if self._is_hopeless(profile) else self._best_node(left[0]), 1
                 if node is not None and together and len(left) > 1 and machine.topology.is_idle:
                     node, count = self.choices(profile).roomiest(len(left)) or (node, 1)
                 if node is None:
+                    if not seats:
+                        self._note_failure(profile)
                     stuck = self.explain(left[0]) if explain else Stuck(left[0], {}, len(machine.nodes))
                     self.unseat(seats)
                     return stuck
@@ -108,6 +116,20 @@ class Placer:
                     seats.append((pod, node.name))
                 left = left[count:]
         return seats
+
+    def _is_hopeless(self, profile: Profile) -> bool:
+        """Whether somebody who asks for no more has failed already."""
+        failed = self._failed.get(profile.constraints)
+        if not failed or not self._machine.topology.is_idle:
+            return False
+        demand = self._machine.demand(profile)
+        return any(all(map(le, smaller, demand)) for smaller in failed)
+
+    def _note_failure(self, profile: Profile) -> None:
+        demand = self._machine.demand(profile)
+        known = self._failed.setdefault(profile.constraints, [])
+        if len(known) < _FAILURES and not self._machine.unknown_resources(profile):
+            known.append(demand)
 
     def _orders(self, pods: Sequence[Pod]) -> Iterator[Sequence[Pod]]:
         first = pods[0].profile
@@ -136,13 +158,13 @@ class Placer:
                     return node
         return None
 
-    def choices(self, profile: Profile) -> _Choices:
+    def choices(self, profile: Profile) -> Choices:
         found = self._choices.get(profile)
         if found is None:
             if len(self._choices) >= _REMEMBERED:
                 self._choices.clear()
             self._machine.learn(profile)
-            found = self._choices[profile] = _Choices(self._machine, profile)
+            found = self._choices[profile] = Choices(self._machine, profile)
         return found
 
     def _refusal(self, pod: Pod, node: Node) -> bool:
@@ -172,85 +194,3 @@ class Placer:
             return causes
         refused = check(node.facts)
         return [refused] if refused else []
-
-
-class _Entry(NamedTuple):
-    glad: Gladness
-    number: int
-    shape: Shape
-    capacity: int
-    """How many Pods of the profile a node of this shape takes."""
-
-
-class _Choices:
-    """The shapes that fit one profile, best first."""
-
-    def __init__(self, machine: Machine, profile: Profile) -> None:
-        self._machine = machine
-        self._profile = profile
-        self._epoch = -1
-        self._read = 0
-        self._heap: list[_Entry] = []
-        self._known: set[Shape] = set()
-
-    def best(self) -> Shape | None:
-        self._catch_up()
-        heap = self._heap
-        while heap:
-            shape = heap[0].shape
-            if shape.nodes:
-                return shape
-            heappop(heap)
-            self._known.discard(shape)
-        return None
-
-    def ranked(self) -> list[Shape]:
-        self._catch_up()
-        return [entry.shape for entry in sorted(self._heap) if entry.shape.nodes]
-
-    def roomiest(self, wanted: int) -> tuple[Node, int] | None:
-        """The tightest node that takes so many at once, or else the one that takes most of them, and how many. Among
-        very many shapes only some are looked at."""
-        self._catch_up()
-        found = [entry for entry in self._heap[:_SAMPLE] if entry.shape.nodes]
-        if not found:
-            return None
-        best = min(found, key=lambda e: (e.glad[:2], max(0, wanted - e.capacity), e.glad, e.number))
-        return next(reversed(best.shape.nodes)), min(wanted, best.capacity)
-
-    def _catch_up(self) -> None:
-        machine = self._machine
-        if self._epoch != machine.epoch:
-            self._epoch = machine.epoch
-            self._read = len(machine.log)
-            self._heap = [entry for shape in machine.live_shapes() if (entry := self._entry(shape)) is not None]
-            self._known = {entry.shape for entry in self._heap}
-            heapify(self._heap)
-            return
-        log = machine.log
-        if self._read == len(log):
-            return
-        for number in range(self._read, len(log)):
-            shape = log[number]
-            if shape.nodes and shape not in self._known:
-                entry = self._entry(shape)
-                if entry is not None:
-                    self._known.add(shape)
-                    heappush(self._heap, entry)
-        self._read = len(log)
-
-    def _entry(self, shape: Shape) -> _Entry | None:
-        machine, profile = self._machine, self._profile
-        demand = machine.demand(profile)
-        if not fits(demand, shape.free) or machine.unknown_resources(profile):
-            return None
-        verdict = shape.node_class.verdict(profile)
-        if verdict.reason or (profile.host_ports and ports_clash(profile.host_ports, shape.ports)):
-            return None
-        capacity = min((left // wanted for wanted, left in zip(demand, shape.free, strict=True) if wanted), default=1)
-        return _Entry(
-            gladness(verdict, demand, shape.free, shape.node_class.allocatable),
-            shape.number,
-            shape,
-            1 if profile.host_ports else capacity,
-        )

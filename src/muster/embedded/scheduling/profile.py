@@ -90,6 +90,8 @@ class Profile:
     neighbours: Neighbours = NO_NEIGHBOURS
     label_keys: frozenset[str] = frozenset()
     """The node labels on which the answer depends."""
+    constraints: bytes = b""
+    """All but the requests: two profiles that share it differ only in how much they ask for."""
     refusal: str = ""
     """Why Pods like this can never be placed: a rule that is malformed or not supported."""
 
@@ -137,6 +139,13 @@ def _likeness(pod: Object, spec: Mapping[str, Any]) -> bytes:
     return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
 
 
+def _constraints(spec: Mapping[str, Any], host_network: Any) -> bytes:
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    ports = [port for container in containers for port in _host_ports(container, host_network)]
+    parts = [spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations"), ports]
+    return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+
+
 def _read_profile(number: int, pod: Object, spec: Mapping[str, Any]) -> Profile:
     try:
         selector = compile_requirements(
@@ -161,6 +170,7 @@ def _read_profile(number: int, pod: Object, spec: Mapping[str, Any]) -> Profile:
                 for found in _host_ports(c, host)
             ),
             neighbours=neighbours_of(spec, namespace_of(pod), labels_of(pod)),
+            constraints=_constraints(spec, host),
             label_keys=frozenset(keys | {NODE_NAME} if any(t.names for t in terms) else keys),
         )
     except (BadRequest, QuantityError, Unsupported) as error:

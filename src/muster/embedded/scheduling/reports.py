@@ -17,7 +17,8 @@ from uuid import uuid4
 from muster.embedded.scheduling.group_status import plugin_status, volcano_status
 from muster.embedded.scheduling.model import GroupKey
 from muster.embedded.scheduling.queues import queue_status
-from muster.embedded.scheduling.state import Group, Queue, State
+from muster.embedded.scheduling.records import Group, Queue
+from muster.embedded.scheduling.state import State
 from muster.kube.builtin import PLUGIN_POD_GROUP, POD, POD_GROUP, QUEUE
 from muster.kube.cluster import Cluster
 from muster.kube.conditions import get_condition, set_condition

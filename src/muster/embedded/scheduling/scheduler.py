@@ -19,9 +19,10 @@ from muster.embedded.scheduling.groups import read_group
 from muster.embedded.scheduling.model import Flavour, GroupKey
 from muster.embedded.scheduling.passes import Outcome, Placement, run_pass
 from muster.embedded.scheduling.queues import default_queue, read_queue
+from muster.embedded.scheduling.records import Group, Notice
 from muster.embedded.scheduling.reports import Reporter
 from muster.embedded.scheduling.settings import SchedulerSettings
-from muster.embedded.scheduling.state import Group, Notice, State
+from muster.embedded.scheduling.state import State
 from muster.kube.builtin import NODE, PLUGIN_POD_GROUP, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, ApiError, Conflict
@@ -108,7 +109,7 @@ class _Session:
             # What was committed together arrives together: let the informers hand over all of it first.
             await asyncio.sleep(0)
             self._wake.clear()
-            outcome = run_pass(self._state, self._clock())
+            outcome = run_pass(self._state, self._clock(), self._state.settings.pods_per_pass)
             self._wake_at(outcome.wake_at)
             self._report(outcome)
             for start in range(0, len(outcome.placements), _AT_ONCE):

@@ -27,5 +27,8 @@ class SchedulerSettings:
     queue_status_seconds: float = 1.0
     """How often at most a Queue's counts are written."""
 
+    pods_per_pass: int = 1000
+    """So many Pods are placed before the rest of the cluster gets its turn on the event loop."""
+
     scheduler_names: frozenset[str] = OUR_NAMES
     """The values of a Pod's schedulerName that mean us."""

@@ -7,74 +7,23 @@ whether this is a fresh start. What only memory knows (holds, reservations) is w
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import count
-from typing import NamedTuple
 
 from muster.embedded.scheduling import reasons
-from muster.embedded.scheduling.admission import Kept
 from muster.embedded.scheduling.groups import GroupFacts, Roll, call_roll, read_group
 from muster.embedded.scheduling.items import admission_item, gang_item, pod_owner, single_item
-from muster.embedded.scheduling.line import Item, Line
+from muster.embedded.scheduling.line import Item
 from muster.embedded.scheduling.machine import Machine
 from muster.embedded.scheduling.model import Flavour, GroupKey, Pod, Priorities, read_node, read_pod
 from muster.embedded.scheduling.placement import Placer, Seats
 from muster.embedded.scheduling.profile import ProfileBook
-from muster.embedded.scheduling.queues import QueueFacts, Usage, read_queue
+from muster.embedded.scheduling.queues import read_queue
+from muster.embedded.scheduling.records import Group, Hold, Notice, Queue
 from muster.embedded.scheduling.reservation import Reservation
 from muster.embedded.scheduling.settings import SchedulerSettings
 from muster.kube.objects import Key, Object
-from muster.kube.requests import Amounts, total_of
-
-
-class Notice(NamedTuple):
-    """Something to be said once about a Pod that is not about waiting in line."""
-
-    pod: Pod
-    reason: str
-    message: str
-
-
-class Hold(NamedTuple):
-    kept: Kept
-    demand: Amounts
-    queue: str
-    until: float
-
-
-class Queue:
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.facts: QueueFacts | None = None
-        self.usage = Usage()
-        self.line = Line()
-
-
-class Group:
-    """A PodGroup and its Pods, either of which may be missing."""
-
-    def __init__(self, key: GroupKey, seq: int) -> None:
-        self.key = key
-        self.seq = seq
-        self.facts: GroupFacts | None = None
-        self.pods: dict[str, Pod] = {}
-        self.roll: Roll | None = None
-        self.hold: Hold | None = None
-        self.admitted = False
-        self.lapsed_at = float("-inf")
-        """When a hold last ended without Pods."""
-        self.waiting_from = float("-inf")
-        """The clock of waiting starts here at the earliest: at the last time-out."""
-        self.trouble: tuple[str, str] | None = None
-        """(reason, message) of why it is not placed."""
-        self.said: tuple[str, str] | None = None
-        """The trouble there was last an event about."""
-        self.in_line: list[tuple[str, str]] = []
-        """(queue, owner) of its items."""
-
-    @property
-    def owner(self) -> str:
-        kind = "PodGroup" if self.key.flavour == "volcano" else "PodGroup.scheduling.x-k8s.io"
-        return f"{kind} {self.key}"
+from muster.kube.requests import total_of
 
 
 class State:
@@ -143,6 +92,9 @@ class State:
             return False
         if group.facts is not None and group.facts.uid != facts.uid:
             self._forget_group(group)
+        if group.facts is not None and group.facts == replace(facts, phase=group.facts.phase):
+            group.facts = facts  # our own writing
+            return False
         moved = group.facts is None or group.facts.queue != facts.queue
         if group.facts is None and facts.phase == "Inqueue":
             group.admitted = True
