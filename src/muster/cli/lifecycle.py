@@ -41,7 +41,8 @@ def up(
         gc.enable()
         uvloop.run(serve(settings, on_ready=_say_ready))
     except ServerError as error:
-        raise Failure(f"error: {error}") from None
+        # What a server said for itself before it ended has its own heading.
+        raise Failure(f"error: {str(error).removeprefix('error: ')}") from None
 
 
 def down(debug: Debug = False) -> None:
@@ -50,7 +51,8 @@ def down(debug: Debug = False) -> None:
     try:
         stopped = stop(home())
     except ServerError as error:
-        raise Failure(f"error: {error}") from None
+        # What a server said for itself before it ended has its own heading.
+        raise Failure(f"error: {str(error).removeprefix('error: ')}") from None
     if stopped is None:
         say("no cluster is running")
     else:

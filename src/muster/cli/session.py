@@ -72,10 +72,10 @@ class Session:
 @asynccontextmanager
 async def connect(kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
     """The cluster of a kubeconfig if one is named, else the box that is running."""
+    access = _access(kubeconfig, context)
     with _without_system_certificates():
         from muster.kube.remote.client import RemoteCluster
 
-    access = _access(kubeconfig, context)
     async with RemoteCluster(access, on_warning=lambda text: warn(f"Warning: {text}")) as remote:
         yield Session(remote, namespace or access.namespace, remote)
 
