@@ -26,7 +26,7 @@ _MEMORY_PERIOD = 0.2
 _SWEEP_PERIOD = 0.01
 _MAX_SWEEPS = 200
 """Who has not been caught by then is when the Pod ends."""
-_KILL_PERIOD = 0.1
+_KILL_PERIOD, _ENGINE_KILL_PERIOD = 0.1, 5.0
 _DRAIN_PATIENCE = 1.0
 _HOOK_TIMEOUT = 3600.0
 _AFTER_HOOK = 2.0
@@ -205,7 +205,8 @@ class Attempt:
         """Until the main process has ended: it may fork while it is being looked for."""
         if self._status is None:
             self._signal(signal.SIGKILL)
-            self._kill_timer = self._loop.at(time.time() + _KILL_PERIOD, self._kill)
+            period = _ENGINE_KILL_PERIOD if self._engine else _KILL_PERIOD
+            self._kill_timer = self._loop.at(time.time() + period, self._kill)
 
     def _signal(self, number: int) -> None:
         if self._engine:

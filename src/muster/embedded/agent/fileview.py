@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EROFS
+from typing import NamedTuple
 
 from muster.embedded.agent.contract import Mount
 from muster.embedded.agent.syscalls import (
@@ -35,12 +36,17 @@ class MountFailed(Exception):
     """Says which mount, and why."""
 
 
-def build_view(
-    mounts: Sequence[Mount], root: str = "", on_covered: Callable[[dict[str, int]], None] | None = None
-) -> None:
+class Covers(NamedTuple):
+    folders: dict[str, int]
+    """The covered folders, with the times of their last changes."""
+    made: list[int]
+    """Descriptors of what covers them, and of the folders that were added. Good until `build_view` returns."""
+
+
+def build_view(mounts: Sequence[Mount], root: str = "", on_covered: Callable[[Covers], None] | None = None) -> None:
     """Makes the mounts, in this order, with a new /proc, and `root` the root, if it is not the machine's own. To be
-    called in a new mount namespace. When folders had to be covered, but nothing is mounted yet, `on_covered` gets
-    these folders with the times of their last changes; it may enter a copy of the namespace."""
+    called in a new mount namespace. When folders had to be covered, and nothing is mounted yet, `on_covered` is told;
+    it may enter a copy of the namespace."""
     view = _View()
     try:
         # Sources are places of the machine: all are taken before the first mount may cover one.
@@ -48,15 +54,26 @@ def build_view(
         if root:
             view.enter(root)
         view.prepare(mounts, trees)
-        if on_covered is not None and view.covered and view.is_machines_own:
+        if on_covered is not None and view.covers.folders and view.is_machines_own:
             view.protect()
-            on_covered(view.covered)
+            on_covered(view.covers)
         view.place(view.keep(new_filesystem(b"proc")), "/proc", folder=True)
         for mount, tree in zip(mounts, trees, strict=True):
             view.mount(mount, tree)
         view.finish()
     finally:
         view.close()
+
+
+def missing_points(mounts: Sequence[Mount]) -> tuple[str, ...]:
+    """The mount points that the machine lacks, as far as they are not inside another mount."""
+    above, missing = list[str](), list[str]()
+    for mount in mounts:
+        target = mount["target"]
+        if not target.startswith(tuple(above)) and not os.access(target, os.F_OK):
+            missing.append(target)
+        above.append(target.rstrip("/") + "/")
+    return tuple(missing)
 
 
 def resolve(root: int, path: str) -> tuple[list[int], list[str], list[str]]:
@@ -103,9 +120,8 @@ class _View:
         self._open: list[int] = []
         self._volumes: list[int] = []
         """Descriptors of what is mounted: inside, mount points may be made."""
-        self.covered: dict[str, int] = {}
-        """The covered folders, with the times of their last changes."""
-        self._covers: list[int] = []
+        self.covers = Covers({}, [])
+        self._protected: list[int] = []
         """Where somebody may keep their work: what a program writes there would be lost, so better that it cannot."""
         self._root = -1
         """-1 stands for the machine's own, where the kernel may look paths up."""
@@ -184,9 +200,9 @@ class _View:
         return attach(tree, self._point(target, folder))
 
     def protect(self) -> None:
-        for cover in self._covers:
+        for cover in self._protected:
             make_read_only(cover, recursive=False)
-        self._covers.clear()
+        self._protected.clear()
 
     def finish(self) -> None:
         self.protect()
@@ -228,7 +244,9 @@ class _View:
     def _make_folder(self, above: int, name: str) -> int:
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=above)
-        return self.keep(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
+        made = self.keep(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
+        self.covers.made.append(made)
+        return made
 
     def _is_in_volume(self, descriptor: int) -> bool:
         mount = _mount_id(descriptor)
@@ -245,7 +263,7 @@ class _View:
         if len(entries) > _MAX_COVERED:
             raise OSError(ENOSPC, f"it is missing, and /{'/'.join(names)} is too large a folder to add it to; make it")
         status = os.fstat(covered)
-        self.covered["/" + "/".join(names)] = status.st_mtime_ns
+        self.covers.folders["/" + "/".join(names)] = status.st_mtime_ns
         cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % stat.S_IMODE(status.st_mode)),)))
         attach(cover, covered)
         for name, is_link, is_folder in entries:
@@ -262,10 +280,11 @@ class _View:
             finally:
                 os.close(tree)
         self._volumes.append(cover)
+        self.covers.made.append(cover)
         if not names:
             self._root = cover
         elif names[0] not in _SCRATCH:
-            self._covers.append(cover)
+            self._protected.append(cover)
         return cover
 
 

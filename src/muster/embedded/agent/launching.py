@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from errno import EACCES, ENOENT, ENOEXEC
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISFIFO
 
 from muster.embedded.agent.syscalls import NEW_USERS, die_with_parent, unshare
 
@@ -114,6 +115,7 @@ def rename_user(uid: int, gid: int) -> None:
 
 def _fork(command: Command, dies_with_us: bool) -> int:
     """The long way: for what only the process itself can do before it becomes the program."""
+    _hand_over(command.stdio, command.identity.uid)
     report, reported = os.pipe()
     parent = os.getpid()
     child = os.fork()
@@ -133,6 +135,16 @@ def _fork(command: Command, dies_with_us: bool) -> int:
         os.waitpid(child, 0)
         raise StartError(message.decode("utf-8", "replace"))
     return child
+
+
+def _hand_over(stdio: Sequence[int], uid: int | None) -> None:
+    """Pipes and terminals become the user's, who could not open /dev/stdout otherwise."""
+    if uid is None:
+        return
+    for descriptor in stdio:
+        if S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
+            with suppress(OSError):
+                os.fchown(descriptor, uid, -1)
 
 
 def _become(command: Command, parent: int) -> None:

@@ -126,21 +126,24 @@ def stamp(nanoseconds: int) -> str:
 
 def tail(path: str) -> str:
     """The last of what a container printed: at most 80 lines and 2048 bytes, as a termination message has."""
-    try:
-        with open(path, "rb") as file:
-            start = max(0, os.fstat(file.fileno()).st_size - 4 * PART_BYTES)
-            file.seek(start)
-            lines = file.read().split(b"\n")
-    except OSError:
-        return ""
     texts = []
-    for line in lines[1 if start else 0 : -1]:
+    for line in [*_last_lines(f"{path}.1"), *_last_lines(path)]:
         _, _, rest = line.partition(b" ")
         _, _, rest = rest.partition(b" ")
         kind, _, text = rest.partition(b" ")
         texts.append(text if kind == b"P" else text + b"\n")
     kept = b"".join(texts).splitlines(keepends=True)[-_TAIL_LINES:]
     return b"".join(kept)[-_TAIL_BYTES:].decode("utf-8", "replace")
+
+
+def _last_lines(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            start = max(0, os.fstat(file.fileno()).st_size - 4 * PART_BYTES)
+            file.seek(start)
+            return file.read().split(b"\n")[1 if start else 0 : -1]
+    except OSError:
+        return []
 
 
 _second = -1

@@ -60,7 +60,8 @@ class Loop:
             self._poll.unregister(descriptor)
 
     def at(self, when: float, callback: Callable[[], None]) -> Timer:
-        timer = Timer(when, callback)
+        """`when` is in seconds since the epoch; how long that is from now is not changed by setting the clock."""
+        timer = Timer(time.monotonic() + when - time.time(), callback)
         heappush(self._timers, timer)
         return timer
 
@@ -85,7 +86,7 @@ class Loop:
                 self._handle_signals()
             elif (callback := self._watched.get(descriptor)) is not None:
                 callback()
-        now = time.time()
+        now = time.monotonic()
         while self._timers and self._timers[0].when <= now:
             due = heappop(self._timers).callback
             if due is not None:
@@ -117,7 +118,7 @@ class Loop:
             heappop(self._timers)
         wait = _LONGEST_WAIT
         if self._timers:
-            wait = max(0.0, min(wait, self._timers[0].when - time.time()))
+            wait = max(0.0, min(wait, self._timers[0].when - time.monotonic()))
         return int(wait * 1000) + 1
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from socket import sethostname
 
 from muster.embedded.agent.contract import Isolation, Mount, PreparedContainer, PreparedPod
-from muster.embedded.agent.fileview import MountFailed, build_view, new_tmpfs
+from muster.embedded.agent.fileview import Covers, MountFailed, build_view, missing_points, new_tmpfs
 from muster.embedded.agent.launching import Command, Identity, StartError, launch
 from muster.embedded.agent.syscalls import (
     AT_CWD,
@@ -30,30 +31,39 @@ MARK = "MUSTER_CONTAINER"
 
 
 class Base:
-    """A mount namespace to begin containers in: the machine's, with the mount points that Pods want and the machine
-    lacks. Making these is most of the work of a container, so it is done once for many, until the machine changes."""
+    """A mount namespace to begin containers in: the machine's, with mount points that the machine lacks. Making these
+    is half of the work of starting a container, and most containers lack the same, so it is done once for many."""
 
     def __init__(self) -> None:
         self._namespace = -1
+        self._points: tuple[str, ...] = ()
         self._covered: dict[str, int] = {}
+        self._made: dict[int, int] = {}
 
-    def enter(self) -> bool:
-        """Whether there is one, and it is still as it should be. Looks at the machine from where this process is."""
-        if self._namespace < 0:
+    def enter(self, points: tuple[str, ...]) -> bool:
+        """Enters it if it has exactly these mount points, the machine has not changed where it was covered, and no
+        container has left anything there."""
+        if self._namespace < 0 or points != self._points:
             return False
-        if all(os.stat(path).st_mtime_ns == changed for path, changed in self._covered.items()):
-            setns(self._namespace, NEW_MOUNTS)
-            return True
-        os.close(self._namespace)
-        self._namespace = -1
-        return False
+        try:
+            if any(os.stat(path).st_mtime_ns != changed for path, changed in self._covered.items()):
+                return False
+        except FileNotFoundError:
+            return False
+        if any(os.fstat(descriptor).st_ctime_ns != changed for descriptor, changed in self._made.items()):
+            return False
+        setns(self._namespace, NEW_MOUNTS)
+        return True
 
-    def keep(self, covered: dict[str, int]) -> None:
+    def keep(self, points: tuple[str, ...], covers: Covers) -> None:
         """The namespace that this process is in is the base from now on; the process itself enters a copy."""
-        if self._namespace >= 0:
-            return  # This container lacks what others do not.
+        for descriptor in (self._namespace, *self._made):
+            if descriptor >= 0:
+                os.close(descriptor)
         self._namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        self._covered = dict(covered)
+        self._points, self._covered = points, dict(covers.folders)
+        kept = [os.dup(descriptor) for descriptor in covers.made]
+        self._made = {descriptor: os.fstat(descriptor).st_ctime_ns for descriptor in kept}
         unshare(NEW_MOUNTS)
 
 
@@ -64,7 +74,7 @@ class Sandbox:
         self.isolation: Isolation = pod["isolation"]
         self._uid = pod["uid"]
         self._mounts = list(pod.get("mounts") or ())
-        self._base = base
+        self._base = base if len(pod["containers"]) == 1 else None
         self._home = -1
         self._has_shared = False
         if self.isolation == "none":
@@ -99,14 +109,9 @@ class Sandbox:
             command.env = {**env, MARK: self.mark(container, attempt)}
             return launch(command, dies_with_us=True), -1
         namespace = -1
+        mounts = [*self._mounts, *(container.get("mounts") or ())]
         try:
-            base = None if self._has_shared or root else self._base
-            is_follower = base is not None and base.enter()
-            unshare(NEW_MOUNTS)
-            if not is_follower:
-                follow_mounts_of_parent()
-            mounts = [*self._mounts, *(container.get("mounts") or ())]
-            build_view(mounts, root, base.keep if base is not None else None)
+            self._enter_view(mounts, root)
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             return launch(command, dies_with_us=False), namespace
         except (MountFailed, OSError, StartError) as error:
@@ -115,6 +120,17 @@ class Sandbox:
             raise StartError(str(error)) from None
         finally:
             setns(self._home, NEW_MOUNTS)
+
+    def _enter_view(self, mounts: list[Mount], root: str) -> None:
+        base = None if self._has_shared or root else self._base
+        points = missing_points(mounts) if base is not None else ()
+        if base is not None and points and base.enter(points):
+            unshare(NEW_MOUNTS)
+            build_view(mounts)
+            return
+        unshare(NEW_MOUNTS)
+        follow_mounts_of_parent()
+        build_view(mounts, root, partial(base.keep, points) if base is not None else None)
 
     def run_inside(
         self,

@@ -66,19 +66,18 @@ def supervise(folder: str, bench: Workbench) -> bool:
     if books is None:
         return True
     try:
+        entries = books.read()
+        if (entries and entries[-1]["e"] == "finished") or not os.path.exists(f"{folder}/{POD_FILE}"):
+            return True
         with open(f"{folder}/{POD_FILE}", "rb") as file:
             pod: PreparedPod = json.loads(file.read())
         books.tell_whom(pod["notify"], pod["uid"])
-        entries = books.read()
-        if entries and entries[-1]["e"] == "finished":
-            return True
         supervisor = Supervisor(folder, pod, books, bench)
         supervisor.run(entries)
         return bench.loop.is_idle and supervisor.sandbox.leave()
-    except FileNotFoundError:
-        return True
     except Exception as error:
-        # Not to be left half alive: what runs in the Pod ends with this process.
+        # Not to be left half alive: this process ends, and what runs in the Pod first.
+        bench.processes.kill_all()
         with suppress(OSError), open(f"{folder}/{CRASH_FILE}", "a") as file:
             traceback.print_exc(file=file)
         last: Entry = {"t": time.time(), "e": "finished", "phase": "Failed", "reason": "SupervisorFailed"}

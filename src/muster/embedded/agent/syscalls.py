@@ -27,7 +27,7 @@ _FS_SET_STRING, _FS_CREATE = 1, 6
 _MS_REMOUNT_READ_ONLY = 1 | 32 | 4096
 _MS_REC, _MS_SLAVE = 1 << 14, 1 << 19
 _MNT_DETACH = 2
-_PR_SET_DEATH_SIGNAL, _PR_SET_CHILD_SUBREAPER, _PR_SET_NAME = 1, 36, 15
+_PR_SET_DEATH_SIGNAL, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MOUNT_READ_ONLY = (1).to_bytes(8, "little") + bytes(24)
 _IN_MEMORY = (0x01021994, 0x858458F6)  # tmpfs (and devtmpfs, made of it), ramfs
 
@@ -78,11 +78,6 @@ def die_with_parent(signal: int) -> None:
 def adopt_orphans() -> None:
     """Descendants whose parents die become children of this process instead of init's."""
     _check(_prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
-
-
-def set_process_name(name: bytes) -> None:
-    buffer = ctypes.create_string_buffer(name[:15])
-    _prctl(_PR_SET_NAME, ctypes.addressof(buffer), 0, 0, 0)
 
 
 def follow_mounts_of_parent() -> None:

@@ -57,8 +57,11 @@ async def test_a_command_runs_where_the_container_is(pods: Pods) -> None:
     assert await output_of(pods, folder, run("sh", "-c", "kill -9 $$")) == ("", 137)
 
 
-async def test_a_command_with_a_terminal(pods: Pods) -> None:
-    folder = await pods.start("pod", "sleep", "600")
+@pytest.mark.parametrize("uid", [None, 1234])
+async def test_a_command_with_a_terminal(pods: Pods, uid: int | None) -> None:
+    if uid is not None and (pods.isolation == "none" or os.getuid() != 0):
+        pytest.skip("needs root, or a user namespace")
+    folder = await pods.start("pod", "sleep", "600", uid=uid)
     await pods.event(folder, "started")
     ours, theirs = os.openpty()
     script = "test -t 0 && test -t 1 && echo terminal > /dev/tty; read x; echo $x"

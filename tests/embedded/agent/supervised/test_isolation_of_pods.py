@@ -211,7 +211,9 @@ async def test_a_root_of_its_own(pods: Pods) -> None:
 
 @pytest.mark.parametrize("mounts", [[], [bind("/usr", "/muster-test-usr")]])
 async def test_another_identity(pods: Pods, isolation: str, mounts: list[dict[str, Any]]) -> None:
-    script = "id -u; id -g; touch /tmp/mine && stat -c %u /tmp/mine; test -w /etc/passwd || echo powerless"
+    script = (
+        "id -u; id -g > /dev/stdout; touch /tmp/mine && stat -c %u /tmp/mine; test -w /etc/passwd || echo powerless"
+    )
     pod = await pods.start("pod", "sh", "-c", script, uid=1234, gid=2345, groups=[2345], mounts=mounts)
     await pods.finished(pod)
     lines = pods.log(pod)
@@ -242,3 +244,28 @@ async def test_what_appears_on_the_machine_later_is_seen_by_later_pods(pods: Pod
             await pods.finished(pod)
             assert pods.log(pod) == [*sorted([*names, "made"]), "bin", "sbin"]
             assert sorted(path.name for path in place.iterdir()) == names
+
+
+async def test_what_a_pod_leaves_in_memory_is_not_seen_by_the_next(pods: Pods) -> None:
+    mounts = [bind("/usr", "/run/muster-test/usr")]
+    scripts = [
+        "ls /run/muster-test; touch /run/left /run/muster-test/left && ls -d /run/left",
+        "ls -d /run/left; ls /run/muster-test; chmod 700 /run/muster-test",
+        "ls /run/muster-test; stat -c %a /run/muster-test",
+        "ls /run/muster-test; rm -rf /run/muster-test/x; ln -s /etc /run/link",
+        "ls -d /run/link /run/left /run/muster-test/*",
+    ]
+    found = []
+    for number, script in enumerate(scripts):
+        pod = await pods.start(f"pod-{number}", "sh", "-c", f"({script}) 2>/dev/null", mounts=mounts)
+        await pods.finished(pod)
+        found.append(pods.log(pod))
+    assert found == [["usr", "/run/left"], ["usr"], ["usr", "755"], ["usr"], ["/run/muster-test/usr"]]
+
+
+async def test_a_pod_that_lacks_nothing_has_the_machines_own_folders(pods: Pods) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o777)
+        await pods.run("first", mounts=[bind("/usr", f"{folder}/made/up")])
+        await pods.run("second", "touch", f"{folder}/kept")
+        assert os.listdir(folder) == ["kept"]

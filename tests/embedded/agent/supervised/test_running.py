@@ -189,6 +189,18 @@ async def test_a_pod_with_limits_and_checks_ends_as_well(pods: Pods, isolation: 
     assert entries[-2] == {**entries[-2], "code": 143, "signal": 15, "reason": "Error"}
 
 
+async def test_a_supervisor_that_fails_says_so_and_ends_its_pod(pods: Pods) -> None:
+    folder = pods.write("pod", "true")
+    (folder / "pod.json").write_text("{}")
+    await pods.zygote.start(folder)
+    await pods.zygote.start(await pods.start("another"))
+    await pods.finished(pods.home / "another")
+    (finished,) = pods.journal(folder)
+    assert (finished["e"], finished["phase"], finished["reason"]) == ("finished", "Failed", "SupervisorFailed")
+    assert finished["message"] == "KeyError: 'notify'"
+    assert "Traceback" in (folder / "supervisor.log").read_text()
+
+
 @pytest.mark.slow
 async def test_a_pod_whose_folder_is_removed_ends(pods: Pods) -> None:
     folder = await pods.start("pod", "sleep", "6000.75")
