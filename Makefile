@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 JOBS ?= 2
 
-.PHONY: help setup demo up down test lint format bench clean
+.PHONY: help setup demo up down test test-frameworks lint format bench clean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/dev ## the virtual environment with everything a developer needs
 
@@ -26,6 +26,9 @@ down: $(STAMPS)/run ## stop it; running Pods go on and are adopted by the next s
 
 test: lint $(STAMPS)/dev ## lint, type check, layering and all quick tests
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
+
+test-frameworks: $(STAMPS)/dev ## train with every framework for real (3 GB, once), and all else that is slow
+	$(BIN)/pytest -m slow
 
 lint: $(STAMPS)/dev ## ruff, strict types, layering
 	$(BIN)/ruff check

@@ -19,13 +19,18 @@ def status(name: str, code: int | None, **more: Any) -> dict[str, Any]:
         ([], [status("log", 2), status("main", 1)], 1, "Pod p, container main: exit code 1"),
         ([], [status("main", 0), status("log", 2)], 2, "Pod p, container log: exit code 2"),
         ([status("fetch", 4)], [status("main", None)], 4, "Pod p, container fetch: exit code 4"),
-        ([], [status("main", None)], None, "Pod p: Evicted"),
+        ([], [status("main", None)], None, "Pod p: Evicted: out of disk"),
     ],
 )
 def test_the_container_that_made_a_pod_fail(init: list[Any], containers: list[Any], code: int | None, why: str) -> None:
     pod = {
         "metadata": {"name": "p"},
-        "status": {"reason": "Evicted", "initContainerStatuses": init, "containerStatuses": containers},
+        "status": {
+            "reason": "Evicted",
+            "message": "out of disk",
+            "initContainerStatuses": init,
+            "containerStatuses": containers,
+        },
     }
     assert exit_code(pod, "main") == code
     assert why_failed(pod, "main") == why

@@ -34,7 +34,7 @@ def why_failed(pod: Object, trainer: str) -> str:
     """One line; '' if the Pod does not tell."""
     culprit = _culprit(pod, trainer)
     if culprit is None:
-        reason = status_of(pod).get("reason") or status_of(pod).get("message") or ""
+        reason = ": ".join(status_of(pod)[key] for key in ("reason", "message") if status_of(pod).get(key))
         return f"Pod {name_of(pod)}: {reason}" if reason else ""
     reason = f" ({culprit.terminated['reason']})" if culprit.terminated.get("reason") else ""
     said = f": {culprit.terminated['message'].strip()}" if culprit.terminated.get("message") else ""

@@ -341,7 +341,9 @@ class _Planner:
         there = {(c["kind"], name_of(c)): c for c in self.observed.companions}
         for wanted in self.dialect.companions(self.job, self.addresses):
             found = there.get((wanted["kind"], name_of(wanted)))
-            content = {key: wanted[key] for key in ("data", "rules") if key in wanted}  # what follows the job's size
+            content: Object = {
+                key: wanted[key] for key in ("data", "rules") if key in wanted
+            }  # what follows the job's size
             if found is None:
                 self.result.create.append(wanted)
             elif any(found.get(key) != value for key, value in content.items()):

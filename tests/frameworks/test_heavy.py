@@ -1,0 +1,96 @@
+"""Every other framework, as its users have it. Run by `make test-frameworks`."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Muster, read_until
+from tests.frameworks.conftest import ROOT, Prepare
+from tests.frameworks.training import PATIENCE, learned, said, trained
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+EXAMPLES = "examples/training"
+QUICK_RESTARTS = "restarts: {backoffSeconds: 1}\n"
+
+
+def test_pytorch_ddp(prepared: Prepare) -> None:
+    out = trained(prepared("pytorch"), f"{EXAMPLES}/pytorch/pytorchjob.yaml")
+    assert len(said(out, r"replica [01]: accuracy 0\.\d+, same model everywhere")) == 2
+
+
+def test_pytorch_by_torchrun(prepared: Prepare) -> None:
+    out = trained(prepared("pytorch"), f"{EXAMPLES}/pytorch/torchrun.yaml")
+    assert len(said(out, r"replica [0-3]: accuracy 0\.\d+, same model everywhere")) == 4
+
+
+def test_pytorch_goes_on_when_a_worker_is_killed_and_takes_it_back(prepared: Prepare) -> None:
+    muster = prepared("pytorch", more=QUICK_RESTARTS)
+    run = muster.start("run", f"{EXAMPLES}/pytorch/elastic.yaml")
+    out = read_until(run, "world 2")
+    muster("exec", "elastic-worker-1", "--", "sh", "-c", "kill -9 $(pgrep -f [t]orch.distributed.run)")
+    out += read_until(run, "world 1") + read_until(run, "world 2")
+    _finish(muster, run, out)
+
+
+def test_pytorch_grows_and_shrinks(prepared: Prepare, tmp_path: Path) -> None:
+    muster = prepared("pytorch", more=QUICK_RESTARTS)
+    manifest = (ROOT / EXAMPLES / "pytorch" / "elastic.yaml").read_text()
+    sizes = {}
+    for size in (1, 3):
+        sizes[size] = tmp_path / f"{size}.yaml"
+        sizes[size].write_text(manifest.replace("replicas: 2", f"replicas: {size}"))
+    run = muster.start("run", f"{EXAMPLES}/pytorch/elastic.yaml")
+    out = read_until(run, "world 2")
+    muster("apply", "-f", str(sizes[3])).ok()
+    out += read_until(run, "world 3")
+    muster("apply", "-f", str(sizes[1])).ok()
+    out += read_until(run, "world 1")
+    too_many = tmp_path / "many.yaml"
+    too_many.write_text(manifest.replace("replicas: 2", "replicas: 4"))
+    assert "4 is more than elasticPolicy.maxReplicas, 3" in muster("apply", "-f", str(too_many)).err
+    _finish(muster, run, out)
+
+
+@pytest.mark.parametrize(("manifest", "role"), [("tfjob", "worker"), ("parameter-server", "chief")])
+def test_tensorflow(prepared: Prepare, manifest: str, role: str) -> None:
+    out = trained(prepared("tensorflow"), f"{EXAMPLES}/tensorflow/{manifest}.yaml")
+    weights = said(out, rf"{role}.*weights (\[.*\])")
+    assert len(weights) == (2 if role == "worker" else 1)
+    assert len(set(weights)) == 1
+
+
+def test_paddle_collective(prepared: Prepare) -> None:
+    trained(prepared("paddle"), f"{EXAMPLES}/paddle/paddlejob.yaml")
+
+
+def test_jax(prepared: Prepare) -> None:
+    trained(prepared("jax"), f"{EXAMPLES}/jax/jaxjob.yaml")
+
+
+def test_lightgbm(prepared: Prepare) -> None:
+    trained(prepared("lightgbm"), f"{EXAMPLES}/lightgbm/lightgbmjob.yaml")
+
+
+@pytest.mark.parametrize("version", ["v1", "v2beta1"])
+def test_mpi_with_open_mpi(prepared: Prepare, tmp_path: Path, version: str) -> None:
+    manifest = (ROOT / EXAMPLES / "mpi" / "mpijob.yaml").read_text()
+    file = tmp_path / "openmpi.yaml"
+    file.write_text(
+        manifest.replace("mpirun,", "mpirun.openmpi,").replace("kubeflow.org/v1", f"kubeflow.org/{version}")
+    )
+    out = trained(prepared("mpi", environment="tests/frameworks/openmpi"), str(file))
+    assert said(out, r"; (all 2 ranks agree)") == ["all 2 ranks agree"]
+    assert len(set(said(out, r"rank \d of 2 on (\S+)"))) == 2
+
+
+def _finish(muster: Muster, run: subprocess.Popen[str], out: str) -> None:
+    """Enough: what is left of the training is not waited for."""
+    muster("exec", "elastic-worker-0", "--", "touch", "/checkpoints/STOP").ok()
+    rest, errors = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 0, out + rest + errors
+    learned(out + rest)
+    assert "same model everywhere" in rest

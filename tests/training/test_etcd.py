@@ -1,0 +1,38 @@
+"""Speaks to a server as an etcd's HTTP gateway would answer."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from aiohttp import web
+
+from muster.training.etcd import Announcement, put
+
+
+async def test_a_key_is_put() -> None:
+    heard: list[dict[str, str]] = []
+
+    async def kv_put(request: web.Request) -> web.Response:
+        heard.append(await request.json())
+        return web.json_response({"header": {}})
+
+    app = web.Application()
+    app.router.add_post("/v3/kv/put", kv_put)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        await put(Announcement(f"{host}:{port}", "/paddle/default-job/np", "3"))
+        with pytest.raises(OSError, match="404"):
+            await put(Announcement(f"http://{host}:{port}/elsewhere", "k", "v"))
+    finally:
+        await runner.cleanup()
+    ((key, value),) = [(base64.b64decode(body["key"]), base64.b64decode(body["value"])) for body in heard]
+    assert (key, value) == (b"/paddle/default-job/np", b"3")
+
+
+async def test_a_server_that_is_not_there() -> None:
+    with pytest.raises(OSError, match="connect"):
+        await put(Announcement("127.0.0.1:9", "k", "v"))
