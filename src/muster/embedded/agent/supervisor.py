@@ -238,9 +238,11 @@ class Supervisor:
 
     def _end_everything(self) -> None:
         """Whoever has fled from the containers."""
+        pause = 0.001
         while self.loop.has_children:
             self.processes.kill_all()
-            time.sleep(0.001)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
             self.loop.reap()
 
     def _stop(self, grace: float | None, reason: str, message: str) -> None:
