@@ -64,15 +64,20 @@ def test_tensorflow(prepared: Prepare, manifest: str, role: str) -> None:
 
 
 def test_paddle_collective(prepared: Prepare) -> None:
-    trained(prepared("paddle"), f"{EXAMPLES}/paddle/paddlejob.yaml")
+    out = trained(prepared("paddle"), f"{EXAMPLES}/paddle/paddlejob.yaml")
+    assert len(said(out, r"trainer [01]: loss \S+, same weights everywhere")) == 2
 
 
 def test_jax(prepared: Prepare) -> None:
-    trained(prepared("jax"), f"{EXAMPLES}/jax/jaxjob.yaml")
+    out = trained(prepared("jax"), f"{EXAMPLES}/jax/jaxjob.yaml")
+    assert len(said(out, r"process [01]: loss \S+, same weights everywhere")) == 2
 
 
 def test_lightgbm(prepared: Prepare) -> None:
-    trained(prepared("lightgbm"), f"{EXAMPLES}/lightgbm/lightgbmjob.yaml")
+    out = trained(prepared("lightgbm"), f"{EXAMPLES}/lightgbm/lightgbmjob.yaml")
+    models = said(out, r"replica \d: accuracy 0\.\d+, model (\w+)")
+    assert len(models) == 2
+    assert len(set(models)) == 1
 
 
 @pytest.mark.parametrize("version", ["v1", "v2beta1"])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.training.failures import exit_code, why_failed
+from muster.training.failures import ended_at, exit_code, why_failed
 
 
 def status(name: str, code: int | None, **more: Any) -> dict[str, Any]:
@@ -34,3 +34,20 @@ def test_the_container_that_made_a_pod_fail(init: list[Any], containers: list[An
     }
     assert exit_code(pod, "main") == code
     assert why_failed(pod, "main") == why
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        (
+            [status("main", 1, finishedAt="2026-01-01T00:00:09Z"), status("log", 0, finishedAt="2026-01-01T00:00:10Z")],
+            10,
+        ),
+        ([status("main", None)], 5),
+    ],
+)
+def test_when_a_pod_ended(containers: list[Any], expected: int) -> None:
+    pod = {"metadata": {"creationTimestamp": "2026-01-01T00:00:05Z"}, "status": {"containerStatuses": containers}}
+    moment = ended_at(pod)
+    assert moment is not None
+    assert moment.second == expected

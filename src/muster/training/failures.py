@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from muster.kube.objects import Object, name_of, parse_time, status_of
+from muster.kube.objects import Object, meta, name_of, parse_time, status_of
 
 
 class _End(NamedTuple):
@@ -25,9 +25,10 @@ def exit_code(pod: Object, trainer: str) -> int | None:
 
 
 def ended_at(pod: Object) -> datetime | None:
-    """When the last container ended."""
+    """When the last container ended. A Pod that never had one came to nothing right after it was made."""
     moments = [end.terminated["finishedAt"] for end in _ends(pod) if end.terminated.get("finishedAt")]
-    return max(map(parse_time, moments), default=None)
+    made = meta(pod).get("creationTimestamp")
+    return max(map(parse_time, moments or ([made] if made else [])), default=None)
 
 
 def why_failed(pod: Object, trainer: str) -> str:

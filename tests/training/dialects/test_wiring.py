@@ -10,10 +10,12 @@ import pytest
 from muster.kube.objects import Object
 from muster.training.dialect import Dialect
 from muster.training.dialects.jax import Jax
+from muster.training.dialects.mpi import Mpi
 from muster.training.dialects.paddle import Paddle
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.dialects.tensorflow import TensorFlow
 from muster.training.dialects.xgboost import XGBoost
+from muster.training.model import Replica
 from tests.training.sample_jobs import training_job, wired
 
 
@@ -106,3 +108,18 @@ def test_a_single_tensorflow_replica_is_told_nothing() -> None:
 def test_dynamic_workers_hear_only_of_themselves_and_the_servers(role: str, index: int, sparse: Any) -> None:
     obj = job(TF, {"PS": 1, "Worker": 2}, enableDynamicWorker=True)
     assert json.loads(wired(TF, obj, role, index)["TF_CONFIG"])["sparseCluster"] == sparse
+
+
+def test_an_mpi_launcher_is_told_how_to_reach_its_workers_and_both_find_the_agent() -> None:
+    mpi = Mpi()
+    read = mpi.read(job(mpi, {"Launcher": 1, "Worker": 2}, slotsPerWorker=2))
+    launcher, worker = (mpi.wiring(read, Replica(role, 0), {}) for role in ("Launcher", "Worker"))
+    assert launcher.env["OMPI_MCA_plm_rsh_agent"] == launcher.env["HYDRA_LAUNCHER_EXEC"] == "/etc/mpi/kubexec.sh"
+    assert launcher.env["OMPI_MCA_orte_default_hostfile"] == "/etc/mpi/hostfile"
+    assert launcher.service_account == "job-launcher"
+    assert (worker.env, worker.volumes, worker.mounts) == ({}, launcher.volumes, launcher.mounts)
+    files = {
+        name: text for c in mpi.companions(read, {}) if c["kind"] == "ConfigMap" for name, text in c["data"].items()
+    }
+    assert files["hostfile"] == "job-worker-0 slots=2\njob-worker-1 slots=2\n"
+    assert files["discover_hosts.sh"].splitlines()[1:] == ["echo job-worker-0:2", "echo job-worker-1:2"]

@@ -122,12 +122,14 @@ class Mpi(KubeflowDialect):
         )
 
     def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring:
-        if replica.role == "Worker":
-            return Wiring()
         agent, hosts = f"{FOLDER}/kubexec.sh", f"{FOLDER}/hostfile"
         machines = f"{FOLDER}/machinefile"  # the same for Hydra (MPICH, Intel), which writes slots differently
         modes = {"kubexec.sh": 0o555, "hostfile": 0o444, "machinefile": 0o444, "discover_hosts.sh": 0o555}
         items = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
+        volumes = ({"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": items}},)
+        mounts = ({"name": "mpi-job-config", "mountPath": FOLDER},)
+        if replica.role == "Worker":
+            return Wiring(volumes=volumes, mounts=mounts)  # Open MPI's daemons there insist on finding the agent
         return Wiring(
             env={
                 "OMPI_MCA_plm_rsh_agent": agent,
@@ -140,8 +142,8 @@ class Mpi(KubeflowDialect):
                 "HYDRA_HOST_FILE": machines,
                 "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
             },
-            volumes=({"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": items}},),
-            mounts=({"name": "mpi-job-config", "mountPath": FOLDER},),
+            volumes=volumes,
+            mounts=mounts,
             service_account=f"{job.name}-launcher",
         )
 
