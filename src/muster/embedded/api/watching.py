@@ -19,6 +19,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import version_of
 
 _REMEMBERED = 512
+_TOO_LARGE_TO_KEEP = 64 * 1024
 
 
 class Encoder:
@@ -32,6 +33,8 @@ class Encoder:
         if found is not None and found[0] is event:
             return found[1]
         line = encode(event.type, event.object)
+        if len(line) > _TOO_LARGE_TO_KEEP:
+            return line
         if len(self._lines) >= _REMEMBERED:
             self._lines.pop(next(iter(self._lines)))
         # The event is kept with its line: as long as it is here, no other can have its id.

@@ -80,14 +80,13 @@ class RemoteCluster:
         if self._discovered and not again:
             return self._catalogue
         served = await discover(self._transport)
-        names = {(kind.api_version, kind.kind) for kind in served}
         known = {(kind.api_version, kind.kind): kind for kind in self._catalogue}
         for kind in known.values():
             self._catalogue.unregister(kind)
         for kind in served:
             # A kind that Muster knows stays the same one, with its columns and rules.
             self._catalogue.register(known.get((kind.api_version, kind.kind), kind))
-        self._discovered = bool(names)
+        self._discovered = True
         return self._catalogue
 
     async def find(self, word: str) -> Kind:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -28,12 +28,6 @@ _TRIES = 8
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
 _LARGE = 1 << 20
-
-
-class Reply(NamedTuple):
-    body: bytes
-    media: str
-    warnings: list[str]
 
 
 class Transport:
