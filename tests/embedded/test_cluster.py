@@ -24,6 +24,7 @@ from muster.kube.errors import (
     UnsupportedMediaType,
 )
 from muster.kube.kinds import Kind, Scale
+from muster.kube.metrics import Rates
 from muster.kube.objects import Key, Object, key_of, meta, name_of, uid_of, version_of
 from muster.kube.schema import INT32, obj, root
 
@@ -497,6 +498,11 @@ async def test_what_others_do_for_the_cluster(cluster: EmbeddedCluster) -> None:
         await cluster.endpoint("p", "default", 80, owner=pod())
 
     class Node:
+        name = "node"
+
+        async def usage(self) -> tuple[Rates, float]:
+            return {}, 1.0
+
         async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
             yield f"{namespace}/{pod} {query.container}".encode()
 
