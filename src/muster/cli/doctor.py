@@ -22,8 +22,8 @@ from muster.cli.output import fancy, paint, say
 from muster.cli.session import home
 from muster.embedded.agent.cgroups import can_limit
 from muster.embedded.agent.engines import Engine, EngineName, NoEngine, find_engine
+from muster.embedded.agent.isolation import probe_isolation
 from muster.embedded.agent.machine import Machine, look_at_machine
-from muster.embedded.agent.probe import find_isolation
 from muster.server.presence import running
 
 Grade: TypeAlias = Literal["ok", "limited", "missing"]
@@ -64,7 +64,7 @@ async def examine(folder: Path) -> list[Finding]:
         system(platform.system(), sys.version_info[:3], machine),
         resources(machine),
         gpus(machine, shutil.which("nvidia-smi") is not None),
-        sandbox(find_isolation()),
+        sandbox(*probe_isolation()),
         limits(*can_limit()),
         engine(podman),
         engine(docker),
@@ -107,22 +107,9 @@ def gpus(machine: Machine, has_tool: bool) -> Finding:
     return Finding("gpus", "ok", "none; Pods that ask for one stay Pending")
 
 
-def sandbox(isolation: str) -> Finding:
-    if isolation == "namespaces":
-        return Finding("sandbox", "ok", "each Pod has its own files, processes and host name")
-    if isolation == "user-namespaces":
-        return Finding(
-            "sandbox",
-            "ok",
-            "each Pod has its own files, processes and host name; inside, it sees itself as root",
-        )
-    return Finding(
-        "sandbox",
-        "limited",
-        "Pods run as plain processes: they share /tmp and see each other",
-        "Allow user namespaces: sysctl kernel.unprivileged_userns_clone=1\n"
-        "(Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0), or run as root.",
-    )
+def sandbox(isolation: str, why: str) -> Finding:
+    """`why` says what Pods get, or what is in the way."""
+    return Finding("sandbox", "limited" if isolation == "none" else "ok", why)
 
 
 def limits(memory: bool, cpu: bool) -> Finding:

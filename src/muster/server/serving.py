@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
-from muster.embedded.agent.probe import find_isolation
+from muster.embedded.agent.isolation import probe_isolation
 from muster.embedded.agent.settings import ApiAccess
 from muster.embedded.api.app import kube_app
 from muster.embedded.box import Box
@@ -38,7 +38,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     them."""
     home = settings.home
     # It takes another process a while to find out: meanwhile all the rest is made ready.
-    isolation = asyncio.get_running_loop().run_in_executor(None, find_isolation)
+    isolation = asyncio.get_running_loop().run_in_executor(None, probe_isolation)
     environment = {**ENVIRONMENT, **settings.agent.environment}
     settings = replace(settings, agent=replace(settings.agent, environment=environment))
     catalogue = new_catalogue()
@@ -52,7 +52,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         async with Box(settings, catalogue) as box:
             ensure_admin_kubeconfig(kubeconfig, url, certificates, box.identity.tokens)
             api = ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token)
-            box.start(api, await isolation)
+            box.start(api, (await isolation)[0])
             gang = GangSettings(always=settings.gang)
             box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
             async with https(kube_app(box.cluster, box.identity), listener, certificates):

@@ -17,12 +17,12 @@ from muster.embedded.agent.contract import Isolation
 from muster.embedded.agent.devices import Devices
 from muster.embedded.agent.hosts import Addresses, HostsFiles
 from muster.embedded.agent.images import machine_environment, make_shims
+from muster.embedded.agent.isolation import probe_isolation
 from muster.embedded.agent.logs import Logs
 from muster.embedded.agent.machine import Machine, Usage, look_at_machine, usage_of
 from muster.embedded.agent.metering import Meter
 from muster.embedded.agent.operations import Operations
 from muster.embedded.agent.podwork import PodWork
-from muster.embedded.agent.probe import find_isolation
 from muster.embedded.agent.registration import register_nodes
 from muster.embedded.agent.retention import sweep
 from muster.embedded.agent.settings import AgentSettings
@@ -69,7 +69,7 @@ class Agent:
         machine: Machine | None = None,
     ) -> None:
         self.settings = settings
-        self.isolation: Isolation = isolation or find_isolation()
+        self.isolation: Isolation = isolation or probe_isolation()[0]
         self.machine = machine or look_at_machine(settings.home)
         self.ready = asyncio.Event()
         self._cluster = cluster
