@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+from muster.embedded.scheduling.model import GroupKey
 from muster.embedded.scheduling.passes import Outcome, run_pass
 from muster.embedded.scheduling.settings import SchedulerSettings
 from muster.embedded.scheduling.state import State
@@ -157,6 +158,10 @@ class Bench:
     def remove(self, *names: str) -> None:
         for name in names:
             self.state.drop_pod(key_of(self.objects.pop(name)))
+
+    def remove_group(self, name: str) -> None:
+        self.objects.pop(f"PodGroup {name}", None)
+        self.state.drop_group(GroupKey("volcano", "default", name))
 
     @property
     def told(self) -> dict[str, str]:

@@ -198,6 +198,9 @@ class TestAdmission:
         assert not group_named(bench).admitted
         bench.run(60.0)
         assert group_named(bench).admitted
+        bench.run(90.0)
+        assert not group_named(bench).admitted
+        assert bench.outcome.wake_at == 150.0
 
     def test_a_held_group_counts_for_its_queue(self) -> None:
         bench = Bench(a_node(gpu=8), a_queue("q", capability={"nvidia.com/gpu": "6"}))

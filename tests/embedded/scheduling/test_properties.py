@@ -27,6 +27,8 @@ class Job:
     minimum: int = 1
     queue: str = "default"
     grouped: bool = True
+    after_admission: float | None = None
+    """Its Pods come so long after its PodGroup, which names its minResources, has been admitted."""
 
 
 @dataclass
@@ -46,6 +48,7 @@ class World:
             reserve_after_seconds=RESERVE_AFTER,
         )
         self._where: dict[str, tuple[str, int]] = {}
+        self._called: set[str] = set()
 
     def run(self, until: float = 1e5, restarts: Sequence[float] = ()) -> None:
         agenda: list[tuple[float, int, str, str]] = [(at, -1, "restart", "") for at in set(restarts)]
@@ -59,30 +62,53 @@ class World:
                 _, _, what, name = heappop(agenda)
                 if what == "arrive":
                     self._arrive(name, self.jobs[name])
+                elif what == "create":
+                    self._create_pods(name, self.jobs[name])
                 elif what == "restart":
                     self.bench.restart()
                 elif what == "end":
-                    self.bench.remove(name)
-                    del self._where[name]
+                    self._end(name)
             for pod in self._pass():
                 number += 1
                 lasts = self.jobs[pod.split("-")[0]].lasts
                 heappush(agenda, (self.now + lasts, number, "end", pod))
+            for name, after in self._newly_admitted():
+                number += 1
+                heappush(agenda, (self.now + after, number, "create", name))
             wake = self.bench.outcome.wake_at
             if wake is not None:
                 number += 1
                 heappush(agenda, (max(wake, self.now + 0.001), number, "wake", ""))
 
     def _arrive(self, name: str, job: Job) -> None:
-        spec: dict[str, Any] = {"created": self.now}
-        objects: list[Object] = []
         if job.grouped:
-            objects.append(a_group(name, job.minimum, created=self.now, queue=job.queue))
-            spec["group"] = name
-        else:
-            spec["queue"] = job.queue
-        objects += [a_pod(f"{name}-{n}", cpu=cpu, **spec) for n, cpu in enumerate(job.sizes)]
-        self.bench.put(*objects)
+            least = {"cpu": str(sum(sorted(job.sizes)[: job.minimum]))} if job.after_admission is not None else None
+            self.bench.put(a_group(name, job.minimum, created=self.now, queue=job.queue, minResources=least))
+        if job.after_admission is None:
+            self._create_pods(name, job)
+
+    def _create_pods(self, name: str, job: Job) -> None:
+        where: dict[str, Any] = {"group": name} if job.grouped else {"queue": job.queue}
+        pods: list[Object] = []
+        for number, cpu in enumerate(job.sizes):
+            pods.append(a_pod(f"{name}-{number}", cpu=cpu, created=self.now, **where))
+        self.bench.put(*pods)
+
+    def _end(self, pod: str) -> None:
+        self.bench.remove(pod)
+        del self._where[pod]
+        job = pod.split("-")[0]
+        if not any(name.split("-")[0] == job for name in self.bench.objects):
+            self.bench.remove_group(job)
+
+    def _newly_admitted(self) -> list[tuple[str, float]]:
+        found = []
+        for group in self.bench.state.groups.values():
+            after = self.jobs[group.key.name].after_admission
+            if group.admitted and after is not None and group.key.name not in self._called:
+                self._called.add(group.key.name)
+                found.append((group.key.name, after))
+        return found
 
     def _pass(self) -> list[str]:
         placed = self.bench.run(self.now)
@@ -114,7 +140,7 @@ class World:
 
 
 def fits_alone(nodes: dict[str, int], job: Job) -> bool:
-    world = World(nodes, {"job": replace(job, arrives=0.0, lasts=1.0)})
+    world = World(nodes, {"job": replace(job, arrives=0.0, lasts=1.0, after_admission=None)})
     world.run()
     return "job" in world.started
 
@@ -136,6 +162,7 @@ def jobs(draw: st.DrawFn) -> Job:
         minimum=draw(st.integers(1, len(sizes))) if grouped else 1,
         queue=draw(st.sampled_from(["default", "heavy", "light"])),
         grouped=grouped,
+        after_admission=draw(st.sampled_from([None, None, 0.0, 3.0, 50.0])) if grouped else None,
     )
 
 
@@ -171,7 +198,7 @@ def test_a_stream_of_small_pods_starves_nobody(
     times = [0.0, *(float(second) for second in range(2, 25))]
     stream = {f"s{at:.0f}": Job(at, float(lasts), many, queue=queue, grouped=False) for at in times}
     arrives = 1.0
-    world = World(nodes, {**stream, "job": replace(job, arrives=arrives)})
+    world = World(nodes, {**stream, "job": replace(job, arrives=arrives, after_admission=None)})
     world.run(until=times[-1])
     # Once overdue it waits for what then runs, and that lasts `lasts`; what came first may still be ahead of it.
     assert world.started.get("job", float("inf")) <= arrives + RESERVE_AFTER + 2 * lasts

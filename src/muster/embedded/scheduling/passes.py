@@ -91,7 +91,7 @@ class _Pass:
             if group.hold is not None:
                 self._wake(group.hold.until)
         for group in state.cooling:
-            self._wake(group.lapsed_at + state.settings.hold_seconds)
+            self._wake(group.cool_until)
         return out
 
     def _is_open(self, queue: Queue, turn: Turn) -> bool:

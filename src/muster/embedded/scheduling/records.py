@@ -46,8 +46,10 @@ class Group:
         self.roll: Roll | None = None
         self.hold: Hold | None = None
         self.admitted = False
-        self.lapsed_at = float("-inf")
-        """When a hold last ended without Pods."""
+        self.cool_until = float("-inf")
+        """Since its last hold ended without Pods, it is not admitted before this."""
+        self.lapses = 0
+        """How many holds in a row have ended so."""
         self.waiting_from = float("-inf")
         """The clock of waiting starts here at the earliest: at the last time-out."""
         self.trouble: tuple[str, str] | None = None

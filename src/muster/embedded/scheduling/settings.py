@@ -16,7 +16,7 @@ class SchedulerSettings:
 
     hold_seconds: float = 30.0
     """So long the capacity of an admitted PodGroup without Pods waits for them. A group whose hold has lapsed waits as
-    long again before it is admitted anew."""
+    long again before it is admitted anew, and twice as long each time after that."""
 
     retell_seconds: float = 10.0
     """How often at most a waiting Pod is told that its reason has changed."""

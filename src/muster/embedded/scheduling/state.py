@@ -25,6 +25,8 @@ from muster.embedded.scheduling.settings import SchedulerSettings
 from muster.kube.objects import Key, Object
 from muster.kube.requests import total_of
 
+_LONGEST_COOLING = 3600.0
+
 
 class State:
     def __init__(self, settings: SchedulerSettings) -> None:
@@ -155,9 +157,11 @@ class State:
             self.stirrings += 1
             if not any(not pod.finished for pod in group.pods.values()):
                 group.admitted = False
-                group.lapsed_at = now
+                group.lapses += 1
+                wait = self.settings.hold_seconds * 2 ** (group.lapses - 1)
+                group.cool_until = now + min(wait, max(_LONGEST_COOLING, self.settings.hold_seconds))
             self.dirty[group] = None
-        for group in [g for g in self.cooling if now >= g.lapsed_at + self.settings.hold_seconds]:
+        for group in [g for g in self.cooling if now >= g.cool_until]:
             del self.cooling[group]
             self.dirty[group] = None
         looked_at = list(self.dirty)
@@ -184,6 +188,8 @@ class State:
         roll = group.roll = call_roll(facts, (p for p in group.pods.values() if p.node or p.finished or self._ours(p)))
         if facts.deleting:
             return
+        if roll.members:
+            group.lapses = 0
         if roll.complaint is not None and roll.waiting:
             self.complaining[group] = None
         view = self.machine.topology.view
@@ -197,7 +203,7 @@ class State:
         for pod in roll.extras:
             self._line_up(group, single_item(pod, facts.queue, self._priorities, view))
         if facts.key.flavour == "volcano" and not roll.waiting and self._wants_admission(group, facts, roll, now):
-            since = max(group.lapsed_at, group.waiting_from)
+            since = max(group.cool_until, group.waiting_from)
             self._line_up(
                 group, admission_item(group.owner, facts, self._priorities, seq=group.seq, waiting_from=since)
             )
@@ -299,7 +305,8 @@ class State:
         self.release_hold(group)
         self.cooling.pop(group, None)
         group.admitted = False
-        group.lapsed_at = group.waiting_from = float("-inf")
+        group.cool_until = group.waiting_from = float("-inf")
+        group.lapses = 0
 
     def _stirred(self, changed: bool) -> bool:
         self.stirrings += changed
@@ -337,7 +344,7 @@ class State:
             return False
         if group.admitted and not facts.min_resources:
             return False
-        if now < group.lapsed_at + self.settings.hold_seconds:
+        if now < group.cool_until:
             self.cooling[group] = None
             return False
         return True
