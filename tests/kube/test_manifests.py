@@ -178,6 +178,24 @@ def test_what_is_wrong_and_where(text: str, line: int, column: int, message: str
     assert caret.index("^") - caret.index("|") == column + 1
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("[" * 201 + "]" * 201, 1, 201),
+        ("[" * 100_000 + "]" * 100_000, 1, 201),
+        ("{a: " * 100_000, 1, 801),
+        ("- " * 100_000 + "x", 1, 401),
+        ("? " * 100_000 + "x", 1, 401),
+        ("\n".join(" " * level + "a:" for level in range(6_000)), 201, 201),
+    ],
+)
+def test_depth_cannot_break_the_stack(text: str, line: int, column: int) -> None:
+    with pytest.raises(ManifestError, match="this lies in more than 200 lists and mappings") as caught:
+        load(text, "deep.yaml")
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert len(str(caught.value)) < 500
+
+
 def test_aliases_cannot_fill_the_memory() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]

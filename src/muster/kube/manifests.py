@@ -20,6 +20,9 @@ __all__ = ["Document", "ManifestError", "dump", "load", "load_files", "load_mapp
 LARGEST = 2_000_000
 """How many values a document may have once its aliases are written out."""
 
+DEEPEST = 200
+"""How many lists and mappings may lie in each other."""
+
 _SUFFIXES = (".yaml", ".yml", ".json")
 _PLAIN, _STRING = "?", "tag:yaml.org,2002:str"
 _MERGE = "<<"
@@ -149,6 +152,7 @@ def _compose(text: str, source: str) -> Iterator[yaml.Node]:
     if text.lstrip()[:1] in ("{", "["):  # JSON may be indented by tabs, which YAML does not take
         text = "\n".join(" " * (len(line) - len(line.lstrip("\t"))) + line.lstrip("\t") for line in text.split("\n"))
     try:
+        _refuse_bottomless(text, source)
         loader = _Loader(text)
         while loader.check_node():
             yield loader.get_node()
@@ -160,6 +164,22 @@ def _compose(text: str, source: str) -> Iterator[yaml.Node]:
         raise ManifestError("this character is not allowed in YAML", source, line, column, text) from None
     except yaml.YAMLError as error:
         raise ManifestError(str(error), source) from None
+
+
+def _refuse_bottomless(text: str, source: str) -> None:
+    """The parser makes a node by calling itself for what lies in it, and in C nothing stops that but the end of the
+    stack, which is the end of the process. A level takes a bracket or a column, so most texts need no look."""
+    if text.count("[") + text.count("{") + max(map(len, text.split("\n"))) < _SURELY_SHALLOW:
+        return
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            mark = event.start_mark
+            raise ManifestError(_TOO_DEEP, source, mark.line + 1, mark.column + 1, text)
 
 
 class _Values:
@@ -185,6 +205,8 @@ class _Values:
         if identity in self.open:
             raise self._error("this alias contains itself", node)
         self.open.add(identity)
+        if len(self.open) > DEEPEST:
+            raise self._error(_TOO_DEEP, node)
         value, size = self._mapping(node) if type(node) is yaml.MappingNode else self._sequence(node)
         self.open.discard(identity)
         if size > LARGEST:
@@ -249,6 +271,10 @@ class _Values:
         return ManifestError(message, self.source, mark.line + 1, mark.column + 1, self.text)
 
 
+_SHOWN = 100
+"""Of a line that is very long: this much before and after the place."""
+_SURELY_SHALLOW = 5_000
+_TOO_DEEP = f"this lies in more than {DEEPEST} lists and mappings"
 _KNOWN_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null", "timestamp"))
 _TEMPLATE = 'this looks like a template ("{{ ... }}") that has not been filled in; render it first, or quote it'
 
@@ -351,7 +377,9 @@ def _snippet(text: str, line: int, column: int) -> str:
     lines = text.split("\n")
     if not text or not 0 < line <= len(lines):
         return ""
-    shown = "".join(char if char.isprintable() or char == "\t" else "?" for char in lines[line - 1].rstrip("\r"))
-    lead = "".join("\t" if char == "\t" else " " for char in shown[: column - 1])
+    first = max(0, column - _SHOWN) if len(lines[line - 1]) > 2 * _SHOWN else 0
+    part = lines[line - 1].rstrip("\r")[first : first + 2 * _SHOWN]
+    shown = "".join(char if char.isprintable() or char == "\t" else "?" for char in part)
+    lead = "".join("\t" if char == "\t" else " " for char in shown[: column - 1 - first])
     gutter = f"{line:>5} | "
     return f"\n{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {lead}^"
