@@ -248,6 +248,23 @@ async def test_gates_and_strangers(cluster: EmbeddedCluster) -> None:
         await eventually(opened)
 
 
+async def test_the_default_queue_comes_back_when_it_is_deleted(cluster: EmbeddedCluster) -> None:
+    await create(cluster, a_node())
+    async with scheduling(cluster):
+
+        async def there() -> bool:
+            return [name_of(q) for q in (await cluster.list(QUEUE)).items] == ["default"]
+
+        await eventually(there)
+        await cluster.delete(QUEUE, "default")
+        await create(cluster, a_pod())
+
+        async def placed() -> bool:
+            return await there() and len(await bound(cluster)) == 1
+
+        await eventually(placed)
+
+
 async def test_unconsidered_fields_are_named_in_an_event(cluster: EmbeddedCluster) -> None:
     async with scheduling(cluster) as recorder:
         await create(cluster, a_queue("team", reclaimable=True))

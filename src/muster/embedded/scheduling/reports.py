@@ -96,7 +96,9 @@ class Reporter:
                 else:
                     self._queues = False
                     self._queues_written = loop.time()
-                    await asyncio.gather(*(self._write_queue(q) for q in list(self._state.queues.values())))
+                    phases = self._phases()
+                    queues = list(self._state.queues.values())
+                    await asyncio.gather(*(self._write_queue(q, phases.get(q.name, {})) for q in queues))
             if self._pods:
                 await self._some(self._pods, self._write_pod)
                 self._wake.set()
@@ -145,15 +147,20 @@ class Reporter:
             new = plugin_status(facts, roll, old, owner=self._occupant(group), now=now)
         await self._write_status(kind, obj, new)
 
-    async def _write_queue(self, queue: Queue) -> None:
+    def _phases(self) -> dict[str, Counter[str]]:
+        """By queue, how many of Volcano's PodGroups are in which phase."""
+        found: dict[str, Counter[str]] = {}
+        for group in self._state.groups.values():
+            if group.facts is not None and group.key.flavour == "volcano":
+                written = self._newest.get(group.facts.uid)
+                phase = (status_of(written).get("phase") if written else group.facts.phase) or "Pending"
+                found.setdefault(group.facts.queue, Counter())[phase] += 1
+        return found
+
+    async def _write_queue(self, queue: Queue, phases: Mapping[str, int]) -> None:
         obj = self._current(self._informers[QUEUE].get("", queue.name))
         if queue.facts is None or obj is None:
             return
-        phases: Counter[str] = Counter()
-        for group in self._state.groups.values():
-            if group.facts is not None and group.facts.queue == queue.name and group.key.flavour == "volcano":
-                written = self._newest.get(group.facts.uid)
-                phases[(status_of(written).get("phase") if written else group.facts.phase) or "Pending"] += 1
         used = {name: _written(name, amount) for name, amount in sorted(queue.usage.used.items()) if amount > 0}
         old = status_of(obj)
         kept = {name: value for name, value in old.items() if name in ("reservation",)}

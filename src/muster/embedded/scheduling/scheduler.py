@@ -16,7 +16,7 @@ from typing import Protocol
 from muster.embedded.events import Recorder
 from muster.embedded.scheduling import reasons
 from muster.embedded.scheduling.groups import read_group
-from muster.embedded.scheduling.model import Flavour, GroupKey
+from muster.embedded.scheduling.model import DEFAULT_QUEUE, Flavour, GroupKey
 from muster.embedded.scheduling.passes import Outcome, Placement, run_pass
 from muster.embedded.scheduling.queues import default_queue, read_queue
 from muster.embedded.scheduling.records import Group, Notice
@@ -109,6 +109,8 @@ class _Session:
             # What was committed together arrives together: let the informers hand over all of it first.
             await asyncio.sleep(0)
             self._wake.clear()
+            if self._state.queue(DEFAULT_QUEUE).facts is None:
+                await self._ensure_default_queue()
             outcome = run_pass(self._state, self._clock(), self._state.settings.pods_per_pass)
             self._wake_at(outcome.wake_at)
             self._report(outcome)
