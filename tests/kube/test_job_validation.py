@@ -112,3 +112,8 @@ def test_what_is_refused(spec: Object, old: Object | None, field: str, message: 
 def test_a_jobs_name_has_to_fit_into_a_label() -> None:
     assert [cause.field for cause in check({}, name="x" * 64)] == ["metadata.name"]
     assert [cause.field for cause in check({}, name="a.b")] == ["metadata.name"]
+
+
+def test_a_job_without_a_spec_lacks_its_template() -> None:
+    assert JOB.validate is not None
+    assert [cause.field for cause in JOB.validate({"metadata": {"name": "x"}}, None)] == ["spec.template"]

@@ -28,6 +28,7 @@ from muster.kube.conditions import set_condition
 from muster.kube.errors import AlreadyExists, BadRequest, Conflict, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, is_deleting, spec_of, status_of, uid_of, version_of
+from muster.kube.schema import STRING, validate
 
 NAMES_TO_TRY = 8
 
@@ -199,15 +200,17 @@ def _namespace_for(kind: Kind, namespace: str) -> str:
 def _free_name(tx: Transaction, kind: Kind, namespace: str, given: Object) -> str:
     metadata = given.get("metadata") or {}
     name, base = metadata.get("name"), metadata.get("generateName")
+    for field, value in (("name", name), ("generateName", base)):
+        if value and not isinstance(value, str):
+            raise invalid_object(kind, given, validate(value, STRING, f"metadata.{field}"))
     if name:
-        name = str(name)
         if tx.get(kind.resource, Key(namespace, name)) is None:
             return name
         raise AlreadyExists(f'{kind.resource} "{name}" already exists')
     if not base:
         raise invalid_object(kind, given, [required("metadata.name", "name or generateName is required")])
     for _ in range(NAMES_TO_TRY):
-        name = generated_name(str(base))
+        name = generated_name(base)
         if tx.get(kind.resource, Key(namespace, name)) is None:
             return name
     raise AlreadyExists(f'{kind.resource}: no free name that begins with "{base}" was found; try again')

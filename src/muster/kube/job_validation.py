@@ -27,6 +27,9 @@ def job_rule(job: Object, old: Object | None) -> Iterator[Cause]:
         yield from dns_label("metadata.name", name_of(job))
     elif spec is before:
         return
+    if "template" not in spec:
+        yield required("spec.template")
+        return
     for field in _COUNTS:
         if spec.get(field) is not None and spec[field] < 0:
             yield invalid(f"spec.{field}", spec[field], "must be greater than or equal to 0")
