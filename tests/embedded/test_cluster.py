@@ -115,7 +115,11 @@ async def test_generated_names(cluster: EmbeddedCluster) -> None:
         ({"apiVersion": "v2", "kind": "Pod"}, NotFound, "has it in v1"),
         ({"apiVersion": "v1", "kind": "ConfigMap"}, Invalid, "name or generateName is required"),
         ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": []}, Invalid, "name or generateName is required"),
-        ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 7}}, Invalid, "metadata.name: expected a string"),
+        (
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 7}},
+            Invalid,
+            "metadata.name: expected a string",
+        ),
         (
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": ["x"]}},
             Invalid,

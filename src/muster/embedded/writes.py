@@ -205,7 +205,7 @@ def _free_name(tx: Transaction, kind: Kind, namespace: str, given: Object) -> st
             raise invalid_object(kind, given, validate(value, STRING, f"metadata.{field}"))
     if name:
         if tx.get(kind.resource, Key(namespace, name)) is None:
-            return name
+            return str(name)
         raise AlreadyExists(f'{kind.resource} "{name}" already exists')
     if not base:
         raise invalid_object(kind, given, [required("metadata.name", "name or generateName is required")])

@@ -40,6 +40,8 @@ def _rule(dialect: Dialect) -> Callable[[Object, Object | None], list[Cause]]:
     def check(new: Object, old: Object | None) -> list[Cause]:
         if old is None:
             return dialect.problems(new)
-        return [*dialect.problems(new), *dialect.change_problems(old, new)] if new["spec"] != old.get("spec") else []
+        return (
+            [*dialect.problems(new), *dialect.change_problems(old, new)] if new.get("spec") != old.get("spec") else []
+        )
 
     return check
