@@ -28,8 +28,9 @@ from muster.kube.objects import (
 )
 from muster.training.controller import TrainingController
 from muster.training.model import RESTART_SCOPE
-from muster.training.plan import RESTARTS, GangSettings
+from muster.training.plan import GangSettings
 from muster.training.registry import DIALECTS, training_kinds
+from muster.training.restarts import RESTARTS
 from tests.embedded.waiting import going, until, until_all
 from tests.training.sample_jobs import training_job
 

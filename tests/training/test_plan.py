@@ -14,8 +14,9 @@ from muster.kube.objects import Object, name_of, owner_reference, timestamp
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.model import RESTART_SCOPE, Replica, TrainingJob
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
-from muster.training.plan import RESTARTS, GangSettings, Observed, Plan, gang_attempt, plan
+from muster.training.plan import GangSettings, Observed, Plan, plan
 from muster.training.progress import Progress
+from muster.training.restarts import RESTARTS, gang_attempt
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 MakeJob = Callable[..., Object]

@@ -31,7 +31,8 @@ from muster.training.etcd import Announcement, put
 from muster.training.gang import group_kind
 from muster.training.model import Replica, TrainingJob
 from muster.training.names import replica_name
-from muster.training.plan import GangSettings, Observed, Plan, gang_attempt, is_ours, plan
+from muster.training.plan import GangSettings, Observed, Plan, is_ours, plan
+from muster.training.restarts import gang_attempt
 
 AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")
 _COMPANIONS = (CONFIG_MAP, SECRET, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)

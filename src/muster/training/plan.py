@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-import orjson
-
 from muster.kube.objects import (
     Object,
     annotations_of,
@@ -32,12 +30,16 @@ from muster.training.model import Addresses, CleanPodPolicy, Count, Replica, Tra
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, replica_name
 from muster.training.pods import replica_pod, replica_service
 from muster.training.progress import Progress, State
-
-RESTARTS = "muster.dev/restarts"
-"""Annotation on a job: how often each member (or the whole `gang`) was started again, and the job `resumed`."""
-
-_RESUMED = "resumed"
-_LONGEST_PAUSE = 300.0
+from muster.training.restarts import (
+    RESTARTS,
+    RESUMED,
+    attempt_of,
+    pause_left,
+    restarts_in_place,
+    restarts_of,
+    restarts_that_count,
+    written,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,6 @@ class Plan:
 def is_ours(job: TrainingJob) -> bool:
     """Kueue's MultiKueue and other managers are left alone."""
     return job.policy.managed_by in ("", "kubeflow.org/training-operator")
-
-
-def gang_attempt(job: TrainingJob) -> int:
-    """Counts the times that all members began anew, together: then they may meet elsewhere."""
-    restarts = restarts_of(job)
-    return restarts.get("gang", 0) + restarts.get(_RESUMED, 0)
-
-
-def restarts_of(job: TrainingJob) -> dict[str, int]:
-    text = annotations_of(job.object).get(RESTARTS)
-    return dict(orjson.loads(text)) if text else {}
 
 
 def plan(
@@ -165,7 +156,7 @@ class _Planner:
 
     def _suspend(self) -> None:
         if any(not self._is_stale(replica, pod) for replica, pod in self.members.items()):
-            self._count_restart(_RESUMED)
+            self._count_restart(RESUMED)
         for thing in (*self.observed.pods, *self.observed.services):
             self._delete(thing)
         if self._owns_group():
@@ -229,7 +220,9 @@ class _Planner:
         gang = self.job.restart_scope == "gang"
         if limit is not None and self._restarts_so_far() + (1 if gang else len(failed)) > limit:
             return self._backoff_exceeded(limit, failed.values())
-        pauses = {replica: self._pause(replica, pod) for replica, pod in failed.items()}
+        pauses = {
+            replica: pause_left(self._attempt(replica), ended_at(pod), self.now) for replica, pod in failed.items()
+        }
         due = [replica for replica, pause in pauses.items() if pause <= 0]
         for pause in pauses.values():
             if pause > 0:
@@ -244,7 +237,7 @@ class _Planner:
         else:
             for replica in members:
                 # What the node had restarted in place goes with the Pod, and still counts.
-                self._count_restart(replica.suffix, 1 + _restarts_in_place(self.members[replica]))
+                self._count_restart(replica.suffix, 1 + restarts_in_place(self.members[replica]))
         self.restarting = True
         roles = " ".join(dict.fromkeys(replica.role for replica in members))
         what = "the whole gang" if gang else ", ".join(replica.suffix for replica in members)
@@ -257,31 +250,21 @@ class _Planner:
         limit = self.job.policy.backoff_limit
         if limit is None or self._restarts_so_far() <= limit:
             return None
-        return self._backoff_exceeded(limit, (pod for pod in self.members.values() if _restarts_in_place(pod)))
+        return self._backoff_exceeded(limit, (pod for pod in self.members.values() if restarts_in_place(pod)))
 
     def _restarts_so_far(self) -> int:
         """Those that the node did by itself, in place, count like ours."""
-        ours = sum(number for name, number in self.restarts.items() if name != _RESUMED)
         present = (pod for replica, pod in self.members.items() if not self._is_stale(replica, pod))
-        return ours + sum(_restarts_in_place(pod) for pod in present)
+        return restarts_that_count(self.restarts) + sum(restarts_in_place(pod) for pod in present)
 
     def _backoff_exceeded(self, limit: int, culprits: Iterable[Object]) -> Verdict:
         why = f"{self.job.kind} {self.job.name} has failed because it has reached the specified backoff limit ({limit})"
         causes = "; ".join(filter(None, (self._why_failed(pod) for pod in culprits)))
         return Verdict(False, f"{why}. {causes}" if causes else why, "BackoffLimitExceeded")
 
-    def _pause(self, replica: Replica, pod: Object) -> float:
-        """A member that fails again and again is started later and later, as a container would be by its node."""
-        so_far = self._attempt(replica)
-        ended = ended_at(pod)
-        if so_far == 0 or ended is None:
-            return 0.0
-        pause = min(2.0 ** (so_far - 1), _LONGEST_PAUSE)
-        return pause - (self.now - ended).total_seconds()
-
     def _count_restart(self, name: str, times: int = 1) -> None:
         self.restarts[name] = self.restarts.get(name, 0) + times
-        self.result.annotations[RESTARTS] = orjson.dumps(self.restarts).decode()
+        self.result.annotations[RESTARTS] = written(self.restarts)
 
     def _finish(self, verdict: Verdict) -> None:
         kind, name = self.job.kind, self.job.name
@@ -378,7 +361,7 @@ class _Planner:
         )
 
     def _attempt(self, replica: Replica) -> int:
-        return sum(self.restarts.get(name, 0) for name in (replica.suffix, "gang", _RESUMED))
+        return attempt_of(self.restarts, replica)
 
     def _is_stale(self, replica: Replica, pod: Object) -> bool:
         """A member that is to make room: of an earlier attempt, or beyond what the role has now."""
@@ -437,7 +420,3 @@ def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
 
 def _phase(pod: Object) -> str:
     return str(status_of(pod).get("phase") or "Pending")
-
-
-def _restarts_in_place(pod: Object) -> int:
-    return sum(container.get("restartCount", 0) for container in status_of(pod).get("containerStatuses") or ())
