@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.jobs import INDEX, TRACKING, compress, expand, expires_in, is_finished, plan
+from muster.embedded.job_indexes import compress, expand
+from muster.embedded.jobs import INDEX, TRACKING, expires_in, is_finished, plan
 from muster.kube.objects import Object, timestamp
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -52,10 +53,15 @@ def pod(
 
 
 def settle(a_job: Object, pods: list[Object]) -> Object:
-    """Both steps of counting: the Pods are seen, released, then counted."""
-    seen = {**a_job, "status": plan(a_job, pods, NOW).status}
-    freed = [{**p, "metadata": {**p["metadata"], "finalizers": []}} for p in pods]
-    return plan(seen, freed, NOW).status
+    """The status once every step is done: Pods are noted, deleted, released, and counted."""
+    for _ in range(4):
+        decided = plan(a_job, pods, NOW)
+        a_job = {**a_job, "status": decided.status}
+        gone = {p["metadata"]["name"] for p in decided.delete}
+        freed = [{**p, "metadata": {**p["metadata"], "finalizers": []}} for p in decided.release]
+        kept = [p for p in pods if p not in decided.release]
+        pods = [p for p in (*kept, *freed) if p["metadata"]["name"] not in gone]
+    return dict(a_job["status"])
 
 
 @pytest.mark.parametrize(
@@ -148,8 +154,19 @@ def test_an_ended_pod_is_first_noted_then_released_then_counted() -> None:
 def test_ends_when_there_is_nothing_left_to_do(
     spec: dict[str, Any], pods: list[Object], condition: str | None, reason: str | None
 ) -> None:
-    conditions = [c for c in plan(job(spec), pods, NOW).status.get("conditions", ()) if c["status"] == "True"]
+    conditions = [c for c in settle(job(spec), pods).get("conditions", ()) if c["type"] in ("Complete", "Failed")]
     assert [(c["type"], c["reason"]) for c in conditions] == ([(condition, reason)] if condition else [])
+
+
+def test_is_over_only_when_every_pod_has_ended_and_is_counted() -> None:
+    spec = {"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [{"succeededIndexes": "1"}]}}
+    pods = [pod("a", "Succeeded", index=1), pod("b", "Running", index=0)]
+    heading = plan(job(spec), pods, NOW)
+    assert [c["type"] for c in heading.status["conditions"]] == ["SuccessCriteriaMet"]
+    assert heading.delete == [pods[1]]
+    done = settle(job(spec), pods)
+    assert [c["type"] for c in done["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+    assert done["succeeded"] == 1
 
 
 def test_a_deadline_ends_the_job_and_its_pods_and_is_waited_for() -> None:

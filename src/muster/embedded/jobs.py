@@ -6,11 +6,12 @@ taken off after its uid stands in `status.uncountedTerminatedPods`, and counted 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
+from muster.embedded.job_indexes import compress, expand
 from muster.kube.conditions import Truth, get_condition, is_true, set_condition
 from muster.kube.objects import (
     Object,
@@ -31,6 +32,9 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 FIRST_BACKOFF = 10.0
 LAST_BACKOFF = 360.0
+
+Verdict: TypeAlias = tuple[str, str, str]
+"""Complete or Failed, the reason and the message."""
 
 Action: TypeAlias = Literal["FailJob", "FailIndex", "Ignore", "Count"]
 
@@ -68,25 +72,6 @@ def expires_in(job: Object, now: datetime) -> float | None:
     return max(0.0, (ended + timedelta(seconds=ttl) - now).total_seconds())
 
 
-def compress(indexes: Iterable[int]) -> str:
-    """[0, 1, 2, 5] -> '0-2,5', as completedIndexes is written."""
-    runs: list[list[int]] = []
-    for index in sorted(indexes):
-        if runs and index == runs[-1][1] + 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
-def expand(text: str) -> set[int]:
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
 class _Planner:
     def __init__(self, job: Object, pods: Sequence[Object], now: datetime) -> None:
         self.job = job
@@ -117,7 +102,7 @@ class _Planner:
             self.result.delete += active
         else:
             self._suspend_or_start(suspended, active)
-            verdict = verdict or self._over(len(active))
+            verdict = self._target() or verdict or self._over(len(active))
             if verdict is not None:
                 self._finish(verdict, active)
             elif not suspended:
@@ -125,7 +110,7 @@ class _Planner:
         self._write_status(active)
         return self.result
 
-    def _count(self, *, ignore_deletions: bool) -> tuple[str, str, str] | None:
+    def _count(self, *, ignore_deletions: bool) -> Verdict | None:
         """Moves Pods that ended into the counts, in the two steps that make it exact."""
         here = {uid_of(p): p for p in self.pods}
         for outcome in ("succeeded", "failed"):
@@ -140,7 +125,7 @@ class _Planner:
                     self.failed += 1
             self.uncounted[outcome] = still
         seen = {*self.uncounted["succeeded"], *self.uncounted["failed"]}
-        verdict: tuple[str, str, str] | None = None
+        verdict: Verdict | None = None
         for pod in self.pods:
             if uid_of(pod) in seen or TRACKING not in (meta(pod).get("finalizers") or ()):
                 continue
@@ -200,7 +185,7 @@ class _Planner:
         if self.start is None:
             self.start = timestamp(self.now)
 
-    def _over(self, active: int) -> tuple[str, str, str] | None:
+    def _over(self, active: int) -> Verdict | None:
         """(condition, reason, message) once nothing more needs to run."""
         failures = self.failed + len(self.uncounted["failed"])
         successes = len(self.completed) if self.indexed else self.succeeded + len(self.uncounted["succeeded"])
@@ -243,10 +228,24 @@ class _Planner:
                 return True
         return False
 
-    def _finish(self, verdict: tuple[str, str, str], active: list[Object]) -> None:
+    def _target(self) -> Verdict | None:
+        """What was decided earlier, and waits for the last Pods."""
+        for target, condition in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
+            found = get_condition(self.conditions, target)
+            if found is not None and found["status"] == "True":
+                return condition, found["reason"], found.get("message", "")
+        return None
+
+    def _finish(self, verdict: Verdict, active: list[Object]) -> None:
+        """As in Kubernetes, a Job is Complete or Failed when all its Pods have ended and are counted; until then it
+        says where it is heading."""
         condition, reason, message = verdict
-        self._condition(condition, "True", reason, message)
         self.result.delete += [p for p in active if not is_deleting(p)]
+        if active or any(self.uncounted.values()):
+            target = "SuccessCriteriaMet" if condition == "Complete" else "FailureTarget"
+            self._condition(target, "True", reason, message)
+            return
+        self._condition(condition, "True", reason, message)
         if condition == "Complete":
             self.completion_time = timestamp(self.now)
             self.result.events.append(("Normal", "Completed", "Job completed"))
