@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from fractions import Fraction
 from typing import Any
 from uuid import uuid4
 
@@ -39,7 +38,7 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.patches import diff_merge
-from muster.kube.quantity import format_quantity
+from muster.kube.requests import as_resources
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +160,7 @@ class Reporter:
         obj = self._current(self._informers[QUEUE].get("", queue.name))
         if queue.facts is None or obj is None:
             return
-        used = {name: _written(name, amount) for name, amount in sorted(queue.usage.used.items()) if amount > 0}
+        used = as_resources({name: amount for name, amount in sorted(queue.usage.used.items()) if amount > 0})
         old = status_of(obj)
         kept = {name: value for name, value in old.items() if name in ("reservation",)}
         await self._write_status(QUEUE, obj, kept | queue_status(old.get("state") or "Open", phases, used))
@@ -194,10 +193,3 @@ class Reporter:
             if owner is not None:
                 return f"{pod.key.namespace}/{owner.get('name')}"
         return ""
-
-
-def _written(name: str, amount: int) -> str:
-    if name == "cpu":
-        return format_quantity(Fraction(amount, 1000))
-    binary = name in ("memory", "ephemeral-storage") or name.startswith("hugepages-")
-    return format_quantity(Fraction(amount), "Ki" if binary else "")
