@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from muster.kube.builtin import new_catalogue
+from muster.kube.cluster import Endpoint
 from muster.kube.manifests import load_files
 from muster.kube.objects import Object, name_of
 from muster.kube.schema import validate
+from muster.training.names import replica_name
 from muster.training.pods import replica_pod
 from muster.training.registry import DIALECTS, training_kinds
-from tests.training.sample_jobs import loopback_addresses
+from tests.training.sample_jobs import cluster_addresses, loopback_addresses
 
 ROOT = Path(os.environ.get("MUSTER_CONFORMANCE") or Path(__file__).parents[3] / "shared" / "conformance")
 FILES = sorted(file for folder in ("training-operator", "paddlecloud") for file in (ROOT / folder).rglob("*.yaml"))
+
+GOLDEN = Path(__file__).parent / "conformance.json"
 
 REFUSED = {"training-operator/tensorflow/distribution_strategy/pvc.yaml": "spec.storageClassName"}
 """Files with a placeholder that Kubernetes itself refuses, and the field at fault."""
@@ -48,3 +54,35 @@ def test_is_accepted_and_every_replica_can_be_made(file: Path) -> None:
         assert len({name_of(pod) for pod in pods}) == job.size > 0
         for pod in pods:
             assert validate(pod, catalogue.of("v1", "Pod").schema) == []
+
+
+@pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")
+def test_every_replica_is_told_what_it_was_told_before() -> None:
+    """On a cluster with DNS. Read a difference before you accept it: MUSTER_ACCEPT=1 writes the file anew."""
+    told = {str(file.relative_to(ROOT)): wirings(file) for file in FILES}
+    if os.environ.get("MUSTER_ACCEPT"):
+        GOLDEN.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+    expected = json.loads(GOLDEN.read_text())
+    assert told.keys() == expected.keys()
+    for file, jobs in told.items():
+        assert jobs == expected[file], file
+
+
+def wirings(file: Path) -> dict[str, Any]:
+    dialects = {(kind.api_version, kind.kind): d for d in DIALECTS for kind in (d.kind, *d.also)}
+    found: dict[str, Any] = {}
+    for obj in objects(file):
+        dialect = dialects.get((obj["apiVersion"], obj["kind"]))
+        if dialect is None:
+            continue
+        job = dialect.read({**obj, "metadata": {"namespace": "default", "uid": "u", **obj["metadata"]}})
+        addresses = cluster_addresses(dialect, job)
+        extra = {
+            name: Endpoint(replica_name(job, replica), port)
+            for name, (replica, port) in dialect.extra_ports(job).items()
+        }
+        found |= {
+            replica_name(job, replica): dict(dialect.wiring(job, replica, {**addresses, **extra}).env)
+            for replica in job.replicas()
+        }
+    return found

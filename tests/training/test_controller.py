@@ -27,6 +27,7 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.training.controller import TrainingController
+from muster.training.dialects.pytorch import PyTorch
 from muster.training.model import RESTART_SCOPE
 from muster.training.plan import GangSettings
 from muster.training.registry import DIALECTS, training_kinds
@@ -294,12 +295,30 @@ async def test_what_belongs_to_somebody_else_is_left_alone_and_named(cluster: Em
         await until_all(cluster, POD, have(*NAMES))
 
 
-async def test_pods_the_cluster_refuses_are_explained(cluster: EmbeddedCluster) -> None:
+async def test_a_template_that_makes_no_pods_is_refused_at_once(cluster: EmbeddedCluster) -> None:
     job = pytorch({"Worker": 1})
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["volumes"] = [{"name": "Not_A_Name"}]
+    with pytest.raises(Invalid, match=r"spec\.pytorchReplicaSpecs\.Worker\.template\.spec\.volumes\[0\]\.name"):
+        await cluster.create(job)
+
+
+async def test_pods_the_cluster_refuses_are_explained(cluster: EmbeddedCluster) -> None:
+    job = pytorch({"Worker": 1})
+    job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["metadata"] = {"labels": {"a": "no label!"}}
     async with controlling(cluster):
         await cluster.create(job)
-        assert "spec.volumes[0].name" in await told(cluster, "FailedCreatePod")
+        assert "metadata.labels" in await told(cluster, "FailedCreatePod")
+
+
+async def test_a_wrong_job_on_a_cluster_that_does_not_check_it_fails_and_says_why(cluster: EmbeddedCluster) -> None:
+    cluster.catalogue.register(PyTorch.kind)  # the schema alone, as a CustomResourceDefinition has it
+    async with controlling(cluster):
+        await cluster.create(pytorch({"Master": 2}))
+        job = await until(cluster, PYTORCH, "job", is_in("Failed"))
+        message = status_of(job)["conditions"][-1]["message"]
+        assert message == "spec.pytorchReplicaSpecs.Master.replicas: must be 1: there is one master"
+        assert await told(cluster, "PyTorchJobInvalid") == message
+        assert (await cluster.list(POD)).items == []
 
 
 async def test_scaling_within_the_bounds(cluster: EmbeddedCluster) -> None:

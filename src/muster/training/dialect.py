@@ -9,6 +9,8 @@ from typing import Any, ClassVar, cast
 from muster.kube.errors import Cause
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, annotations_of, name_of, spec_of, status_of
+from muster.kube.pod_defaults import default_pod_spec
+from muster.kube.pod_validation import validate_pod_spec
 from muster.training.etcd import Announcement
 from muster.training.model import (
     RESTART_SCOPE,
@@ -203,11 +205,7 @@ class KubeflowDialect(Dialect):
         where = f"{path}.template.spec.containers"
         if not containers:
             return [Cause(where, "Required value: at least one container", "FieldValueRequired")]
-        causes = [
-            Cause(f"{where}[{i}].image", "Required value", "FieldValueRequired")
-            for i, container in enumerate(containers)
-            if not container.get("image")
-        ]
+        causes = template_problems(spec.get("template") or {}, f"{path}.template")
         if self.names_container and not any(container.get("name") == self.container for container in containers):
             found = ", ".join(f'"{c.get("name", "")}"' for c in containers)
             causes.append(
@@ -216,6 +214,11 @@ class KubeflowDialect(Dialect):
         if int(spec.get("replicas", 1)) < 0:
             causes.append(Cause(f"{path}.replicas", "must be 0 or more"))
         return causes
+
+
+def template_problems(template: Mapping[str, Any], path: str) -> list[Cause]:
+    """What the cluster would refuse of the Pods made from it: better said of the job, and at once."""
+    return validate_pod_spec(default_pod_spec(template.get("spec") or {}), f"{path}.spec")
 
 
 def read_run_policy(policy: Mapping[str, Any]) -> RunPolicy:

@@ -14,7 +14,7 @@ from muster.kube.kinds import Column, Kind
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
 from muster.kube.schema import ANY, INT32, RESOURCES, STRING, TIME, integer, list_of, obj, root, string
 from muster.kube.schemas_pod import POD_TEMPLATE_SCHEMA
-from muster.training.dialect import Dialect, read_scheduling_policy
+from muster.training.dialect import Dialect, read_scheduling_policy, template_problems
 from muster.training.etcd import Announcement
 from muster.training.model import (
     RESTART_SCOPE,
@@ -117,6 +117,8 @@ class PaddleCloud(Dialect):
             if spec.get(role) and not (template.get("spec") or {}).get("containers"):
                 where = f"spec.{role}.template.spec.containers"
                 causes.append(Cause(where, "Required value: at least one container", "FieldValueRequired"))
+            elif spec.get(role):
+                causes += template_problems(template, f"spec.{role}.template")
         return causes
 
     def trainer(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
