@@ -12,9 +12,9 @@ import pytest
 from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object, name_of, owner_reference, timestamp
 from muster.training.dialects.pytorch import PyTorch
-from muster.training.model import RESTART_SCOPE, Replica, TrainingJob
+from muster.training.model import RESTART_SCOPE, Observed, Replica, TrainingJob
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
-from muster.training.plan import GangSettings, Observed, Plan, plan
+from muster.training.plan import GangSettings, Plan, plan
 from muster.training.progress import Progress
 from muster.training.restarts import RESTARTS, gang_attempt
 

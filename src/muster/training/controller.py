@@ -29,9 +29,9 @@ from muster.kube.objects import (
 from muster.training.dialect import Dialect
 from muster.training.etcd import Announcement, put
 from muster.training.gang import group_kind
-from muster.training.model import Replica, TrainingJob
+from muster.training.model import Observed, Replica, TrainingJob
 from muster.training.names import replica_name
-from muster.training.plan import GangSettings, Observed, Plan, is_ours, plan
+from muster.training.plan import GangSettings, Plan, is_ours, plan
 from muster.training.restarts import gang_attempt
 
 AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")

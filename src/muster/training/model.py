@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -133,6 +133,17 @@ class Count(NamedTuple):
 
 
 Counts: TypeAlias = Mapping[str, Count]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What there is, of what belongs to the job."""
+
+    pods: Sequence[Object] = ()
+    services: Sequence[Object] = ()
+    companions: Sequence[Object] = ()
+    group: Object | None = None
+    """The PodGroup of the job's name, ours or the user's."""
 
 
 class Verdict(NamedTuple):

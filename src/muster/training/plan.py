@@ -26,7 +26,7 @@ from muster.kube.objects import (
 from muster.training.dialect import Dialect
 from muster.training.failures import ended_at, exit_code, why_failed
 from muster.training.gang import Scheduler, is_admitted, membership, pod_group, wants_gang
-from muster.training.model import Addresses, CleanPodPolicy, Count, Replica, TrainingJob, Verdict
+from muster.training.model import Addresses, CleanPodPolicy, Count, Observed, Replica, TrainingJob, Verdict
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, replica_name
 from muster.training.pods import replica_pod, replica_service
 from muster.training.progress import Progress, State
@@ -46,17 +46,6 @@ from muster.training.restarts import (
 class GangSettings:
     scheduler: Scheduler = "none"
     always: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What there is, of what belongs to the job."""
-
-    pods: Sequence[Object] = ()
-    services: Sequence[Object] = ()
-    companions: Sequence[Object] = ()
-    group: Object | None = None
-    """The PodGroup of the job's name, ours or the user's."""
 
 
 @dataclass(slots=True)
