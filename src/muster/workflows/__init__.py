@@ -1,0 +1,1 @@
+"""Argo Workflow semantics: a pure engine and a thin shell around it."""

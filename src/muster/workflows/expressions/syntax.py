@@ -1,0 +1,225 @@
+"""The parts of an expr-lang expression. Every part knows where in the text it stands (`at`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nil:
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Boolean:
+    value: bool
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Integer:
+    value: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Float:
+    value: float
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class String:
+    value: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name:
+    """A variable of the environment or of a `let`."""
+
+    value: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unary:
+    operator: str
+    operand: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binary:
+    operator: str
+    left: Node
+    right: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """`base.name`, `base[index]`, and with `optional` the same after `?.`. `called` says that a call follows."""
+
+    base: Node
+    key: Node
+    at: int
+    optional: bool = False
+    called: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chain:
+    """Members of which some are optional: nil as a whole once one of those has nothing to look into."""
+
+    inner: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    base: Node
+    start: Node | None
+    stop: Node | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A call of a function that the environment holds."""
+
+    callee: Node
+    arguments: tuple[Node, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Builtin:
+    """A call of a function of the language itself."""
+
+    name: str
+    arguments: tuple[Node, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predicate:
+    """What `filter` and its like evaluate for every element: `{# > 1}`, braces optional."""
+
+    body: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pointer:
+    """`#`, the element a predicate is asked about; `#index` and `#acc` have a name."""
+
+    name: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Let:
+    name: str
+    value: Node
+    body: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence:
+    """`a; b; c`: the value of the last one."""
+
+    steps: tuple[Node, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditional:
+    condition: Node
+    then: Node
+    otherwise: Node
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    elements: tuple[Node, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    pairs: tuple[tuple[Node, Node], ...]
+    at: int
+
+
+Node: TypeAlias = (
+    Nil
+    | Boolean
+    | Integer
+    | Float
+    | String
+    | Name
+    | Unary
+    | Binary
+    | Member
+    | Chain
+    | Slice
+    | Call
+    | Builtin
+    | Predicate
+    | Pointer
+    | Let
+    | Sequence
+    | Conditional
+    | Array
+    | Map
+)
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The parts directly inside a part, in the order of the text."""
+    match node:
+        case Unary(_, operand):
+            yield operand
+        case Binary(_, left, right):
+            yield left
+            yield right
+        case Member(base, key):
+            yield base
+            yield key
+        case Chain(inner) | Predicate(inner):
+            yield inner
+        case Slice(base, start, stop):
+            yield base
+            yield from (part for part in (start, stop) if part is not None)
+        case Call(callee, arguments):
+            yield callee
+            yield from arguments
+        case Builtin(_, arguments):
+            yield from arguments
+        case Let(_, value, body):
+            yield value
+            yield body
+        case Sequence(parts) | Array(parts):
+            yield from parts
+        case Conditional(condition, then, otherwise):
+            yield from (condition, then, otherwise)
+        case Map(pairs):
+            for pair in pairs:
+                yield from pair
+        case _:
+            return
+
+
+def walk(node: Node) -> list[Node]:
+    """Every part, the innermost first and itself last. Without recursion: a sum of a thousand terms is a thousand
+    levels deep."""
+    waiting, found = [node], []
+    while waiting:
+        found.append(waiting.pop())
+        waiting.extend(children(found[-1]))
+    return found[::-1]
