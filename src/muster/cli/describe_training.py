@@ -48,7 +48,8 @@ def describe_training_job(
         fields.append(("Why", reasons))
     for pod in telling(pods)[:PODS_SHOWN]:
         for container, lines in (last_lines.get(uid_of(pod)) or {}).items():
-            fields.append((f'Last lines of pod/{name_of(pod)}, container "{container}"', "\n" + "\n".join(lines)))
+            said: Fields = [("Log", "\n".join(lines))]
+            fields.append((f'Last lines of pod/{name_of(pod)}, container "{container}"', said))
     fields.append(("Pods", Grid(("Name", "Status", "Restarts", "Node"), [_row(pod) for pod in pods]) if pods else NONE))
     hidden = len(events) - _EVENTS_SHOWN
     label = f"Events (the last {_EVENTS_SHOWN} of {len(events)})" if hidden > 0 else "Events"

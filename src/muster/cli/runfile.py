@@ -27,7 +27,7 @@ from muster.cli.targets import title
 from muster.cli.watching import Watch
 from muster.kube.errors import ApiError
 from muster.kube.manifests import Document, load_files
-from muster.kube.objects import Object, name_of, namespace_of, uid_of
+from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
 
 _LOG_LINES = 15
 _INTERRUPTED = 130
@@ -124,7 +124,8 @@ class _Run:
         async with watch.watching():
             in_time = await self._until_done(watch)
             code = await self._report(session, watch, time.monotonic() - began, in_time=in_time)
-        await self._clean_up(session)
+            left = [pod for end in watch.finished() for pod in end.pods if not _has_ended(pod)]
+        await self._clean_up(session, left)
         return code
 
     async def _until_done(self, watch: Watch) -> bool:
@@ -168,14 +169,17 @@ class _Run:
         self.display.say(f"{what} succeeded in {duration(took)}", "green")
         return 0
 
-    async def _clean_up(self, session: Session) -> None:
-        """Finished work stays to be looked at; what would run on for nobody goes."""
+    async def _clean_up(self, session: Session, left: Sequence[Object]) -> None:
+        """Finished work stays to be looked at; what would run on for nobody goes: servers, and Pods that are `left` of
+        jobs that are over, such as parameter servers and MPI workers."""
         if self._keep:
             return
         ours = [one for one in self._applied if one.ours]
         if not self._rm:
             now = [await _now(session, one) for one in ours if is_work(one.object) or runs_on(one.object)]
             ours = [one for one in now if one is not None and is_done(one.object) is None]
+            pods = session.cluster.catalogue.of("v1", "Pod")
+            ours += [Applied(pods, pod, "created") for pod in left]
         await remove(session.cluster, ours)
 
     async def _interrupted(self, session: Session) -> None:
@@ -187,6 +191,10 @@ class _Run:
             self.display.say("interrupted: deleting what was applied (Ctrl-C again to leave it)", "yellow")
         for one in await remove(session.cluster, ours):
             self.display.say(f"{title(one.kind, name_of(one.object))} deleted", "dim")
+
+
+def _has_ended(pod: Object) -> bool:
+    return status_of(pod).get("phase") in ("Succeeded", "Failed")
 
 
 async def _trouble(session: Session, called: str, outcome: Outcome | None, pods: Sequence[Object]) -> Trouble:
