@@ -1,11 +1,11 @@
 """The scheduler's core on a large simulated cluster: Pods per second, memory, and how both grow.
 
-    python benchmarks/scheduler.py [--nodes 10000] [--pods 1000 10000 100000] [--kinds 14 500] [--floor 10000]
+    python benchmarks/scheduler.py [--nodes 10000] [--pods 1000 10000 100000] [--kinds 14 500] [--floor 10000] [--repeat 3]
 
 Pods come in gangs of 8, of `--kinds` different sizes, to an empty cluster. The floor, in the same run: a plain
 first-fit loop over the same nodes for the same Pods. It checks nothing but free amounts, knows no gangs, no queues and
 no reasons, and does not look for a good node. It is quadratic, so runs of more than `--floor` Pods have none. All times
-are CPU time.
+are CPU time, of the best of `--repeat` runs.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--kinds", type=int, nargs="+", default=[14, 500], help="how many different Pods there are")
     parser.add_argument("--floor", type=int, default=10_000, help="the most Pods for the first-fit loop")
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--one", nargs=3, type=int, metavar=("NODES", "PODS", "KINDS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -63,7 +64,8 @@ def main() -> None:
     print(f"{options.nodes} nodes of 128 cores and 16 GPUs; Pods in gangs of {GANG}; CPU time")
     for kinds in options.kinds:
         floors = {pods: first_fit(options.nodes, pods, kinds) for pods in options.pods if pods <= options.floor}
-        report([apart(options.nodes, pods, kinds) for pods in options.pods], kinds, floors)
+        runs = [best_of(options.repeat, options.nodes, pods, kinds) for pods in options.pods]
+        report(runs, kinds, floors)
 
 
 def report(runs: list[Measured], kinds: int, floors: dict[int, float]) -> None:
@@ -86,6 +88,10 @@ def report(runs: list[Measured], kinds: int, floors: dict[int, float]) -> None:
               f"{run.stuck:>9.2f} {run.megabytes:>6.0f} {each:>7.1f} {run.shapes:>7}  {growth}")  # fmt: skip
         assert run.placed == run.pods, "the machine is large enough for all of them"
         before = run
+
+
+def best_of(repeat: int, nodes: int, pods: int, kinds: int) -> Measured:
+    return min((apart(nodes, pods, kinds) for _ in range(repeat)), key=lambda run: run.place)
 
 
 def apart(nodes: int, pods: int, kinds: int) -> Measured:
