@@ -17,7 +17,7 @@ def trained(muster: Muster, *words: str) -> str:
 
 
 def learned(out: str) -> None:
-    losses = [float(number) for number in re.findall(r"loss (\d+\.\d+)", out)]
+    losses = [float(number) for number in re.findall(r"(?:step|round) +\d+ .*?loss (\d+\.\d+)", out)]
     assert len(losses) >= 2, out
     assert losses[-1] < losses[0], out
 

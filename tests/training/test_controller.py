@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.events import Recorder
@@ -27,6 +30,7 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.training.controller import TrainingController
+from muster.training.dialects.paddlecloud import ETCD
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.model import RESTART_SCOPE
 from muster.training.plan import GangSettings
@@ -253,8 +257,6 @@ async def test_a_deadline_ends_a_job_and_a_ttl_deletes_it(cluster: EmbeddedClust
     async with controlling(cluster):
         policy = {"activeDeadlineSeconds": 1, "cleanPodPolicy": "All"}
         await cluster.create(pytorch(runPolicy=policy))
-        await until_all(cluster, POD, have(*NAMES))
-        await all_run(cluster)
         job = await until(cluster, PYTORCH, "job", is_in("Failed"))
         assert "longer than specified deadline" in status_of(job)["conditions"][-1]["message"]
         await until_all(cluster, POD, have())
@@ -395,6 +397,43 @@ async def test_a_paddlejob_shows_phases(cluster: EmbeddedCluster) -> None:
         await say(cluster, "job-ps-0", "Succeeded")
         await until(cluster, PADDLE, "job", lambda j: status_of(j).get("phase") == "Completed")
         await until_all(cluster, POD, have())
+
+
+async def test_an_elastic_paddlejob_announces_how_many_workers_it_wants(cluster: EmbeddedCluster) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def kv_put(request: web.Request) -> web.Response:
+        body = await request.json()
+        heard.put_nowait("=".join(base64.b64decode(body[part]).decode() for part in ("key", "value")))
+        return web.json_response({})
+
+    app = web.Application()
+    app.router.add_post("/v3/kv/put", kv_put)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    worker = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
+    job = {
+        "apiVersion": "batch.paddlepaddle.org/v1",
+        "kind": "PaddleJob",
+        "metadata": {
+            "name": "job",
+            "namespace": "default",
+            "annotations": {ETCD: f"127.0.0.1:{runner.addresses[0][1]}"},
+        },
+        "spec": {"elastic": 1, "worker": worker},
+    }
+    try:
+        async with controlling(cluster):
+            await cluster.create(job)
+            assert await asyncio.wait_for(heard.get(), 30) == "/paddle/default-job/np=2"
+            pods = await until_all(cluster, POD, have("job-worker-0", "job-worker-1"))
+            assert {pod["spec"]["restartPolicy"] for pod in pods} == {"OnFailure"}
+            await cluster.patch(PADDLE, "job", "default", {"spec": {"worker": {"replicas": 3}}})
+            assert await asyncio.wait_for(heard.get(), 30) == "/paddle/default-job/np=3"
+            await until_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
+    finally:
+        await runner.cleanup()
 
 
 async def test_deleting_a_job_takes_everything_along(cluster: EmbeddedCluster) -> None:
