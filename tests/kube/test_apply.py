@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import Any
 
@@ -207,6 +208,20 @@ def test_the_first_apply_to_an_object_made_otherwise() -> None:
     )
     taken = apply(made, deployment({"replicas": 3}), force=True)
     assert owners(taken)["before-first-apply/Update"] == {".metadata.labels.app"}
+
+
+def test_what_kubectl_applied_by_itself_is_told_apart_from_what_others_did() -> None:
+    """When it moves on to server-side apply, it takes over all that the owner of its note owns, and nothing else."""
+    last_applied = "kubectl.kubernetes.io/last-applied-configuration"
+    config = deployment({"replicas": 2}, annotations={})
+    note = json.dumps(config)
+    made = deployment({"replicas": 2}, labels={"tier": "front"}, annotations={last_applied: note, "note": "hello"})
+    found = owners(apply(made, deployment({"replicas": 2}), now=T1))
+    assert found["kubectl-client-side-apply/Update"] == {".spec.replicas", f".metadata.annotations.{last_applied}"}
+    assert found["before-first-apply/Update"] == {".metadata.labels.tier", ".metadata.annotations.note"}
+    for rubbish in ("{", "[]", "7"):
+        other = deployment({"replicas": 2}, annotations={last_applied: rubbish})
+        assert "kubectl-client-side-apply/Update" not in owners(apply(other, deployment({"replicas": 2})))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import orjson
+
 from muster.kube.errors import BadRequest, Cause, Conflict
 from muster.kube.fieldsets import Path, from_fields_v1, spell, to_fields_v1
 from muster.kube.granular import BRANCH, merge_config, owned_fields, without_fields
@@ -20,6 +22,9 @@ from muster.kube.schema import OBJECT_META
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns, as in Kubernetes, all that an object had when it was applied for the first time."""
+
+CLIENT_SIDE_APPLY = "kubectl-client-side-apply"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Owner(NamedTuple):
@@ -174,10 +179,25 @@ def _record_of(obj: Object) -> Record:
 
 
 def _first_record(current: Object, schema: Schema) -> Record:
-    """The status is left out: its writers show themselves with their next update."""
-    fields = owned_fields({name: value for name, value in current.items() if name != "status"}, schema)
-    holding = Holding(frozenset(fields), meta(current).get("creationTimestamp", ""), str(current.get("apiVersion", "")))
-    return {Owner(BEFORE_FIRST_APPLY, "Update"): holding}
+    """The status is left out: its writers show themselves with their next update. What kubectl applied by itself, it
+    has left a note about; when it moves on to server-side apply, it takes over what the owner of the note owns."""
+    fields = frozenset(owned_fields({name: value for name, value in current.items() if name != "status"}, schema))
+    kubectls = fields & _applied_by_kubectl(current, schema)
+    since, version = meta(current).get("creationTimestamp", ""), str(current.get("apiVersion", ""))
+    holdings = {BEFORE_FIRST_APPLY: fields - kubectls, CLIENT_SIDE_APPLY: kubectls}
+    return {Owner(name, "Update"): Holding(held, since, version) for name, held in holdings.items() if held}
+
+
+def _applied_by_kubectl(current: Object, schema: Schema) -> frozenset[Path]:
+    note = (meta(current).get("annotations") or {}).get(LAST_APPLIED)
+    try:
+        config = orjson.loads(note or b"null")
+    except orjson.JSONDecodeError:
+        return frozenset()
+    if not isinstance(config, dict):
+        return frozenset()
+    noted = {"metadata": {"annotations": {LAST_APPLIED: note}}}
+    return frozenset((*owned_fields(config, schema), *owned_fields(noted, schema)))
 
 
 def _with_record(obj: Object, record: Record) -> Object:

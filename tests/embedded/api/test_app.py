@@ -33,6 +33,7 @@ KINDS_AT_ONCE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscover
         ("GET", f"{PODS}/nope/status", 404, "NotFound"),
         ("POST", "/api/v1/pods", 405, "MethodNotAllowed"),
         ("POST", f"{PODS}/web", 405, "MethodNotAllowed"),
+        ("DELETE", "/api/v1/pods", 405, "MethodNotAllowed"),
         ("PUT", PODS, 405, "MethodNotAllowed"),
         ("PATCH", PODS, 405, "MethodNotAllowed"),
         ("OPTIONS", PODS, 405, "MethodNotAllowed"),

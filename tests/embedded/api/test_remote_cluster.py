@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from muster.kube.informer import Informer
 from muster.kube.objects import meta, name_of, version_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access, Token, load_kubeconfig
-from tests.embedded.api.served import Served
+from tests.embedded.api.served import Served, serving
 
 
 @pytest.fixture
@@ -72,10 +73,13 @@ async def test_an_informer_stays_current(served: Served, remote: RemoteCluster) 
         assert informer.get("default", "b") is None
 
 
-async def test_a_watch_from_too_long_ago_is_gone(remote: RemoteCluster) -> None:
-    with pytest.raises((Gone, BadRequest)):
-        async for _ in remote.watch(CONFIG_MAP, resource_version="not-a-version"):
-            pass
+async def test_a_watch_from_too_long_ago_is_gone(tmp_path: Path) -> None:
+    async with serving(tmp_path, history=4) as served, RemoteCluster(load_kubeconfig(served.kubeconfig)) as remote:
+        oldest = version_of(await remote.create(config_map("a")))
+        for number in range(20):
+            await remote.create(config_map(f"b{number}"))
+        with pytest.raises(Gone):
+            _ = [event async for event in remote.watch(CONFIG_MAP, resource_version=oldest)]
 
 
 async def test_logs(served: Served, remote: RemoteCluster) -> None:

@@ -124,5 +124,6 @@ async def test_a_token_for_a_service_account(served: Served) -> None:
 
 
 async def test_attach_says_what_to_do_instead(served: Served) -> None:
+    await pod(served)
     async with served.session() as http, http.post(f"{PODS}/web/attach") as response:
         assert "logs -f" in (await told(response, 400))["message"]

@@ -120,6 +120,7 @@ async def test_the_initial_events_end_with_a_bookmark(served: Served) -> None:
         ({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}, 400),
         ({"resourceVersionMatch": "NotOlderThan"}, 422),
         ({"timeoutSeconds": "long"}, 400),
+        ({"resourceVersion": "yesterday"}, 400),
     ],
 )
 async def test_what_may_not_be_asked_of_a_watch(standing: Served, query: dict[str, str], status: int) -> None:

@@ -168,9 +168,9 @@ class Api:
         earlier = self._refusals.pop((call.path, call.scope["query_string"]), None)
         if earlier is not None:
             return earlier
+        await self._cluster.get(self._kind(target), target.name, target.namespace)
         if target.subresource == "attach":
             return _no_attach()
-        await self._cluster.get(self._kind(target), target.name, target.namespace)
         if call.header(b"upgrade").lower().startswith("spdy"):
             return BadRequest(
                 f"{target.subresource} is served over WebSocket, and this client asked for SPDY: use kubectl 1.31 or "

@@ -14,7 +14,7 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.cluster import Listing, PatchType, Propagation, Subresource
 from muster.kube.errors import BadRequest, Cause, Gone, Invalid, MethodNotAllowed, NotFound, Timeout
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, is_deleting, meta, name_of, namespace_of, uid_of
+from muster.kube.objects import Object, is_deleting, meta, name_of, namespace_of, uid_of, version_of
 
 Approve: TypeAlias = Callable[[Object], None]
 """Raises Forbidden when the caller may not store such an object, whatever verbs they have."""
@@ -60,7 +60,10 @@ async def create(
     call.kind, call.name = kind.kind, name_of(obj) or str(meta(obj).get("generateName") or "")
     if approve is not None:
         approve(obj)
-    stored = await cluster.create(obj, dry_run=is_dry_run(call.query), field_validation=_validation(call))
+    dry_run = is_dry_run(call.query)
+    stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(call))
+    if dry_run:
+        stored = _rehearsed(stored, None)
     return answer(shapes.one(kind, stored, call.form()), call, 201)
 
 
@@ -73,14 +76,17 @@ async def replace(
     obj = _addressed_scale(body, target) if subresource == "scale" else addressed(body, kind, target)
     if approve is not None:
         approve(obj)
+    dry_run = is_dry_run(call.query)
     stored = await cluster.update(
         obj,
         subresource=subresource,
-        dry_run=is_dry_run(call.query),
+        dry_run=dry_run,
         kind=kind,
         field_manager=_manager(call),
         field_validation=_validation(call),
     )
+    if dry_run:
+        stored = _rehearsed(stored, await _existing(cluster, kind, target))
     return answer(shapes.one(kind, stored, call.form()), call)
 
 
@@ -97,19 +103,22 @@ async def patch(
         "force": call.flag("force"),
         "field_validation": _validation(call),
     }
-    created = False
+    before = await _existing(cluster, kind, target)
     if type_ == "apply":
         if not call.query.get("fieldManager"):
-            raise BadRequest("an apply patch needs the query parameter fieldManager: the name of who applies")
+            why = "Required value: is required for apply patch: the name of who applies"
+            raise Invalid(f"fieldManager: {why}", causes=[Cause("fieldManager", why, "FieldValueRequired")])
         body = addressed(body, kind, target)
-        created = not await _exists(cluster, kind, target)
     elif options["force"]:
         raise Invalid("the query parameter force may only be given with an apply patch")
     where = (kind, target.name, target.namespace, body)
     if approve is not None:
         approve(await cluster.patch(*where, **options, dry_run=True))
-    stored = await cluster.patch(*where, **options, dry_run=is_dry_run(call.query))
-    return answer(shapes.one(kind, stored, call.form()), call, 201 if created else 200)
+    dry_run = is_dry_run(call.query)
+    stored = await cluster.patch(*where, **options, dry_run=dry_run)
+    if dry_run:
+        stored = _rehearsed(stored, before)
+    return answer(shapes.one(kind, stored, call.form()), call, 200 if before is not None else 201)
 
 
 async def delete(cluster: EmbeddedCluster, call: Call, kind: Kind, target: Target) -> Answer:
@@ -124,6 +133,8 @@ async def delete(cluster: EmbeddedCluster, call: Call, kind: Kind, target: Targe
 
 async def delete_all(cluster: EmbeddedCluster, call: Call, kind: Kind, target: Target) -> Answer:
     """Deletes what the selectors match. What goes away meanwhile by itself is no error."""
+    if kind.namespaced and not target.namespace:
+        raise MethodNotAllowed(f"{kind.plural} of all namespaces cannot be deleted at once; name a namespace")
     query = call.query
     options = delete_options(query, await _optional_document(call))
     listing = await cluster.list(
@@ -165,7 +176,7 @@ def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteO
         try:
             grace = int(grace)
         except (TypeError, ValueError):
-            raise _invalid_option("gracePeriodSeconds", grace, ["a number of seconds"]) from None
+            raise BadRequest(f'gracePeriodSeconds is "{grace}"; it must be a number of seconds') from None
     return DeleteOptions(
         propagation,
         grace,
@@ -228,12 +239,19 @@ def _parse_patch(content: bytes, type_: PatchType) -> Any:
     return parse(content, JSON) if content[:1] == b"{" else parse_yaml(content)
 
 
-async def _exists(cluster: EmbeddedCluster, kind: Kind, target: Target) -> bool:
+async def _existing(cluster: EmbeddedCluster, kind: Kind, target: Target) -> Object | None:
     try:
-        await cluster.get(kind, target.name, target.namespace)
+        return await cluster.get(kind, target.name, target.namespace)
     except NotFound:
-        return False
-    return True
+        return None
+
+
+def _rehearsed(obj: Object, before: Object | None) -> Object:
+    """What a dry run answers: as nothing was stored, there is no new version."""
+    metadata = {name: value for name, value in meta(obj).items() if name != "resourceVersion"}
+    if before is not None:
+        metadata["resourceVersion"] = version_of(before)
+    return {**obj, "metadata": metadata}
 
 
 async def _optional_document(call: Call) -> dict[str, Any]:
@@ -277,6 +295,8 @@ def _check_version(query: Mapping[str, str], listing: Listing) -> None:
         return
     if not wanted.isdigit():
         raise BadRequest(f'resourceVersion: "{wanted}" is not one of this cluster\'s')
+    if match == "Exact" and wanted == "0":
+        raise Invalid("resourceVersionMatch=Exact is forbidden for the resourceVersion 0, which means any")
     if match == "Exact" and wanted != listing.resource_version:
         raise Gone(f"the resourceVersion {wanted} is no longer kept whole; list without resourceVersionMatch=Exact")
     if int(wanted) > int(listing.resource_version):

@@ -50,6 +50,9 @@ async def watch(cluster: EmbeddedCluster, encoder: Encoder, call: Call, kind: Ki
     """Answers the call itself, to its end."""
     render = _renderer(encoder, kind, call.form(), shapes.include_of(call.query))
     seconds = call.integer("timeoutSeconds")
+    version = call.query.get("resourceVersion", "")
+    if version and not version.isdigit():
+        raise BadRequest(f'resourceVersion: "{version}" is not one of this cluster\'s')
     wants_initial = _wants_initial_events(call)
     batches = _batches(cluster, call, kind, target, wants_initial)
     lines = _lines(batches, render)
