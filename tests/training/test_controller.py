@@ -7,15 +7,18 @@ import base64
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from muster.embedded.addresses import PORT_LEASE, Addresses
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.events import Recorder
 from muster.embedded.garbage import GarbageCollector
-from muster.kube.builtin import CONFIG_MAP, EVENT, POD, POD_GROUP, ROLE, SERVICE
+from muster.kube.builtin import CONFIG_MAP, EVENT, POD, POD_GROUP, ROLE, SERVICE, new_catalogue
+from muster.kube.cluster import Listing
 from muster.kube.errors import Invalid
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
@@ -41,6 +44,7 @@ from tests.training.sample_jobs import training_job
 
 KINDS = {(kind.api_version, kind.kind): kind for kind in training_kinds()}
 PYTORCH = KINDS["kubeflow.org/v1", "PyTorchJob"]
+JAX = KINDS["kubeflow.org/v1", "JAXJob"]
 MPI = KINDS["kubeflow.org/v1", "MPIJob"]
 PADDLE = KINDS["batch.paddlepaddle.org/v1", "PaddleJob"]
 NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
@@ -434,6 +438,27 @@ async def test_an_elastic_paddlejob_announces_how_many_workers_it_wants(cluster:
             await until_all(cluster, POD, have("job-worker-0", "job-worker-1", "job-worker-2"))
     finally:
         await runner.cleanup()
+
+
+class Bare(EmbeddedCluster):
+    """A cluster that, like a real one, has nothing to list of kinds it does not know."""
+
+    async def list(self, kind: Kind, namespace: str = "", **query: Any) -> Listing:
+        self.catalogue.of(kind.api_version, kind.kind)
+        return await super().list(kind, namespace, **query)
+
+
+async def test_kinds_that_a_cluster_lacks_do_not_stop_the_others(tmp_path: Path) -> None:
+    catalogue = new_catalogue()
+    catalogue.unregister(POD_GROUP)
+    catalogue.register(JAX)
+    catalogue.register(PORT_LEASE)
+    async with Bare(tmp_path, catalogue, durability="process") as cluster:
+        cluster.addresses = Addresses(cluster)
+        async with controlling(cluster):
+            job = training_job("kubeflow.org/v1", "JAXJob", "jaxReplicaSpecs", "jax", {"Worker": 2})
+            await cluster.create({**job, "metadata": {"name": "job", "namespace": "default"}})
+            await until_all(cluster, POD, have("job-worker-0", "job-worker-1"))
 
 
 async def test_deleting_a_job_takes_everything_along(cluster: EmbeddedCluster) -> None:

@@ -84,10 +84,11 @@ class TrainingController:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            informers = [self._pods, self._services, *self._companions, self._groups, *self._jobs.values()]
-            for informer in informers:
+            needed = [self._pods, self._services, *self._companions]
+            for informer in (*needed, self._groups, *self._jobs.values()):
                 group.create_task(informer.run())
-            for informer in informers:
+            # Not for the others: a real cluster may lack PodGroups or some of the kinds, and the rest shall work there.
+            for informer in needed:
                 await informer.synced.wait()
             await self._queue.run()
 
