@@ -219,6 +219,8 @@ def test_what_kubectl_applied_by_itself_is_told_apart_from_what_others_did() -> 
     found = owners(apply(made, deployment({"replicas": 2}), now=T1))
     assert found["kubectl-client-side-apply/Update"] == {".spec.replicas", f".metadata.annotations.{last_applied}"}
     assert found["before-first-apply/Update"] == {".metadata.labels.tier", ".metadata.annotations.note"}
+    later = apply(made, deployment({"replicas": 3}), "kubectl", T1, force=True)
+    assert json.loads(later["metadata"]["annotations"][last_applied]) == deployment({"replicas": 3})
     for rubbish in ("{", "[]", "7"):
         other = deployment({"replicas": 2}, annotations={last_applied: rubbish})
         assert "kubectl-client-side-apply/Update" not in owners(apply(other, deployment({"replicas": 2})))

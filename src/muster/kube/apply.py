@@ -86,7 +86,7 @@ def server_side_apply(
     mine = frozenset(wanted)
     since = before.time if before is not None and before.fields == mine else now
     record[me] = Holding(mine, since, str(config.get("apiVersion") or current.get("apiVersion", "")))
-    applied = _with_record(merged, record)
+    applied = _with_record(_with_note(merged, config, manager), record)
     return current if same_json(applied, current) else applied
 
 
@@ -186,6 +186,19 @@ def _first_record(current: Object, schema: Schema) -> Record:
     since, version = meta(current).get("creationTimestamp", ""), str(current.get("apiVersion", ""))
     holdings = {BEFORE_FIRST_APPLY: fields - kubectls, CLIENT_SIDE_APPLY: kubectls}
     return {Owner(name, "Update"): Holding(held, since, version) for name, held in holdings.items() if held}
+
+
+def _with_note(merged: Object, config: Object, manager: str) -> Object:
+    """kubectl's note must not fall behind what kubectl applies on the server: somebody may apply from a client again,
+    and would delete what the note says they once had."""
+    annotations = meta(merged).get("annotations") or {}
+    if manager != "kubectl" or LAST_APPLIED not in annotations:
+        return merged
+    others = {name: value for name, value in (meta(config).get("annotations") or {}).items() if name != LAST_APPLIED}
+    metadata = {name: value for name, value in meta(config).items() if name != "annotations"}
+    noted = {**config, "metadata": {**metadata, **({"annotations": others} if others else {})}}
+    note = orjson.dumps(noted, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE).decode()
+    return {**merged, "metadata": {**meta(merged), "annotations": {**annotations, LAST_APPLIED: note}}}
 
 
 def _applied_by_kubectl(current: Object, schema: Schema) -> frozenset[Path]:
