@@ -79,9 +79,7 @@ def evaluate_when(text: str) -> bool:
         value = _value(tree)
     except ExpressionError as error:
         # Argo writes the word like this.
-        raise ExpressionError(
-            f"Failed to evaluate 'when' expresion '{text}': {error.message}", text, error.at
-        ) from None
+        raise _placed(error, text, "Failed to evaluate 'when' expresion") from None
     if not isinstance(value, bool):
         raise ExpressionError(f"Expected boolean evaluation for '{text}'. Got {shown(value)}", text, 0)
     return value

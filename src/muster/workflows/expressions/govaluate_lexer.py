@@ -156,11 +156,11 @@ def _number(text: str, at: int) -> tuple[Token, int]:
         try:
             return Token("NUMERIC", float(_hex(digits)), at), end
         except ValueError:
-            raise ExpressionError(f"Unable to parse hex value '{digits}' to uint64\n", at=at) from None
+            raise ExpressionError(f"Unable to parse hex value '{digits}' to uint64", at=at) from None
     digits, end = _run(text, at, lambda c: is_digit(c) or c == ".")
     number = parse_float(digits)
     if number is None:
-        raise ExpressionError(f"Unable to parse numeric value '{digits}' to float64\n", at=at)
+        raise ExpressionError(f"Unable to parse numeric value '{digits}' to float64", at=at)
     return Token("NUMERIC", number, at), end
 
 

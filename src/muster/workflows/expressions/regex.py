@@ -27,8 +27,10 @@ from muster.workflows.expressions.regex_syntax import (
 )
 
 _MAX_PROGRAM = 20_000
-_MAX_WORK = 1_000_000
+_MAX_WORK = 600_000
 _MAX_REMEMBERED = 2_000
+_LONG = 1_000
+"""Characters from which on it pays to ask first whether there is a match at all."""
 _WORD = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
 _META = frozenset("\\.+*?()|[]{}^$")
 
@@ -99,6 +101,8 @@ class Regex:
     def find(self, text: str, start: int = 0, work: _Work | None = None) -> Span | None:
         """The leftmost match from `start` on."""
         work = work or _Work()
+        if start == 0 and len(text) > _LONG and not self.matches(text):
+            return None
         found: tuple[int, ...] | None = None
         threads: dict[int, tuple[int, ...]] = {}
         for at in range(start, len(text) + 1):

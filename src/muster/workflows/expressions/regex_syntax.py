@@ -133,6 +133,8 @@ class _Parser:
                 quoted = self.text[self.at :] if end < 0 else self.text[self.at : end]
                 self.at += len(quoted) + (0 if end < 0 else 2)
                 parts.extend(Character(self.literal(char)) for char in quoted)
+                if quoted:
+                    parts.append(self.repeated(parts.pop(), self.at))
                 continue
             start = self.at
             part = self.atom()

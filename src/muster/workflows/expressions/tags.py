@@ -1,7 +1,8 @@
 """Template tags: `{{ path }}` and `{{= expression }}` in any JSON-like value, replaced by Argo's rules.
 
-A tag ends at the first `}}`. White space around a path does not matter, but `=` must follow the braces at once. What is
-put in is never looked at again: a tag inside of a tag takes one more substitution.
+A tag ends at the first `}}`. Blanks around a path do not matter, but `=` must follow the braces at once. What is put in
+is never looked at again: a tag inside of a tag takes one more substitution. Two things are easier than with Argo:
+braces that nothing closes stay where tags may stay, and `let` works in every mode.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _LATE = frozenset(
 )
 """Variables that come late: an expression that names one waits for it even where it could do without."""
 _ARTIFACTS = ".outputs.artifacts."
+_BLANKS = "".join(char for char in SPACES if char >= " ")
 
 
 class Tag(NamedTuple):
@@ -42,8 +44,9 @@ class Tag(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The variable that a simple tag names."""
-        return self.text.strip(SPACES)
+        """The variable that a simple tag names. Line breaks and tabs around it count: Argo looks at JSON text, in which
+        those are no white space."""
+        return self.text.strip(_BLANKS)
 
 
 def substitute(
