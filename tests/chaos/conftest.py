@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,15 @@ from typing import Any
 import pytest
 
 from tests.chaos.real_server import RealServer
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+    """One for all tests of a module, which must leave it as good as they have found it."""
+    server = RealServer(tmp_path_factory.mktemp("shared") / "home")
+    asyncio.run(server.start())
+    yield server
+    server.end()
 
 
 @pytest.fixture

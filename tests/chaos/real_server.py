@@ -35,12 +35,12 @@ class RealServer:
         if config:
             (home / "config.yaml").write_text(yaml.safe_dump(config))
 
-    def launch(self) -> None:
+    def launch(self, *options: str) -> None:
         """Starts the process and does not wait for it."""
         assert self.process is None
         with (self.home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "muster", "up"],
+                [sys.executable, "-m", "muster", "up", *options],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -59,8 +59,8 @@ class RealServer:
 
         await eventually(is_up)
 
-    async def start(self) -> None:
-        self.launch()
+    async def start(self, *options: str) -> None:
+        self.launch(*options)
         await self.ready()
 
     def kill(self) -> None:

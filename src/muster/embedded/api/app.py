@@ -60,9 +60,12 @@ class Api:
             if scope["type"] == "websocket":
                 self._remember(call, error)
         except OSError as error:
-            # Somebody hung up in the middle, most likely the client.
-            log.debug("%s %s: %s", call.method, call.path, error)
-            return
+            if isinstance(error, ConnectionError) or error.errno is None:
+                # Somebody hung up in the middle, most likely the client.
+                log.debug("%s %s: %s", call.method, call.path, error)
+                return
+            log.warning("%s %s failed: %s", call.method, call.path, error)
+            made = failure(ApiError(f"the machine would not do it: {error}"))
         except Exception:
             log.exception("%s %s failed", call.method, call.path)
             made = failure(ApiError("Internal error occurred; the server's log says more"))

@@ -1,0 +1,105 @@
+"""What a Secret holds is seen by who asks for exactly that, and stands nowhere else."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from muster.kube.builtin import EVENT, SECRET
+from muster.kube.errors import ApiError
+from muster.kube.objects import Object
+from tests.chaos.real_server import RealServer, has_ended, phase_of, until_pods
+from tests.chaos.simple_objects import shell_pod
+
+PASSWORD = "correct-horse-battery-staple"
+OTHER = "tr0ub4dor-and-3"
+
+
+async def test_values_stand_nowhere_but_in_the_object(new_server: Callable[..., RealServer]) -> None:
+    server = new_server()
+    await server.start("--debug")
+    async with server.client() as cluster:
+        await cluster.create(secret("password", password=PASSWORD))
+        await cluster.create(using("env-and-file", "password"))
+        await cluster.create(using("wrong-key", "password", key="pasword"))
+        await cluster.patch(SECRET, "password", "default", {"stringData": {"other": OTHER}})
+        for wrong in (
+            {"data": {"password": PASSWORD + "!"}},  # not base64
+            {"data": {"password": [PASSWORD]}},
+            {"stringData": PASSWORD},
+            {"type": ["Opaque"], "stringData": {"password": PASSWORD}},
+        ):
+            with pytest.raises(ApiError):
+                await cluster.create({**secret("wrong"), **wrong})
+        pods = await until_pods(cluster, lambda pods: has_ended(pods["env-and-file"]))
+        assert phase_of(pods["env-and-file"]) == "Succeeded"
+        said = [str(event["message"]) for event in (await cluster.list(EVENT, "default")).items]
+        assert any("pasword" in message for message in said)
+    shown = [
+        server.muster(*words).stdout
+        for words in (
+            ("get", "secrets"),
+            ("get", "secret", "password", "-o", "wide"),
+            ("describe", "secret", "password"),
+            ("describe", "pods"),
+            ("get", "pods", "-o", "yaml"),
+            ("events",),
+        )
+    ]
+    assert "password" in shown[0]
+    assert "28 bytes" in shown[2]
+    assert_hidden("\n".join([*shown, *said]))
+    assert_hidden(server.log())
+    asked_for = server.muster("get", "secret", "password", "-o", "jsonpath={.data.password}").stdout
+    assert base64.b64decode(asked_for).decode() == PASSWORD
+
+
+async def test_the_folder_that_holds_values_is_for_its_owner_only(new_server: Callable[..., RealServer]) -> None:
+    server = new_server()
+    server.home.chmod(0o755)  # as a careless mkdir makes it
+    await server.start()
+    async with server.client() as cluster:
+        await cluster.create(secret("password", password=PASSWORD))
+        await cluster.create(using("reader", "password"))
+        await until_pods(cluster, lambda pods: has_ended(pods["reader"]))
+    assert open_to_others(server.home) == []
+
+
+def open_to_others(home: Path) -> list[Path]:
+    """Files with a value in them that others than their owner can get at."""
+    found, kept = [], [form.encode() for form in forms(PASSWORD)]
+    for path in home.rglob("*"):
+        if path.is_symlink() or not path.is_file() or not any(form in path.read_bytes() for form in kept):
+            continue
+        way = [path, *path.parents[: len(path.relative_to(home).parts)]]
+        if all(step.stat().st_mode & 0o077 for step in way):
+            found.append(path)
+    return found
+
+
+def assert_hidden(text: str) -> None:
+    for value in (PASSWORD, OTHER):
+        for form in forms(value):
+            assert form not in text
+
+
+def forms(value: str) -> tuple[str, str]:
+    return value, base64.b64encode(value.encode()).decode().rstrip("=")
+
+
+def secret(name: str, **values: str) -> Object:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
+
+
+def using(name: str, secret: str, key: str = "password") -> Object:
+    """Checks that it has the value, and says nothing about it."""
+    pod = shell_pod(name, '[ ${#VALUE} = 28 ] && [ "$(cat /secret/password)" = "$VALUE" ]')
+    reference = {"secretKeyRef": {"name": secret, "key": key}}
+    pod["spec"]["containers"][0]["env"] = [{"name": "VALUE", "valueFrom": reference}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "s", "mountPath": "/secret"}]
+    pod["spec"]["volumes"] = [{"name": "s", "secret": {"secretName": secret}}]
+    return pod
