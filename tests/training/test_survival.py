@@ -33,7 +33,9 @@ def job() -> str:
           containers:
             - name: pytorch
               image: python
-              command: [python3, {PROGRAM}]
+              command: [python3, /programs/{PROGRAM.name}]
+              volumeMounts: [{{name: programs, mountPath: /programs}}]
+          volumes: [{{name: programs, hostPath: {{path: {PROGRAM.parent}}}}}]
 """
     return (
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: ranks}\n"

@@ -163,10 +163,10 @@ async def test_volumes(node: Node, tmp_path: Path) -> None:
 
 
 async def test_two_pods_do_not_share_tmp_and_leave_nothing(node: Node) -> None:
-    script = "test ! -e /tmp/muster-agent-test && touch /tmp/muster-agent-test /dev/shm/muster-agent-test && ls /tmp"
-    assert await node.output("a", "sh", "-c", script) == "muster-agent-test\n"
-    assert await node.output("b", "sh", "-c", script) == "muster-agent-test\n"
-    assert not os.path.exists("/tmp/muster-agent-test") and not os.path.exists("/dev/shm/muster-agent-test")
+    script = "test ! -e /tmp/muster-test && touch /tmp/muster-test /dev/shm/muster-test && echo alone"
+    assert await node.output("a", "sh", "-c", script) == "alone\n"
+    assert await node.output("b", "sh", "-c", script) == "alone\n"
+    assert not os.path.exists("/tmp/muster-test") and not os.path.exists("/dev/shm/muster-test")
 
 
 async def test_a_config_map_is_followed_while_the_pod_runs(node: Node) -> None:

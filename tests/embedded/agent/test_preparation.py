@@ -11,6 +11,7 @@ import pytest
 
 from muster.embedded.agent.containers import Here, Layout
 from muster.embedded.agent.contract import Isolation, PreparedContainer
+from muster.embedded.agent.images import hidden_folders
 from muster.embedded.agent.preparation import Prepared, prepare, write_pod_file
 from muster.embedded.agent.settings import AgentSettings, ApiAccess, ImageSettings
 from muster.embedded.agent.surroundings import ConfigError, ContainerError, ImageNeedsCommand, MountError, Surroundings
@@ -61,7 +62,8 @@ def test_a_plain_pod(bench: Bench) -> None:
     main = found["containers"][0]
     assert (main["argv"], main["cwd"], main["rootfs"], main["role"]) == (["true"], "/tmp", "", "main")
     assert main["env"] == {"PATH": "/usr/bin", "HOME": "/h", "HOSTNAME": "p"}
-    assert set(targets(main)) == {"/tmp", "/etc/hosts", "/etc/hostname", "/dev/termination-log"}
+    own = {"/tmp", "/etc/hosts", "/etc/hostname", "/dev/termination-log"}
+    assert set(targets(main)) == own | set(hidden_folders(ImageSettings()))
     assert {"type": "tmpfs", "target": "/dev/shm"} in main["mounts"]
     assert stat.S_IMODE(os.stat(targets(main)["/tmp"]).st_mode) == 0o1777
     assert main["logDir"] == f"{bench.layout.logs}/main"
