@@ -41,7 +41,9 @@ format: $(STAMPS)/dev ## put the code into the house style
 	$(BIN)/ruff format
 
 bench: $(STAMPS)/dev ## every benchmark; each prints a ratio against a floor of the same run
-	@for bench in benchmarks/*.py; do echo "== $$bench"; $(BIN)/python $$bench; done
+	@missed=; for bench in benchmarks/*.py; do \
+	  echo "== $$bench"; $(BIN)/python $$bench || missed="$$missed $$bench"; \
+	done; test -z "$$missed" || { echo "not as it should be:$$missed" >&2; exit 1; }
 
 clean: ## remove what make created
 	rm -rf $(VENV) $(STAMPS) dist .mypy_cache .ruff_cache .pytest_cache

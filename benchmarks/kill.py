@@ -36,7 +36,7 @@ def main() -> None:
     print(f"seed {chosen.seed}")
     home = Path(tempfile.mkdtemp(prefix="muster-bench-", dir=chosen.home))
     server = RealServer(home / "home", **CONFIG)
-    storm = Storm(server, home / "books", Random(chosen.seed), chosen.kills, chosen.pods, chosen.kills * 2)
+    storm = Storm(server, home / "books", Random(chosen.seed), chosen.kills, chosen.pods, chosen.kills, 0.5)
     try:
         faults = asyncio.run(_measure(storm))
     finally:

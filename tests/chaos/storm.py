@@ -56,6 +56,8 @@ class Storm:
     kills: int = 50
     steady: int = 200
     short: int = 100
+    longest_life: float = 1.0
+    """In seconds, from the moment that the server answers."""
     restarts: list[float] = field(default_factory=list)
     """Seconds until the server answered again."""
     kills_before_ready: int = 0
@@ -99,7 +101,7 @@ class Storm:
         async with self.server.client() as cluster:
             writers = [asyncio.create_task(self._write(ledger, cluster, f"writer{n}")) for n in range(_WRITERS)]
             writers.append(asyncio.create_task(self._create_pods(ledger, cluster, pods_by_now)))
-            await asyncio.sleep(self.random.uniform(0.0, 1.0))
+            await asyncio.sleep(self.random.uniform(0.0, self.longest_life))
             self.server.kill()
             await asyncio.gather(*writers)
 

@@ -33,7 +33,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
-async def test_a_full_disk(new_server: NewServer, small_disk: Path) -> None:
+async def test_a_full_disk(small_disk: Path, new_server: NewServer) -> None:
     """Who wants to store something is told; what runs, runs on; and with room, all goes on as before."""
     server = new_server(small_disk / "home")
     await server.start()
@@ -73,7 +73,7 @@ async def test_a_full_disk(new_server: NewServer, small_disk: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
-async def test_a_pod_that_begins_on_a_full_disk(new_server: NewServer, small_disk: Path) -> None:
+async def test_a_pod_that_begins_on_a_full_disk(small_disk: Path, new_server: NewServer) -> None:
     """Says what it waits for, and runs once there is room."""
     server = new_server(small_disk / "home")
     await server.start()

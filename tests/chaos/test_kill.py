@@ -33,6 +33,7 @@ async def test_fifty_kills_of_the_server_while_two_hundred_pods_run(new_server: 
     proof = await storm.proof(ledger)
     assert proof.faults == []
     assert len(storm.plans) > storm.steady
+    assert any(entry.acknowledged > 0 for entry in ledger.maps.values())
     assert proof.lines > 10 * storm.steady
 
 

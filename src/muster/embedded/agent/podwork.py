@@ -157,7 +157,8 @@ class PodWork:
             if self._address:
                 self._shop.hosts.add(PodHost.of(pod, self._address))
             self._shop.around.refer(self.uid, references_of(pod))
-            self.files_outdated = True
+            # Its files may be out of date. The next check sees to that: here it would hold up everybody's restart.
+            self._tokens_until = 0.0
 
     def _observe(self) -> None:
         """Reads on in the journal, and tells events."""
