@@ -84,7 +84,10 @@ class Transport:
             if response.status >= 400:
                 raise await _error(response)
             self._warn(response)
-            yield response.content.iter_any()
+            try:
+                yield response.content.iter_any()
+            finally:
+                _hang_up(response)
 
     async def websocket(
         self, path: str, parameters: Parameters, protocols: tuple[str, ...]
@@ -235,6 +238,13 @@ def _wait(response: aiohttp.ClientResponse, error: ApiError, attempt: int) -> fl
     if error.retry_after is not None and (response.status == 429 or "Retry-After" in response.headers):
         return min(float(error.retry_after), 30.0)
     return min(0.1 * 2**attempt, 5.0) if response.status == 429 else None
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """On a stream that goes on: TLS would say good-bye, and nobody waits for that any more when a program ends."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _is_here(server: str) -> bool:
