@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from muster.kube.builtin import CONFIG_MAP, POD
-from muster.kube.errors import AlreadyExists
+from muster.kube.builtin import CONFIG_MAP
+from muster.kube.errors import AlreadyExists, NotFound
 from muster.kube.objects import Object, name_of, uid_of
 from muster.kube.remote.client import RemoteCluster
-from tests.chaos.workload import Plan
 
 
 @dataclass
@@ -22,31 +22,52 @@ class Entry:
     deletion_acknowledged: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Order:
+    """An object that is to be there in the end or, if it is doomed, to have been there."""
+
+    object: Object
+    doomed: bool = False
+
+    @property
+    def title(self) -> str:
+        return title_of(self.object)
+
+
 @dataclass
 class Ledger:
     random: Random
-    pods: dict[str, str] = field(default_factory=dict)
-    """Name -> uid of those that were acknowledged."""
+    placed: dict[str, str] = field(default_factory=dict)
+    """Title -> uid of the orders that were acknowledged."""
+    doomed: set[str] = field(default_factory=set)
+    """Titles of those whose deletion was acknowledged as well."""
     maps: dict[str, Entry] = field(default_factory=dict)
     acknowledged: int = 0
-    _open: list[Plan] = field(default_factory=list)
+    _open: list[Order] = field(default_factory=list)
     """Asked for, and the answer did not come."""
 
-    async def create_pod(self, cluster: RemoteCluster, plan: Plan) -> None:
-        self._open.append(plan)
-        try:
-            created = await cluster.create(plan.pod())
-        except AlreadyExists:
-            created = await cluster.get(POD, plan.name, "default")
-        self._open.remove(plan)
-        self.pods[plan.name] = uid_of(created)
-        self.acknowledged += 1
+    async def place(self, cluster: RemoteCluster, order: Order) -> None:
+        self._open.append(order)
+        kind, name = cluster.catalogue.of_object(order.object), name_of(order.object)
+        if order.title not in self.placed:
+            try:
+                created = await cluster.create(order.object)
+            except AlreadyExists:
+                created = await cluster.get(kind, name, "default")
+            self.placed[order.title] = uid_of(created)
+            self.acknowledged += 1
+        if order.doomed:
+            with suppress(NotFound):
+                await cluster.delete(kind, name, "default", grace_seconds=self.random.randint(0, 1))
+            self.doomed.add(order.title)
+            self.acknowledged += 1
+        self._open.remove(order)
 
-    async def create_open_pods(self, cluster: RemoteCluster) -> None:
+    async def place_open(self, cluster: RemoteCluster) -> None:
         """Those of an earlier life of the server whose fate is not known: if they are there, they are not to run
         twice, and if not, they are to run."""
         while self._open:
-            await self.create_pod(cluster, self._open.pop())
+            await self.place(cluster, self._open.pop())
 
     async def write_something(self, cluster: RemoteCluster, writer: str) -> None:
         """Creates, changes or deletes a ConfigMap. Writers work at the same time, each on ConfigMaps of its own, so
@@ -65,7 +86,7 @@ class Ledger:
             await self._delete_map(cluster, self.random.choice(settled))
         self.acknowledged += 1
 
-    def faults(self, maps: list[Object], pods: list[Object]) -> list[str]:
+    def faults(self, maps: list[Object], others: list[Object]) -> list[str]:
         found = {name_of(one): int(one["data"]["step"]) for one in maps if name_of(one) in self.maps}
         faults = []
         for name, entry in self.maps.items():
@@ -77,8 +98,10 @@ class Ledger:
                 faults.append(f"ConfigMap {name} has come back")
             elif not entry.acknowledged <= step <= entry.asked:
                 faults.append(f"ConfigMap {name} is at {step}, not {entry.acknowledged} to {entry.asked}")
-        uids = {name_of(pod): uid_of(pod) for pod in pods}
-        faults += [f"Pod {name} is lost or another" for name, uid in self.pods.items() if uids.get(name) != uid]
+        uids = {title_of(one): uid_of(one) for one in others}
+        faults += [f"{title} has come back" for title in self.doomed & uids.keys()]
+        kept = self.placed.keys() - self.doomed
+        faults += [f"{title} is lost or another" for title in kept if uids.get(title) != self.placed[title]]
         return faults
 
     async def _create_map(self, cluster: RemoteCluster, name: str) -> None:
@@ -101,3 +124,7 @@ class Ledger:
         self.maps[name].deletion_asked = True
         await cluster.delete(CONFIG_MAP, name, "default")
         self.maps[name].deletion_acknowledged = True
+
+
+def title_of(obj: Object) -> str:
+    return f"{obj['kind']} {name_of(obj)}"

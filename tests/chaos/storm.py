@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
+from muster.kube.builtin import CONFIG_MAP, JOB, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.cluster import LogQuery
+from muster.kube.conditions import is_true
 from muster.kube.errors import Unavailable
-from muster.kube.objects import Object, name_of, spec_of, status_of
+from muster.kube.objects import Object, controller_of, is_deleting, name_of, spec_of, status_of
 from muster.kube.remote.client import RemoteCluster
-from tests.chaos.ledger import Ledger
-from tests.chaos.real_server import RealServer, eventually, has_ended, phase_of, until_pods
-from tests.chaos.workload import GATE, Plan, short_plan, steady_plan
+from tests.chaos.ledger import Ledger, Order
+from tests.chaos.real_server import PATIENCE, RealServer, eventually, has_ended, phase_of, until_pods
+from tests.chaos.workload import GATE, Plan, a_job, job_faults, short_plan, steady_plan
 
 CONFIG = {
     "node": {"capacity": {"cpu": "10000", "memory": "10Ti", "pods": "10000"}},
@@ -25,6 +26,7 @@ CONFIG = {
 
 _CLAIM = "books"
 _WRITERS = 3
+_PODS_PER_JOB = 6
 
 
 @dataclass
@@ -72,7 +74,7 @@ class Storm:
             await cluster.create(_claim())
             steady = [steady_plan(number, self.random, self.books) for number in range(self.steady)]
             self.plans.update((plan.name, plan) for plan in steady)
-            await asyncio.gather(*(ledger.create_pod(cluster, plan) for plan in steady))
+            await asyncio.gather(*(ledger.place(cluster, Order(plan.pod())) for plan in steady))
             await until_pods(cluster, lambda pods: _running(pods) == self.steady)
         self.server.kill()
         for kill in range(self.kills):
@@ -81,10 +83,8 @@ class Storm:
             await self._live_and_die(ledger, self.short * (kill + 1) // self.kills)
         await self.server.start()
         async with self.server.client() as cluster:
-            await ledger.create_open_pods(cluster)
-            await until_pods(
-                cluster, lambda pods: pods.keys() >= ledger.pods.keys() and all(map(has_ended, pods.values()))
-            )
+            await ledger.place_open(cluster)
+            await _all_is_done(cluster)
         return ledger
 
     async def _live_and_die(self, ledger: Ledger, pods_by_now: int) -> None:
@@ -115,31 +115,57 @@ class Storm:
 
     async def _create_pods(self, ledger: Ledger, cluster: RemoteCluster, by_now: int) -> None:
         try:
-            await ledger.create_open_pods(cluster)
+            await ledger.place_open(cluster)
             while (number := len(self.plans) - self.steady) < by_now:
                 plan = self.plans[f"short-{number}"] = short_plan(number, self.random, _CLAIM)
-                await ledger.create_pod(cluster, plan)
+                await ledger.place(cluster, Order(plan.pod(), plan.doomed))
+                if number % _PODS_PER_JOB == 0:
+                    await ledger.place(cluster, Order(a_job(f"job-{number}", self.random.randint(1, 3), _CLAIM)))
         except Unavailable:
             return
 
     async def proof(self, ledger: Ledger) -> Proof:
         async with self.server.client() as cluster:
             maps = (await cluster.list(CONFIG_MAP, "default")).items
+            jobs = (await cluster.list(JOB, "default")).items
             pods = {name_of(pod): pod for pod in (await cluster.list(POD, "default")).items}
             folder = await _claim_folder(cluster)
-            proof = Proof(ledger.faults(maps, list(pods.values())))
-            proof.pods += [f"{name} was never asked for" for name in pods.keys() - self.plans.keys()]
+            proof = Proof(ledger.faults(maps, [*jobs, *pods.values()]))
+            free = {name for name, pod in pods.items() if controller_of(pod) is None}
+            proof.pods += [f"{name} was never asked for" for name in free - self.plans.keys()]
+            for job in jobs:
+                books = {path.name: path.read_text() for path in folder.glob(f"{name_of(job)}.*")}
+                proof.pods += job_faults(job, books)
             for name, plan in self.plans.items():
-                books = (self.books if plan.steady else folder) / name
-                proof.pods += plan.faults(pods[name], books.read_text())
-                for query in (LogQuery(), LogQuery(previous=True))[: plan.failures + 1]:
-                    log = b"".join([part async for part in cluster.logs(name, "default", query)]).decode()
-                    proof.logs += plan.log_faults(log)
-                    proof.lines += log.count("\n")
+                book = (self.books if plan.steady else folder) / name
+                proof.pods += plan.faults(pods.get(name, {}), book.read_text() if book.exists() else "")
+                if not plan.doomed:
+                    await self._prove_logs(cluster, plan, proof)
         if "Traceback" in self.server.log():
             proof.pods.append(f"the server's log has a traceback:\n{self.server.log()}")
         await eventually(lambda: not self.server.supervisors())
         return proof
+
+    async def _prove_logs(self, cluster: RemoteCluster, plan: Plan, proof: Proof) -> None:
+        for query in (LogQuery(), LogQuery(previous=True))[: plan.failures + 1]:
+            log = b"".join([part async for part in cluster.logs(plan.name, "default", query)]).decode()
+            proof.logs += plan.log_faults(log)
+            proof.lines += log.count("\n")
+
+
+async def _all_is_done(cluster: RemoteCluster) -> None:
+    """Every Job has its Pods, every Pod has ended, and who was to go has gone."""
+
+    def is_quiet(pods: dict[str, Object]) -> bool:
+        return all(has_ended(pod) and not is_deleting(pod) for pod in pods.values())
+
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            await until_pods(cluster, is_quiet)
+            jobs = (await cluster.list(JOB, "default")).items
+            if all(is_true(status_of(job).get("conditions") or (), "Complete") for job in jobs):
+                return
+            await asyncio.sleep(0.05)
 
 
 def _running(pods: dict[str, Object]) -> int:

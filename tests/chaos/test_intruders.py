@@ -18,6 +18,9 @@ from muster.kube.remote.client import RemoteCluster
 from tests.chaos.real_server import RealServer
 from tests.chaos.simple_objects import config_map
 
+# aiohttp leaves the sockets of refused TLS requests to the garbage collector, which finds them in some later test.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 HEALTH = ("/healthz", "/livez", "/readyz", "/version")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 

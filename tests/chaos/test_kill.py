@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import Object, name_of, status_of, uid_of
-from tests.chaos.ledger import Ledger
+from tests.chaos.ledger import Ledger, Order
 from tests.chaos.real_server import RealServer, eventually, has_ended, phase_of, until_pods
 from tests.chaos.storm import CONFIG, Storm
 from tests.chaos.workload import GATE, steady_plan
@@ -49,7 +49,7 @@ async def test_kills_of_the_zygote(new_server: NewServer, tmp_path: Path) -> Non
     await server.start()
     async with server.client() as cluster:
         for number, plan in enumerate(plans.values()):
-            creating = asyncio.create_task(ledger.create_pod(cluster, plan))
+            creating = asyncio.create_task(ledger.place(cluster, Order(plan.pod())))
             if number % 6 == 5:
                 os.kill(await zygote(server), signal.SIGKILL)
             await creating

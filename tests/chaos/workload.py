@@ -41,6 +41,8 @@ class Plan:
     steady: bool = False
     """Runs until the gate is there."""
     pace: float = 1.0
+    doomed: bool = False
+    """Is deleted as soon as it has been created."""
 
     def pod(self) -> Object:
         script = _SCRIPT.format(
@@ -76,6 +78,8 @@ class Plan:
 
     def faults(self, pod: Object, books: str) -> list[str]:
         """What is not as it should be, once the Pod has ended. Its own books tell how often it has run."""
+        if self.doomed:
+            return [] if books.split() in ([], ["start"], ["start", "end"]) else [f"{self.name}: its book is {books!r}"]
         status = pod.get("status") or {}
         container = (status.get("containerStatuses") or [{}])[0]
         ended = (container.get("state") or {}).get("terminated") or {}
@@ -104,11 +108,35 @@ def steady_plan(number: int, random: Random, books: Path) -> Plan:
 
 
 def short_plan(number: int, random: Random, claim: str) -> Plan:
-    """0.1 to 3 seconds; one in ten fails, one in ten only at first."""
+    """0.1 to 3 seconds. One in ten fails, one in ten only at first, and one in ten is not to be after all."""
     bursts = random.randint(1, 6)
     pause = random.uniform(0.1, 3.0) / bursts
     volume = {"persistentVolumeClaim": {"claimName": claim}}
     fate = random.random()
+    if fate > 0.9:
+        return Plan(f"short-{number}", volume, bursts, pause, doomed=True)
     if fate < 0.1:
         return Plan(f"short-{number}", volume, bursts, pause, code=random.randint(1, 100))
     return Plan(f"short-{number}", volume, bursts, pause, failures=1 if fate < 0.2 else 0)
+
+
+def a_job(name: str, completions: int, claim: str) -> Object:
+    """Each of its Pods keeps a book named after both."""
+    book = f"/books/{name}.$HOSTNAME"
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sh", "-c", f"echo start >> {book}; sleep 0.3; echo end >> {book}"],
+        "volumeMounts": [{"name": "books", "mountPath": "/books"}],
+    }
+    volumes = [{"name": "books", "persistentVolumeClaim": {"claimName": claim}}]
+    template = {"spec": {"restartPolicy": "Never", "containers": [container], "volumes": volumes}}
+    spec = {"completions": completions, "parallelism": completions, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def job_faults(job: Object, books: dict[str, str]) -> list[str]:
+    """A Job makes as many Pods as it needs, and each runs once."""
+    wanted, succeeded = job["spec"]["completions"], (job.get("status") or {}).get("succeeded")
+    as_wanted = len(books) == wanted == succeeded and set(books.values()) == {"start\nend\n"}
+    return [] if as_wanted else [f"Job {job['metadata']['name']}: {succeeded} of {wanted} Pods succeeded: {books}"]

@@ -191,6 +191,8 @@ class Transport:
             raise Unavailable(f"cannot reach {where}{source}: {error.os_error.strerror or error.os_error}") from None
         except TimeoutError:
             raise Unavailable(f"{where}{source} did not answer in time") from None
+        except aiohttp.ClientPayloadError:
+            raise Unavailable(f"the connection to {where}{source} broke in the middle of an answer") from None
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"the connection to {where}{source} broke: {error or type(error).__name__}") from None
 
