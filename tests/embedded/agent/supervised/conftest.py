@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -126,7 +127,9 @@ class Pods:
                 entries = self.journal(folder)
                 if condition(entries):
                     return entries
-                await self._news.wait()
+                # The journal is the truth, and news of it a hint that may get lost.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), 1.0)
 
     async def event(self, folder: Path, event: str, **details: Any) -> Entry:
         """The first entry like this."""
