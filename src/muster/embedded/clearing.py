@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
+from muster.embedded import apart
 from muster.embedded.deletion import decide
 from muster.embedded.store import Store
 from muster.embedded.transaction import Transaction
@@ -26,8 +27,10 @@ async def clear(store: Store, kind: Kind | None, resource: str, keys: Sequence[K
             if obj is None or is_deleting(obj):
                 continue
             verdict = decide(kind, obj, "Background", None, now) if kind is not None else None
-            if kind is None or verdict is None or verdict.remove:
+            if kind is None or verdict is None:
                 tx.remove(resource, obj)
+            elif verdict.remove:
+                apart.remove(tx, kind, obj)
             else:
                 finish(tx, kind, obj, verdict.object)
 

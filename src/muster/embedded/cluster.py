@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import orjson
 
-from muster.embedded import writes
+from muster.embedded import apart, writes
 from muster.embedded.admission import FieldValidation, private_copy
 from muster.embedded.custom_kinds import CustomKinds
 from muster.embedded.database import Durability
@@ -18,13 +18,13 @@ from muster.embedded.listing import list_objects
 from muster.embedded.scale import scale_of
 from muster.embedded.special import PERMANENT_NAMESPACES
 from muster.embedded.store import Store
-from muster.embedded.transaction import encode
+from muster.embedded.transaction import Transaction, encode
 from muster.embedded.watching import follow, predicate
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
 from muster.kube.errors import AlreadyExists, BadRequest, Unavailable
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.metrics import Rates
-from muster.kube.objects import Key, Object, timestamp
+from muster.kube.objects import Key, Object, key_of, timestamp, uid_of, version_of
 from muster.kube.selectors import parse_fields
 
 Objects: TypeAlias = list[Object]
@@ -240,6 +240,31 @@ class EmbeddedCluster:
             lambda tx: writes.delete(tx, kind, key, propagation, grace_seconds, uid, resource_version, self._clock()),
             dry_run=dry_run,
         )
+
+    def whole(self, obj: Object, kind: Kind | None = None) -> Object:
+        """The object with its map that is stored apart, as clients see it."""
+        return apart.whole(self.store.view, kind or self._kind_of(obj), obj)
+
+    def parts(self, kind: Kind, uid: str) -> dict[str, Any]:
+        """The map of an object that is stored apart."""
+        return apart.parts_of(self.store.view, kind, uid)
+
+    async def write_parts(
+        self, kind: Kind, obj: Object, changed: Mapping[str, Any], *, update: Object | None = None
+    ) -> Object:
+        """Stores entries of the map of `obj`, and with `update` also what the object itself becomes: all or nothing.
+        Conflict if anybody else has changed it since `obj` was read."""
+        key, now = key_of(obj), self._now()
+
+        def write(tx: Transaction) -> Object:
+            old = writes.existing(tx, kind, key)
+            writes.require(kind, old, uid_of(obj), version_of(obj))
+            apart.write(tx, kind, uid_of(obj), changed, ())
+            if update is None:
+                return old
+            return writes.update(tx, kind, {**update, "metadata": {**update["metadata"]}}, writes.Request(now))
+
+        return await self.store.write(write)
 
     async def bind(self, bindings: Sequence[tuple[Key, str, str]]) -> Objects:
         """Gives Pods, (key, uid, node name) each, their nodes: all of them, or none and Conflict."""

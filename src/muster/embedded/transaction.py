@@ -47,6 +47,21 @@ class Transaction:
             return None if staged.gone else staged.object
         return self._view.get(resource, key)
 
+    def within(self, resource: str, namespace: str) -> dict[str, Object]:
+        """The objects of one namespace, by name."""
+        shelf = self._view.shelf(resource, namespace)
+        found = dict(shelf.objects) if shelf is not None else {}
+        for staged in (*self._head.values(), *self.staged):
+            (its_resource, key), obj, gone, _ = staged
+            if its_resource != resource or key.namespace != namespace:
+                continue
+            self.saw_staged = True
+            if gone:
+                found.pop(key.name, None)
+            else:
+                found[key.name] = obj
+        return found
+
     def put(self, resource: str, obj: Object) -> Object:
         """Stores the object and answers it with its new resourceVersion. The object and its metadata must be the
         caller's own: they become the store's."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from muster.embedded import special
+from muster.embedded import apart, special
 from muster.embedded.admission import (
     KEEPS_STATUS_ON_CREATE,
     FieldValidation,
@@ -60,7 +60,7 @@ def _create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     special.require_room(tx, kind, namespace)
     name = _free_name(tx, kind, namespace, given)
     obj = admit_new(kind, special.before_create(kind, given), name, namespace, now)
-    return tx.put(kind.resource, special.after_create(kind, obj, now))
+    return apart.put(tx, kind, special.after_create(kind, obj, now))
 
 
 def update(tx: Transaction, kind: Kind, given: Object, request: Request) -> Object:
@@ -93,7 +93,7 @@ def patch(tx: Transaction, kind: Kind, key: Key, body: Any, type: PatchType, req
         require(kind, old, uid_of(scale), version_of(scale))
         new = admit_change(kind, old, scaled(kind, old, scale))
         return scale_of(kind, finish(tx, kind, old, _tracked(kind, old, new, request)))
-    given = patched(old, body, type, kind.schema)
+    given = patched(apart.base_of(tx, kind, old, body), body, type, kind.schema)
     _same_identity(kind, old, given)
     require(kind, old, uid_of(given), version_of(given))
     if request.mode != "Strict" or request.has_null:
@@ -120,7 +120,7 @@ def delete(
     special.before_delete(kind, old)
     verdict = decide(kind, old, propagation, grace_seconds, now)
     if verdict.remove:
-        return tx.remove(kind.resource, old)
+        return apart.remove(tx, kind, old)
     return finish(tx, kind, old, verdict.object)
 
 
@@ -156,8 +156,8 @@ def finish(tx: Transaction, kind: Kind, old: Object, new: Object) -> Object:
     if new is old:
         return old
     if is_deleting(new) and is_released(kind, new):
-        return tx.remove(kind.resource, new)
-    return tx.put(kind.resource, {**new, "metadata": {**new["metadata"]}})
+        return apart.remove(tx, kind, new)
+    return apart.put(tx, kind, {**new, "metadata": {**new["metadata"]}})
 
 
 def existing(tx: Transaction, kind: Kind, key: Key) -> Object:

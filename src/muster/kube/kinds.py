@@ -60,6 +60,9 @@ class Kind:
     scale: Scale | None = None
     default: Defaulter | None = None
     validate: Rule | None = None
+    apart: tuple[str, str] | None = None
+    """A map, such as ("status", "nodes"), that grows too large to be written with the rest: the embedded cluster stores
+    its entries one by one."""
 
     @property
     def api_version(self) -> str:

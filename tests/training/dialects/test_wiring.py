@@ -16,7 +16,7 @@ from muster.training.dialects.pytorch import PyTorch
 from muster.training.dialects.tensorflow import TensorFlow
 from muster.training.dialects.xgboost import XGBoost
 from muster.training.model import Replica
-from tests.training.sample_jobs import training_job, wired
+from tests.training.sample_jobs import loopback_addresses, training_job, wired
 
 
 def job(dialect: Any, roles: dict[str, Any], **spec: Any) -> Object:
@@ -79,6 +79,25 @@ WORKERS = {"Master": 1, "Worker": 2}
 )  # fmt: skip
 def test_environment(dialect: Dialect, obj: Object, role: str, index: int, told: dict[str, Any]) -> None:
     assert wired(dialect, obj, role, index) == told
+
+
+@pytest.mark.parametrize(
+    ("index", "policy", "conf"),
+    [
+        (0, {}, "is_host=true"),
+        (1, {}, "is_host=false"),
+        (1, {"rdzvConf": [{"key": "timeout", "value": "9"}]}, "timeout=9,is_host=false"),
+        (1, {"rdzvConf": [{"key": "is_host", "value": "1"}]}, "is_host=1"),
+        (1, {"rdzvHost": "elsewhere", "rdzvPort": 9}, None),
+        (1, {"rdzvBackend": "etcd"}, None),
+    ],
+)
+def test_where_all_share_one_address_only_the_first_worker_hosts_the_rendezvous(
+    index: int, policy: dict[str, Any], conf: str | None
+) -> None:
+    elastic = PYTORCH.read(job(PYTORCH, {"Worker": 2}, elasticPolicy=policy))
+    env = PYTORCH.wiring(elastic, Replica("Worker", index), loopback_addresses(elastic)).env
+    assert env.get("PET_RDZV_CONF") == conf
 
 
 def test_tf_config_names_every_replica_and_ones_own_task() -> None:

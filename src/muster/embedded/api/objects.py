@@ -33,6 +33,8 @@ async def read(cluster: EmbeddedCluster, call: Call, kind: Kind, target: Target)
     if target.subresource == "scale":
         return answer(await cluster.get_scale(kind, target.name, target.namespace), call)
     obj = await cluster.get(kind, target.name, target.namespace)
+    if call.form().shape == "object":
+        obj = cluster.whole(obj, kind)
     return answer(shapes.one(kind, obj, call.form(), shapes.include_of(call.query)), call)
 
 
@@ -48,6 +50,8 @@ async def list_all(cluster: EmbeddedCluster, call: Call, kind: Kind, target: Tar
         continue_=query.get("continue", ""),
     )
     _check_version(query, listing)
+    if kind.apart is not None and form.shape == "object":
+        listing = listing._replace(items=[cluster.whole(obj, kind) for obj in listing.items])
     return answer(shapes.many(kind, listing, form, include), call)
 
 
@@ -64,7 +68,7 @@ async def create(
     stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(call))
     if dry_run:
         stored = _rehearsed(stored, None)
-    return answer(shapes.one(kind, stored, call.form()), call, 201)
+    return answer(shapes.one(kind, cluster.whole(stored, kind), call.form()), call, 201)
 
 
 async def replace(
@@ -87,7 +91,7 @@ async def replace(
     )
     if dry_run:
         stored = _rehearsed(stored, await _existing(cluster, kind, target))
-    return answer(shapes.one(kind, stored, call.form()), call)
+    return answer(shapes.one(kind, cluster.whole(stored, kind), call.form()), call)
 
 
 async def patch(
@@ -118,7 +122,7 @@ async def patch(
     stored = await cluster.patch(*where, **options, dry_run=dry_run)
     if dry_run:
         stored = _rehearsed(stored, before)
-    return answer(shapes.one(kind, stored, call.form()), call, 200 if before is not None else 201)
+    return answer(shapes.one(kind, cluster.whole(stored, kind), call.form()), call, 200 if before is not None else 201)
 
 
 async def delete(cluster: EmbeddedCluster, call: Call, kind: Kind, target: Target) -> Answer:

@@ -55,6 +55,8 @@ async def watch(cluster: EmbeddedCluster, encoder: Encoder, call: Call, kind: Ki
         raise BadRequest(f'resourceVersion: "{version}" is not one of this cluster\'s')
     wants_initial = _wants_initial_events(call)
     batches = _batches(cluster, call, kind, target, wants_initial)
+    if kind.apart is not None and call.form().shape == "object":
+        batches = _whole(cluster, kind, batches)
     lines = _lines(batches, render)
     await stream(call, lines, media="application/json", seconds=seconds or None)
 
@@ -86,6 +88,17 @@ async def _batches(
         bookmarks=BOOKMARK_SECONDS if bookmarks else None,
     ):
         yield batch
+
+
+async def _whole(
+    cluster: EmbeddedCluster, kind: Kind, batches: AsyncIterator[list[WatchEvent]]
+) -> AsyncIterator[list[WatchEvent]]:
+    """With the maps that are stored apart, as they are now."""
+    async for batch in batches:
+        yield [
+            event if event.type == "BOOKMARK" else WatchEvent(event.type, cluster.whole(event.object, kind))
+            for event in batch
+        ]
 
 
 async def _lines(

@@ -4,6 +4,7 @@ rendezvous and may come and go between `minReplicas` and `maxReplicas`."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
 
 from muster.kube.errors import Cause
@@ -73,7 +74,7 @@ class PyTorch(KubeflowDialect):
         if elastic is None:
             env["PET_NNODES"] = str(job.size)
             return Wiring(env)
-        return Wiring(env | self._elastic(job, elastic, addresses))
+        return Wiring(env | self._elastic(job, replica, elastic, addresses))
 
     def verdict(self, job: TrainingJob, counts: Counts) -> Verdict | None:
         if job.role("Master") is not None:
@@ -90,9 +91,12 @@ class PyTorch(KubeflowDialect):
         specs = {self.role_name(r): s for r, s in (spec_of(obj).get(self.replica_specs) or {}).items()}
         return int((specs["Worker"] or {}).get("replicas", 1)) if "Worker" in specs else None
 
-    def _elastic(self, job: TrainingJob, policy: dict[str, Any], addresses: Addresses) -> dict[str, str]:
+    def _elastic(
+        self, job: TrainingJob, replica: Replica, policy: dict[str, Any], addresses: Addresses
+    ) -> dict[str, str]:
         workers = job.count("Worker")
-        meeting_point = addresses[Replica("Worker", 0) if workers else Replica("Master", 0)]
+        host_replica = Replica("Worker", 0) if workers else Replica("Master", 0)
+        meeting_point = addresses[host_replica]
         low, high = policy.get("minReplicas") or workers, policy.get("maxReplicas") or workers
         host = policy.get("rdzvHost") or meeting_point.host
         port = policy.get("rdzvPort") or meeting_point.port
@@ -102,10 +106,24 @@ class PyTorch(KubeflowDialect):
             "PET_RDZV_ENDPOINT": f"{host}:{port}",
             "PET_RDZV_ID": policy.get("rdzvId") or job.name,
         }
-        if policy.get("rdzvConf"):
-            env["PET_RDZV_CONF"] = ",".join(f"{c['key']}={c['value']}" for c in policy["rdzvConf"])
+        conf = {c["key"]: c["value"] for c in policy.get("rdzvConf") or ()}
+        if env["PET_RDZV_BACKEND"] == "c10d" and host == meeting_point.host and _is_address(host):
+            # torchrun asks whether the meeting point's name is its own machine's. An address that all members share
+            # answers yes to everyone: whoever comes first would host it, and take the others along when it dies.
+            conf.setdefault("is_host", str(replica == host_replica).lower())
+        if conf:
+            env["PET_RDZV_CONF"] = ",".join(f"{key}={value}" for key, value in conf.items())
         if policy.get("maxRestarts") is not None:
             env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
         if policy.get("standalone"):
             env["PET_STANDALONE"] = ""
         return env
+
+
+def _is_address(host: str) -> bool:
+    """Whether it is an IP address, not a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""A map that is stored apart: whole to its clients, a row per entry in the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.builtin import new_catalogue
+from muster.kube.errors import Conflict, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, uid_of, version_of
+from muster.kube.schema import OBJECT_META
+
+FREE: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": OBJECT_META,
+        "spec": FREE,
+        "status": FREE,
+    },
+}
+TREE = Kind("example.com", "v1", "Tree", "trees", schema=SCHEMA, has_status=False, apart=("status", "leaves"))
+
+
+def tree(leaves: dict[str, Any] | None = None, **status: Any) -> Object:
+    made: Object = {
+        "apiVersion": TREE.api_version,
+        "kind": "Tree",
+        "metadata": {"name": "oak", "namespace": "default"},
+        "spec": {"height": 3},
+    }
+    if leaves is not None or status:
+        made["status"] = {**status, **({"leaves": leaves} if leaves is not None else {})}
+    return made
+
+
+@pytest.fixture
+def cluster(cluster: EmbeddedCluster) -> EmbeddedCluster:
+    cluster.catalogue.register(TREE)
+    return cluster
+
+
+async def test_the_map_is_taken_off_and_put_back(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(tree({"a": {"n": 1}, "b": {"n": 2}}, season="spring"))
+    assert made["status"] == {"season": "spring"}
+    assert cluster.whole(made)["status"] == {"season": "spring", "leaves": {"a": {"n": 1}, "b": {"n": 2}}}
+
+
+async def test_a_write_without_the_map_leaves_it_and_one_with_it_replaces_it(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(tree({"a": {"n": 1}, "b": {"n": 2}}))
+    changed = await cluster.update({**made, "status": {"season": "autumn"}})
+    assert cluster.parts(TREE, uid_of(made)) == {"a": {"n": 1}, "b": {"n": 2}}
+    await cluster.update({**changed, "status": {"leaves": {"b": {"n": 3}}}})
+    assert cluster.parts(TREE, uid_of(made)) == {"b": {"n": 3}}
+
+
+@pytest.mark.parametrize(
+    ("type", "patch", "leaves"),
+    [
+        ("merge", {"status": {"leaves": {"a": {"n": 5}}}}, {"a": {"n": 5}, "b": {"n": 2}}),
+        ("merge", {"status": {"leaves": {"a": None}}}, {"b": {"n": 2}}),
+        ("json", [{"op": "replace", "path": "/status/leaves/a/n", "value": 5}], {"a": {"n": 5}, "b": {"n": 2}}),
+        ("merge", {"metadata": {"labels": {"x": "y"}}}, {"a": {"n": 1}, "b": {"n": 2}}),
+    ],
+)
+async def test_a_patch_applies_to_the_whole_object(
+    cluster: EmbeddedCluster, type: Any, patch: Any, leaves: dict[str, Any]
+) -> None:
+    made = await cluster.create(tree({"a": {"n": 1}, "b": {"n": 2}}))
+    await cluster.patch(TREE, "oak", "default", patch, type=type)
+    assert cluster.parts(TREE, uid_of(made)) == leaves
+
+
+async def test_entries_are_written_one_by_one_with_the_object_or_without(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(tree({"a": {"n": 1}}))
+    same = await cluster.write_parts(TREE, made, {"b": {"n": 2}})
+    assert version_of(same) == version_of(made)
+    after = await cluster.write_parts(TREE, made, {"a": {"n": 9}}, update={**made, "status": {"season": "summer"}})
+    assert after["status"] == {"season": "summer"}
+    assert cluster.parts(TREE, uid_of(made)) == {"a": {"n": 9}, "b": {"n": 2}}
+    with pytest.raises(Conflict):
+        await cluster.write_parts(TREE, made, {"a": {"n": 10}})
+    assert cluster.parts(TREE, uid_of(made))["a"] == {"n": 9}
+
+
+async def test_nothing_stays_behind(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(tree({"a": {"n": 1}}))
+    await cluster.delete(TREE, "oak", "default")
+    assert cluster.parts(TREE, uid_of(made)) == {}
+    with pytest.raises(NotFound):
+        await cluster.write_parts(TREE, made, {"b": {"n": 2}})
+
+
+async def test_nor_in_a_namespace_that_is_deleted(tidy_cluster: EmbeddedCluster) -> None:
+    cluster = tidy_cluster
+    cluster.catalogue.register(TREE)
+    await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "wood"}})
+    made = tree({"a": {"n": 1}})
+    made = await cluster.create({**made, "metadata": {"name": "oak", "namespace": "wood"}})
+    namespaces = cluster.catalogue.of("v1", "Namespace")
+    await cluster.delete(namespaces, "wood")
+    async for event in cluster.watch(namespaces, fields="metadata.name=wood"):
+        if event.type == "DELETED":
+            break
+    assert cluster.parts(TREE, uid_of(made)) == {}
+
+
+async def test_a_restart_loses_none(tmp_path: Path) -> None:
+    for _ in range(2):
+        catalogue = new_catalogue()
+        catalogue.register(TREE)
+        async with EmbeddedCluster(tmp_path / "same", catalogue, durability="process") as cluster:
+            found = (await cluster.list(TREE)).items
+            if not found:
+                await cluster.create(tree({"a": {"n": 1}}))
+            else:
+                assert cluster.whole(found[0])["status"]["leaves"] == {"a": {"n": 1}}
