@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.kube import manifests
-from muster.kube.manifests import ManifestError, load, load_files
+from muster.kube.manifests import ManifestError, load, load_files, mapping_in
 from muster.kube.objects import name_of
 
 POD = """\
@@ -125,6 +125,23 @@ def test_json_may_be_indented_by_tabs() -> None:
     assert document.where("kind") == "x.json:3"
 
 
+def test_of_two_keys_that_are_the_same_the_last_counts_and_a_warning_names_both_lines() -> None:
+    first, second = load(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  a: 1\n  b: 2\n  a: 3\n---\n"
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n",
+        "t.yaml",
+    )
+    assert first.object["spec"] == {"a": 3, "b": 2}
+    assert first.where("spec.a") == "t.yaml:7"
+    assert first.warnings == ('t.yaml:7: "a" is already set in line 5; line 7 counts, keep one of the two',)
+    assert second.warnings == ()
+
+
+def test_settings_may_not_set_a_key_twice() -> None:
+    with pytest.raises(ManifestError, match='"a" is already set in line 1; keep one of the two'):
+        mapping_in("a: 1\nb: 2\na: 3\n", "settings.yaml")
+
+
 COLON = 'a ": " is not expected here; put the value in quotes if it has one, or look at the indentation above'
 TEMPLATE = 'this looks like a template ("{{ ... }}") that has not been filled in; render it first, or quote it'
 NO_VERSION = 'apiVersion is missing; every object has one, such as "apiVersion: v1"'
@@ -147,8 +164,6 @@ NO_LIST = (
         ("a: [1, 2\nb: 3\n", 2, 2, "',' or ']' is missing in what begins in line 1"),
         ("a: *b\n", 1, 4, "undefined alias; an anchor (&name) has to come before it"),
         ("a: \x01\n", 1, 4, "this character is not allowed in YAML"),
-        ("kind: Pod\nmetadata: {}\nkind: Job\n", 3, 1, '"kind" is already set in line 1; keep one of the two'),
-        ("a: {b: 1, c: 2, b: 3}\n", 1, 17, '"b" is already set in line 1; keep one of the two'),
         ("image: {{ .Values.image }}\n", 1, 9, TEMPLATE),
         ("? [a]\n: 1\n", 1, 3, "a key must be plain text"),
         ("a: &a [*a]\n", 1, 4, "this alias contains itself"),

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from muster.kube.kinds import Schema
 from muster.kube.schema import (
     BOOLEAN,
+    EMPTY,
     OBJECT_META,
+    SCALAR,
     STRING,
     boolean,
     integer,
@@ -92,3 +96,24 @@ def test_every_kind_has_metadata() -> None:
         "metadata.ownerReferences[0].name",
         "metadata.ownerReferences[0].uid",
     ]
+
+
+@pytest.mark.parametrize("value", ["text", 5, 2.5, True])
+def test_a_scalar_is_anything_that_can_be_written_in_a_line(value: Any) -> None:
+    assert validate(value, SCALAR) == []
+
+
+def test_a_scalar_that_is_not_says_how_to_write_it() -> None:
+    (cause,) = validate({"a": [1]}, SCALAR)
+    assert cause.message == (
+        "expected a string, a number or a boolean, got an object with a; write it as JSON in quotes: '{\"a\":[1]}'"
+    )
+
+
+def test_an_empty_object_stays_empty() -> None:
+    assert validate({}, EMPTY) == []
+    assert [cause.field for cause in validate({"a": 1}, EMPTY)] == ["a"]
+
+
+def test_a_list_may_allow_empty_items() -> None:
+    assert validate([1, None], list_of({"nullable": True})) == []

@@ -9,6 +9,7 @@ import typer
 
 from muster.cli.failures import Ended, Failure, explain_document
 from muster.cli.formats import as_text, parse_format
+from muster.cli.manifests import read
 from muster.cli.options import Files, on_cluster
 from muster.cli.output import say, warn
 from muster.cli.selection import scope
@@ -17,7 +18,7 @@ from muster.cli.targets import title
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.manifests import Document, load_files
+from muster.kube.manifests import Document
 from muster.kube.objects import Object, meta, name_of, namespace_of, version_of
 
 Change: TypeAlias = Literal["created", "configured", "unchanged", "serverside-applied"]
@@ -120,7 +121,7 @@ async def placed(document: Document, session: Session) -> tuple[Kind, Object]:
 def _documents(filename: list[str] | None) -> list[Document]:
     if not filename:
         raise Failure("say which files: -f FILE, -f DIRECTORY or -f - for stdin")
-    documents = load_files(filename)
+    documents = read(filename)
     if not documents:
         raise Failure(f"no objects in {', '.join(filename)}")
     return documents

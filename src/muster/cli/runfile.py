@@ -18,6 +18,7 @@ from muster.cli.failures import Ended, Failure
 from muster.cli.happenings import in_order as events_in_order
 from muster.cli.happenings import selector
 from muster.cli.logtail import last_lines
+from muster.cli.manifests import read
 from muster.cli.options import ContextName, Debug, Gang, Kubeconfig, Namespace, configure_logging
 from muster.cli.outcome import Outcome, is_done, is_work, runs_on
 from muster.cli.progress import duration
@@ -26,7 +27,7 @@ from muster.cli.summary import PODS_SHOWN, Trouble, lines_of, telling
 from muster.cli.targets import title
 from muster.cli.watching import Watch
 from muster.kube.errors import ApiError
-from muster.kube.manifests import Document, load_files
+from muster.kube.manifests import Document
 from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
 
 _LOG_LINES = 15
@@ -57,7 +58,7 @@ def run(
     if keep and rm:
         raise Failure("give either --keep or --rm")
     patience = seconds(timeout, "--timeout") if timeout else None
-    documents = in_order(load_files(files))
+    documents = in_order(read(files))
     if not documents:
         raise Failure(f"no objects in {', '.join(files)}")
     job = _Run(documents, keep=keep, rm=rm, patience=patience, fail_fast=fail_fast)

@@ -104,10 +104,10 @@ async def _beginning_with(session: Session, kind: Kind, namespace: str, prefix: 
 
 
 async def _from_files(session: Session, files: Iterable[str]) -> Selection:
-    from muster.kube.manifests import load_files  # YAML takes a while to import
+    from muster.cli.manifests import read  # YAML takes a while to import
 
     answer = Selection(by_name=True)
-    for document in load_files(list(files)):
+    for document in read(files):
         kind = await session.kind_of(document.object)
         namespace = scope(kind, namespace_of(document.object) or session.namespace)
         try:

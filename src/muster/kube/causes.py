@@ -120,6 +120,8 @@ def _advice(value: Any, wanted: str) -> str:
         return f"write it without quotes: {value}"
     if wanted == "boolean" and isinstance(value, str) and value.lower() in ("true", "false", "yes", "no", "on", "off"):
         return f"write it without quotes: {'true' if value.lower() in ('true', 'yes', 'on') else 'false'}"
+    if wanted == "a string, a number or a boolean" and isinstance(value, list | dict):
+        return f"write it as JSON in quotes: '{show(value)}'"
     if wanted in ("object", "string") and isinstance(value, list) and len(value) == 1:
         return 'leave out the "- " before it'
     return ""

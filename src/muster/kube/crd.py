@@ -143,7 +143,7 @@ def _portable(schema: Schema) -> Schema:
         return {"anyOf": either, "pattern": _QUANTITY_PATTERN, "x-kubernetes-int-or-string": True}
     portable: Schema = {}
     for key, value in schema.items():
-        if key.startswith(_OURS):
+        if key.startswith(_OURS) or (key == "additionalProperties" and value is False):
             continue
         if key == "properties":
             portable[key] = {name: _portable(inner) for name, inner in value.items()}

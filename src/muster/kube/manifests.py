@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from muster.kube.objects import Object
 from muster.kube.paths import Step, split_path
 from muster.kube.yaml_values import NotJson, dump, key, scalar
 
-__all__ = ["Document", "ManifestError", "dump", "load", "load_files", "load_mapping"]
+__all__ = ["Document", "ManifestError", "dump", "load", "load_files", "load_mapping", "mapping_in"]
 
 LARGEST = 2_000_000
 """How many values a document may have once its aliases are written out."""
@@ -47,6 +47,8 @@ class Document:
     object: Object
     source: str
     node: yaml.Node
+    warnings: tuple[str, ...] = ()
+    """What was read but is probably not what was meant: a key that is set twice, where Kubernetes takes the last."""
 
     def where(self, path: str = "") -> str:
         """`train.yaml:14` for `spec.containers[0].image`, or the line of the nearest parent that is there."""
@@ -70,8 +72,11 @@ def load(text: str, source: str) -> list[Document]:
     for node in _compose(text, source):
         if isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == _PLAIN:
             continue
-        value = _Values(text, source).of(node)
-        documents += _objects(value, node, source, text)
+        values = _Values(text, source)
+        found = list(_objects(values.of(node), node, source, text))
+        if values.warnings and found:
+            found[0] = replace(found[0], warnings=tuple(values.warnings))
+        documents += found
     return documents
 
 
@@ -86,11 +91,17 @@ def mapping_in(text: str, source: str) -> Document | None:
     for node in _compose(text, source):
         if isinstance(node, yaml.ScalarNode) and node.value == "":
             return None
-        value = _Values(text, source).of(node)
+        value = _Values(text, source, strict=True).of(node)
         if not isinstance(value, dict):
             raise ManifestError("expected `name: value` lines", source, 1, 1, text)
         return Document(value, source, node)
     return None
+
+
+def values_in(text: str, source: str) -> list[Any]:
+    """The documents of a text, whatever they are; empty ones are left out."""
+    nodes = [n for n in _compose(text, source) if not (isinstance(n, yaml.ScalarNode) and n.value == "")]
+    return [_Values(text, source).of(node) for node in nodes]
 
 
 def load_files(paths: Iterable[str | Path]) -> list[Document]:
@@ -183,11 +194,13 @@ def _refuse_bottomless(text: str, source: str) -> None:
 
 
 class _Values:
-    """Makes plain values of nodes; counts what aliases multiply."""
+    """Makes plain values of nodes; counts what aliases multiply. `strict`: a key may not be set twice."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, *, strict: bool = False) -> None:
         self.text = text
         self.source = source
+        self.strict = strict
+        self.warnings: list[str] = []
         self.sizes: dict[int, int] = {}
         self.made: dict[int, Any] = {}
         self.open: set[int] = set()
@@ -246,7 +259,7 @@ class _Values:
             value, count = self._make(value_node)
             size += count
             if name in mapping:
-                raise self._twice(name, node, key_node)
+                self._twice(name, node, key_node)
             mapping[name] = value
         for source, count in merged:
             size += count
@@ -262,9 +275,14 @@ class _Values:
                 raise self._error('"<<" takes a mapping, or a list of mappings', part)
         return [(value, size) for _, value, size in made]
 
-    def _twice(self, name: str, node: yaml.Node, again: yaml.Node) -> ManifestError:
-        first = next(k for k, _ in node.value if k is not again and k.value == again.value)
-        return self._error(f'"{name}" is already set in line {first.start_mark.line + 1}; keep one of the two', again)
+    def _twice(self, name: str, node: yaml.Node, again: yaml.Node) -> None:
+        first = next(k for k, _ in node.value if k is not again and k.value == again.value).start_mark.line + 1
+        if self.strict:
+            raise self._error(f'"{name}" is already set in line {first}; keep one of the two', again)
+        line = again.start_mark.line + 1
+        self.warnings.append(
+            f'{self.source}:{line}: "{name}" is already set in line {first}; line {line} counts, keep one of the two'
+        )
 
     def _error(self, message: str, node: yaml.Node) -> ManifestError:
         mark = node.start_mark
@@ -327,7 +345,7 @@ def _entry(node: yaml.Node, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
         return None
     if not isinstance(node, yaml.MappingNode):
         return None
-    for key_node, value_node in node.value:
+    for key_node, value_node in reversed(node.value):  # of two that are the same, the last one counts
         if key_node.value == str(step):
             return key_node, value_node
     for key_node, value_node in node.value:

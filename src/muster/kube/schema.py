@@ -14,9 +14,9 @@ from muster.kube.schema_checks import unknown_fields, validate
 from muster.kube.schema_shaping import apply_defaults, prune
 
 __all__ = [
-    "ANY", "BOOLEAN", "BYTES", "INT32", "INT64", "INT_OR_STRING", "MICRO_TIME", "NUMBER", "OBJECT_META", "QUANTITY",
-    "RESOURCES", "STRING", "STRINGS", "STRING_MAP", "TIME", "apply_defaults", "boolean", "integer", "list_of", "map_of",
-    "number", "obj", "of", "prune", "root", "string", "unknown_fields", "validate",
+    "ANY", "BOOLEAN", "BYTES", "EMPTY", "INT32", "INT64", "INT_OR_STRING", "MICRO_TIME", "NUMBER", "OBJECT_META",
+    "QUANTITY", "RESOURCES", "SCALAR", "STRING", "STRINGS", "STRING_MAP", "TIME", "apply_defaults", "boolean",
+    "integer", "list_of", "map_of", "number", "obj", "of", "prune", "root", "string", "unknown_fields", "validate",
 ]  # fmt: skip
 
 
@@ -114,6 +114,8 @@ BYTES: Final[Schema] = {"type": "string", "format": "byte"}
 INT_OR_STRING: Final[Schema] = {"x-kubernetes-int-or-string": True}
 QUANTITY: Final[Schema] = {"x-kubernetes-int-or-string": True, "format": "quantity"}
 ANY: Final[Schema] = {"x-kubernetes-preserve-unknown-fields": True}
+SCALAR: Final[Schema] = {"x-kubernetes-preserve-unknown-fields": True, "x-muster-scalar": True}
+"""A string, a number or a boolean: what will be text in the end."""
 STRINGS: Final[Schema] = list_of(STRING)
 STRING_MAP: Final[Schema] = map_of(STRING)
 RESOURCES: Final[Schema] = map_of(QUANTITY)
@@ -160,6 +162,10 @@ OBJECT_META: Final[Schema] = obj({
         })
     ),
 })  # fmt: skip
+
+
+EMPTY: Final[Schema] = {"type": "object", "additionalProperties": False}
+"""An object whose being there is all it says."""
 
 
 def root(fields: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:

@@ -82,6 +82,8 @@ def _fits(_: Any) -> None:
 def _type_check(schema: Schema) -> Check | None:
     if schema.get("x-kubernetes-int-or-string"):
         return _quantity_check if schema.get("format") == "quantity" else _int_or_string_check
+    if schema.get("x-muster-scalar"):
+        return _scalar_check
     match schema.get("type"):
         case "object":
             return _object_check(schema)
@@ -139,7 +141,9 @@ def _object_check(schema: Schema) -> Check:
 
 
 def _list_check(schema: Schema) -> Check:
-    check = _compiled(schema.get("items") or {})
+    items = schema.get("items") or {}
+    check = _compiled(items)
+    empty = None if items.get("nullable") else [Cause("", "Required value: the list has an empty item", REQUIRED)]
     keys = _map_keys(schema)
 
     def check_list(value: Any) -> list[Cause] | None:
@@ -147,7 +151,7 @@ def _list_check(schema: Schema) -> Check:
             return [mistyped(value, "array")]
         problems: list[Cause] | None = None
         for index, item in enumerate(value):
-            found = [Cause("", "Required value: the list has an empty item", REQUIRED)] if item is None else check(item)
+            found = empty if item is None else check(item)
             if found is not None:
                 problems = problems or []
                 problems += [Cause(join_path(f"[{index}]", c.field), c.message, c.reason) for c in found]
@@ -238,6 +242,12 @@ def _int_or_string_check(value: Any) -> list[Cause] | None:
     if type(value) is int or type(value) is str:
         return None
     return [mistyped(value, "an integer or a string")]
+
+
+def _scalar_check(value: Any) -> list[Cause] | None:
+    if isinstance(value, str | int | float):
+        return None
+    return [mistyped(value, "a string, a number or a boolean")]
 
 
 def _quantity_check(value: Any) -> list[Cause] | None:

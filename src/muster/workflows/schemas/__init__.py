@@ -1,0 +1,1 @@
+"""The schemas of the argoproj.io kinds, in small pieces."""

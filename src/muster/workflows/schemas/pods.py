@@ -1,0 +1,55 @@
+"""What a workflow takes over from Pods. Argo fills in `{{...}}` before a Pod is made, so a field that has a few allowed
+words there may have any text here."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from muster.kube import schemas_container, schemas_pod, schemas_storage, schemas_volumes
+from muster.kube.kinds import Schema
+from muster.kube.schema import BOOLEAN, INT_OR_STRING, STRING, STRINGS, list_of, obj
+from muster.kube.schemas_meta import LABEL_SELECTOR, LOCAL_OBJECT_REFERENCE
+
+_LATER = frozenset({"fileKeyRef", "podCertificate", "restartPolicyRules"})
+"""Fields that Pods have got since, and Argo v4.0 does not know."""
+
+
+def worded_freely(schema: Schema) -> Schema:
+    """The schema without its lists of allowed words."""
+    freed: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "enum":
+            continue
+        if key == "properties":
+            freed[key] = {name: worded_freely(sub) for name, sub in value.items() if name not in _LATER}
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            freed[key] = worded_freely(value)
+        else:
+            freed[key] = value
+    return freed
+
+
+_CONTAINER: Final = worded_freely(schemas_container.CONTAINER)["properties"]
+VOLUME_MOUNT: Final = worded_freely(schemas_container.VOLUME_MOUNT)
+
+CONTAINER: Final = obj(_CONTAINER)
+SCRIPT: Final = obj({**_CONTAINER, "source": STRING})
+CONTAINER_NODE: Final = obj({**_CONTAINER, "dependencies": STRINGS})
+USER_CONTAINER: Final = obj({**_CONTAINER, "mirrorVolumeMounts": BOOLEAN})
+
+VOLUME: Final = worded_freely(schemas_volumes.VOLUME)
+VOLUMES: Final = list_of(VOLUME, map_keys=["name"], patch_merge_key="name", duplicates=True)
+VOLUME_CLAIM_TEMPLATES: Final = list_of(worded_freely(schemas_storage.PERSISTENT_VOLUME_CLAIM_SCHEMA))
+
+AFFINITY: Final = worded_freely(schemas_pod.AFFINITY)
+DNS_CONFIG: Final = schemas_pod.POD_DNS_CONFIG
+HOST_ALIASES: Final = list_of(schemas_pod.HOST_ALIAS)
+IMAGE_PULL_SECRETS: Final = list_of(LOCAL_OBJECT_REFERENCE)
+SECURITY_CONTEXT: Final = worded_freely(schemas_pod.POD_SECURITY_CONTEXT)
+TOLERATIONS: Final = list_of(worded_freely(schemas_pod.TOLERATION))
+POD_DISRUPTION_BUDGET: Final = obj({
+    "maxUnavailable": INT_OR_STRING,
+    "minAvailable": INT_OR_STRING,
+    "selector": LABEL_SELECTOR,
+    "unhealthyPodEvictionPolicy": STRING,
+})  # fmt: skip
