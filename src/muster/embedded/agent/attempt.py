@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from muster.embedded.agent import cgroups, engine, probing
+from muster.embedded.agent import cgroups, engine, keeping, probing
 from muster.embedded.agent.contract import PreparedContainer, PreparedPod
 from muster.embedded.agent.health import CheckKind
 from muster.embedded.agent.healthwatch import HealthWatch
@@ -28,6 +28,8 @@ _MAX_SWEEPS = 200
 """Who has not been caught by then is when the Pod ends."""
 _KILL_PERIOD, _ENGINE_KILL_PERIOD = 0.1, 5.0
 _DRAIN_PATIENCE = 1.0
+_KEPT_AT_ONCE, _BYTES_AT_ONCE = 100, 4 << 20
+"""What the supervisor copies itself. More would keep it from its other containers."""
 _HOOK_TIMEOUT = 3600.0
 _AFTER_HOOK = 2.0
 """What a container gets to end by itself when its preStop hook has used up the grace."""
@@ -253,16 +255,35 @@ class Attempt:
         os.close(pipe)
         self._streams.pop(pipe).end()
         if self._swept and not self._streams:
-            self._conclude(self._outcome())
+            self._wrap_up()
 
     def _exited(self, status: int) -> None:
         self._status, self.pid = status, 0
         self._end_checks()
         self._cancel_timers()
         if self._engine:
-            self._remove_from_engine()
+            self._copy_from_engine(0)
         else:
             self._sweep()
+
+    def _copy_from_engine(self, number: int) -> None:
+        """One path that is to be kept after the other; then the container may go."""
+        assert self._engine is not None
+        paths = self.container.get("keep") or ()
+        if number == len(paths):
+            self._remove_from_engine()
+            return
+        folder = self.container["keepFolder"]
+        source, target = f"{self._engine['name']}:{paths[number]}", f"{folder}/{number}"
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            argv = [*self._engine["copy"], source, target]
+            pid = self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.nothing] * 3)
+        except (OSError, StartError) as error:
+            keeping.note_problem(folder, str(error))
+            self._remove_from_engine()
+        else:
+            self._loop.on_exit(pid, lambda _status: self._copy_from_engine(number + 1))
 
     def _remove_from_engine(self) -> None:
         assert self._engine is not None
@@ -290,7 +311,7 @@ class Attempt:
         # Only who has fled from the container can still hold the other end. It is not waited for.
         self._timer = self._loop.at(time.time() + _DRAIN_PATIENCE, self._give_up_reading)
         if not self._streams:
-            self._conclude(self._outcome())
+            self._wrap_up()
 
     def _give_up_reading(self) -> None:
         for pipe, stream in self._streams.items():
@@ -298,7 +319,26 @@ class Attempt:
             os.close(pipe)
             stream.end()
         self._streams.clear()
-        self._conclude(self._outcome())
+        self._wrap_up()
+
+    def _wrap_up(self) -> None:
+        """Nothing of it runs any more, and its output is read."""
+        self._cancel_timers()
+        outcome = self._outcome()
+        paths = self.container.get("keep")
+        if not paths or self._engine:
+            self._conclude(outcome)
+            return
+        folder = self.container["keepFolder"]
+        root = self._host.sandbox.root_of(self._namespace)
+        try:
+            keeping.keep(root, paths, folder, keeping.Allowance(_KEPT_AT_ONCE, _BYTES_AT_ONCE))
+        except keeping.TooMuch:
+            self._loop.on_exit(keeping.keep_apart(root, paths, folder), lambda _status: self._conclude(outcome))
+        else:
+            self._conclude(outcome)
+        finally:
+            os.close(root)
 
     def _outcome(self) -> Exit:
         assert self._status is not None and self._log is not None

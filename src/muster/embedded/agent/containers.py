@@ -13,6 +13,7 @@ from muster.embedded.agent.engines import Engine, engine_container
 from muster.embedded.agent.environment import container_environment
 from muster.embedded.agent.hosts import hostname_of
 from muster.embedded.agent.images import Recipe, recipe, running_note
+from muster.embedded.agent.requests import keep_folder, outside, paths_to_keep
 from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.agent.status import is_sidecar
 from muster.embedded.agent.surroundings import ConfigError, ContainerError, Surroundings
@@ -128,6 +129,9 @@ def prepare_container(
         "stopSignal": (spec.get("lifecycle") or {}).get("stopSignal") or "SIGTERM",
         "engine": None,
     }
+    keep = paths_to_keep(pod, part.name)
+    if keep:
+        prepared["keep"], prepared["keepFolder"] = keep, keep_folder(layout.folder, part.name)
     if part.recipe is None:
         assert engine is not None
         hosts = _file(layout.hosts_file, "/etc/hosts")
@@ -144,6 +148,9 @@ def prepare_container(
         private.append(SHARED_MEMORY)
     prepared["cwd"], more = _working_dir(part, part.recipe, [*private, *mounts], layout)
     prepared["mounts"] = [*private, *more, *mounts, termination]
+    if keep:
+        prepared["private"] = outside(keep, [mount["target"] for mount in prepared["mounts"]])
+        prepared["privateFolder"] = f"{layout.folder}/private-{part.name}"
     return prepared
 
 

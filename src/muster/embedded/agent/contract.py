@@ -75,7 +75,17 @@ class Engine(TypedDict, total=False):
     exec: list[str]  # prefix of an exec: [podman, exec, NAME]; the supervisor inserts -i / -t where needed after 'exec'
     kill: list[str]  # prefix of a kill: [podman, kill, --signal]; then SIGNAL and the name
     remove: list[str]  # cleans up after the container has ended
+    copy: list[str]  # prefix of a copy out of it: [podman, cp]; then NAME:PATH and the destination
     name: str
+
+
+class Arrangement(TypedDict, total=False):
+    """What the main containers of a Pod are to each other. Without one, all run at once and until all have ended."""
+
+    leading: list[str]  # the Pod ends when all of these have, or one has failed; the others are then stopped
+    after: dict[str, list[str]]  # container -> those that have to succeed before it starts
+    retries: int  # of each leading one that fails
+    retrySeconds: float  # before each
 
 
 class PreparedContainer(TypedDict, total=False):
@@ -101,6 +111,10 @@ class PreparedContainer(TypedDict, total=False):
     preStop: Hook | None
     stopSignal: str
     engine: Engine | None
+    keep: list[str]  # paths to copy out of its view when it has ended, before that is noted
+    keepFolder: str  # where to: the copy of keep[N] is <keepFolder>/N
+    private: list[str]  # paths that it may write, or make, without anybody else seeing it
+    privateFolder: str  # where the machine keeps what it writes there
 
 
 class PreparedPod(TypedDict, total=False):
@@ -114,6 +128,7 @@ class PreparedPod(TypedDict, total=False):
     deadline: float | None  # epoch seconds at which activeDeadlineSeconds is over
     isolation: Isolation  # 'none' where an engine runs the containers
     mounts: list[Mount]  # once per Pod: shared by its containers; a tmpfs inside the Pod's folder is there to be bound
+    arrangement: Arrangement | None
     containers: list[PreparedContainer]  # init and sidecar containers in order, then the main ones
     notify: str  # path of the agent's datagram socket; the payload is the Pod's uid
     logFileBytes: int

@@ -105,6 +105,7 @@ def engine_container(
         "exec": engine.command("exec", name),
         "kill": engine.command("kill", "--signal"),
         "remove": engine.command("rm", "-f", name),
+        "copy": engine.command("cp"),
     }
 
 
@@ -112,7 +113,9 @@ def run_command(
     engine: Engine, name: str, spec: Mapping[str, Any], prepared: PreparedContainer, mounts: Sequence[Mount],
     env_file: str, inherited: Sequence[str], hostname: str,
 ) -> list[str]:  # fmt: skip
-    options = ["--rm", "--name", name, "--network", "host", "--hostname", hostname, "--log-driver", "none"]
+    # What is to be kept of it can only be copied while it is there; the supervisor removes it in any case.
+    options = [] if prepared.get("keep") else ["--rm"]
+    options += ["--name", name, "--network", "host", "--hostname", hostname, "--log-driver", "none"]
     options += ["--pull", "never", "--env-file", env_file, *engine.run_options]
     for variable in inherited:
         options += ["--env", variable]

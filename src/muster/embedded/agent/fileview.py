@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EROFS
 from typing import NamedTuple
@@ -43,7 +43,19 @@ class Covers(NamedTuple):
     """Descriptors of what covers them, and of the folders that were added. Good until `build_view` returns."""
 
 
-def build_view(mounts: Sequence[Mount], root: str = "", on_covered: Callable[[Covers], None] | None = None) -> None:
+class Private(NamedTuple):
+    """Paths that the container may write, or make, without anybody else seeing it, and where that is kept."""
+
+    paths: Sequence[str]
+    folder: str
+
+
+def build_view(
+    mounts: Sequence[Mount],
+    root: str = "",
+    on_covered: Callable[[Covers], None] | None = None,
+    private: Private | None = None,
+) -> None:
     """Makes the mounts, in this order, with a new /proc, and `root` the root, if it is not the machine's own. To be
     called in a new mount namespace. When folders had to be covered, and nothing is mounted yet, `on_covered` is told;
     it may enter a copy of the namespace."""
@@ -51,8 +63,11 @@ def build_view(mounts: Sequence[Mount], root: str = "", on_covered: Callable[[Co
     try:
         # Sources are places of the machine: all are taken before the first mount may cover one.
         trees = [view.take(mount) for mount in mounts]
+        store = view.keep(os.open(private.folder, _PATH)) if private is not None else -1
         if root:
             view.enter(root)
+        if private is not None:
+            view.make_private(private.paths, store)
         view.prepare(mounts, trees)
         if on_covered is not None and view.covers.folders and view.is_machines_own:
             view.protect()
@@ -180,6 +195,40 @@ class _View:
                     raise MountFailed(f'mount point "{target}": {_reason(error)}') from None
             above.append(target.rstrip("/") + "/")
 
+    def make_private(self, paths: Sequence[str], store: int) -> None:
+        """Covers the folder of each path, or the nearest one above it that exists, with one of the container's own. A
+        path that is a folder itself is covered, too: what it holds can be read there, but not be changed. A file there
+        is left out, as if the container had yet to write it."""
+        folders: dict[tuple[str, ...], set[str]] = {}
+        sealed = set[tuple[str, ...]]()
+        for path in paths:
+            names, is_missing, is_folder = self._look_up(path)
+            if is_folder:
+                folders.setdefault(names, set())
+                if not is_missing:
+                    sealed.add(names)
+            elif not is_missing:
+                folders.setdefault(names[:-1], set()).add(names[-1])
+        for number, names in enumerate(sorted(folders, key=len)):
+            os.mkdir(str(number), dir_fd=store)
+            opened, found, _ = resolve(self._root_descriptor(), "/".join(names))
+            self._open += opened
+            if tuple(found) == names:
+                tree = self.keep(clone_tree(store, str(number)))
+                self._cover(opened[-1], list(names), tree, without=folders[names], sealed=names in sealed)
+
+    def _look_up(self, path: str) -> tuple[tuple[str, ...], bool, bool]:
+        """What exists of a path: its names, whether something is missing below, whether it is a folder."""
+        try:
+            opened, names, missing = resolve(self._root_descriptor(), path)
+        except OSError as error:
+            raise MountFailed(f'"{path}": {_reason(error)}') from None
+        self._open += opened
+        return tuple(names), bool(missing), stat.S_ISDIR(os.fstat(opened[-1]).st_mode)
+
+    def _root_descriptor(self) -> int:
+        return self._root if self._root >= 0 else self.keep(os.open("/", _PATH))
+
     def mount(self, mount: Mount, tree: int) -> None:
         folder = stat.S_ISDIR(os.fstat(tree).st_mode)
         try:
@@ -211,8 +260,7 @@ class _View:
             pivot_to_here()
 
     def _point(self, target: str, folder: bool) -> int:
-        root = self._root if self._root >= 0 else self.keep(os.open("/", _PATH))
-        opened, names, missing = resolve(root, target)
+        opened, names, missing = resolve(self._root_descriptor(), target)
         self._open += opened
         return self._make(opened[-1], names, missing, folder) if missing else opened[-1]
 
@@ -252,19 +300,29 @@ class _View:
         mount = _mount_id(descriptor)
         return any(_mount_id(volume) == mount for volume in self._volumes)
 
-    def _cover(self, covered: int, names: list[str]) -> int:
-        """Covers a folder with one in memory that holds the same, and to which entries can be added."""
+    def _cover(
+        self, covered: int, names: list[str], own: int = -1, *, without: Container[str] = (), sealed: bool = False
+    ) -> int:
+        """Covers a folder with one that holds the same, and to which entries can be added: in memory, or else in the
+        container's `own`, where it may add some itself. `sealed` ones can be added to only."""
         listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=covered)
         try:
             with os.scandir(listing) as found:
-                entries = [(e.name, e.is_symlink(), e.is_dir(follow_symlinks=False)) for e in found]
+                entries = [
+                    (e.name, e.is_symlink(), e.is_dir(follow_symlinks=False)) for e in found if e.name not in without
+                ]
         finally:
             os.close(listing)
         if len(entries) > _MAX_COVERED:
             raise OSError(ENOSPC, f"it is missing, and /{'/'.join(names)} is too large a folder to add it to; make it")
         status = os.fstat(covered)
-        self.covers.folders["/" + "/".join(names)] = status.st_mtime_ns
-        cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % stat.S_IMODE(status.st_mode)),)))
+        mode = stat.S_IMODE(status.st_mode)
+        if own >= 0:
+            cover = own
+            os.chmod(f"/proc/self/fd/{own}", mode)
+        else:
+            self.covers.folders["/" + "/".join(names)] = status.st_mtime_ns
+            cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % mode),)))
         attach(cover, covered)
         for name, is_link, is_folder in entries:
             if is_link:
@@ -277,13 +335,15 @@ class _View:
             tree = clone_tree(covered, name)
             try:
                 attach(tree, cover, name)
+                if sealed:
+                    make_read_only(tree)
             finally:
                 os.close(tree)
         self._volumes.append(cover)
         self.covers.made.append(cover)
         if not names:
             self._root = cover
-        elif names[0] not in _SCRATCH:
+        elif own < 0 and names[0] not in _SCRATCH:
             self._protected.append(cover)
         return cover
 

@@ -6,7 +6,7 @@ startup probe, a request to stop) in the state, and asks again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 RestartPolicy: TypeAlias = Literal["Always", "OnFailure", "Never"]
@@ -55,7 +55,9 @@ Action: TypeAlias = Start | BackOff | Stop | EndPod | Finish
 class Container:
     """What is known of a container. While it waits, `attempt` is the coming one, else the current or last one."""
 
-    __slots__ = ("attempt", "code", "ended", "name", "passed", "phase", "restarts", "role", "started", "until")
+    __slots__ = (
+        "attempt", "code", "ended", "name", "passed", "phase", "restarts", "role", "started", "stopped", "until",
+    )  # fmt: skip
 
     def __init__(self, name: str, role: Role) -> None:
         self.name = name
@@ -70,6 +72,8 @@ class Container:
         self.code = 0
         self.passed = False
         """A sidecar that has been up once: those after it need not wait any more."""
+        self.stopped = False
+        """Its end was asked for."""
 
     @property
     def is_active(self) -> bool:
@@ -80,10 +84,22 @@ class Container:
         return self.phase == "exited" and self.code == 0
 
 
+class Order(NamedTuple):
+    """Of main containers: the Pod ends when all `leading` ones have ended, or one of them has failed for good."""
+
+    leading: frozenset[str]
+    after: Mapping[str, Sequence[str]] = {}
+    """Container -> those that have to succeed before it starts."""
+    retries: int = 0
+    retry_seconds: float = 0.0
+
+
 class Pod:
     """`containers`: init containers and sidecars in their order, then the main ones."""
 
-    __slots__ = ("backoff_base", "backoff_max", "containers", "deadline", "ending", "grace", "kill_at", "policy")
+    __slots__ = (
+        "backoff_base", "backoff_max", "containers", "deadline", "ending", "grace", "kill_at", "order", "policy",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -94,8 +110,10 @@ class Pod:
         deadline: float | None = None,
         backoff_base: float = 10.0,
         backoff_max: float = 300.0,
+        order: Order | None = None,
     ) -> None:
         self.containers = list(containers)
+        self.order = order
         self.policy = policy
         self.grace = grace
         self.deadline = deadline
@@ -125,10 +143,11 @@ def decide(pod: Pod, now: float) -> list[Action]:
         if container.role == "init" or not container.passed:
             return actions
     mains = [container for container in pod.containers if container.role == "main"]
-    if all(container.phase == "exited" and not _restarts(pod, container) for container in mains):
+    if _is_done(pod, mains):
         return [EndPod(pod.grace)]
     for container in mains:
-        actions += _keep_up(pod, container, now)
+        if pod.order is None or _has_its_turn(pod, pod.order.after.get(container.name) or ()):
+            actions += _keep_up(pod, container, now)
     return actions
 
 
@@ -147,7 +166,7 @@ def apply(pod: Pod, action: Action, now: float) -> None:
             container.restarts = _restarts_in_a_row(pod, container) + 1
         container.phase, container.attempt, container.started, container.until = "running", action.attempt, now, 0.0
     elif isinstance(action, Stop):
-        container.phase, container.until = "stopping", action.until
+        container.phase, container.until, container.stopped = "stopping", action.until, True
     else:
         container.phase, container.attempt, container.until = "waiting", action.attempt, action.until
 
@@ -166,6 +185,22 @@ def wake_at(pod: Pod) -> float | None:
     return min(times, default=None) if pod.ending is None else None
 
 
+def _is_done(pod: Pod, mains: list[Container]) -> bool:
+    if pod.order is None:
+        return all(container.phase == "exited" and not _restarts(pod, container) for container in mains)
+    over = [container for container in _leading(pod) if container.phase == "exited" and not _restarts(pod, container)]
+    return len(over) == len(pod.order.leading) or any(container.code for container in over)
+
+
+def _leading(pod: Pod) -> list[Container]:
+    names = pod.order.leading if pod.order is not None else ()
+    return [container for container in pod.containers if container.name in names]
+
+
+def _has_its_turn(pod: Pod, awaited: Iterable[str]) -> bool:
+    return all(pod[name].has_succeeded for name in awaited)
+
+
 def _end(pod: Pod, ending: EndPod) -> list[Action]:
     workers = [container for container in pod.containers if container.role != "sidecar" and container.is_active]
     if workers:
@@ -177,6 +212,9 @@ def _end(pod: Pod, ending: EndPod) -> list[Action]:
     if ending.reason:
         return [Finish("Failed", ending.reason, ending.message)]
     workers = [container for container in pod.containers if container.role != "sidecar"]
+    if pod.order is not None:
+        # Those that serve the leading ones are stopped when these have ended: that is no failure of theirs.
+        workers = [c for c in workers if c.role == "init" or c.name in pod.order.leading or not c.stopped]
     return [Finish("Succeeded" if all(container.has_succeeded for container in workers) else "Failed")]
 
 
@@ -198,6 +236,8 @@ def _keep_up(pod: Pod, container: Container, now: float) -> list[Action]:
 def _restarts(pod: Pod, container: Container) -> bool:
     if container.role == "sidecar":
         return True
+    if pod.order is not None and container.name in pod.order.leading and pod.order.retries:
+        return container.code != 0 and container.attempt < pod.order.retries
     if pod.policy == "Never":
         return False
     return container.code != 0 or (pod.policy == "Always" and container.role == "main")
@@ -205,6 +245,8 @@ def _restarts(pod: Pod, container: Container) -> bool:
 
 def _delay(pod: Pod, container: Container) -> float:
     """The first restart comes at once, as kubelet does it; then the base, doubled each time."""
+    if pod.order is not None and pod.order.retries:
+        return pod.order.retry_seconds
     restarts = _restarts_in_a_row(pod, container)
     return min(pod.backoff_base * 2.0 ** min(restarts - 1, 32), pod.backoff_max) if restarts else 0.0
 

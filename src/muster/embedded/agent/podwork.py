@@ -26,6 +26,7 @@ from muster.embedded.agent.mounting import write_payload
 from muster.embedded.agent.podevents import events_of
 from muster.embedded.agent.preparation import prepare, write_pod_file
 from muster.embedded.agent.pulling import ImagePulls
+from muster.embedded.agent.requests import stop_wish
 from muster.embedded.agent.status import Place, Waiting, has_ended, pod_status
 from muster.embedded.agent.supervision import close_journal, has_lost_its_folder, has_supervisor, lock, was_begun
 from muster.embedded.agent.surroundings import MachineError, NotReady, Surroundings
@@ -98,6 +99,8 @@ class PodWork:
             return await self._begin()
         if self.supervisor_lost and not self.is_over:
             again = await self._start()
+        elif (grace := stop_wish(self._pod)) is not None and not self.is_over:
+            again = await self._ask_to_stop(grace)
         else:
             again = await self._heed_deadline()
         if self.files_outdated:

@@ -28,6 +28,7 @@ from muster.embedded.agent.engines import Engine
 from muster.embedded.agent.hosts import hostname_of
 from muster.embedded.agent.logs import DEFAULT
 from muster.embedded.agent.mounting import container_mounts, make_volume
+from muster.embedded.agent.requests import arrangement_of
 from muster.embedded.agent.surroundings import Surroundings
 from muster.embedded.agent.unsupported import ignored_fields
 from muster.embedded.agent.volumes import (
@@ -64,6 +65,7 @@ def prepare(
         resolve(pod, container, role, around, here, engine, (devices or {}).get(container.get("name") or "") or {})
         for container, role in containers_of(spec)
     ]
+    arrangement = arrangement_of(pod)
     _make_folder(layout.folder)
     shared = _make_volumes(volumes, _group(pod, here))
     is_alone = len(parts) == 1
@@ -88,6 +90,7 @@ def prepare(
         "deadline": deadline,
         "isolation": isolation,
         "mounts": shared if isolation != "none" else [],
+        "arrangement": arrangement,
         "containers": containers,
         "notify": layout.notify,
         "logFileBytes": settings.logs.file_bytes,

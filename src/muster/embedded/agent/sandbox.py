@@ -13,7 +13,7 @@ from functools import partial
 from socket import sethostname
 
 from muster.embedded.agent.contract import Isolation, Mount, PreparedContainer, PreparedPod
-from muster.embedded.agent.fileview import Covers, MountFailed, build_view, missing_points, new_tmpfs
+from muster.embedded.agent.fileview import Covers, MountFailed, Private, build_view, missing_points, new_tmpfs
 from muster.embedded.agent.launching import Command, Identity, StartError, launch
 from muster.embedded.agent.syscalls import (
     AT_CWD,
@@ -111,7 +111,7 @@ class Sandbox:
         namespace = -1
         mounts = [*self._mounts, *(container.get("mounts") or ())]
         try:
-            self._enter_view(mounts, root)
+            self._enter_view(mounts, root, _private(container, attempt))
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             return launch(command, dies_with_us=False), namespace
         except (MountFailed, OSError, StartError) as error:
@@ -121,8 +121,8 @@ class Sandbox:
         finally:
             setns(self._home, NEW_MOUNTS)
 
-    def _enter_view(self, mounts: list[Mount], root: str) -> None:
-        base = None if self._has_shared or root else self._base
+    def _enter_view(self, mounts: list[Mount], root: str, private: Private | None) -> None:
+        base = None if self._has_shared or root or private is not None else self._base
         points = missing_points(mounts) if base is not None else ()
         if base is not None and points and base.enter(points):
             unshare(NEW_MOUNTS)
@@ -130,7 +130,17 @@ class Sandbox:
             return
         unshare(NEW_MOUNTS)
         follow_mounts_of_parent()
-        build_view(mounts, root, partial(base.keep, points) if base is not None else None)
+        build_view(mounts, root, partial(base.keep, points) if base is not None else None, private)
+
+    def root_of(self, namespace: int) -> int:
+        """A descriptor of the root that a container sees, good for as long as `namespace` is open."""
+        if namespace < 0:
+            return os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            setns(namespace, NEW_MOUNTS)
+            return os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        finally:
+            setns(self._home, NEW_MOUNTS)
 
     def run_inside(
         self,
@@ -183,6 +193,16 @@ class Sandbox:
     def _identity(self, container: PreparedContainer) -> Identity:
         mapped = self.isolation == "user-namespaces"
         return Identity(container.get("uid"), container.get("gid"), container.get("groups") or (), mapped=mapped)
+
+
+def _private(container: PreparedContainer, attempt: int) -> Private | None:
+    """Every attempt begins anew."""
+    paths = container.get("private")
+    if not paths:
+        return None
+    folder = f"{container['privateFolder']}/{attempt}"
+    os.makedirs(folder)
+    return Private(paths, folder)
 
 
 def _mount_shared(mounts: list[Mount], containers: Sequence[PreparedContainer], folder: str) -> list[Mount]:

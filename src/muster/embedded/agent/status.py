@@ -139,7 +139,8 @@ def _phase(mains: Iterable[Mapping[str, Any]], progress: Progress, initialized: 
     if not initialized:
         return "Pending"
     known = [progress.containers.get(c["name"]) for c in mains]
-    if any(c is not None and c.running for c in known):
+    # One that has ended counts as well: others may have been waiting for that, and not have started yet.
+    if any(c is not None and (c.running or c.exit is not None) for c in known):
         return "Running"
     return "Pending" if any(c is None or c.attempt < 0 for c in known) else "Running"
 

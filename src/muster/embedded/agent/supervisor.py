@@ -15,7 +15,7 @@ from typing import cast
 
 from muster.embedded.agent.attempt import Attempt, Exit
 from muster.embedded.agent.bookkeeping import Books
-from muster.embedded.agent.contract import POD_FILE, Entry, PreparedContainer, PreparedPod
+from muster.embedded.agent.contract import POD_FILE, Arrangement, Entry, PreparedContainer, PreparedPod
 from muster.embedded.agent.control_server import ControlServer
 from muster.embedded.agent.lifecycle import (
     Action,
@@ -23,6 +23,7 @@ from muster.embedded.agent.lifecycle import (
     Container,
     EndPod,
     Finish,
+    Order,
     Pod,
     Start,
     Stop,
@@ -260,6 +261,18 @@ def _state_of(pod: PreparedPod) -> Pod:
         deadline=pod.get("deadline"),
         backoff_base=pod["backoffBase"],
         backoff_max=pod["backoffMax"],
+        order=_order_of(pod.get("arrangement")),
+    )
+
+
+def _order_of(arrangement: Arrangement | None) -> Order | None:
+    if not arrangement:
+        return None
+    return Order(
+        frozenset(arrangement["leading"]),
+        arrangement.get("after") or {},
+        arrangement.get("retries") or 0,
+        arrangement.get("retrySeconds") or 0.0,
     )
 
 

@@ -1,0 +1,97 @@
+"""What a Pod may ask of this agent by annotations, beyond what Kubernetes has words for.
+
+muster.dev/keep-files: {"main": ["/tmp/out.txt", "/model"]}
+    Copied when the container has ended, and kept for as long as the Pod's object is there; see `kept_files`. The
+    container may write these paths wherever they are: nobody else sees it, and the machine's own files do not change.
+muster.dev/containers: {"leading": ["a", "b"], "after": {"b": ["a"]}, "retries": 1, "retrySeconds": 0.5}
+    The Pod ends when its leading containers have ended, or one has failed; see contract.Arrangement.
+muster.dev/stop: "30"
+    Ends the containers, with so many seconds of grace, and leaves the Pod's object as it is.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from muster.embedded.agent.contract import Arrangement
+from muster.embedded.agent.surroundings import ConfigError
+from muster.kube.objects import Object, annotations_of, spec_of
+
+KEEP_FILES = "muster.dev/keep-files"
+CONTAINERS = "muster.dev/containers"
+STOP = "muster.dev/stop"
+
+_KEPT = "kept"
+
+
+def kept_files(pods: Path, uid: str, container: str) -> Path:
+    """Where the copy of the container's N-th path is, as `N`, if there was anything. `pods` is AgentSettings.pods."""
+    return pods / uid / _KEPT / container
+
+
+def paths_to_keep(pod: Object, container: str) -> list[str]:
+    """Raises ConfigError."""
+    text = annotations_of(pod).get(KEEP_FILES)
+    if not text:
+        return []
+    paths = _parsed(KEEP_FILES, text).get(container) or []
+    if not isinstance(paths, list) or not all(isinstance(p, str) and p.startswith("/") for p in paths):
+        raise ConfigError(f"{KEEP_FILES}: a list of absolute paths is needed for {container}", container)
+    return [posixpath.normpath(path) for path in paths]
+
+
+def arrangement_of(pod: Object) -> Arrangement | None:
+    """Raises ConfigError."""
+    text = annotations_of(pod).get(CONTAINERS)
+    if not text:
+        return None
+    wish = _parsed(CONTAINERS, text)
+    names = {container.get("name") for container in spec_of(pod).get("containers") or ()}
+    leading, after = list(wish.get("leading") or ()), dict(wish.get("after") or {})
+    named = {*leading, *after, *(name for awaited in after.values() for name in awaited)}
+    if not leading or not named <= names:
+        unknown = ", ".join(sorted(named - names))
+        problem = f"the Pod has no container {unknown}" if unknown else "leading: at least one container is needed"
+        raise ConfigError(f"{CONTAINERS}: {problem}")
+    return {
+        "leading": leading,
+        "after": after,
+        "retries": int(wish.get("retries") or 0),
+        "retrySeconds": float(wish.get("retrySeconds") or 0.0),
+    }
+
+
+def stop_wish(pod: Object) -> float | None:
+    """The grace with which the Pod is to end, if it is."""
+    text = annotations_of(pod).get(STOP)
+    if text is None:
+        return None
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        return 0.0
+
+
+def keep_folder(folder: str, container: str) -> str:
+    return f"{folder}/{_KEPT}/{container}"
+
+
+def outside(paths: list[str], targets: list[str]) -> list[str]:
+    """Those that are in none of the mounts."""
+    inside = tuple(f"{target.rstrip('/')}/" for target in targets)
+    return [path for path in paths if not f"{path}/".startswith(inside)]
+
+
+def _parsed(annotation: str, text: str) -> Mapping[str, Any]:
+    try:
+        wish = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"{annotation} is not JSON: {error}") from None
+    if not isinstance(wish, dict):
+        raise ConfigError(f"{annotation}: a JSON object is needed, not {text[:40]}")
+    return wish
