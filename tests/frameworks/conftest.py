@@ -50,5 +50,5 @@ def _environment(folder: str) -> str:
             [ROOT / "scripts" / "environment", folder], cwd=ROOT, capture_output=True, text=True, timeout=600
         )
     if made.returncode:
-        pytest.skip(f"scripts/environment {folder} could not make the environment: {made.stderr.strip()[-300:]}")
+        pytest.fail(f"scripts/environment {folder} could not make the environment: {made.stderr.strip()[-300:]}")
     return made.stdout.strip()
