@@ -10,10 +10,17 @@ from muster.kube.builtin import CONFIG_MAP, NAMESPACE, ROLE, SERVICE
 from muster.kube.kinds import Kind
 
 
-def test_uids_are_random_uuids() -> None:
+def test_uids_are_uuids() -> None:
     uids = [new_uid() for _ in range(1000)]
     assert len(set(uids)) == 1000
-    assert all(str(uuid.UUID(uid)) == uid and uuid.UUID(uid).version == 4 for uid in uids)
+    assert all(str(uuid.UUID(uid)) == uid and uuid.UUID(uid).version == 8 for uid in uids)
+
+
+def test_uids_tell_the_order_of_creation() -> None:
+    uids = [new_uid() for _ in range(1000)]
+    times = [uid[9:29] for uid in uids]
+    assert times == sorted(times)
+    assert times[0] < times[-1]
     assert all(uuid.UUID(uid).variant == uuid.RFC_4122 for uid in uids)
 
 

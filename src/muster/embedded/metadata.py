@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,10 +31,10 @@ def generated_name(base: str) -> str:
 
 
 def new_uid() -> str:
-    """A random UUID (version 4), written by hand because one is needed for every object."""
-    digits = os.urandom(16).hex()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    """A UUID of our own making (version 8): random at both ends, with the time in between, which tells who came first
+    within a second. Written by hand because one is needed for every object."""
+    chance, time_ = os.urandom(8).hex(), f"{time.time_ns() // 1000:015x}"
+    return f"{chance[:8]}-{time_[:4]}-8{time_[4:7]}-8{time_[7:10]}-{time_[10:]}{chance[9:]}"
 
 
 def new_metadata(given: Mapping[str, Any], name: str, namespace: str, now: str, generation: int) -> Metadata:

@@ -46,6 +46,13 @@ def uid_of(obj: Mapping[str, Any]) -> str:
     return str(meta(obj).get("uid") or "")
 
 
+def creation_order(obj: Mapping[str, Any]) -> tuple[str, str]:
+    """A key that sorts objects by when they were created. A creationTimestamp is whole seconds; of objects of the
+    embedded cluster the uid tells the rest."""
+    m = meta(obj)
+    return str(m.get("creationTimestamp") or ""), str(m.get("uid") or "")[9:]
+
+
 def version_of(obj: Mapping[str, Any]) -> str:
     return str(meta(obj).get("resourceVersion") or "")
 

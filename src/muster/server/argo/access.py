@@ -1,0 +1,107 @@
+"""The cluster as one user may use it: whatever is asked of it is first asked of their roles."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, TypeAlias
+
+from muster.embedded.api.gate import Gate
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.identity.rbac import Action
+from muster.embedded.identity.users import User
+from muster.kube import builtin
+from muster.kube.cluster import Listing, LogQuery, PatchType, Propagation, WatchEvent
+from muster.kube.errors import NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, creation_order, name_of, namespace_of, uid_of
+from muster.workflows.kinds import WORKFLOW
+
+LATEST = "@latest"
+Batch: TypeAlias = list[WatchEvent]
+
+
+class OnBehalf:
+    """Answers are as the store has them: a Workflow without its nodes, unless it was asked for `whole`."""
+
+    def __init__(self, cluster: EmbeddedCluster, gate: Gate, user: User) -> None:
+        self.cluster = cluster
+        self.user = user
+        self._gate = gate
+
+    def require(self, verb: str, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> None:
+        """Raises Forbidden."""
+        scope = namespace if kind.namespaced else ""
+        self._gate.require(self.user, Action(verb, kind.group, kind.plural, subresource, scope, name))
+
+    async def create(self, obj: Object, kind: Kind, *, dry_run: bool = False) -> Object:
+        self.require("create", kind, namespace_of(obj))
+        return await self.cluster.create(obj, dry_run=dry_run, field_validation="Warn")
+
+    async def get(self, kind: Kind, name: str, namespace: str) -> Object:
+        self.require("get", kind, namespace, name)
+        return await self.cluster.get(kind, name, namespace)
+
+    async def list(self, kind: Kind, namespace: str, *, labels: str = "", fields: str = "") -> Listing:
+        self.require("list", kind, namespace)
+        return await self.cluster.list(kind, namespace, labels=labels, fields=fields)
+
+    async def watch(
+        self, kind: Kind, namespace: str, *, labels: str = "", fields: str = "", version: str = ""
+    ) -> AsyncIterator[Batch]:
+        """Batches of changes; without a version, first everything there is."""
+        self.require("watch", kind, namespace)
+        if version in ("", "0"):
+            listing = await self.cluster.list(kind, namespace, labels=labels, fields=fields)
+            version = listing.resource_version
+            if listing.items:
+                yield [WatchEvent("ADDED", obj) for obj in listing.items]
+        async for batch in self.cluster.watch_batches(
+            kind, namespace, labels=labels, fields=fields, resource_version=version, bookmarks=None
+        ):
+            yield batch
+
+    async def update(self, obj: Object, kind: Kind) -> Object:
+        self.require("update", kind, namespace_of(obj), name_of(obj))
+        return await self.cluster.update(obj, kind=kind, field_manager="argo-server", field_validation="Warn")
+
+    async def patch(
+        self, kind: Kind, name: str, namespace: str, patch: dict[str, Any], type: PatchType = "merge"
+    ) -> Object:
+        self.require("patch", kind, namespace, name)
+        return await self.cluster.patch(kind, name, namespace, patch, type=type, field_manager="argo-server")
+
+    async def delete(
+        self, kind: Kind, name: str, namespace: str, propagation: Propagation = "Background", uid: str = ""
+    ) -> None:
+        self.require("delete", kind, namespace, name)
+        await self.cluster.delete(kind, name, namespace, propagation=propagation, uid=uid)
+
+    def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+        self.require("get", builtin.POD, namespace, pod, "log")
+        return self.cluster.logs(pod, namespace, query)
+
+    def whole(self, workflow: Object) -> Object:
+        return self.cluster.whole(workflow, WORKFLOW)
+
+    async def find(self, name: str, namespace: str, uid: str = "") -> Object:
+        """A Workflow by its name, or the one created last (`@latest`)."""
+        if name != LATEST:
+            found = await self.get(WORKFLOW, name, namespace)
+            if uid and uid_of(found) != uid:
+                raise NotFound(f'workflows.argoproj.io "{name}" with the uid {uid} not found')
+            return found
+        last = latest((await self.list(WORKFLOW, namespace)).items)
+        if last is None:
+            raise NotFound("no workflows found")
+        return last
+
+    async def find_by_uid(self, uid: str) -> Object:
+        for workflow in (await self.cluster.list(WORKFLOW)).items:
+            if uid_of(workflow) == uid:
+                self.require("get", WORKFLOW, namespace_of(workflow), name_of(workflow))
+                return workflow
+        raise NotFound("not found")
+
+
+def latest(workflows: list[Object]) -> Object | None:
+    return max(workflows, key=creation_order, default=None)

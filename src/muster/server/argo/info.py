@@ -1,0 +1,51 @@
+"""About the server and its caller."""
+
+from __future__ import annotations
+
+import platform
+
+from muster import __version__
+from muster.embedded.api.calls import Answer
+from muster.embedded.identity.users import SERVICE_ACCOUNT_PREFIX
+from muster.server.argo.requests import Request
+
+ARGO_VERSION = "v4.0.7"
+"""The version whose API this is."""
+
+
+async def info(request: Request) -> Answer:
+    modals = {"feedback": False, "firstTimeUser": False, "newVersion": False}
+    return request.answer({"managedNamespace": "", "links": [], "columns": [], "modals": modals, "navColor": ""})
+
+
+async def version(request: Request) -> Answer:
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return request.answer({
+        "version": f"{ARGO_VERSION}+muster.{__version__}",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "gitCommit": "",
+        "gitTag": ARGO_VERSION,
+        "gitTreeState": "clean",
+        "goVersion": "",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"linux/{machine}",
+    })  # fmt: skip
+
+
+async def userinfo(request: Request) -> Answer:
+    user = request.api.user
+    told: dict[str, object] = {"subject": user.name, "name": user.name, "groups": sorted(user.groups)}
+    if user.name.startswith(SERVICE_ACCOUNT_PREFIX):
+        namespace, _, name = user.name[len(SERVICE_ACCOUNT_PREFIX) :].partition(":")
+        told |= {
+            "serviceAccountName": name,
+            "serviceAccountNamespace": namespace,
+            "issuer": "kubernetes/serviceaccount",
+        }
+    return request.answer(told)
+
+
+async def collect_event(request: Request) -> Answer:
+    """What somebody did in a web page. Nobody here keeps count."""
+    await request.body()
+    return request.answer({})

@@ -1,0 +1,222 @@
+"""What a workflow's Pods have written, all of them together, in the order of time. Pods that are gone included, where
+the cluster still has their logs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from muster.kube import builtin
+from muster.kube.cluster import Cluster, LogQuery
+from muster.kube.errors import ApiError, BadRequest, Gone, NotFound
+from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of
+from muster.workflows.engine.names import pod_name
+from muster.workflows.kinds import WORKFLOW
+
+MAIN = "main"
+POD_LABEL = "workflows.argoproj.io/workflow"
+_ENDED = ("Succeeded", "Failed", "Error")
+_AT_ONCE = 8
+_RETRIES, _RETRY_SECONDS = 25, 0.2
+_BURST_SECONDS = 0.02
+"""What comes that close together is put in order before it is shown."""
+_MOST_HELD = 64 * 1024 * 1024
+"""Characters that are held back to be put in order."""
+
+
+class Entry(NamedTuple):
+    """A line."""
+
+    stamp: str
+    pod: str
+    container: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which of a workflow's logs."""
+
+    pod: str = ""
+    container: str = MAIN
+    """Of Pods that have no container `main`, that means all of them."""
+    selector: str = ""
+    """Labels of the Pods."""
+    query: LogQuery = field(default_factory=LogQuery)
+
+
+def pods_of(workflow: Object) -> list[str]:
+    """The Pods that a whole Workflow tells of, those that began first first."""
+    nodes = [node for node in (status_of(workflow).get("nodes") or {}).values() if node.get("type") == "Pod"]
+    nodes.sort(key=lambda node: str(node.get("startedAt") or ""))
+    return [pod_of(workflow, node) for node in nodes]
+
+
+def pod_of(workflow: Object, node: Object) -> str:
+    template = (node.get("templateRef") or {}).get("template") or node.get("templateName") or ""
+    return pod_name(name_of(workflow), str(node.get("name") or ""), str(template))
+
+
+def is_over(workflow: Object) -> bool:
+    return status_of(workflow).get("phase") in _ENDED
+
+
+async def lines(cluster: Cluster, workflow: Object, wanted: Wanted) -> AsyncIterator[list[Entry]]:
+    """In bunches. With `follow`, goes on until the workflow is over. `workflow` is whole, with its nodes."""
+    reading = _Reading(cluster, workflow, wanted)
+    conductor = asyncio.create_task(reading.conduct(), name=f"logs of {name_of(workflow)}")
+    try:
+        async for bunch in reading.bunches():
+            yield bunch
+        await conductor
+    finally:
+        conductor.cancel()
+        await asyncio.gather(conductor, return_exceptions=True)
+
+
+class _Reading:
+    def __init__(self, cluster: Cluster, workflow: Object, wanted: Wanted) -> None:
+        self._cluster = cluster
+        self._workflow = workflow
+        self._namespace = namespace_of(workflow)
+        self._wanted = wanted
+        self._follow = wanted.query.follow and not is_over(workflow)
+        self._query = replace(wanted.query, timestamps=True, follow=self._follow)
+        self._lines: asyncio.Queue[list[Entry] | None] = asyncio.Queue(maxsize=256)
+        self._seats = asyncio.Semaphore(_AT_ONCE)
+        self._known: set[str] = set()
+        own = f"{POD_LABEL}={name_of(workflow)}"
+        self._labels = f"{own},{wanted.selector}" if wanted.selector else own
+        self._fields = f"metadata.name={wanted.pod}" if wanted.pod else ""
+
+    async def bunches(self) -> AsyncIterator[list[Entry]]:
+        held: list[Entry] = []
+        size = 0
+        while (found := await self._lines.get()) is not None:
+            held += found
+            size += sum(len(entry.text) for entry in found)
+            if self._follow and self._lines.empty():
+                await asyncio.sleep(_BURST_SECONDS)
+            if (self._follow and self._lines.empty()) or size > _MOST_HELD:
+                yield sorted(held)
+                held, size = [], 0
+        if held:
+            yield sorted(held)
+
+    async def conduct(self) -> None:
+        failure: Exception | None = None
+        try:
+            async with asyncio.TaskGroup() as readers:
+                await self._begin(readers)
+                if self._follow:
+                    await self._while_it_runs(readers)
+                    await self._begin(readers)
+        except ExceptionGroup as group:
+            failure = group.exceptions[0]
+        await self._lines.put(None)
+        if failure is not None:
+            raise failure
+
+    async def _while_it_runs(self, readers: asyncio.TaskGroup) -> None:
+        pods = asyncio.create_task(self._watch_pods(readers))
+        try:
+            await self._until_over()
+        finally:
+            pods.cancel()
+            await asyncio.gather(pods, return_exceptions=True)
+
+    async def _begin(self, readers: asyncio.TaskGroup) -> None:
+        """Those Pods that are there, and those that were."""
+        page = await self._cluster.list(builtin.POD, self._namespace, labels=self._labels, fields=self._fields)
+        for pod in sorted(page.items, key=lambda pod: str(status_of(pod).get("startTime") or "")):
+            self._see(pod, readers)
+        if self._wanted.selector:
+            return
+        there = {name_of(pod) for pod in page.items}
+        for name in pods_of(self._workflow):
+            if name not in there and name not in self._known and self._wanted.pod in ("", name):
+                self._known.add(name)
+                readers.create_task(self._read_gone(name))
+
+    def _see(self, pod: Object, readers: asyncio.TaskGroup) -> None:
+        if name_of(pod) in self._known or status_of(pod).get("phase") in (None, "", "Pending"):
+            return
+        self._known.add(name_of(pod))
+        for container in _containers(pod, self._wanted.container):
+            readers.create_task(self._read(name_of(pod), container))
+
+    async def _watch_pods(self, readers: asyncio.TaskGroup) -> None:
+        while True:
+            try:
+                async for event in self._cluster.watch(
+                    builtin.POD, self._namespace, labels=self._labels, fields=self._fields
+                ):
+                    if event.type in ("ADDED", "MODIFIED"):
+                        self._see(event.object, readers)
+            except Gone:
+                continue
+
+    async def _until_over(self) -> None:
+        fields = f"metadata.name={name_of(self._workflow)}"
+        while True:
+            try:
+                async for event in self._cluster.watch(WORKFLOW, self._namespace, fields=fields):
+                    if event.type == "DELETED" or is_over(event.object):
+                        return
+            except Gone:
+                continue
+
+    async def _read(self, pod: str, container: str) -> None:
+        for attempt in range(_RETRIES):
+            try:
+                await self._copy(pod, container)
+                return
+            except NotFound:
+                return
+            except BadRequest:
+                # It has not begun yet, or never will.
+                if not self._follow or attempt == _RETRIES - 1:
+                    return
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _read_gone(self, pod: str) -> None:
+        for container in dict.fromkeys((self._wanted.container, "")):
+            try:
+                await self._copy(pod, container, follow=False)
+                return
+            except ApiError:
+                continue
+
+    async def _copy(self, pod: str, container: str, *, follow: bool = True) -> None:
+        query = replace(self._query, container=container, follow=self._follow and follow)
+        if query.follow:
+            await self._copied(pod, query)
+            return
+        async with self._seats:
+            await self._copied(pod, query)
+
+    async def _copied(self, pod: str, query: LogQuery) -> None:
+        rest = b""
+        async for chunk in self._cluster.logs(pod, self._namespace, query):
+            whole, newline, rest = (rest + chunk).rpartition(b"\n")
+            if newline:
+                await self._lines.put(list(_entries(whole, pod, query.container)))
+        if rest:
+            await self._lines.put(list(_entries(rest, pod, query.container)))
+
+
+def _entries(data: bytes, pod: str, container: str) -> Iterator[Entry]:
+    for line in data.decode(errors="replace").split("\n"):
+        stamp, _, text = line.partition(" ")
+        yield Entry(stamp, pod, container, text)
+
+
+def _containers(pod: Object, wanted: str) -> list[str]:
+    spec = spec_of(pod)
+    names = [str(one["name"]) for one in spec.get("containers") or ()]
+    first = [str(one["name"]) for one in spec.get("initContainers") or ()]
+    if wanted in names or wanted in first:
+        return [wanted]
+    return names if wanted in (MAIN, "") else []
