@@ -66,6 +66,32 @@ def since_start(files: list[LogFile], moment: float) -> Start:
     return Start(len(files) - 1, _size(files[-1].path))
 
 
+def printed(folder: str, limit: int, stream: str = "stdout") -> bytes:
+    """The last of what the last attempt of a container has written to one of its streams, at most `limit` bytes of
+    it. Reads backwards: what a chatty container has said before is not looked at."""
+    files = log_files(folder)
+    pieces, size = list[bytes](), 0
+    wanted = stream.encode()
+    for file in reversed([f for f in files if f.attempt == files[-1].attempt]):
+        try:
+            descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            for _, line in _backwards(descriptor):
+                _, of, tag, text = (*line.split(b" ", 3), b"")[:4]
+                if of == wanted:
+                    pieces.append(text + b"\n" if tag == b"F" else text)
+                    size += len(pieces[-1])
+                    if size > limit:
+                        break
+        finally:
+            os.close(descriptor)
+        if size > limit:
+            break
+    return b"".join(reversed(pieces))[-limit:]
+
+
 class LineReader:
     """Turns the bytes of log files into what the container wrote: partial lines joined, with or without their times.
     Lines of the two streams may come in between each other's parts; each part is passed on as it comes, so only where

@@ -17,6 +17,11 @@ DEFAULT = ".default"
 """In a Pod's log folder: a link to the container that is meant when nobody says which."""
 
 
+def logs_of(root: str, namespace: str, pod: str, uid: str) -> str:
+    """The folder with the logs of a Pod's containers. `root` is AgentSettings.log_folder."""
+    return f"{root}/{namespace}/{pod}/{uid}"
+
+
 class Logs:
     """The folder `<root>/<namespace>/<pod>/<uid>/<container>/<attempt>.log`."""
 
@@ -25,7 +30,7 @@ class Logs:
         self._changes = FileChanges()
 
     def folder(self, namespace: str, pod: str, uid: str) -> str:
-        return f"{self._root}/{namespace}/{pod}/{uid}"
+        return logs_of(self._root, namespace, pod, uid)
 
     def newest(self, namespace: str, pod: str) -> str:
         """The folder of the latest Pod of that name. Raises NotFound."""

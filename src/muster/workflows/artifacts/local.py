@@ -1,0 +1,87 @@
+"""The artifact repository that every box has: a folder, in which a key is a path."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from tempfile import mkdtemp
+from typing import IO
+
+from muster.workflows.artifacts.archives import walk
+from muster.workflows.artifacts.problems import ArtifactError, ArtifactMissing
+
+_COMING = ".coming-"
+
+
+class LocalStore:
+    """Of one namespace. What is there is whole: a file or folder appears under its key at one blow."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def place(self, key: str) -> Path:
+        parts = PurePosixPath(key.lstrip("/")).parts
+        if not parts or ".." in parts or any(part.startswith(_COMING) for part in parts):
+            raise ArtifactError(f'"{key}" is no key: write a path without ".."')
+        return self.folder.joinpath(*parts)
+
+    def load(self, key: str, target: Path) -> None:
+        source = self.place(key)
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True)
+        elif source.is_file():
+            shutil.copyfile(source, target)
+        else:
+            raise _missing(key)
+
+    def open(self, key: str) -> IO[bytes]:
+        place = self.place(key)
+        if place.is_dir():
+            raise ArtifactError(f'"{key}" is a folder: its files are read one by one')
+        try:
+            return place.open("rb")
+        except OSError:
+            raise _missing(key) from None
+
+    def save(self, source: Path, key: str) -> None:
+        """Moves it there if both are on one file system, else copies."""
+        target = self.place(key)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        coming = Path(mkdtemp(prefix=_COMING, dir=target.parent))
+        try:
+            shutil.move(source, coming / "it")
+            if target.is_dir() and not target.is_symlink():
+                target.rename(coming / "old")
+            (coming / "it").replace(target)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            raise ArtifactError(f'"{key}" and another key cannot both be there: one would be a folder of it') from None
+        finally:
+            shutil.rmtree(coming, ignore_errors=True)
+
+    def delete(self, key: str) -> None:
+        """Nothing may be there. Folders that it leaves empty go as well."""
+        place = self.place(key)
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                place.unlink()
+        with suppress(OSError):
+            for parent in place.parents:
+                if parent == self.folder:
+                    return
+                parent.rmdir()
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """All that begin like this."""
+        if not self.folder.is_dir():
+            return
+        for inside, path in walk(self.folder):
+            if inside.startswith(prefix) and path.is_file() and _COMING not in inside:
+                yield inside
+
+
+def _missing(key: str) -> ArtifactMissing:
+    return ArtifactMissing(f'the artifact repository holds nothing under "{key}"')

@@ -1,0 +1,296 @@
+"""Runs the leaves of workflows that are Pods, and says how they are doing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from muster.embedded.agent.requests import STOP
+from muster.embedded.agent.settings import AgentSettings
+from muster.kube.builtin import POD
+from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound, TooLarge, Unavailable
+from muster.kube.informer import Informer
+from muster.kube.objects import (
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    timestamp,
+    uid_of,
+)
+from muster.workflows.artifacts.artifacts import Artifacts
+from muster.workflows.artifacts.locations import LOCAL
+from muster.workflows.artifacts.problems import ArtifactError, ArtifactUnreachable
+from muster.workflows.model import Launch, Node, Outcome, Report
+from muster.workflows.pods.building import NODE_ID, WORKFLOW_LABEL, claims_for, pod_for, script_for
+from muster.workflows.pods.inputs import Inputs
+from muster.workflows.pods.outcomes import outcome_of
+from muster.workflows.pods.outputs import Collector
+from muster.workflows.pods.templates import CannotRun
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+"""How many Pods may have artifacts on their way at a time."""
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+_TRIES = 6
+_ROUTINE = ("", "ContainerCreating", "PodInitializing")
+_ENDS = ("Succeeded", "Failed", "Error")
+
+
+@dataclass(slots=True, eq=False)
+class _Leaf:
+    workflow: Object
+    spec: Mapping[str, Any]
+    launch: Launch
+    repository: Mapping[str, Any]
+    told: Outcome | None = None
+    collecting: bool = False
+    stopped: bool = False
+    """It was to end before it had begun."""
+
+
+class PodLeaves:
+    """`agent` says where this box's agent keeps files and logs of Pods; `home` is for what is on its way."""
+
+    def __init__(
+        self, cluster: Cluster, report: Report, *, agent: AgentSettings, home: Path, artifacts: Artifacts
+    ) -> None:
+        self._cluster = cluster
+        self._report = report
+        self._artifacts = artifacts
+        self._inputs = Inputs(home / "inputs", artifacts)
+        self._collector = Collector(agent, artifacts, home / "passing")
+        self._leaves: dict[Key, _Leaf] = {}
+        """By Pod."""
+        self._repositories: dict[str, Mapping[str, Any]] = {}
+        """By uid of the workflow: it keeps the one that it began with."""
+        self._claimed: set[str] = set()
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._informer = Informer(
+            cluster, POD, labels=WORKFLOW_LABEL, on_change=self._changed, indexers={"node": _by_node}
+        )
+
+    async def run(self) -> None:
+        try:
+            await self._informer.run()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
+        await self._informer.synced.wait()
+        key = Key(namespace_of(workflow), launch.pod_name)
+        leaf = self._leaves.get(key)
+        if leaf is not None and uid_of(leaf.workflow) == uid_of(workflow):
+            return  # it is being seen to
+        leaf = self._leaves[key] = _Leaf(workflow, spec, launch, await self._repository(workflow))
+        pod = self._informer.get(*key)
+        if pod is None and begun:
+            pod = await self._find(key)
+        if pod is not None and _is_of(pod, workflow):
+            self._look(key, leaf, pod)
+        elif begun:
+            self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+        else:
+            await self._begin(key, leaf)
+
+    async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
+        namespace = namespace_of(workflow)
+        for key, leaf in self._leaves.items():
+            if leaf.launch.node["id"] == node["id"] and key.namespace == namespace:
+                leaf.stopped = True
+        for pod in self._informer.by("node", (namespace, node["id"])):
+            if _is_of(pod, workflow):
+                await self._stop_pod(pod, force)
+
+    async def _begin(self, key: Key, leaf: _Leaf) -> None:
+        """Makes the Pod. What is the user's fault is reported; other trouble is raised, for another try."""
+        try:
+            await self._create(key, leaf)
+        except CannotRun as error:
+            self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
+        except (Invalid, BadRequest, TooLarge) as error:
+            self._tell_end(key, leaf, Outcome("Error", error.message, finished=timestamp()))
+        except ArtifactUnreachable as error:
+            self._leaves.pop(key, None)
+            raise Unavailable(str(error)) from None
+        except BaseException:
+            self._leaves.pop(key, None)
+            raise
+
+    async def _create(self, key: Key, leaf: _Leaf) -> None:
+        workflow, spec, launch = leaf.workflow, leaf.spec, leaf.launch
+        if spec.get("volumeClaimTemplates"):
+            await self._make_claims(workflow, spec)
+        staged = None
+        if (launch.template.get("inputs") or {}).get("artifacts"):
+            async with self._gate:
+                staged = await self._inputs.stage(workflow, launch)
+        pod = pod_for(workflow, spec, launch, staged)
+        script = script_for(workflow, launch)
+        if script is not None:
+            await self._make(script)
+        if leaf.stopped:
+            self._tell_end(key, leaf, Outcome("Failed", "stopped before it started", finished=timestamp()))
+            return
+        try:
+            await self._cluster.create(pod)
+        except AlreadyExists:
+            found = await self._find(key)
+            if found is None or is_deleting(found):
+                raise Conflict(f"Pod {key} is still going") from None
+            if not _is_of(found, workflow):
+                raise CannotRun(f"a Pod {key.name} exists already, and it is none of this workflow's") from None
+            self._look(key, leaf, found)
+
+    async def _make_claims(self, workflow: Object, spec: Mapping[str, Any]) -> None:
+        if uid_of(workflow) in self._claimed:
+            return
+        for claim in claims_for(workflow, spec):
+            await self._make(claim)
+        self._claimed.add(uid_of(workflow))
+
+    async def _make(self, obj: Object) -> None:
+        try:
+            await self._cluster.create(obj)
+        except AlreadyExists:
+            return
+
+    async def _repository(self, workflow: Object) -> Mapping[str, Any]:
+        uid = uid_of(workflow)
+        found = self._repositories.get(uid)
+        if found is None:
+            try:
+                found = await self._artifacts.repository(workflow)
+            except ArtifactError:
+                return LOCAL  # whoever uses it will be told
+            self._repositories[uid] = found
+        return found
+
+    async def _find(self, key: Key) -> Object | None:
+        try:
+            return await self._cluster.get(POD, key.name, key.namespace)
+        except NotFound:
+            return None
+
+    def _changed(self, before: Object | None, after: Object | None) -> None:
+        pod = after if after is not None else before
+        assert pod is not None
+        key = key_of(pod)
+        leaf = self._leaves.get(key)
+        if leaf is None or not _is_of(pod, leaf.workflow):
+            return
+        if after is not None:
+            self._look(key, leaf, after)
+        elif not leaf.collecting and leaf.stopped:
+            self._tell_end(key, leaf, Outcome("Failed", "stopped before it started", finished=timestamp()))
+        elif not leaf.collecting:
+            self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+
+    def _look(self, key: Key, leaf: _Leaf, pod: Object) -> None:
+        if leaf.collecting:
+            return
+        if not status_of(pod):
+            return
+        outcome = outcome_of(pod, leaf.launch.template)
+        if outcome.phase not in _ENDS:
+            self._tell(leaf, outcome)
+        elif status_of(pod).get("phase") == "Pending":
+            self._tell_end(key, leaf, outcome)
+            self._start(self._delete(pod, force=True))
+        elif self._collector.is_needed(leaf.launch, leaf.spec, leaf.repository):
+            leaf.collecting = True
+            self._start(self._collect(key, leaf, pod, outcome))
+        else:
+            self._tell_end(key, leaf, outcome)
+
+    async def _collect(self, key: Key, leaf: _Leaf, pod: Object, outcome: Outcome) -> None:
+        wait = _FIRST_WAIT
+        for attempt in range(_TRIES):
+            try:
+                done = await self._collector.collect(
+                    leaf.workflow, leaf.spec, leaf.launch, pod, outcome, leaf.repository
+                )
+            except ArtifactUnreachable as error:
+                done = replace(outcome, phase="Error" if outcome.phase == "Succeeded" else outcome.phase)
+                done = replace(done, message=outcome.message or str(error))
+                if attempt == _TRIES - 1:
+                    break
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+            except Exception as error:
+                log.exception("the outputs of Pod %s could not be collected", key)
+                done = replace(outcome, phase="Error", message=f"outputs could not be collected: {error}")
+                break
+            else:
+                break
+        self._tell_end(key, leaf, done)
+
+    def _tell(self, leaf: _Leaf, outcome: Outcome) -> None:
+        """What is news to the engine only: each report is a step."""
+        if outcome.phase == "Pending" and outcome.message in _ROUTINE and not outcome.containers:
+            return
+        if outcome.ready and not leaf.launch.template.get("daemon"):
+            outcome = replace(outcome, ready=False)
+        if outcome != leaf.told:
+            leaf.told = outcome
+            self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)
+
+    def _tell_end(self, key: Key, leaf: _Leaf, outcome: Outcome) -> None:
+        if self._leaves.get(key) is leaf:
+            del self._leaves[key]
+        if (leaf.launch.template.get("inputs") or {}).get("artifacts"):
+            self._start(self._inputs.forget(key))
+        self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)
+
+    async def _stop_pod(self, pod: Object, force: bool) -> None:
+        phase = status_of(pod).get("phase") or "Pending"
+        if phase in _ENDS:
+            return
+        if phase == "Pending":
+            await self._delete(pod, force=force)
+            return
+        grace = 0 if force else spec_of(pod).get("terminationGracePeriodSeconds", 30)
+        patch = {"metadata": {"annotations": {STOP: str(grace)}}}
+        try:
+            await self._cluster.patch(POD, name_of(pod), namespace_of(pod), patch)
+        except NotFound:
+            return
+
+    async def _delete(self, pod: Object, *, force: bool) -> None:
+        grace = 0 if force else None
+        try:
+            await self._cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=grace, uid=uid_of(pod))
+        except (NotFound, Conflict):
+            return
+        except ApiError as error:
+            log.warning("Pod %s could not be deleted: %s", key_of(pod), error)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _by_node(pod: Object) -> Iterable[Hashable]:
+    node = annotations_of(pod).get(NODE_ID)
+    return [(namespace_of(pod), node)] if node else []
+
+
+def _is_of(pod: Object, workflow: Object) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner.get("uid") == uid_of(workflow)

@@ -1,0 +1,204 @@
+"""Collects what a Pod leaves: its result, output parameters, output artifacts and logs."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from muster.embedded.agent.keeping import PROBLEM
+from muster.embedded.agent.logfiles import LineReader, log_files, printed
+from muster.embedded.agent.logs import logs_of
+from muster.embedded.agent.requests import kept_files
+from muster.embedded.agent.settings import AgentSettings
+from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
+from muster.workflows.artifacts.artifacts import Artifacts
+from muster.workflows.artifacts.locations import repository_for
+from muster.workflows.artifacts.problems import ArtifactError, ArtifactUnreachable
+from muster.workflows.model import Launch, Outcome, Outputs, Template
+from muster.workflows.pods.building import scope_of
+from muster.workflows.pods.templates import (
+    MAIN,
+    archives_logs,
+    clean_path,
+    keeping_containers,
+    kept_paths,
+    main_containers,
+    output_artifacts,
+    output_parameters,
+)
+
+RESULT_BYTES = 256 * 1024
+PARAMETER_BYTES = 1024 * 1024
+
+
+class OutputError(Exception):
+    """An output that the template promises is not there."""
+
+
+class Collector:
+    def __init__(self, agent: AgentSettings, artifacts: Artifacts, work: Path) -> None:
+        self._agent = agent
+        self._artifacts = artifacts
+        self._work = work
+
+    def is_needed(self, launch: Launch, spec: Mapping[str, Any], repository: Mapping[str, Any]) -> bool:
+        outputs = launch.template.get("outputs") or {}
+        return bool(
+            launch.wants_result
+            or outputs.get("parameters")
+            or outputs.get("artifacts")
+            or archives_logs(launch.template, spec, repository)
+        )
+
+    async def collect(
+        self, workflow: Object, spec: Mapping[str, Any], launch: Launch, pod: Object, outcome: Outcome,
+        repository: Mapping[str, Any],
+    ) -> Outcome:  # fmt: skip
+        """The outcome with its outputs. Of a Pod that has failed, those that there are; where one is missing that a
+        Pod which has succeeded should have left, an Error. Raises ArtifactUnreachable where trying again may help."""
+        template = launch.template
+        outputs, problems = Outputs(**outcome.outputs), list[str]()
+        if launch.wants_result and MAIN in main_containers(template):
+            outputs["result"] = self._result(pod)
+        kept = _Kept(self._agent, pod, template)
+        if output_parameters(template):
+            outputs["parameters"], problem = _parameters(template, kept)
+            problems += problem
+        repository = repository_for(template, repository)
+        scope = scope_of(workflow, launch)
+        if output_artifacts(template):
+            outputs["artifacts"], problem = await self._keep_artifacts(workflow, template, kept, scope, repository)
+            problems += problem
+        if archives_logs(template, spec, repository):
+            logs, problem = await self._keep_logs(workflow, template, pod, scope, repository)
+            outputs["artifacts"] = [*(outputs.get("artifacts") or ()), *logs]
+            problems += problem
+        outcome = replace(outcome, outputs=outputs)
+        if problems and outcome.phase == "Succeeded":
+            return replace(outcome, phase="Error", message="; ".join(problems))
+        return outcome
+
+    def _result(self, pod: Object) -> str:
+        text = printed(self._log_folder(pod, MAIN), RESULT_BYTES + 1).decode("utf-8", "replace")
+        return text.removesuffix("\n")[-RESULT_BYTES:]
+
+    def _log_folder(self, pod: Object, container: str) -> str:
+        root = str(self._agent.log_folder)
+        return f"{logs_of(root, namespace_of(pod), name_of(pod), uid_of(pod))}/{container}"
+
+    async def _keep_artifacts(
+        self, workflow: Object, template: Template, kept: _Kept, scope: Mapping[str, Any], repository: Mapping[str, Any]
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        done, problems = list[dict[str, Any]](), list[str]()
+        for artifact in output_artifacts(template):
+            path = str(artifact.get("path") or "")
+            if not path:
+                continue
+            try:
+                source = kept.find(path)
+                if source is None:
+                    if not artifact.get("optional"):
+                        raise OutputError(f"open {path}: no such file or directory")
+                    continue
+                done.append(await self._artifacts.keep(workflow, artifact, source, scope, repository))
+            except ArtifactUnreachable:
+                raise
+            except (OutputError, ArtifactError, OSError) as error:
+                problems.append(f"failed to save output artifact '{artifact.get('name')}': {error}")
+        return done, problems
+
+    async def _keep_logs(
+        self, workflow: Object, template: Template, pod: Object, scope: Mapping[str, Any], repository: Mapping[str, Any]
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        done, problems = list[dict[str, Any]](), list[str]()
+        self._work.mkdir(parents=True, exist_ok=True)
+        work = Path(mkdtemp(dir=self._work))
+        try:
+            for container in main_containers(template):
+                text = work / container
+                await asyncio.to_thread(_write_log, self._log_folder(pod, container), text)
+                wanted = {"name": f"{container}-logs", "path": f"/{container}.log", "archive": {"none": {}}}
+                kept = await self._artifacts.keep(workflow, wanted, text, scope, repository)
+                done.append({field: value for field, value in kept.items() if field not in ("path", "archive")})
+        except ArtifactUnreachable:
+            raise
+        except (ArtifactError, OSError) as error:
+            problems.append(f"failed to save the logs: {error}")
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return done, problems
+
+
+class _Kept:
+    """The copies of a Pod's files that its agent has kept."""
+
+    def __init__(self, agent: AgentSettings, pod: Object, template: Template) -> None:
+        self._paths = {path: index for index, path in enumerate(kept_paths(template))}
+        self._folders = [kept_files(agent.pods, uid_of(pod), name) for name in _last_first(pod, template)]
+
+    def find(self, path: str) -> Path | None:
+        """Raises OutputError if it may have been there, and could not be kept."""
+        number = str(self._paths[clean_path(path)])
+        for folder in self._folders:
+            problem = folder / PROBLEM
+            if problem.exists():
+                raise OutputError(f"the files of the container could not be kept: {problem.read_text()}")
+            if (folder / number).exists():
+                return folder / number
+        return None
+
+
+def _last_first(pod: Object, template: Template) -> list[str]:
+    """Where several containers may have written a path, what the last one left counts."""
+    names = keeping_containers(template)
+    ended = {
+        s["name"]: str(((s.get("state") or {}).get("terminated") or {}).get("finishedAt") or "")
+        for s in status_of(pod).get("containerStatuses") or ()
+    }
+    return sorted(names, key=lambda name: ended.get(name, ""), reverse=True)
+
+
+def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], list[str]]:
+    done, problems = list[dict[str, Any]](), list[str]()
+    for parameter in output_parameters(template):
+        source = parameter.get("valueFrom") or {}
+        path = str(source.get("path") or "")
+        if not path:
+            done.append(dict(parameter))
+            continue
+        try:
+            done.append({**parameter, "value": _read(kept, path, source.get("default"))})
+        except OutputError as error:
+            problems.append(f"failed to save output parameter '{parameter.get('name')}': {error}")
+    return done, problems
+
+
+def _read(kept: _Kept, path: str, default: Any) -> str:
+    place = kept.find(path)
+    if place is None or place.is_dir():
+        if default is not None:
+            return str(default).removesuffix("\n")
+        raise OutputError(
+            f"open {path}: no such file or directory" if place is None else f"read {path}: is a directory"
+        )
+    size = place.stat().st_size
+    if size > PARAMETER_BYTES:
+        raise OutputError(
+            f"{path} has {size} bytes, and a parameter may have {PARAMETER_BYTES}: make it an output artifact"
+        )
+    return place.read_bytes().decode("utf-8", "replace").removesuffix("\n")
+
+
+def _write_log(folder: str, target: Path) -> None:
+    """All that is left of what the container's last attempt printed."""
+    files = log_files(folder)
+    reader = LineReader(timestamps=False)
+    with target.open("wb") as text:
+        for file in files:
+            if file.attempt == files[-1].attempt:
+                text.write(reader.feed(Path(file.path).read_bytes()))
