@@ -89,7 +89,10 @@ class ResourceLeaves:
     async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
         """Needs `run` going."""
         place = (uid_of(workflow), str(launch.node["id"]))
-        if place in self._leaves:
+        known = self._leaves.get(place)
+        if known is not None:
+            if known.waits:
+                self._begun(known)
             return
         leaf = _Leaf(place, key_of(workflow), launch.template, launch.node.get("startedAt") or timestamp())
         self._leaves[place] = leaf

@@ -1,0 +1,1 @@
+"""What workflows leave behind, and when it goes: themselves, their Pods, their volumes, their artifacts."""
