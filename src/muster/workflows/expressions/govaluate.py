@@ -85,6 +85,12 @@ def evaluate_when(text: str) -> bool:
     return value
 
 
+def parse_when(text: str) -> None:
+    """Raises ExpressionError for a `when` that cannot be read."""
+    if text != "":
+        _parsed(text)
+
+
 @lru_cache(maxsize=2048)
 def _parsed(text: str) -> Any:
     if len(text) > MAX_TEXT:

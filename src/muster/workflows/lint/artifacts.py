@@ -1,0 +1,100 @@
+"""Artifacts: where they lie, what they are taken from, where they are put."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from muster.workflows.lint.findings import Findings
+
+_NEEDED = {
+    "azure": ("endpoint", "container", "blob"),
+    "gcs": ("bucket", "key"),
+    "git": ("repo",),
+    "hdfs": ("addresses",),
+    "http": ("url",),
+    "oss": ("bucket", "endpoint", "key"),
+    "plugin": ("name", "configuration", "key"),
+    "s3": ("endpoint", "bucket", "key"),
+    "artifactory": ("url", "usernameSecret"),
+}
+_KEYS = {"azure": "blob", "gcs": "key", "hdfs": "path", "oss": "key", "plugin": "key", "s3": "key"}
+_KINDS = ("artifactory", "azure", "git", "gcs", "hdfs", "http", "oss", "raw", "s3", "plugin")
+_SOURCE = re.compile(r"\{\{\s*[-\w]+(\.[-\w]+)*\.artifacts\.[-\w]+\s*\}\}|\{\{\s*=.*\}\}", re.DOTALL)
+
+
+def has_location_or_key(artifact: Mapping[str, Any]) -> bool:
+    """Whether an artifact can be found without further notice, or at least in the default repository."""
+    for kind in _KINDS:
+        place = artifact.get(kind)
+        if place is None:
+            continue
+        if kind == "raw" or all(place.get(field) for field in _NEEDED[kind]):
+            return True
+        if kind in ("artifactory", "http"):
+            return bool(urlsplit(place.get("url") or "").path)
+        return kind in _KEYS and bool(place.get(_KEYS[kind]))
+    return False
+
+
+def check_location(findings: Findings, place: Mapping[str, Any], path: str) -> None:
+    several = [kind for kind in _KINDS if place.get(kind) is not None]
+    if len(several) > 1:
+        findings.add(f"{path}.{several[1]}", "at most one artifact location can be specified; " + " and ".join(several))
+    git = place.get("git")
+    if git is not None and not git.get("repo"):
+        findings.add(f"{path}.git.repo", "git.repo is required")
+    hdfs = place.get("hdfs")
+    if hdfs is not None:
+        for field, message in _hdfs_problems(hdfs):
+            findings.add(f"{path}.hdfs{field}", message)
+
+
+def check_path(findings: Findings, artifact: Mapping[str, Any], path: str) -> None:
+    """Of an artifact of a template that runs something: it needs a path, one that leads nowhere else."""
+    written = artifact.get("path") or ""
+    name = artifact.get("name") or ""
+    if not written:
+        findings.add(f"{path}.path", f"Artifact '{name}' did not specify a path; say where in the container it is")
+        return
+    safe = ""
+    if "/../" in written:
+        safe = written[: written.index("/../")]
+    elif len(written) > 2 and written[-3:-2] == "/" and written.endswith(".."):
+        safe = written[:-3]
+    cleaned = posixpath.normpath(written)
+    if safe and (not cleaned.startswith(f"{safe}/") or len(cleaned) <= len(safe) + 1):
+        findings.add(
+            f"{path}.path",
+            f"Artifact '{name}' attempted to use a path containing '..'. Directory traversal is not permitted",
+        )
+
+
+def source_problem(source: str) -> str:
+    """Of a `from`: it names an artifact."""
+    if _SOURCE.fullmatch(source) or "{{" not in source:
+        return "" if "{{" in source else f"'{source}' is not a reference; write {{{{steps.NAME.outputs.artifacts.X}}}}"
+    return "" if ".artifacts." in source else f"{source} is no artifact; write {{{{steps.NAME.outputs.artifacts.X}}}}"
+
+
+def _hdfs_problems(hdfs: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    if not hdfs.get("addresses"):
+        found.append((".addresses", "hdfs.addresses is required"))
+    if not hdfs.get("path"):
+        found.append((".path", "hdfs.path is required"))
+    elif not hdfs["path"].startswith(("/", "{{")):
+        found.append((".path", "hdfs.path must be a absolute file path"))
+    cache, keytab = hdfs.get("krbCCacheSecret"), hdfs.get("krbKeytabSecret")
+    if not (hdfs.get("hdfsUser") or cache or keytab):
+        found.append(("", "either hdfs.hdfsUser, hdfs.krbCCacheSecret or hdfs.krbKeytabSecret is required"))
+    realm = ("krbServicePrincipalName", "krbConfigConfigMap", "krbUsername", "krbRealm")
+    for secret, name, fields in ((keytab, "krbKeytabSecret", realm), (cache, "krbCCacheSecret", realm[:2])):
+        lacking = [field for field in fields if not hdfs.get(field)]
+        if secret and lacking:
+            wanted = " and ".join(f"hdfs.{field}" for field in lacking)
+            found.append((f".{name}", f"{wanted} are required with hdfs.{name}"))
+    return found

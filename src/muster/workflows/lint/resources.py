@@ -1,0 +1,54 @@
+"""Resource templates."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from muster.workflows.lint.walk import Frame
+
+_ACTIONS = ("get", "create", "apply", "delete", "replace", "patch")
+_STRATEGIES = ("strategic", "merge", "json")
+_TAG = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+
+
+def check_resource(frame: Frame) -> None:
+    resource, path, findings = frame.template["resource"], f"{frame.path}.resource", frame.holder.findings
+    action = frame.filled(resource.get("action") or "")
+    if action not in _ACTIONS and "{{" not in action:
+        findings.add(f"{path}.action", f"resource.action must be one of: {', '.join(_ACTIONS)}")
+    strategy = resource.get("mergeStrategy") or ""
+    if strategy and strategy not in _STRATEGIES and "{{" not in strategy:
+        findings.add(f"{path}.mergeStrategy", f"resource.mergeStrategy must be one of: {', '.join(_STRATEGIES)}")
+    if action in ("delete", "get"):
+        return
+    manifest, source = resource.get("manifest") or "", resource.get("manifestFrom")
+    if not manifest and source is None:
+        findings.add(path, "either resource.manifest or resource.manifestFrom must be specified")
+    if manifest and source is not None:
+        message = "shouldn't have both `manifest` and `manifestFrom` specified in `Manifest` for resource template"
+        findings.add(f"{path}.manifestFrom", f"{message}; keep one of them")
+    artifact = (source or {}).get("artifact")
+    if artifact is not None:
+        name = artifact.get("name") or ""
+        known = [a.get("name") or "" for a in (frame.template.get("inputs") or {}).get("artifacts") or ()]
+        if name not in known:
+            message = f"artifact {name} in `manifestFrom` refer to a non-exist artifact"
+            findings.add(f"{path}.manifestFrom.artifact.name", f"{message}{findings.meant(name, known)}")
+    if manifest:
+        wrong = _yaml_problem(_TAG.sub("x", manifest))
+        if wrong:
+            findings.add(f"{path}.manifest", f"resource.manifest must be a valid yaml: {wrong}")
+
+
+def _yaml_problem(text: str) -> str:
+    try:
+        for _ in yaml.parse(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
+            pass
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1} of it: " if error.problem_mark else ""
+        return f"{line}{error.problem}"
+    except yaml.YAMLError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,141 @@
+"""What a `{{tag}}` may name at some place, and whether it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.kube.paths import join_path
+from muster.workflows.expressions.tags import tags
+from muster.workflows.lint.findings import Findings
+from muster.workflows.lint.syntax import expression_problem
+
+CHECKED = ("item.", "steps.", "inputs.", "outputs.", "pod.", "workflow.", "tasks.")
+"""Other tags are taken for somebody else's and are left as they are."""
+_LATE = (
+    "outputs.",
+    "workflow.creationTimestamp",
+    "workflow.scheduledTime",
+    "workflow.duration",
+    "tasks.name",
+    "steps.name",
+    "node.name",
+)
+_PARAMETERS = "workflow.outputs.parameters."
+_ARTIFACTS = "workflow.outputs.artifacts."
+
+
+@dataclass(slots=True)
+class Globals:
+    """What every template of a workflow sees."""
+
+    names: set[str] = field(default_factory=set)
+    values: dict[str, str] = field(default_factory=dict)
+    """Those whose value is known already."""
+    any_parameter: bool = False
+    """`workflow.parameters.*` may come from whoever uses this template."""
+    any_artifact_output: bool = False
+
+
+@dataclass(slots=True)
+class Scope:
+    """What one template sees. `extra` is what one of its steps or tasks sees besides."""
+
+    everywhere: Globals
+    names: set[str] = field(default_factory=set)
+    open: set[str] = field(default_factory=set)
+    """Beginnings of names of which all are allowed, as of a step whose template is not at hand."""
+    any_item: bool = False
+    any_parameter_output: bool = False
+    any_artifact_output: bool = False
+
+    def has(self, name: str, extra: frozenset[str] | set[str] = frozenset()) -> bool:
+        """Also for what is none of ours, and for what only is known when it runs."""
+        if name in self.names or name in extra or name in self.everywhere.names:
+            return True
+        if not name.startswith(CHECKED) or name.startswith(_LATE):
+            return True
+        if name.startswith("item."):
+            return self.any_item or "item.*" in extra
+        if name.startswith(_PARAMETERS):
+            return self.any_parameter_output
+        if name.startswith(_ARTIFACTS):
+            return self.any_artifact_output or self.everywhere.any_artifact_output
+        if name.startswith("workflow.parameters"):
+            return self.everywhere.any_parameter
+        if self.open:
+            head = name.split(".", 2)
+            return len(head) > 2 and f"{head[0]}.{head[1]}." in self.open
+        return False
+
+
+def check_tags(
+    findings: Findings,
+    value: Any,
+    path: str,
+    scope: Scope,
+    extra: frozenset[str] | set[str] = frozenset(),
+    *,
+    skip: frozenset[str] = frozenset(),
+) -> None:
+    """Every tag in the value can be resolved, every expression can be read. `skip`: fields of the value itself that
+    are looked at elsewhere."""
+    for where, text in tagged_strings(value, path, skip):
+        for tag in tags(text, allow_open=True):
+            if tag.is_expression:
+                wrong = expression_problem(tag.text)
+                if wrong:
+                    findings.add(where, wrong)
+            elif not scope.has(tag.path, extra):
+                known = scope.names | scope.everywhere.names | extra
+                findings.add(where, f"failed to resolve {{{{{tag.text}}}}}{_advice(findings, tag.path, known)}")
+
+
+def tagged_strings(value: Any, path: str, skip: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+    """The strings with a tag in them, keys included, and where they stand."""
+    if isinstance(value, str):
+        if "{{" in value:
+            yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key in skip:
+                continue
+            if "{{" in key:
+                yield path, key
+            if isinstance(inner, str):
+                if "{{" in inner:
+                    yield join_path(path, _spelled(key)), inner
+            elif inner and isinstance(inner, dict | list):
+                yield from tagged_strings(inner, join_path(path, _spelled(key)))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            if isinstance(inner, str):
+                if "{{" in inner:
+                    yield f"{path}[{index}]", inner
+            elif inner and isinstance(inner, dict | list):
+                yield from tagged_strings(inner, f"{path}[{index}]")
+
+
+def _spelled(key: str) -> str:
+    return f"[{key}]" if "." in key or "/" in key else key
+
+
+def _advice(findings: Findings, name: str, known: set[str]) -> str:
+    alike = [k for k in known if k.split(".", 1)[0] == name.split(".", 1)[0]]
+    meant = findings.meant(name, alike, "{{{{{}}}}}")
+    if meant:
+        return meant
+    root, *rest = name.split(".")
+    if root in ("steps", "tasks") and rest and not any(k.startswith(f"{root}.{rest[0]}.") for k in known):
+        what = "step that comes before" if root == "steps" else "task of this DAG"
+        return f'; "{rest[0]}" is no {what}'
+    if root in ("steps", "tasks") and rest:
+        return f'; "{rest[0]}" has no such output; declare it under outputs of its template'
+    if name.startswith("inputs."):
+        return "; declare it under inputs of the template"
+    if name.startswith("workflow.parameters."):
+        return "; declare it under spec.arguments.parameters"
+    if name.startswith("item."):
+        return "; it takes withItems, withParam or withSequence"
+    return ""

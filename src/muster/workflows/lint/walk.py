@@ -1,0 +1,199 @@
+"""The way through a workflow: which template a step runs, and every template once, in the order Argo takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from muster.kube.objects import Object, name_of
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.expressions.tags import substitute
+from muster.workflows.lint.findings import Findings
+from muster.workflows.lint.outputs import add_global_outputs, visible_suffixes
+from muster.workflows.lint.scope import Globals, Scope
+
+Lookup: TypeAlias = Callable[[str, bool], Object | None]
+"""(name, cluster_scope) -> the WorkflowTemplate or ClusterWorkflowTemplate of this name."""
+
+
+@dataclass(slots=True, eq=False)
+class Holder:
+    """An object that has templates."""
+
+    key: str
+    spec: Mapping[str, Any]
+    path: str
+    findings: Findings
+    defaults: Mapping[str, Any]
+    """Its templateDefaults, as far as Argo looks at them: not those of a ClusterWorkflowTemplate."""
+    templates: dict[str, tuple[str, Mapping[str, Any]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.templates = {}
+        for index, template in enumerate(self.spec.get("templates") or ()):
+            self.templates.setdefault(template.get("name") or "", (f"{self.path}.templates[{index}]", template))
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """A template that is looked at."""
+
+    template: Mapping[str, Any]
+    path: str
+    holder: Holder
+    values: Mapping[str, str]
+    """What is known already of what its tags stand for."""
+    visible: frozenset[str] = frozenset()
+    """Names it sees from the template it is written in."""
+    is_entrypoint: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self.template.get("name") or "")
+
+    def filled(self, text: str) -> str:
+        """The text, its tags filled in as far as they are known."""
+        if "{{" not in text:
+            return text
+        try:
+            return str(substitute(text, self.values, allow_unresolved=True))
+        except ExpressionError:
+            return text
+
+
+@dataclass(slots=True, eq=False)
+class Callee:
+    """What a step runs. Without a frame it is not known; `open` if only the object was not at hand."""
+
+    frame: Frame | None = None
+    open: bool = False
+
+
+class Walk:
+    def __init__(self, everywhere: Globals, lookup: Lookup | None) -> None:
+        self.everywhere = everywhere
+        self._lookup = lookup
+        self._visited: set[tuple[str, str]] = set()
+        self._holders: dict[tuple[str, bool], Holder | None] = {}
+        self._suffixes: dict[int, tuple[list[str], list[str]]] = {}
+
+    def run(self, visit: Callable[[Walk, Frame], Iterator[Frame]], frame: Frame) -> None:
+        """Visits a template, and before it goes on, each it asks for. Templates may be nested deeper than Python lets
+        functions be."""
+        open_visits = [visit(self, frame)]
+        while open_visits:
+            wanted = next(open_visits[-1], None)
+            if wanted is None:
+                open_visits.pop()
+            else:
+                open_visits.append(visit(self, wanted))
+
+    def is_first_visit(self, frame: Frame) -> bool:
+        key = (frame.holder.key, frame.path)
+        if key in self._visited:
+            return False
+        self._visited.add(key)
+        return True
+
+    def resolve(self, step: Mapping[str, Any], caller: Frame, path: str) -> Callee:
+        """What a step, a task or a hook runs. What is wrong with the reference is told."""
+        findings, holder = caller.holder.findings, caller.holder
+        reference, name, inline = step.get("templateRef"), step.get("template") or "", step.get("inline")
+        if reference is not None:
+            if name:
+                findings.add(
+                    f"{path}.template", "template name cannot be specified with templateRef.; keep one of them"
+                )
+                return Callee()
+            return self._referenced(reference, caller, f"{path}.templateRef")
+        named = self._named(caller.filled(name), holder, f"{path}.template", caller.values) if name else None
+        if name and named is None:
+            return Callee()
+        if inline is not None:
+            return Callee(Frame(inline, f"{path}.inline", holder, caller.values, _inputs(caller)))
+        if named is None:
+            findings.add(path, "failed to get a template: write template, templateRef or inline")
+            return Callee()
+        return Callee(named)
+
+    def holder(self, name: str, cluster_scope: bool, findings: Findings, at: str) -> Holder | None:
+        """A template object by its name; None if there is none, or nobody to ask."""
+        key = (name, cluster_scope)
+        if key not in self._holders:
+            found = self._lookup(name, cluster_scope) if self._lookup else None
+            self._holders[key] = None if found is None else holder_of(found, findings, at)
+        return self._holders[key]
+
+    @property
+    def can_look_up(self) -> bool:
+        return self._lookup is not None
+
+    def add_outputs(self, scope: Scope, callee: Callee, prefix: str, *, of_items: bool) -> None:
+        """What the others of a template see of this step or task."""
+        if callee.open:
+            scope.open.add(f"{prefix}.")
+            return
+        template = callee.frame.template if callee.frame is not None else {}
+        suffixes = self._suffixes.get(id(template))
+        if suffixes is None:
+            suffixes = visible_suffixes(template)
+            if callee.frame is not None:
+                self._suffixes[id(template)] = suffixes
+        names = scope.names
+        for suffix in suffixes[0]:
+            names.add(prefix + suffix)
+        if callee.frame is None:
+            return
+        if of_items:
+            names.update(prefix + suffix for suffix in suffixes[1])
+        if template.get("outputs"):
+            add_global_outputs(template, scope)
+
+    def _named(self, name: str, holder: Holder, path: str, values: Mapping[str, str]) -> Frame | None:
+        found = holder.templates.get(name)
+        if found is None:
+            meant = holder.findings.meant(name, holder.templates)
+            holder.findings.add(path, f"template name '{name}' undefined{meant}")
+            return None
+        return Frame(found[1], found[0], holder, values)
+
+    def _referenced(self, reference: Mapping[str, Any], caller: Frame, path: str) -> Callee:
+        findings = caller.holder.findings
+        name = caller.filled(reference.get("name") or "")
+        template = caller.filled(reference.get("template") or "")
+        if not name:
+            findings.add(f"{path}.name", "resource name is required")
+        if not template:
+            findings.add(f"{path}.template", "template name is required")
+        if not name or not template or "{{" in name or "{{" in template:
+            return Callee()
+        if not self.can_look_up:
+            return Callee(open=True)
+        cluster_scope = bool(reference.get("clusterScope"))
+        holder = self.holder(name, cluster_scope, findings, path)
+        kind = "ClusterWorkflowTemplate" if cluster_scope else "WorkflowTemplate"
+        if holder is None:
+            message = f'template reference {name}.{template} not found: there is no {kind} "{name}"'
+            findings.add(f"{path}.name", message)
+            return Callee()
+        found = holder.templates.get(template)
+        if found is None:
+            meant = findings.meant(template, holder.templates)
+            message = f'template reference {name}.{template} not found: {kind} "{name}" has no such template{meant}'
+            findings.add(f"{path}.template", message)
+            return Callee()
+        return Callee(Frame(found[1], found[0], holder, self.everywhere.values))
+
+
+def holder_of(obj: Object, findings: Findings, at: str) -> Holder:
+    """An object that others take templates from; what is wrong with it is told at the field `at` of the one at hand."""
+    kind, spec = obj.get("kind") or "WorkflowTemplate", obj.get("spec") or {}
+    title = f'{kind} "{name_of(obj)}"'
+    defaults = {} if kind == "ClusterWorkflowTemplate" else spec.get("templateDefaults") or {}
+    return Holder(title, spec, "spec", findings.elsewhere(at, title), defaults)
+
+
+def _inputs(frame: Frame) -> frozenset[str]:
+    names = {f"inputs.parameters.{p.get('name')}" for p in (frame.template.get("inputs") or {}).get("parameters") or ()}
+    return frame.visible | names
