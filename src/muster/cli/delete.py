@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from muster.cli.output import say, warn
 from muster.cli.selection import Selection, select
 from muster.cli.session import Session
 from muster.cli.targets import title, type_title
+from muster.cli.workflow_lookup import LATEST, lone, name_meant
 from muster.kube.cluster import Cluster, Propagation
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind
@@ -26,7 +28,7 @@ _CASCADES: dict[str, Propagation] = {"background": "Background", "foreground": "
 @on_cluster
 async def delete(
     session: Session,
-    words: Annotated[list[str] | None, typer.Argument(metavar="(TYPE NAME... | TYPE/NAME...)")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="(TYPE NAME... | TYPE/NAME... | @latest)")] = None,
     filename: Files = None,
     selector: Labels = "",
     field_selector: Fields = "",
@@ -51,7 +53,7 @@ async def delete(
     grace = _grace(grace_period, now=now, force=force)
     found = await select(
         session,
-        words or (),
+        await _with_latest(session, words or ()),
         files=filename or (),
         labels=selector,
         fields=field_selector,
@@ -76,6 +78,14 @@ async def delete(
         await until_gone(session.cluster, deleted, seconds(timeout, "--timeout") or None)
     if failed:
         raise Ended(1)
+
+
+async def _with_latest(session: Session, words: Sequence[str]) -> list[str]:
+    """`@latest`, or the name of a workflow and no type, is that workflow."""
+    if len(words) == 1 and not ("/" in words[0] and LATEST not in words[0]):
+        workflow = await lone(session, words)
+        return [f"workflow/{name_of(workflow)}"] if workflow is not None else list(words)
+    return [f"workflow/{await name_meant(session, word)}" if word == LATEST else word for word in words]
 
 
 async def until_gone(cluster: Cluster, objects: list[tuple[Kind, Object]], timeout: float | None = None) -> None:

@@ -16,6 +16,7 @@ from muster.cli.selection import Selection, nothing_found, scope, select
 from muster.cli.session import Session
 from muster.cli.tabulate import Look, Sheet, headers_of, row_of, sheet_of
 from muster.cli.targets import Target
+from muster.cli.workflow_lookup import is_lone, lone
 from muster.kube.errors import ApiError, Gone, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, version_of
@@ -55,6 +56,8 @@ async def get(
         label_columns=tuple(column for part in label_columns or () for column in part.split(",")),
         titles=show_kind,
     )
+    if format.kind == "" and not filename and await _showed_workflow(session, words or (), watch):
+        return
     query = _Query(session, selector, field_selector, all_namespaces)
     if watch or watch_only:
         target = _only(await session.targets(words or ()))
@@ -79,6 +82,22 @@ async def get(
         raise Ended(1)
     if not any_shown and format.kind in ("", "wide", "custom-columns") and not ignore_not_found:
         warn(nothing_found(session.namespace if namespaced and not query.everywhere else ""))
+
+
+async def _showed_workflow(session: Session, words: Sequence[str], watch: bool) -> bool:
+    """A lone word may be a workflow's name: then its tree is what is wanted."""
+    if not is_lone(words):
+        return False
+    from muster.cli.workflow_show import show, watch_until_over  # few who get something get a workflow
+
+    workflow = await lone(session, words)
+    if workflow is None:
+        return False
+    if watch:
+        await watch_until_over(session, workflow)
+    else:
+        show(workflow)
+    return True
 
 
 class _Query:

@@ -19,17 +19,28 @@ from muster.cli.options import Labels, on_cluster
 from muster.cli.output import colour_of, fancy, paint, say, warn
 from muster.cli.selection import list_all, nothing_found
 from muster.cli.session import Session
+from muster.cli.workflow_lookup import LATEST, bare_name, find, workflow_kind
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
 from muster.kube.informer import Informer
-from muster.kube.objects import Object, name_of, namespace_of, owners_of, parse_time, spec_of, status_of, uid_of
+from muster.kube.objects import (
+    Object,
+    labels_of,
+    name_of,
+    namespace_of,
+    owners_of,
+    parse_time,
+    spec_of,
+    status_of,
+    uid_of,
+)
 
 
 @on_cluster
 async def logs(
     session: Session,
-    target: Annotated[str, typer.Argument(metavar="[POD | TYPE/NAME]")] = "",
-    container_name: Annotated[str, typer.Argument(metavar="[CONTAINER]")] = "",
+    target: Annotated[str, typer.Argument(metavar="[POD | WORKFLOW | @latest | TYPE/NAME]")] = "",
+    container_name: Annotated[str, typer.Argument(metavar="[CONTAINER | NODE]")] = "",
     container: Annotated[str, typer.Option("--container", "-c", help="One container of the Pod.")] = "",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on and print what comes.")] = False,
     previous: Annotated[bool, typer.Option("--previous", "-p", help="Of the run before the last restart.")] = False,
@@ -61,12 +72,49 @@ async def logs(
             many.query = replace(query, tail_lines=10)
         await many.run()
         return
+    if await _printed_workflow(session, target, container, query):
+        return
     kind, name = await session.target(target)
     if kind.kind != "Pod" or kind.group:
         owner = await session.cluster.get(kind, name, session.namespace)
         await _Many(session, query, owner=owner).run()
         return
     await _one_pod(session, name, query, all_containers, prefix)
+
+
+async def _printed_workflow(session: Session, target: str, node: str, query: LogQuery) -> bool:
+    """Where the target is a workflow, its logs, or those of one of its nodes."""
+    if not await _is_workflow(session, target):
+        return False
+    from muster.cli.workflow_logs import LogView, print_logs  # few who want a log want a workflow's
+
+    view = LogView(
+        node=node,
+        follow=query.follow,
+        previous=query.previous,
+        timestamps=query.timestamps,
+        tail=query.tail_lines,
+        since=query.since_seconds,
+    )
+    await print_logs(session, await find(session, target), view)
+    return True
+
+
+async def _is_workflow(session: Session, target: str) -> bool:
+    name = bare_name(target)
+    if not name or target == LATEST or "/" in target:
+        return bool(name)
+    pod_kind = session.cluster.catalogue.of("v1", "Pod")
+    try:
+        pod = await session.cluster.get(pod_kind, name, session.namespace)
+    except NotFound:
+        try:
+            await session.cluster.get(workflow_kind(), name, session.namespace)
+        except NotFound:
+            return False
+        return True
+    # The first Pod of a workflow has the workflow's name.
+    return labels_of(pod).get("workflows.argoproj.io/workflow") == name
 
 
 async def _one_pod(session: Session, name: str, query: LogQuery, all_containers: bool, prefix: bool) -> None:

@@ -39,7 +39,8 @@ class Entry(NamedTuple):
 class Wanted:
     """Which of a workflow's logs."""
 
-    pod: str = ""
+    pods: tuple[str, ...] = ()
+    """Only these."""
     container: str = MAIN
     """Of Pods that have no container `main`, that means all of them."""
     selector: str = ""
@@ -89,7 +90,7 @@ class _Reading:
         self._known: set[str] = set()
         own = f"{POD_LABEL}={name_of(workflow)}"
         self._labels = f"{own},{wanted.selector}" if wanted.selector else own
-        self._fields = f"metadata.name={wanted.pod}" if wanted.pod else ""
+        self._fields = f"metadata.name={wanted.pods[0]}" if len(wanted.pods) == 1 else ""
 
     async def bunches(self) -> AsyncIterator[list[Entry]]:
         held: list[Entry] = []
@@ -136,12 +137,17 @@ class _Reading:
             return
         there = {name_of(pod) for pod in page.items}
         for name in pods_of(self._workflow):
-            if name not in there and name not in self._known and self._wanted.pod in ("", name):
+            if name not in there and name not in self._known and self._is_wanted(name):
                 self._known.add(name)
                 readers.create_task(self._read_gone(name))
 
+    def _is_wanted(self, pod: str) -> bool:
+        return not self._wanted.pods or pod in self._wanted.pods
+
     def _see(self, pod: Object, readers: asyncio.TaskGroup) -> None:
-        if name_of(pod) in self._known or status_of(pod).get("phase") in (None, "", "Pending"):
+        if not self._is_wanted(name_of(pod)) or name_of(pod) in self._known:
+            return
+        if status_of(pod).get("phase") in (None, "", "Pending"):
             return
         self._known.add(name_of(pod))
         for container in _containers(pod, self._wanted.container):

@@ -46,8 +46,9 @@ async def _entries(request: Request) -> AsyncIterator[Any]:
         api.require(verb, builtin.POD, request.namespace)
     api.require("get", builtin.POD, request.namespace, subresource="log")
     query = log_query(request.call.query, datetime.now(UTC))
+    pod = request.names.get("podName") or request.option("podName")
     wanted = Wanted(
-        pod=request.names.get("podName") or request.option("podName"),
+        pods=(pod,) if pod else (),
         container=query.container,
         selector=request.option("selector"),
         query=query,

@@ -1,0 +1,121 @@
+"""Which workflow a word means: a name, `wf/NAME`, or `@latest`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import orjson
+
+from muster.cli.failures import Failure
+from muster.cli.session import Session
+from muster.kube.cluster import Cluster
+from muster.kube.errors import ApiError, NotFound
+from muster.kube.objects import Object, creation_order, name_of
+
+if TYPE_CHECKING:
+    from muster.kube.kinds import Kind
+
+LATEST = "@latest"
+_WORDS = ("wf", "workflow", "workflows", "workflow.argoproj.io", "workflows.argoproj.io")
+_LIGHT = (
+    "metadata,items.metadata,items.spec.priority,items.spec.suspend,items.spec.shutdown,items.spec.arguments,"
+    "items.status.phase,items.status.message,items.status.startedAt,items.status.finishedAt,items.status.progress"
+)
+
+
+def workflow_kind() -> Kind:
+    from muster.workflows.kinds import WORKFLOW
+
+    return WORKFLOW
+
+
+def bare_name(word: str) -> str:
+    """`wf/x` is x; '' if the word is about something else."""
+    kind, slash, name = word.rpartition("/")
+    return name if not slash or kind.lower() in _WORDS else ""
+
+
+def whole(cluster: Cluster, workflow: Object) -> Object:
+    """With its nodes, which the cluster in this process keeps apart; over HTTP they are always there."""
+    join: Any = getattr(cluster, "whole", None)
+    joined: Object = workflow if join is None else join(workflow, workflow_kind())
+    return joined
+
+
+async def find(session: Session, word: str) -> Object:
+    """Raises Failure, which names similar ones."""
+    name = await name_meant(session, word)
+    try:
+        found = await session.cluster.get(workflow_kind(), name, session.namespace)
+    except NotFound:
+        raise Failure(await _unknown(session, name)) from None
+    return whole(session.cluster, found)
+
+
+async def name_meant(session: Session, word: str) -> str:
+    """The name that a word stands for; it need not exist, unless it is `@latest`."""
+    name = bare_name(word)
+    if not name:
+        raise Failure(f'"{word}" is not a workflow; write its name, or {LATEST}')
+    if name != LATEST:
+        return name
+    last = max(await light(session, session.namespace), key=creation_order, default=None)
+    if last is None:
+        raise Failure(f"there is no workflow in the namespace {session.namespace}, so there is no {LATEST} one")
+    return name_of(last)
+
+
+def is_lone(words: Sequence[str]) -> bool:
+    """Whether the words of a command may be a workflow's name and nothing else."""
+    return len(words) == 1 and "," not in words[0] and bool(bare_name(words[0]))
+
+
+async def lone(session: Session, words: Sequence[str]) -> Object | None:
+    """The workflow that a single word is about, where it is no type of objects, as in `muster get my-workflow`."""
+    if not is_lone(words):
+        return None
+    word = words[0]
+    if word == LATEST or "/" in word:
+        return await find(session, word)
+    if await _is_type(session, word):
+        return None
+    try:
+        found = await session.cluster.get(workflow_kind(), word, session.namespace)
+    except ApiError:
+        return None
+    return whole(session.cluster, found)
+
+
+async def light(session: Session, namespace: str, labels: str = "") -> list[Object]:
+    """All workflows without their nodes: of a thousand workflows these would be many megabytes."""
+    if session.remote is not None:
+        query = urlencode({"fields": _LIGHT, **({"listOptions.labelSelector": labels} if labels else {})})
+        try:
+            answer = orjson.loads(await session.remote.raw(f"/api/v1/workflows/{namespace}?{query}"))
+            items: list[Object] = answer.get("items") or []
+            return items
+        except NotFound:
+            pass  # a real cluster: its API server knows nothing of Argo's
+    page = await session.cluster.list(workflow_kind(), namespace, labels=labels)
+    return page.items
+
+
+async def _is_type(session: Session, word: str) -> bool:
+    from muster.cli.targets import kinds_of
+
+    for _ in range(2):
+        try:
+            return bool(kinds_of(word, session.cluster.catalogue))
+        except NotFound:
+            await session.discover()
+    return False
+
+
+async def _unknown(session: Session, name: str) -> str:
+    known = sorted(name_of(one) for one in await light(session, session.namespace))
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "" if known else "; there are none at all"
+    return f'error: there is no workflow "{name}" in the namespace {session.namespace}{hint}'

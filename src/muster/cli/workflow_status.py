@@ -1,0 +1,122 @@
+"""What there is to say of a workflow in a word or a line. Pure, from the object alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, status_of
+
+ENDED = ("Succeeded", "Failed", "Error")
+STYLES = {
+    "Pending": "yellow",
+    "Running": "cyan",
+    "Succeeded": "green",
+    "Failed": "red",
+    "Error": "red",
+    "Skipped": "dim",
+    "Omitted": "dim",
+}
+
+
+def is_over(workflow: Object) -> bool:
+    return status_of(workflow).get("phase") in ENDED
+
+
+def succeeded(workflow: Object) -> bool:
+    return status_of(workflow).get("phase") == "Succeeded"
+
+
+def phase_of(workflow: Object) -> str:
+    return str(status_of(workflow).get("phase") or "Pending")
+
+
+def status_word(workflow: Object) -> str:
+    """The phase, and what the phase does not tell: that it waits for somebody, or was stopped by somebody."""
+    phase = phase_of(workflow)
+    if phase == "Running" and is_suspended(workflow):
+        return "Running (Suspended)"
+    if phase == "Failed" and spec_of(workflow).get("shutdown"):
+        return "Failed (Terminated)"
+    return phase
+
+
+def is_suspended(workflow: Object) -> bool:
+    """As a whole, or at a step that waits to be resumed."""
+    nodes = status_of(workflow).get("nodes") or {}
+    return bool(spec_of(workflow).get("suspend")) or any(waits(node) for node in nodes.values())
+
+
+def waits(node: Mapping[str, Any]) -> bool:
+    """For somebody to resume it."""
+    return node.get("type") == "Suspend" and node.get("phase") == "Running"
+
+
+def took(thing: Mapping[str, Any], now: datetime) -> str:
+    """How long a workflow's status or a node says it took, or has taken so far; '' if it has not begun."""
+    if not thing.get("startedAt"):
+        return ""
+    began = parse_time(str(thing["startedAt"]))
+    ended = parse_time(str(thing["finishedAt"])) if thing.get("finishedAt") else now
+    return short((ended - began).total_seconds())
+
+
+def short(seconds: float) -> str:
+    """`7s`, `3m05s`, `2h07m`, `3d4h`."""
+    whole = max(int(seconds), 0)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600}h"
+
+
+def age(workflow: Object, now: datetime) -> str:
+    created = meta(workflow).get("creationTimestamp")
+    return short((now - parse_time(str(created))).total_seconds()) if created else ""
+
+
+def headline(workflow: Object, now: datetime) -> list[tuple[str, str]]:
+    """(label, text) for what stands above the tree."""
+    spec, status = spec_of(workflow), status_of(workflow)
+    resolved = status.get("storedWorkflowTemplateSpec") or spec
+    lines = [
+        ("Name", name_of(workflow)),
+        ("Namespace", namespace_of(workflow)),
+        ("ServiceAccount", str(resolved.get("serviceAccountName") or spec.get("serviceAccountName") or "")),
+        ("Status", status_word(workflow)),
+        ("Message", str(status.get("message") or "")),
+    ]
+    lines += [
+        (str(condition.get("type")), str(condition.get("message") or condition.get("status") or ""))
+        for condition in status.get("conditions") or ()
+        if condition.get("type") not in ("Completed", "PodRunning")
+    ]
+    lines += [
+        (label, _moment(text, now))
+        for label, text in (
+            ("Created", meta(workflow).get("creationTimestamp")),
+            ("Started", status.get("startedAt")),
+            ("Finished", status.get("finishedAt")),
+        )
+    ]
+    lines += [("Duration", took(status, now)), ("Progress", str(status.get("progress") or ""))]
+    shown = [(label, text) for label, text in lines if text]
+    shown += _parameters("Parameters", (resolved.get("arguments") or {}).get("parameters") or ())
+    shown += _parameters("Outputs", (status.get("outputs") or {}).get("parameters") or ())
+    return shown
+
+
+def _parameters(label: str, parameters: Any) -> list[tuple[str, str]]:
+    values = [(f"  {p.get('name')}", str(p["value"])) for p in parameters if p.get("value") is not None]
+    return [(label, ""), *values] if values else []
+
+
+def _moment(text: Any, now: datetime) -> str:
+    if not text:
+        return ""
+    moment = parse_time(str(text))
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC ({short((now - moment).total_seconds())} ago)"

@@ -1,0 +1,151 @@
+"""What a workflow is said to be in a word or a line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from muster.cli.failures import Failure
+from muster.cli.workflow_list import Filter, fits, in_order, row
+from muster.cli.workflow_logs import pods_below
+from muster.cli.workflow_show import changes, text_of
+from muster.cli.workflow_status import headline, short, status_word
+from muster.kube.objects import Object, name_of
+from muster.workflows.engine.names import pod_name
+from tests.cli.workflow_objects import node, workflow
+
+NOW = datetime(2026, 1, 1, 0, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("obj", "word"),
+    [
+        (workflow(phase=""), "Pending"),
+        (workflow(), "Running"),
+        (workflow(spec={"suspend": True}), "Running (Suspended)"),
+        (workflow(node("x", "Suspend", "Running")), "Running (Suspended)"),
+        (workflow(node("x", "Suspend", "Succeeded")), "Running"),
+        (workflow(phase="Failed"), "Failed"),
+        (workflow(phase="Failed", spec={"shutdown": "Stop"}), "Failed (Terminated)"),
+        (workflow(phase="Error"), "Error"),
+    ],
+)
+def test_status(obj: Object, word: str) -> None:
+    assert status_word(obj) == word
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (-3, "0s"), (59.9, "59s"), (65, "1m05s"), (3600, "1h00m"), (7599, "2h06m"), (180000, "2d2h")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert short(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (Filter(), ["run", "bad", "ok"]),
+        (Filter(running=True), ["run"]),
+        (Filter(completed=True), ["bad", "ok"]),
+        (Filter(phases=("Failed", "Error")), ["bad"]),
+        (Filter(prefix="o"), ["ok"]),
+        (Filter(since=datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)), ["bad"]),
+        (Filter(older=NOW), ["bad", "ok"]),
+        (Filter(older=datetime(2026, 1, 1, tzinfo=UTC)), []),
+    ],
+)
+def test_list_filters(wanted: Filter, names: list[str]) -> None:
+    all_ = [
+        workflow(name="ok", phase="Succeeded"),
+        workflow(name="run"),
+        workflow(
+            name="bad",
+            phase="Failed",
+            finishedAt="2026-01-01T00:01:30Z",
+            metadata={"creationTimestamp": "2026-01-01T00:01:00Z"},
+        ),
+    ]
+    assert [name_of(one) for one in in_order(all_) if fits(one, wanted)] == names
+
+
+def test_list_rows() -> None:
+    spec = {"priority": 3, "arguments": {"parameters": [{"name": "a", "value": "1"}, {"name": "b"}]}}
+    obj = workflow(phase="Failed", spec=spec, message="child\nfailed", progress="1/2")
+    assert row(obj, NOW) == ["wf", "Failed", "2m00s", "1m00s", "3", "child failed"]
+    assert row(obj, NOW, wide=True, with_namespace=True) == [
+        "default", "wf", "Failed", "2m00s", "1m00s", "3", "1/2", "a=1", "child failed",
+    ]  # fmt: skip
+
+
+def test_headline() -> None:
+    obj = workflow(
+        phase="Succeeded",
+        progress="2/2",
+        spec={"arguments": {"parameters": [{"name": "lr", "value": "0.1"}]}},
+        outputs={"parameters": [{"name": "loss", "value": "3"}]},
+        conditions=[{"type": "Completed", "status": "True"}, {"type": "SpecWarning", "message": "odd"}],
+    )
+    found = dict(headline(obj, NOW))
+    assert found["Started"] == "2026-01-01 00:00:00 UTC (2m00s ago)"
+    assert {label: found[label] for label in ("Status", "Duration", "Progress", "SpecWarning", "  lr", "  loss")} == {
+        "Status": "Succeeded",
+        "Duration": "1m00s",
+        "Progress": "2/2",
+        "SpecWarning": "odd",
+        "  lr": "0.1",
+        "  loss": "3",
+    }
+
+
+def test_the_whole_text() -> None:
+    text = text_of(workflow(node("wf"), phase="Succeeded"), NOW)
+    assert text[0] == "Name:                wf"
+    assert [line.split() for line in text[-2:]] == [
+        ["STEP", "TEMPLATE", "POD", "DURATION", "MESSAGE"],
+        ["✔", "wf", "t", "wf", "7s"],
+    ]
+
+
+def test_changes_are_told_once() -> None:
+    obj = workflow(node("a", phase="Running"), node("b", phase="Pending"), node("g", "StepGroup"))
+    news, told = changes(obj, {})
+    assert news == ["a Running"]
+    assert changes(obj, told)[0] == []
+    obj = workflow(node("a"), node("b", phase="Failed", message="exit\n1"), node("g", "StepGroup"))
+    assert changes(obj, told)[0] == ["a Succeeded", "b Failed: exit 1"]
+
+
+TREE = workflow(
+    node("wf", "DAG", children=["wf-1"]),
+    node("wf-1", "Retry", name="wf.train", displayName="train", boundaryID="wf", children=["wf-2"]),
+    node("wf-2", name="wf.train(0)", displayName="train(0)", boundaryID="wf"),
+    node("wf-3", name="wf.eval", displayName="eval", boundaryID="wf"),
+    node("wf-4", "Suspend", name="wf.wait", displayName="wait", boundaryID="wf"),
+)
+TRAIN, EVAL = pod_name("wf", "wf.train(0)", "t"), pod_name("wf", "wf.eval", "t")
+
+
+@pytest.mark.parametrize(
+    ("word", "pods"),
+    [
+        ("eval", [EVAL]),
+        ("wf-3", [EVAL]),
+        (EVAL, [EVAL]),
+        ("wf.eval", [EVAL]),
+        ("train", [TRAIN]),
+        ("wf", [TRAIN, EVAL]),
+    ],
+)
+def test_a_node_is_named_by_any_of_its_names(word: str, pods: list[str]) -> None:
+    assert pods_below(TREE, word) == pods
+
+
+@pytest.mark.parametrize(
+    ("word", "told"), [("evla", "did you mean eval?"), ("wait", "has no Pod"), ("nonsense", 'has no node "nonsense"')]
+)
+def test_a_node_that_has_no_log_is_explained(word: str, told: Any) -> None:
+    with pytest.raises(Failure, match=told.replace("?", r"\?")):
+        pods_below(TREE, word)
