@@ -64,7 +64,7 @@ WITH_EXIT = workflow(node("wf-9", name="wf.onExit", displayName="wf.onExit"), no
     [
         pytest.param(STEPS, ["● wf", "├─┬─✔ a", "│ └─✖ b", "└───‖ c"], id="steps side by side, then one that waits"),
         pytest.param(
-            DAG, ["✔ wf", "├─✔ first", "├─✔ inner", "│ └─○ leaf", "├─✔ last"], id="tasks in the order they began"
+            DAG, ["✔ wf", "├─✔ first", "├─✔ inner", "│ └─○ leaf", "└─✔ last"], id="tasks in the order they began"
         ),
         pytest.param(
             RETRIES,

@@ -47,7 +47,7 @@ async def get(
     ] = False,
     show_managed_fields: Annotated[bool, typer.Option("--show-managed-fields", help="In yaml and json.")] = False,
 ) -> None:
-    """Show objects, one line each or whole."""
+    """Show objects, one line each or whole; of a workflow, its tree."""
     format = parse_format(output)
     look = Look(
         wide=format.kind == "wide",
