@@ -1,0 +1,136 @@
+"""A template with its inputs: arguments and defaults put in, tags replaced."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
+
+from muster.workflows.engine.dice import CHANCE
+from muster.workflows.engine.errors import Refused
+from muster.workflows.engine.values import ABSENT, parameters_json, text_of
+from muster.workflows.expressions.tags import substitute
+from muster.workflows.model import Template
+
+ConfigMaps = Callable[[str], Mapping[str, str] | None]
+
+_NO_LOCATION = frozenset(
+    (
+        "name", "path", "mode", "from", "fromExpression", "optional", "subPath", "recurseMode", "archive",
+        "archiveLogs", "globalName", "deleted", "artifactGC",
+    )
+)  # fmt: skip
+"""Fields of an artifact that do not say where it is."""
+
+
+def with_arguments(
+    template: Template,
+    arguments: Mapping[str, Any],
+    variables: Mapping[str, str],
+    own: MutableMapping[str, str],
+    config_maps: ConfigMaps,
+) -> Template:
+    """The template as it runs. `variables` are those of the workflow, `own` those of this node (`pod.name`).
+    Raises Refused and ExpressionError."""
+    inputs = template.get("inputs")
+    if inputs:
+        given = {p["name"]: p for p in arguments.get("parameters") or ()}
+        files = {a["name"]: a for a in arguments.get("artifacts") or ()}
+        filled = dict(inputs)
+        if inputs.get("parameters"):
+            filled["parameters"] = [
+                _parameter(p, given.get(p["name"]), variables, config_maps) for p in inputs["parameters"]
+            ]
+        if inputs.get("artifacts"):
+            filled["artifacts"] = [_artifact(a, files.get(a["name"])) for a in inputs["artifacts"]]
+        template = {**template, "inputs": filled}
+    return substituted(template, variables, own)
+
+
+def substituted(template: Template, variables: Mapping[str, str], own: MutableMapping[str, str]) -> Template:
+    """First the workflow's variables, then the inputs: those may hold the former."""
+    scope = ChainMap(own, dict(variables) if not isinstance(variables, dict) else variables)
+    template = substitute(template, scope, allow_unresolved=True, chance=CHANCE)
+    inputs, outputs = template.get("inputs") or {}, template.get("outputs") or {}
+    local = dict[str, str](own)
+    for parameter in inputs.get("parameters") or ():
+        if parameter.get("value") is not None:
+            local[f"inputs.parameters.{parameter['name']}"] = parameter["value"]
+    local["inputs.parameters"] = parameters_json(inputs.get("parameters") or ())
+    for direction, artifacts in (("inputs", inputs), ("outputs", outputs)):
+        for artifact in artifacts.get("artifacts") or ():
+            if artifact.get("path"):
+                local[f"{direction}.artifacts.{artifact['name']}.path"] = artifact["path"]
+    for parameter in outputs.get("parameters") or ():
+        path = (parameter.get("valueFrom") or {}).get("path")
+        if path:
+            local[f"outputs.parameters.{parameter['name']}.path"] = path
+    result: Template = substitute(template, ChainMap(local, scope.maps[1]), allow_unresolved=True, chance=CHANCE)
+    return result
+
+
+def has_location(artifact: Mapping[str, Any]) -> bool:
+    return any(value is not None for name, value in artifact.items() if name not in _NO_LOCATION)
+
+
+def _parameter(
+    declared: Mapping[str, Any], given: Mapping[str, Any] | None, variables: Mapping[str, str], config_maps: ConfigMaps
+) -> dict[str, Any]:
+    parameter = dict(declared)
+    name = parameter["name"]
+    if parameter.get("value") is None and parameter.get("default") is not None:
+        parameter["value"] = parameter["default"]
+    if given is not None and given.get("value") == ABSENT:
+        if parameter.get("value") is None and not parameter.get("valueFrom"):
+            raise Refused(
+                f"inputs.parameters.{name}: argument references an absent optional "
+                "(skipped/omitted node output with no default)"
+            )
+    elif given is not None:
+        parameter.pop("value", None)
+        parameter.pop("valueFrom", None)
+        field = "value" if given.get("value") is not None else "valueFrom"
+        if given.get(field) is not None:
+            parameter[field] = given[field]
+    source = parameter.get("valueFrom") or {}
+    if source.get("configMapKeyRef"):
+        where = f"inputs.parameters.{name}"
+        parameter["value"] = from_config_map(source, where, variables, config_maps)
+    elif parameter.get("value") is None:
+        raise Refused(f"inputs.parameters.{name} was not supplied")
+    parameter["value"] = text_of(parameter["value"])
+    return parameter
+
+
+def from_config_map(
+    source: Mapping[str, Any], where: str, variables: Mapping[str, str], config_maps: ConfigMaps
+) -> str:
+    """The value a `configMapKeyRef` refers to, or the default beside it. Raises Refused."""
+    ref = substitute(source["configMapKeyRef"], variables, chance=CHANCE)
+    data = config_maps(str(ref.get("name") or ""))
+    if data is not None and ref.get("key") in data:
+        return data[ref["key"]]
+    if source.get("default") is not None:
+        return text_of(source["default"])
+    if ref.get("optional"):
+        return ""
+    missing = f"ConfigMap '{ref.get('name')}' does not exist" if data is None else f"it has no key '{ref.get('key')}'"
+    raise Refused(f"unable to retrieve {where} from ConfigMap '{ref.get('name')}': {missing}")
+
+
+def _artifact(declared: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
+    name = declared["name"]
+    if not declared.get("optional") and not has_location(declared):
+        if given is None:
+            raise Refused(f"inputs.artifacts.{name} was not supplied")
+        if not has_location(given):
+            raise Refused(f"inputs.artifacts.{name} missing location information")
+    if given is None:
+        return dict(declared)
+    artifact = {field: value for field, value in given.items() if field not in ("path", "mode", "recurseMode")}
+    for field in ("path", "mode", "recurseMode"):
+        if declared.get(field) is not None:
+            artifact[field] = declared[field]
+    if declared.get("optional"):
+        artifact["optional"] = True
+    return artifact

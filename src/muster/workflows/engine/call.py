@@ -1,0 +1,209 @@
+"""One use of a template: by a step, a task, a hook, or by the workflow itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from muster.workflows.engine.arguments import with_arguments
+from muster.workflows.engine.dice import throw_for
+from muster.workflows.engine.errors import Refused, message_of
+from muster.workflows.engine.phases import is_ended, is_fulfilled
+from muster.workflows.engine.synchronization import locks_of
+from muster.workflows.engine.templates import POD_TYPES, Context, node_type, type_of
+from muster.workflows.engine.work import Owner, Parent, Work
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.model import Node, NodeType, Phase, Template
+
+if TYPE_CHECKING:
+    from muster.workflows.engine.child import Child
+    from muster.workflows.engine.run import Run
+
+_DEEPEST = 100
+_DISPLAY_NAME = "workflows.argoproj.io/display-name"
+_SHOWABLE = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]$")
+_TOO_DEEP = "Maximum recursion depth exceeded: templates may use one another 100 levels deep"
+
+
+class Call(Parent):
+    def __init__(
+        self,
+        run: Run,
+        owner: Owner,
+        name: str,
+        holder: Mapping[str, Any],
+        context: Context,
+        arguments: Mapping[str, Any] | None,
+        *,
+        boundary: str = "",
+        on_exit: bool = False,
+        flag: dict[str, bool] | None = None,
+        depth: int = 1,
+    ) -> None:
+        self.run = run
+        self.owner = owner
+        self.name = name
+        self.id = run.tree.id_of(name)
+        self.holder = holder
+        self.context = context
+        self.arguments = arguments or {}
+        self.boundary = boundary
+        self.on_exit = on_exit
+        self.flag = flag
+        self.depth = depth
+        self.child: Child | None = None
+        self.error = ""
+        self.inner = context
+        self.template: Template = {}
+        self.work: Work | None = None
+        self.memo: dict[str, Any] | None = None
+
+    @property
+    def node(self) -> Node | None:
+        return self.run.tree.nodes.get(self.id)
+
+    @property
+    def is_fulfilled(self) -> bool:
+        node = self.node
+        return node is not None and is_fulfilled(node)
+
+    def start(self) -> None:
+        if self._prepared():
+            self.enter()
+
+    def restore(self) -> None:
+        """Picks up a call whose node is there."""
+        node = self.run.tree.nodes[self.id]
+        if is_ended(node):
+            return
+        if not self._prepared():
+            return
+        if (node.get("synchronizationStatus") or {}).get("waiting"):
+            self.run.locking.wait(self, str(node["synchronizationStatus"]["waiting"]))
+            return
+        self.work = self.run.work_for(self)
+        self.work.restore()
+
+    def enter(self) -> None:
+        """Runs the template, unless a lock is held by others, or its answer is remembered."""
+        unlocked = True
+        if self.template.get("synchronization"):
+            unlocked = self._locked()
+        if not unlocked:
+            return
+        if self.template.get("memoize") and self._is_remembered():
+            return
+        self.work = self.run.work_for(self)
+        self.work.start()
+
+    def work_changed(self, work: Work) -> None:
+        node = self.run.tree.nodes[self.id]
+        if work.error:
+            self.error = work.error
+        if is_fulfilled(node):
+            self.run.locking.release(self)
+        self.owner.notice(self)
+
+    def fail(self, message: str) -> None:
+        """The template cannot be run at all."""
+        self.error = message
+        if self.node is not None:
+            self.run.tree.mark(self.id, "Error", message)
+        else:
+            self.new_node(self.name, "Skipped", "Error", None, message)
+        self.owner.notice(self)
+
+    def new_node(
+        self, name: str, kind: NodeType, phase: Phase, template: Template | None, message: str = "",
+        flag: dict[str, bool] | None = None,
+    ) -> Node:  # fmt: skip
+        node = self.run.new_node(name, kind, phase, self.holder, self.context, self.boundary, message)
+        flag = flag if flag is not None else self.flag
+        if flag is not None:
+            node["nodeFlag"] = flag
+        if template is not None:
+            self._describe(node, template)
+        return self.run.tree.add(node)
+
+    def _describe(self, node: Node, template: Template) -> None:
+        inputs = template.get("inputs") or {}
+        filled = {field: inputs[field] for field in ("parameters", "artifacts") if inputs.get(field)}
+        if filled:
+            node["inputs"] = filled
+        if self.memo is not None:
+            node["memoizationStatus"] = self.memo
+        elif template.get("memoize"):
+            memoize = template["memoize"]
+            cache = ((memoize.get("cache") or {}).get("configMap") or {}).get("name") or ""
+            node["memoizationStatus"] = {"hit": False, "key": str(memoize.get("key") or ""), "cacheName": cache}
+        shown = (template.get("annotations") or {}).get(_DISPLAY_NAME)
+        if shown and node["type"] != "Container":
+            node["displayName"] = shown
+
+    def _prepared(self) -> bool:
+        """Finds the template and fills in its inputs."""
+        if self.depth > _DEEPEST:
+            self.fail(_TOO_DEEP)
+            return False
+        try:
+            self.inner, template = self.run.templates.resolve(self.holder, self.context)
+            self.template = self._filled(template)
+        except (Refused, ExpressionError) as error:
+            self.fail(message_of(error))
+            return False
+        return True
+
+    def _filled(self, template: Template) -> Template:
+        own = {"node.name": self.name}
+        if type_of(template) in POD_TYPES and not self.run.retry_strategy(template):
+            own["pod.name"] = self.run.pod_name(self.name, template)
+        step = str(self.holder.get("name") or "")
+        if step:
+            own["tasks.name"] = own["steps.name"] = step
+        throw_for(self.id)
+        filled = with_arguments(template, self.arguments, self.run.variables, own, self.run.config_map)
+        shown = (filled.get("annotations") or {}).get(_DISPLAY_NAME)
+        if shown and not _SHOWABLE.match(shown):
+            raise Refused(f"displayName must match the regex {_SHOWABLE.pattern}")
+        return filled
+
+    def _locked(self) -> bool:
+        """Whether all locks are held now. If not, its node waits."""
+        try:
+            waiting = self.run.locking.acquire(self.id, locks_of(self.template["synchronization"], self.run.namespace))
+        except Refused as error:
+            self.fail(message_of(error))
+            return False
+        if waiting is None:
+            if self.node is not None:
+                self.run.tree.change(self.id, synchronizationStatus=None, message=None)
+            return True
+        lock, message = waiting
+        if self.node is None:
+            kind: NodeType = "Retry" if self.run.retry_strategy(self.template) else node_type(self.template)
+            self.new_node(self.name, kind, "Pending", self.template, message)
+        self.run.tree.change(self.id, synchronizationStatus={"waiting": lock}, message=message)
+        self.run.locking.wait(self, lock)
+        self.owner.notice(self)
+        return False
+
+    def _is_remembered(self) -> bool:
+        try:
+            self.memo, outputs = self.run.recall(self.template["memoize"])
+        except Refused as error:
+            self.fail(message_of(error))
+            return True
+        if self.memo is None or not self.memo["hit"]:
+            if self.node is not None:
+                self.run.tree.change(self.id, memoizationStatus=self.memo)
+            return False
+        if self.node is None:
+            kind: NodeType = "Retry" if self.run.retry_strategy(self.template) else node_type(self.template)
+            self.new_node(self.name, kind, "Pending", self.template)
+        self.run.tree.change(self.id, memoizationStatus=self.memo, outputs=outputs or None)
+        self.run.tree.mark(self.id, "Succeeded")
+        self.run.add_outputs(outputs)
+        self.run.locking.release(self)
+        self.owner.notice(self)
+        return True

@@ -1,0 +1,36 @@
+"""What ends a run before its time: `shutdown`, and the workflow's deadline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from muster.workflows.engine.run import Run
+
+EXCEEDED = "Step exceeded its deadline"
+
+
+def apply_shutdown(run: Run) -> None:
+    """Stop ends everything but exit handlers, Terminate ends those, too."""
+    strategy = run.shutdown
+    force = strategy == "Terminate"
+    for leaf in list(run.leaves.values()):
+        if not run.may_execute(leaf.call.on_exit) and (not leaf.stopped or force):
+            leaf.stop(f"workflow shutdown with strategy:  {strategy}", force=force)
+    for node in list(run.suspended_nodes.values()):
+        if not run.may_execute(node.call.on_exit):
+            node.stop(f"Stopped with strategy '{strategy}'")
+    run.locking.give_up(f"workflow shutdown with strategy: {strategy}", keep_exit=not force)
+    run.wake_all()
+
+
+def apply_deadline(run: Run) -> None:
+    """The workflow has had its time. What runs at its end is not subject to it."""
+    for leaf in list(run.leaves.values()):
+        if not leaf.call.on_exit and not leaf.stopped:
+            leaf.stop(EXCEEDED)
+    for node in list(run.suspended_nodes.values()):
+        if not node.call.on_exit:
+            node.stop(EXCEEDED)
+    run.locking.give_up(EXCEEDED, keep_exit=True)
+    run.wake_all()

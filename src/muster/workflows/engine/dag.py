@@ -1,0 +1,445 @@
+"""A dag template: a task runs once those it depends on have come to what it asks for."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from muster.workflows.engine.call import Call
+from muster.workflows.engine.child import Child, HookMaker
+from muster.workflows.engine.dag_phase import phase_of
+from muster.workflows.engine.dice import throw_for
+from muster.workflows.engine.errors import Refused, message_of
+from muster.workflows.engine.graph import Graph, results_of
+from muster.workflows.engine.items import expand, is_loop
+from muster.workflows.engine.phases import has_failed, is_ended, is_fulfilled
+from muster.workflows.engine.references import outputs_of, resolved
+from muster.workflows.engine.scope import Scope, mentioned
+from muster.workflows.engine.steps import FAIL_FAST
+from muster.workflows.engine.work import Owner, Work
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.expressions.govaluate import evaluate_when
+from muster.workflows.model import Node, NodeType, Phase
+
+
+class Loop:
+    """A task with items: a TaskGroup node, and a child for each item."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Child] = deque()
+        self.open = 0
+
+
+class Dag(Work, Owner):
+    graph: Graph | None = None
+    ready: list[tuple[int, str]]
+    """Tasks that wait for nothing but room, by their place in the template."""
+
+    def start(self) -> None:
+        self.open("DAG", "Running")
+        self._prepare()
+        self.run.agenda.add(self)
+
+    def restore(self) -> None:
+        self._prepare()
+        if self.graph is not None:
+            for name in self.graph.tasks:
+                if name in self.graph.wanted:
+                    self._restore_task(name)
+            self.ready = [entry for entry in self.ready if entry[1] not in self.children]
+            heapq.heapify(self.ready)
+        self.run.agenda.add(self)
+
+    def notice(self, call: Call) -> None:
+        if call.child is not None:
+            self.noticed.append(call.child)
+            self.run.agenda.add(self)
+
+    def advance(self) -> None:
+        if is_ended(self.node) or self.graph is None:
+            return
+        while True:
+            while self.noticed:
+                self._look(self.noticed.popleft())
+            if self.waiting_loops and self._start_items():
+                continue
+            if not self.noticed and self.ready and not self._is_held() and self._begin_task():
+                continue
+            if not self.noticed:
+                break
+        if not self.open_count:
+            self._assess(self.graph)
+
+    # -- setting up ----------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        self.noticed: deque[Child] = deque()
+        self.ready = []
+        self.children: dict[str, Child] = {}
+        self.loops: dict[str, Loop] = {}
+        self.waiting_loops: deque[str] = deque()
+        self.settled: dict[str, frozenset[str]] = {}
+        self.open_count = 0
+        self.scopes: dict[str, Scope] = {}
+        self.hooks = HookMaker(
+            self.run, self, self.call.inner, self.id, self.call.depth + 1, "tasks", self._scope_of_child
+        )
+        try:
+            self.graph = Graph(self.template["dag"])
+        except (Refused, ExpressionError) as error:
+            self.fail(message_of(error))
+            return
+        self.unmet = {name: len(needs) for name, needs in self.graph.needs.items()}
+        for name in self.graph.tasks:
+            if not self.unmet[name] and name in self.graph.wanted:
+                heapq.heappush(self.ready, (self.graph.order[name], name))
+
+    def _restore_task(self, name: str) -> None:
+        assert self.graph is not None
+        node = self.run.tree.named(self._name(name))
+        if node is None:
+            return
+        if node["type"] == "TaskGroup":
+            self._restore_loop(name, node)
+            return
+        child = self._child(name, self.graph.tasks[name], node)
+        self._take_up(name, child)
+
+    def _restore_loop(self, name: str, node: Node) -> None:
+        assert self.graph is not None
+        task = self.graph.tasks[name]
+        group = self._child(name, task, None)
+        self.children[name] = group
+        self.open_count += 1
+        group.restore_hooks(self.hooks)
+        if not is_ended(node):
+            loop = self.loops[name] = Loop()
+            for child in self._items(name):
+                if child.exists:
+                    loop.open += 1
+                    self._adopt(child)
+                else:
+                    loop.waiting.append(child)
+            if loop.waiting:
+                self.waiting_loops.append(name)
+        self.noticed.append(group)
+
+    def _take_up(self, name: str, child: Child) -> None:
+        self.children[name] = child
+        self.open_count += 1
+        self._adopt(child)
+
+    def _adopt(self, child: Child) -> None:
+        if child.call is not None and child.call.node is not None:
+            child.call.restore()
+        child.restore_hooks(self.hooks)
+        self.noticed.append(child)
+
+    # -- tasks ---------------------------------------------------------------------------------------------------------
+
+    def _name(self, task: str) -> str:
+        return f"{self.name}.{task}"
+
+    def _is_held(self) -> bool:
+        """Nothing new begins any more."""
+        if not self.run.may_execute(self.call.on_exit):
+            return True
+        return bool(self.template.get("failFast")) and self.run.tree.inside[self.id].failed > 0
+
+    def _begin_task(self) -> bool:
+        """Takes the next task whose turn it is; False if there is no room for it."""
+        assert self.graph is not None
+        _, name = self.ready[0]
+        if not self.run.may_start(self, self.id, self.template):
+            return False
+        heapq.heappop(self.ready)
+        task = self.graph.tasks[name]
+        throw_for(self._name(name))
+        try:
+            results = {need: self.settled[need] for need in self.graph.needs[name]}
+            if not self.graph.holds(name, results):
+                self._skip(name, name, task, "Omitted", "omitted: depends condition not met")
+                return True
+            scope = self.variables_for(task)
+            step = resolved(task, scope, self.run.variables)
+            if not is_loop(task):
+                self._begin_single(name, step)
+                return True
+            items = self._expanded(name, step, scope)
+        except (Refused, ExpressionError) as error:
+            self._skip(name, name, task, "Error", message_of(error))
+            return True
+        if not items:
+            self._skip(name, name, task, "Skipped", "Skipped, empty params")
+            return True
+        self._begin_loop(name, task, items)
+        return True
+
+    def _begin_single(self, name: str, step: Mapping[str, Any]) -> None:
+        self._connect(name, self.run.tree.id_of(self._name(name)))
+        child = self._child(name, step, None)
+        self.children[name] = child
+        self.open_count += 1
+        self._run(child, name)
+        self.noticed.append(child)
+
+    def _begin_loop(self, name: str, task: Mapping[str, Any], items: list[Child]) -> None:
+        node_id = self.run.tree.id_of(self._name(name))
+        self._connect(name, node_id)
+        self._add_node(self._name(name), "TaskGroup", "Running", task)
+        self.children[name] = self._child(name, task, None)
+        self.open_count += 1
+        loop = self.loops[name] = Loop()
+        loop.waiting.extend(items)
+        self.waiting_loops.append(name)
+        self.noticed.append(self.children[name])
+
+    def _start_items(self) -> bool:
+        """Starts as many items of the first loop as there is room for; False if some have to wait."""
+        name = self.waiting_loops[0]
+        loop = self.loops[name]
+        group = self.run.tree.id_of(self._name(name))
+        while loop.waiting:
+            if self._is_held() or not self.run.may_start(self, self.id, self.template):
+                return False
+            child = loop.waiting.popleft()
+            loop.open += 1
+            self.run.tree.link(group, child.id)
+            self._run(child, name)
+            self.noticed.append(child)
+        self.waiting_loops.popleft()
+        self.noticed.append(self.children[name])
+        return True
+
+    def _run(self, child: Child, task: str) -> None:
+        """Starts it, unless its `when` says no."""
+        assert self.graph is not None
+        when = str(child.step.get("when") or "")
+        declared = self.graph.tasks[task]
+        try:
+            if when and not evaluate_when(when):
+                self._add_node(child.name, "Skipped", "Skipped", declared, f"when '{when}' evaluated false")
+                return
+        except ExpressionError as error:
+            self._add_node(child.name, "Skipped", "Error", declared, message_of(error))
+            return
+        assert child.call is not None
+        child.call.start()
+
+    def _skip(self, name: str, task: str, declared: Mapping[str, Any], phase: Phase, message: str) -> None:
+        self._connect(task, self.run.tree.id_of(self._name(name)))
+        self._add_node(self._name(name), "Skipped", phase, declared, message)
+        child = self._child(name, declared, None)
+        self.children[name] = child
+        self.open_count += 1
+        self.noticed.append(child)
+
+    def _add_node(self, name: str, kind: NodeType, phase: Phase, task: Mapping[str, Any], message: str = "") -> None:
+        node = self.run.new_node(name, kind, phase, task, self.call.inner, self.id, message)
+        node["nodeFlag"] = {}
+        self.run.tree.add(node)
+
+    def _connect(self, task: str, child: str) -> None:
+        """Draws the arrows from the ends of the tasks it depends on."""
+        assert self.graph is not None
+        tree = self.run.tree
+        needs = self.graph.needs[task]
+        if not needs:
+            tree.link(self.id, child)
+        for need in needs:
+            for end in tree.outbound(tree.id_of(self._name(need))):
+                tree.link(end, child)
+
+    def _child(self, name: str, step: Mapping[str, Any], node: Node | None) -> Child:
+        if node is not None and not is_ended(node):
+            step = self._resolved_again(step)
+        call = Call(
+            self.run,
+            self,
+            self._name(name),
+            step,
+            self.call.inner,
+            step.get("arguments"),
+            boundary=self.id,
+            on_exit=self.call.on_exit,
+            depth=self.call.depth + 1,
+        )
+        return Child(self.run, self._name(name), step, call)
+
+    def _resolved_again(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return resolved(task, self.variables_for(task), self.run.variables)
+        except (Refused, ExpressionError):
+            return task  # It could be resolved when it began, and its node has the inputs.
+
+    def _items(self, name: str) -> list[Child]:
+        assert self.graph is not None
+        task = self.graph.tasks[name]
+        try:
+            scope = self.variables_for(task)
+            return self._expanded(name, resolved(task, scope, self.run.variables), scope)
+        except (Refused, ExpressionError):
+            return []
+
+    def _expanded(self, name: str, step: Mapping[str, Any], scope: Scope) -> list[Child]:
+        found = []
+        for item in expand(step, scope.texts(self.run.variables)):
+            child = self._child(item.name, item.step, None)
+            # The hooks of a loop hang on its group; only the last one is run for each item, too.
+            child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _only_exit(item.step)
+            found.append(child)
+        return found
+
+    # -- what has come of them -----------------------------------------------------------------------------------------
+
+    def _look(self, child: Child) -> None:
+        if child.settled or not child.exists:
+            return
+        task = self._task_of(child)
+        loop = self.loops.get(task)
+        is_item = loop is not None and child is not self.children.get(task)
+        self._explain(child)
+        if loop is not None and not is_item and not self._loop_is_over(task, loop, child):
+            child.look(self.hooks, early=False)
+            return
+        if not child.look(self.hooks, early=False):
+            self._explain(child)
+            return
+        self._explain(child)
+        if is_item and loop is not None:
+            loop.open -= 1
+            if not loop.open and not loop.waiting:
+                self.noticed.append(self.children[task])
+            return
+        self.open_count -= 1
+        self._settle(task)
+
+    def _explain(self, child: Child) -> None:
+        """A task that could not be run at all says which one it is."""
+        problem = (child.call.error if child.call is not None else "") or child.error
+        node = self.run.tree.nodes[child.id]
+        message = f"task '{child.name}' errored: {problem}"
+        if problem and node.get("message") != message:
+            self.run.tree.mark(child.id, "Error", message)
+
+    def _loop_is_over(self, task: str, loop: Loop, group: Child) -> bool:
+        if loop.open or loop.waiting:
+            return False
+        if not is_fulfilled(self.run.tree.nodes[group.id]):
+            phase: Phase = "Succeeded"
+            for item in self.run.tree.children(group.id):
+                if has_failed(item) and item["name"].startswith(f"{group.name}("):
+                    phase = item["phase"]
+            self.run.tree.sum_up(group.id)
+            self.run.tree.mark(group.id, phase)
+        return True
+
+    def _task_of(self, child: Child) -> str:
+        short = child.name[len(self.name) + 1 :]
+        return short if short in self.children else short.partition("(")[0]
+
+    def _settle(self, task: str) -> None:
+        assert self.graph is not None
+        node = self.run.tree.nodes[self.run.tree.id_of(self._name(task))]
+        self.settled[task] = results_of(node, self.run.tree)
+        if node["type"] == "TaskGroup" or node.get("outputs"):
+            self.run.add_outputs(node.get("outputs"))
+        for name in self.graph.needed_by[task]:
+            self.unmet[name] -= 1
+            waits = not self.unmet[name] and name in self.graph.wanted and name not in self.children
+            if waits:
+                heapq.heappush(self.ready, (self.graph.order[name], name))
+
+    def _assess(self, graph: Graph) -> None:
+        if not self.run.may_execute(self.call.on_exit):
+            self._finish(graph, "Failed")
+            return
+        if self._is_held() and (self.ready or self.waiting_loops):
+            self._finish(graph, "Failed", FAIL_FAST)
+            return
+        fail_fast = self.template["dag"].get("failFast")
+        phase = phase_of(graph, self.run.tree, self.node, fail_fast=fail_fast is None or bool(fail_fast))
+        if phase == "Running":
+            return
+        if phase == "Succeeded":
+            self._succeed(graph)
+        else:
+            self._finish(graph, phase)
+
+    def _succeed(self, graph: Graph) -> None:
+        try:
+            scope = self.variables_for(self.template.get("outputs") or {}) if self.template.get("outputs") else Scope()
+            outputs = outputs_of(self.template, scope, self.run.variables)
+        except (Refused, ExpressionError) as error:
+            self._wind_up(graph)
+            self.fail(message_of(error))
+            return
+        if outputs is not None:
+            self.run.tree.change(self.id, outputs=outputs)
+            self.run.add_outputs(outputs)
+        self._finish(graph, "Succeeded")
+        self.run.remember(self.node)
+
+    def _finish(self, graph: Graph, phase: Phase, message: str | None = None) -> None:
+        self._wind_up(graph)
+        self.run.live.pop(self.id, None)
+        self.run.tree.close(self.id, phase, message)
+        self.parent.work_changed(self)
+
+    def _wind_up(self, graph: Graph) -> None:
+        tree = self.run.tree
+        ends = [end for name in graph.targets for end in tree.outbound(tree.id_of(self._name(name)))]
+        tree.change(self.id, outboundNodes=ends or None)
+        self.run.daemons.dismiss(self.id)
+
+    # -- variables -----------------------------------------------------------------------------------------------------
+
+    def _scope_of_child(self, child: Child) -> Scope:
+        return self.variables_for(child.step)
+
+    def variables_for(self, text: Mapping[str, Any]) -> Scope:
+        """What a text inside of the template may name: of the tasks that are done, those that it names."""
+        assert self.graph is not None
+        scope = Scope(self.template)
+        scope.add_outputs("workflow", self.run.outputs)
+        names = mentioned(json.dumps(text, ensure_ascii=False, default=str))
+        for name in self.graph.tasks if names is None else names:
+            known = self._scope_of_task(name)
+            if known is not None:
+                scope.include(known)
+        return scope
+
+    def _scope_of_task(self, name: str) -> Scope | None:
+        if name in self.scopes:
+            return self.scopes[name]
+        assert self.graph is not None
+        tree = self.run.tree
+        node = tree.named(self._name(name)) if name in self.graph.tasks else None
+        if node is None or not is_fulfilled(node):
+            return None
+        scope = Scope()
+        prefix = f"tasks.{name}"
+        if node["type"] == "TaskGroup":
+            own = f"{node['name']}("
+            scope.add_loop(prefix, [n for n in tree.children(node["id"]) if n["name"].startswith(own)])
+        scope.add_node(prefix, node, tree)
+        if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):
+            self._add_skipped(scope, prefix, self.graph.tasks[name])
+        if is_ended(node):
+            self.scopes[name] = scope
+        return scope
+
+    def _add_skipped(self, scope: Scope, prefix: str, task: Mapping[str, Any]) -> None:
+        try:
+            _, template = self.run.templates.resolve(task, self.call.inner)
+        except Refused:
+            return
+        scope.add_skipped(prefix, template, with_artifacts=False)
+
+
+def _only_exit(step: Mapping[str, Any]) -> dict[str, Any]:
+    last = (step.get("hooks") or {}).get("exit")
+    return {"hooks": {"exit": last}} if last is not None else {}

@@ -1,0 +1,14 @@
+"""What the engine says no to."""
+
+from __future__ import annotations
+
+from muster.workflows.expressions.errors import ExpressionError
+
+
+class Refused(Exception):
+    """Something in the workflow cannot be done. The message becomes that of a node, or of the workflow."""
+
+
+def message_of(error: Refused | ExpressionError) -> str:
+    """With the text that is wrong and a caret below it, if it is about one."""
+    return str(error)

@@ -1,0 +1,63 @@
+"""Answers that a template has given before, kept in ConfigMaps."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+
+from muster.workflows.engine.arguments import ConfigMaps
+from muster.workflows.engine.errors import Refused
+from muster.workflows.engine.times import duration, moment_of, stamp
+from muster.workflows.model import Memo, Node, Outputs
+
+_KEY = re.compile(r"^[a-zA-Z0-9][-a-zA-Z0-9]*$")
+
+
+def recall(memoize: Mapping[str, Any], config_maps: ConfigMaps, now: datetime) -> tuple[dict[str, Any], Outputs | None]:
+    """The node's memoizationStatus, and what was answered if that is known. Raises Refused."""
+    key = str(memoize.get("key") or "")
+    name = ((memoize.get("cache") or {}).get("configMap") or {}).get("name")
+    if not name:
+        raise Refused("memoize needs cache.configMap.name: where answers are kept")
+    if not _KEY.match(key):
+        raise Refused(f"invalid cache key: {key} (letters, digits and dashes, and no dash first)")
+    entry = _entry(config_maps(str(name)), key)
+    hit = entry is not None and bool(entry.get("nodeID"))
+    if hit and entry is not None and memoize.get("maxAge"):
+        age = now - moment_of(str(entry.get("creationTimestamp") or "1970-01-01T00:00:00Z"))
+        hit = age <= duration(memoize["maxAge"], "memoize.maxAge")
+    status = {"hit": hit, "key": key, "cacheName": str(name)}
+    return status, cast(Outputs, entry.get("outputs") or {}) if hit and entry is not None else None
+
+
+def memo_of(node: Node) -> Memo | None:
+    """What to remember of a node that has succeeded."""
+    status = node.get("memoizationStatus")
+    if not status or status.get("hit"):
+        return None
+    return Memo(status["cacheName"], status["key"], node["id"], node.get("outputs") or Outputs())
+
+
+def entry_text(memo: Memo, now: datetime) -> str:
+    """The value to keep under the memo's key."""
+    entry = {
+        "nodeID": memo.node,
+        "outputs": memo.outputs,
+        "creationTimestamp": stamp(now),
+        "lastHitTimestamp": stamp(now),
+    }
+    return json.dumps(entry, separators=(",", ":"))
+
+
+def _entry(data: Mapping[str, str] | None, key: str) -> dict[str, Any] | None:
+    text = (data or {}).get(key)
+    if not text:
+        return None
+    try:
+        entry = json.loads(text)
+    except ValueError as error:
+        raise Refused(f"malformed cache entry '{key}': could not unmarshal JSON; unable to parse: {error}") from None
+    return entry if isinstance(entry, dict) else None

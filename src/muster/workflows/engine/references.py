@@ -1,0 +1,191 @@
+"""A step or task with everything filled in that it takes from those before it."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from muster.workflows.engine.dice import CHANCE
+from muster.workflows.engine.errors import Refused
+from muster.workflows.engine.items import is_loop
+from muster.workflows.engine.scope import Scope
+from muster.workflows.engine.values import ABSENT, text_of
+from muster.workflows.expressions.environment import evaluate_in
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.expressions.govaluate import evaluate_when
+from muster.workflows.expressions.tags import substitute
+from muster.workflows.model import Outputs, Template
+
+_REQUIRED = ("steps", "tasks")
+_LATER = ("hooks", "inline")
+_LOCATIONS = {"azure": "blob", "http": "url", "artifactory": "url", "hdfs": "path"}
+
+
+def resolved(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
+    """The step with its references replaced; if it does not run, only its `when`. Raises Refused, ExpressionError."""
+    texts = scope.texts(variables)
+    out = dict(step)
+    if step.get("when"):
+        out["when"] = substitute(str(step["when"]), texts, required=_REQUIRED, chance=CHANCE)
+        if not _may_run(out):
+            return out
+    later = {field: out.pop(field) for field in _LATER if field in out}
+    arguments = out.get("arguments")
+    if arguments and arguments.get("parameters"):
+        marked = [_marked(p, scope) for p in arguments["parameters"]]
+        out["arguments"] = {**arguments, "parameters": marked}
+    out = substitute(out, texts, required=_REQUIRED, chance=CHANCE)
+    if "inline" in later:
+        known = {name: value for name, value in texts.items() if value is not None}
+        later["inline"] = substitute(later["inline"], known, allow_unresolved=True, chance=CHANCE)
+    return {**_with_artifacts(out, scope, variables), **later}
+
+
+def resolved_arguments(arguments: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a hook: what cannot be known yet stays as it is."""
+    out = dict(arguments)
+    if arguments.get("parameters"):
+        out["parameters"] = [_marked(p, scope) for p in arguments["parameters"]]
+    out = substitute(out, scope.texts(variables), required=(), chance=CHANCE)
+    holder = _with_artifacts({"arguments": out}, scope, variables, keep_optional=True)
+    found: dict[str, Any] = holder["arguments"]
+    return found
+
+
+def outputs_of(template: Template, scope: Scope, variables: dict[str, Any]) -> Outputs | None:
+    """The outputs of a steps or dag template. Raises Refused and ExpressionError."""
+    declared = template.get("outputs") or {}
+    outputs = Outputs()
+    if declared.get("parameters"):
+        outputs["parameters"] = [_output(p, scope, variables) for p in declared["parameters"]]
+    if declared.get("artifacts"):
+        outputs["artifacts"] = []
+        for artifact in declared["artifacts"]:
+            try:
+                found = artifact_of(artifact, scope, variables)
+            except ExpressionError as error:
+                if artifact.get("optional") and "Unable to resolve" in error.message:
+                    continue
+                raise ExpressionError(
+                    f"unable to resolve outputs from scope: {error.message}", error.text, error.at, error.hint
+                ) from None
+            if found is not None:
+                outputs["artifacts"].append({**found, "name": artifact["name"], **_global(artifact)})
+    return outputs or None
+
+
+def artifact_of(artifact: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What `from` or `fromExpression` refers to; None without either. Raises Refused and ExpressionError."""
+    expression, source = artifact.get("fromExpression"), artifact.get("from")
+    if expression:
+        found = evaluate_in(str(expression), scope.values(variables), CHANCE)
+        shown = str(expression)
+    elif source:
+        shown = str(source).removeprefix("{{").removesuffix("}}").strip()
+        if shown not in scope.artifacts:
+            raise ExpressionError(f'Unable to resolve: "{shown}"', str(source), 0)
+        found = scope.artifacts[shown]
+    else:
+        return None
+    if not isinstance(found, dict):
+        raise Refused(f"Variable {{{{{shown}}}}} is not an artifact")
+    out = dict(found)
+    if artifact.get("subPath"):
+        sub = substitute(str(artifact["subPath"]), scope.texts({}), allow_unresolved=True, chance=CHANCE)
+        out = _below(out, sub)
+    return out
+
+
+def _may_run(step: Mapping[str, Any]) -> bool:
+    try:
+        return evaluate_when(str(step["when"]))
+    except ExpressionError:
+        if is_loop(step):
+            return True  # it may ask about the item
+        raise
+
+
+def _marked(parameter: Mapping[str, Any], scope: Scope) -> Mapping[str, Any]:
+    value = parameter.get("value")
+    if not isinstance(value, str) or not (value.startswith("{{") and value.endswith("}}")):
+        return parameter
+    name = value[2:-2].strip()
+    absent = name in scope.parameters and scope.parameters[name] is None
+    return {**parameter, "value": ABSENT} if absent else parameter
+
+
+def _with_artifacts(
+    step: dict[str, Any], scope: Scope, variables: Mapping[str, Any], *, keep_optional: bool = False
+) -> dict[str, Any]:
+    arguments = step.get("arguments")
+    if not arguments or not arguments.get("artifacts"):
+        return step
+    artifacts = []
+    for artifact in arguments["artifacts"]:
+        try:
+            found = artifact_of(artifact, scope, variables)
+        except (Refused, ExpressionError):
+            if not artifact.get("optional"):
+                raise
+            if keep_optional:
+                artifacts.append(artifact)
+            continue
+        artifacts.append(artifact if found is None else {**found, "name": artifact["name"]})
+    return {**step, "arguments": {**arguments, "artifacts": artifacts}}
+
+
+def _output(declared: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> dict[str, Any]:
+    source = declared.get("valueFrom")
+    if not source:
+        raise Refused(f"output parameter '{declared.get('name')}' must have a valueFrom")
+    default = source.get("default")
+    try:
+        value = _output_value(source, scope, variables)
+    except ExpressionError:
+        if default is None:
+            raise
+        value = default
+    if value is None:
+        value = default
+    if value is None:
+        raise Refused(
+            f'output parameter "{declared.get("name")}": "{source.get("parameter")}" is an absent optional '
+            "(skipped/omitted node output with no default)"
+        )
+    return {**{f: v for f, v in declared.items() if f != "valueFrom"}, "value": text_of(value)}
+
+
+def _output_value(source: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> Any:
+    if source.get("expression"):
+        text = str(source["expression"])
+        value = evaluate_in(text, scope.values(variables), CHANCE)
+        if value is None:
+            raise ExpressionError(f'failed to evaluate expression "{text}"', text, 0)
+        return value
+    written = str(source.get("parameter") or "")
+    if not written:
+        return ""
+    name = written.removeprefix("{{").removesuffix("}}").strip()
+    if name.startswith("="):
+        return evaluate_in(name[1:], scope.values(variables), CHANCE)
+    if name in scope.parameters:
+        return scope.parameters[name]
+    if name in variables:
+        return variables[name]
+    raise ExpressionError(f'Unable to resolve: "{name}"', written, 0)
+
+
+def _global(artifact: Mapping[str, Any]) -> dict[str, Any]:
+    return {"globalName": artifact["globalName"]} if artifact.get("globalName") else {}
+
+
+def _below(artifact: dict[str, Any], sub: str) -> dict[str, Any]:
+    """The part of an artifact below a path."""
+    for name, location in artifact.items():
+        field = _LOCATIONS.get(name, "key")
+        if isinstance(location, dict) and isinstance(location.get(field), str):
+            return {**artifact, name: {**location, field: posixpath.join(location[field], sub.lstrip("/"))}}
+    if artifact.get("optional"):
+        return artifact
+    raise Refused(f"a subPath needs an artifact that is kept under a key: '{artifact.get('name')}' is not")

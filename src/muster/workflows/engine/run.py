@@ -1,0 +1,392 @@
+"""A workflow while it runs: its nodes, and all that has to be known to go on with them.
+
+What is known can be read again from the nodes: a Run that is loaded goes on like the one it is a copy of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
+from muster.workflows.engine import control, names
+from muster.workflows.engine.agenda import Agenda
+from muster.workflows.engine.call import Call
+from muster.workflows.engine.daemons import Daemons
+from muster.workflows.engine.dag import Dag
+from muster.workflows.engine.dice import CHANCE, set_time
+from muster.workflows.engine.global_outputs import with_outputs
+from muster.workflows.engine.leaf import Leaf
+from muster.workflows.engine.locking import Locking
+from muster.workflows.engine.memoization import memo_of, recall
+from muster.workflows.engine.resolving import CONTROLS, resolve_workflow
+from muster.workflows.engine.retry import Retry
+from muster.workflows.engine.root import Root
+from muster.workflows.engine.scope import Scope, results_wanted
+from muster.workflows.engine.status import Status
+from muster.workflows.engine.steps import Steps
+from muster.workflows.engine.suspend import Suspend
+from muster.workflows.engine.synchronization import Holdings
+from muster.workflows.engine.templates import Context, Templates, type_of
+from muster.workflows.engine.times import moment_of, seconds_between, stamp
+from muster.workflows.engine.tree import Tree
+from muster.workflows.engine.unsupported import Unsupported
+from muster.workflows.engine.values import text_of
+from muster.workflows.engine.work import Advancing, Parent, Work
+from muster.workflows.expressions.tags import substitute
+from muster.workflows.model import Actions, Launch, News, Node, NodeType, Outcome, Outputs, Phase, Template, World
+
+_WORKS: Mapping[str, type[Work]] = {"steps": Steps, "dag": Dag, "suspend": Suspend, "plugin": Unsupported}
+
+
+class Run:
+    """Made by `Run.load`; moved on by `step`."""
+
+    def __init__(self, workflow: Object, nodes: Mapping[str, Node], world: World) -> None:
+        self.workflow = workflow
+        self.name = name_of(workflow)
+        self.namespace = namespace_of(workflow)
+        self.uid = uid_of(workflow)
+        self.world = world
+        self.now = world.now.astimezone(UTC)
+        set_time(self.now)
+        self.tree = Tree(self.name, dict(nodes))
+        self.tree.now = stamp(self.now)
+        self.book = Status(status_of(workflow))
+        resolved = resolve_workflow(workflow, world, self.now, self.config_map)
+        self.problem = (resolved.phase, resolved.message) if resolved.phase else None
+        self.spec: Object = resolved.spec
+        """The workflow's spec as it runs: with that of its WorkflowTemplate, and its variables filled in."""
+        self.metadata = resolved.metadata
+        """Labels and annotations that the workflow wants to have (`workflowMetadata`)."""
+        self.variables: dict[str, str] = resolved.variables
+        self.workflow_template_ref = bool(spec_of(workflow).get("workflowTemplateRef"))
+        if resolved.stored_spec is not None:
+            self.book.set(storedWorkflowTemplateSpec=resolved.stored_spec)
+        self.templates = Templates(self.spec, self.book.fields.get("storedTemplates") or {})
+        self.templates.world = world
+        self.actions = Actions()
+        self.agenda = Agenda()
+        self.daemons = Daemons(self.tree)
+        self.locking = Locking(self, Holdings(self.book.fields.get("synchronization")))
+        self.locks_released = False
+        self.leaves: dict[str, Leaf] = {}
+        self.suspended_nodes: dict[str, Suspend] = {}
+        self.live: dict[str, Work] = {}
+        """Steps, DAGs and retries that have not ended."""
+        self._warned: set[str] = set()
+        self._shutdown_applied = ""
+        self._deadline_applied = False
+        self._volumes = [v for v in self.spec.get("volumes") or () if "{{" in str(v)]
+        self._restore_outputs()
+        self.root = Root(self)
+
+    @classmethod
+    def load(cls, workflow: Object, nodes: Mapping[str, Node], world: World) -> Run:
+        """The run of a workflow with these nodes; none for a new one. Nothing is done before the first step."""
+        run = cls(workflow, nodes, world)
+        if not run.finished and run.problem is None:
+            run.root.restore()
+            run.agenda.add(run.root)
+        return run
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        return self.tree.nodes
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The workflow's status, without its nodes."""
+        return self.book.fields
+
+    @property
+    def finished(self) -> bool:
+        return self.book.is_finished
+
+    def update(self, workflow: Object) -> None:
+        """The object has changed: it may be suspended, shut down, or limited in another way."""
+        self.workflow = workflow
+        spec = spec_of(workflow)
+        self.spec = {name: value for name, value in self.spec.items() if name not in CONTROLS}
+        source = {**(self.book.fields.get("storedWorkflowTemplateSpec") or {}), **spec}
+        self.spec.update({name: source[name] for name in CONTROLS if source.get(name) is not None})
+        if spec.get("suspend") is None:
+            self.spec.pop("suspend", None)
+        self.book.adopt(status_of(workflow))
+
+    def unfinished(self) -> list[str]:
+        """The nodes whose work is being done outside."""
+        coming = {launch.node["id"] for launch in self.actions.launch}
+        return [node_id for node_id in self.leaves if node_id not in coming]
+
+    def launch(self, node_id: str) -> Launch:
+        """What had to be launched for a node that is unfinished, once more."""
+        return self.leaves[node_id].launch()
+
+    # -- used by `step` ------------------------------------------------------------------------------------------------
+
+    def begin(self, world: World) -> None:
+        self.world = self.templates.world = world
+        self.now = world.now.astimezone(UTC)
+        self.tree.now = stamp(self.now)
+        set_time(self.now)
+        self._know_duration()
+
+    def observe(self, outcomes: Mapping[str, Outcome]) -> None:
+        for node_id, outcome in outcomes.items():
+            leaf = self.leaves.get(node_id)
+            if leaf is not None:
+                leaf.observe(outcome)
+
+    def proceed(self) -> None:
+        if self.problem is not None:
+            self.finish(*self.problem)
+            return
+        self._apply_controls()
+        if self.spec.get("suspend"):
+            return
+        self.agenda.add_due(self.now)
+        if self.spec.get("hooks"):
+            self.agenda.add(self.root)
+        self.locking.try_again()
+        while True:
+            self.locks_released = False
+            self.agenda.drain(lambda: self.is_full)
+            if self.finished or not self.locks_released or not self.locking.try_again():
+                return
+
+    def take_actions(self) -> Actions:
+        actions, self.actions = self.actions, Actions()
+        actions.changed = self.tree.take_changed()
+        self._update_status()
+        actions.status = self.book.take()
+        if not self.finished:
+            actions.wake = self._wake()
+        # What is launched shows its node as it is stored.
+        actions.launch = [_fresh(launch, self.nodes) for launch in actions.launch if launch.node["id"] in self.leaves]
+        return actions
+
+    # -- used by the parts ---------------------------------------------------------------------------------------------
+
+    @property
+    def outputs(self) -> Outputs:
+        return cast(Outputs, self.book.fields.get("outputs") or {})
+
+    @property
+    def shutdown(self) -> str:
+        return str(self.spec.get("shutdown") or "")
+
+    @property
+    def is_full(self) -> bool:
+        """As many Pods run as the workflow's `parallelism` allows."""
+        limit = self.spec.get("parallelism")
+        return limit is not None and self.tree.all.active_pods >= limit
+
+    @property
+    def deadline(self) -> datetime | None:
+        seconds, started = self.spec.get("activeDeadlineSeconds"), self.book.fields.get("startedAt")
+        return moment_of(started) + timedelta(seconds=seconds) if seconds is not None and started else None
+
+    @property
+    def is_over_deadline(self) -> bool:
+        deadline = self.deadline
+        return deadline is not None and self.now >= deadline
+
+    @property
+    def why_no_retry(self) -> str:
+        """Why nothing is tried again any more; '' if it is."""
+        if self.shutdown:
+            return f"Stopped with strategy '{self.shutdown}'"
+        deadline = self.deadline
+        if deadline is not None and self.now >= deadline:
+            return f"retry exceeded workflow deadline {deadline.strftime('%Y-%m-%d %H:%M:%S +0000 UTC')}"
+        return ""
+
+    def may_execute(self, on_exit: bool) -> bool:
+        """Whether `shutdown` lets something run: Stop lets exit handlers, Terminate nothing."""
+        return self.shutdown == "" or (self.shutdown == "Stop" and on_exit)
+
+    def may_start(self, owner: Advancing, boundary: str, template: Template) -> bool:
+        """Whether there is room for one more inside of a template; if the workflow has none, the owner is told when
+        it has."""
+        if self.is_full:
+            self.agenda.await_slot(owner)
+            return False
+        limit = template.get("parallelism")
+        return not limit or self.tree.inside[boundary].active < int(limit)
+
+    def config_map(self, name: str) -> Mapping[str, str] | None:
+        return self.world.config_map(name)
+
+    def retry_strategy(self, template: Template) -> dict[str, Any] | None:
+        strategy = template.get("retryStrategy")
+        return strategy if strategy is not None else self.spec.get("retryStrategy")
+
+    def pod_name(self, node_name: str, template: Template) -> str:
+        return names.pod_name(self.name, node_name, str(template.get("name") or ""))
+
+    def work_for(self, call: Call) -> Work:
+        if self.retry_strategy(call.template) is not None:
+            return self._registered(Retry(self, call, call, call.name, call.template))
+        return self.new_work(call, call, call.name, call.template)
+
+    def new_work(self, call: Call, parent: Parent, name: str, template: Template) -> Work:
+        work = _WORKS.get(type_of(template), Leaf)(self, call, parent, name, template)
+        return self._registered(work)
+
+    def new_node(
+        self, name: str, kind: NodeType, phase: Phase, holder: Mapping[str, Any], context: Context, boundary: str,
+        message: str = "",
+    ) -> Node:  # fmt: skip
+        around = self.nodes.get(boundary)
+        node = Node(
+            id=self.tree.id_of(name),
+            name=name,
+            displayName=names.display_name(name, around["name"] if around is not None else ""),
+            type=kind,
+            templateScope=context.scope,
+            phase=phase,
+            startedAt=self.tree.now,
+        )
+        if boundary:
+            node["boundaryID"] = boundary
+        if holder.get("template"):
+            node["templateName"] = str(holder["template"])
+        if holder.get("templateRef"):
+            node["templateRef"] = holder["templateRef"]
+        if message:
+            node["message"] = message
+        return node
+
+    def wants_result(self, node_name: str, boundary: str) -> bool:
+        around = self.live.get(boundary)
+        if around is None:
+            return False
+        if around.results is None:
+            around.results = results_wanted(around.template)
+        return names.step_of(node_name) in around.results
+
+    def open_volumes(self, call: Call, template: Template) -> list[Any] | None:
+        """The workflow's volumes that take something from the inputs or steps around a template, with its own."""
+        around = self.live.get(call.boundary)
+        if not self._volumes or not isinstance(around, Steps | Dag):
+            return None
+        own = template.get("volumes") or []
+        scope: Scope = around.variables_for({"volumes": self._volumes})
+        known = {name: value for name, value in scope.parameters.items() if value is not None}
+        filled = substitute(self._volumes, {**self.variables, **known}, allow_unresolved=True, chance=CHANCE)
+        taken = {volume.get("name") for volume in own}
+        return [*own, *(volume for volume in filled if volume.get("name") not in taken)]
+
+    def recall(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
+        return recall(memoize, self.config_map, self.now)
+
+    def remember(self, node: Node) -> None:
+        memo = memo_of(node)
+        if memo is not None:
+            self.actions.remember.append(memo)
+
+    def add_outputs(self, outputs: Outputs | None) -> None:
+        """Those with a global name become the workflow's."""
+        known = self.outputs
+        found = with_outputs(known, outputs)
+        if found is known:
+            return
+        self.book.set(outputs=dict(found))
+        for parameter in found.get("parameters") or ():
+            self.variables[f"workflow.outputs.parameters.{parameter['name']}"] = text_of(parameter["value"])
+
+    def warn_once(self, reason: str, message: str) -> None:
+        if reason not in self._warned:
+            self._warned.add(reason)
+            self.actions.news.append(News("Warning", reason, message))
+
+    def wake_all(self) -> None:
+        for work in list(self.live.values()):
+            self.agenda.add(work)
+        self.agenda.add(self.root)
+
+    def begin_running(self) -> None:
+        if not self.book.fields.get("startedAt"):
+            self.book.set(startedAt=self.tree.now)
+        if self.book.fields.get("phase") != "Running":
+            self.book.set(phase="Running", message=None)
+            self.actions.news.append(News("Normal", "WorkflowRunning", "Workflow Running"))
+            self.variables["workflow.status"] = "Running"
+        self._know_duration()
+        deadline = self.deadline
+        if deadline is not None and not self._deadline_applied:
+            self.agenda.add_at(deadline, self.root)
+
+    def finish(self, phase: str, message: str) -> None:
+        if self.finished:
+            return
+        for leaf in list(self.leaves.values()):
+            leaf.stop(message)
+        self.daemons.dismiss_all()
+        self.locking.release_all()
+        self.book.finish(phase, message, self.tree.now)
+        succeeded = phase == "Succeeded"
+        reason, text = ("WorkflowSucceeded", "Workflow completed") if succeeded else ("WorkflowFailed", message)
+        self.actions.news.append(News("Normal" if succeeded else "Warning", reason, text))
+
+    def set_status(self, **fields: Any) -> None:
+        self.book.set(**fields)
+
+    def _registered(self, work: Work) -> Work:
+        if not isinstance(work, Leaf | Suspend):
+            self.live[work.id] = work
+        return work
+
+    def _apply_controls(self) -> None:
+        if self.shutdown and self.shutdown != self._shutdown_applied:
+            self._shutdown_applied = self.shutdown
+            control.apply_shutdown(self)
+        if self.is_over_deadline and not self._deadline_applied:
+            self._deadline_applied = True
+            control.apply_deadline(self)
+
+    def _restore_outputs(self) -> None:
+        """The workflow's outputs, should its status be older than its nodes."""
+        known = self.outputs
+        ended = [n for n in self.nodes.values() if n.get("outputs") and n["phase"] == "Succeeded"]
+        for node in sorted(ended, key=lambda n: n.get("finishedAt") or ""):
+            known = with_outputs(known, node.get("outputs"))
+        if known:
+            self.book.set(outputs=dict(known))
+        for parameter in known.get("parameters") or ():
+            self.variables[f"workflow.outputs.parameters.{parameter['name']}"] = text_of(parameter["value"])
+        self.variables["workflow.status"] = str(self.book.fields.get("phase") or "")
+
+    def _know_duration(self) -> None:
+        seconds = seconds_between(self.book.fields.get("startedAt") or "", self.tree.now)
+        self.variables["workflow.duration"] = f"{seconds:f}"
+
+    def _update_status(self) -> None:
+        content = self.tree.all
+        if content.total:
+            self.book.set(progress=content.progress)
+        elif self.book.fields.get("phase"):
+            self.book.set(progress="0/0")
+        if content.durations:
+            self.book.set(resourcesDuration={name: amount for name, amount in content.durations.items() if amount})
+        if self.nodes:
+            self.book.set_condition("PodRunning", "True" if self.tree.running_pods and not self.finished else "False")
+        if self.templates.stored_more:
+            self.templates.stored_more = False
+            self.book.set(storedTemplates=self.templates.stored)
+        if self.locking.holdings.changed:
+            self.locking.holdings.changed = False
+            self.book.set(synchronization=self.locking.holdings.status())
+
+    def _wake(self) -> datetime | None:
+        moments = [moment for moment in (self.agenda.next_time(), self._deadline_left()) if moment is not None]
+        return min(moments, default=None)
+
+    def _deadline_left(self) -> datetime | None:
+        return None if self._deadline_applied else self.deadline
+
+
+def _fresh(launch: Launch, nodes: Mapping[str, Node]) -> Launch:
+    return Launch(nodes[launch.node["id"]], launch.kind, launch.template, launch.pod_name, launch.wants_result)

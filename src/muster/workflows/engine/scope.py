@@ -1,0 +1,188 @@
+"""The variables that the steps or tasks of one template see: its inputs, and what those before them came to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from muster.workflows.engine.phases import is_ended
+from muster.workflows.engine.tree import Tree
+from muster.workflows.engine.values import text_of
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.expressions.gojson import from_json, to_json
+from muster.workflows.model import Node, Outputs, Template
+
+_MENTION = re.compile(r"""\b(?:steps|tasks)\b(?:\s*\.\s*([\w-]+)|\s*\[\s*\\?["']([^"'\\\]]+)\\?["']\s*\])?""")
+_INDEX = re.compile(r"\((\d+):")
+
+
+class Scope:
+    """Parameters and artifacts apart: only the former can stand in a text. A parameter that is None is an output that
+    nobody made."""
+
+    __slots__ = ("artifacts", "parameters")
+
+    def __init__(self, template: Template | None = None) -> None:
+        self.parameters: dict[str, str | None] = {}
+        self.artifacts: dict[str, dict[str, Any]] = {}
+        inputs = (template or {}).get("inputs") or {}
+        for parameter in inputs.get("parameters") or ():
+            if parameter.get("value") is not None:
+                self.parameters[f"inputs.parameters.{parameter['name']}"] = text_of(parameter["value"])
+        for artifact in inputs.get("artifacts") or ():
+            self.artifacts[f"inputs.artifacts.{artifact['name']}"] = artifact
+
+    def texts(self, variables: MutableMapping[str, Any]) -> Mapping[str, Any]:
+        """What tags see, with the workflow's variables behind."""
+        return ChainMap(self.parameters, variables)
+
+    def values(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """What an expression that may answer an artifact sees."""
+        return {**variables, **self.parameters, **self.artifacts}
+
+    def include(self, other: Scope) -> None:
+        self.parameters.update(other.parameters)
+        self.artifacts.update(other.artifacts)
+
+    def add_node(self, prefix: str, node: Node, tree: Tree) -> None:
+        """What a step or task has come to; of one with retries, its last attempt."""
+        node = last_attempt(node, tree) or node
+        found = self.parameters
+        found[f"{prefix}.id"] = node["id"]
+        found[f"{prefix}.name"] = node["name"]
+        found[f"{prefix}.status"] = node["phase"]
+        for field, name in (("startedAt", "startedAt"), ("finishedAt", "finishedAt"), ("podIP", "ip")):
+            if node.get(field):
+                found[f"{prefix}.{name}"] = str(node.get(field))
+        if node.get("hostNodeName"):
+            found[f"{prefix}.hostNodeName"] = node["hostNodeName"]
+        self.add_outputs(prefix, node.get("outputs"))
+
+    def add_outputs(self, prefix: str, outputs: Outputs | None) -> None:
+        if not outputs:
+            return
+        if prefix != "workflow":
+            if outputs.get("result") is not None:
+                self.parameters[f"{prefix}.outputs.result"] = outputs["result"]
+            if outputs.get("exitCode") is not None:
+                self.parameters[f"{prefix}.exitCode"] = outputs["exitCode"]
+        for parameter in outputs.get("parameters") or ():
+            if parameter.get("value") is not None:
+                self.parameters[f"{prefix}.outputs.parameters.{parameter['name']}"] = text_of(parameter["value"])
+        for artifact in outputs.get("artifacts") or ():
+            self.artifacts[f"{prefix}.outputs.artifacts.{artifact['name']}"] = artifact
+
+    def add_skipped(self, prefix: str, template: Template, *, with_artifacts: bool) -> None:
+        """The declared outputs of one that did not run: their defaults, or nothing."""
+        outputs = template.get("outputs") or {}
+        for parameter in outputs.get("parameters") or ():
+            default = (parameter.get("valueFrom") or {}).get("default")
+            name = f"{prefix}.outputs.parameters.{parameter['name']}"
+            self.parameters[name] = None if default is None else text_of(default)
+        if with_artifacts:
+            for artifact in outputs.get("artifacts") or ():
+                self.artifacts[f"{prefix}.outputs.artifacts.{artifact['name']}"] = {}
+        if outputs.get("result") is not None:
+            self.parameters[f"{prefix}.outputs.result"] = None
+
+    def add_loop(self, prefix: str, items: Iterable[Node]) -> None:
+        """What the items of a loop have come to, as JSON lists. Raises ExpressionError."""
+        nodes = sorted((n for n in items if not _is_extra(n)), key=_loop_index)
+        if not nodes:
+            return
+        maps: list[dict[str, str]] = []
+        lists: dict[str, list[str]] = {}
+        results: list[Any] = []
+        for node in nodes:
+            outputs = node.get("outputs")
+            if not outputs or node["phase"] != "Succeeded":
+                continue
+            if outputs.get("parameters"):
+                maps.append({p["name"]: text_of(p.get("value", "")) for p in outputs["parameters"]})
+                for name, text in maps[-1].items():
+                    lists.setdefault(name, []).append(text)
+            if outputs.get("result") is not None:
+                results.append(_result(outputs["result"], node))
+        self.parameters[f"{prefix}.outputs.result"] = json.dumps(results, ensure_ascii=False, separators=(",", ":"))
+        self.parameters[f"{prefix}.outputs.parameters"] = to_json(maps)
+        for name, texts in lists.items():
+            self.parameters[f"{prefix}.outputs.parameters.{name}"] = _joined(texts)
+
+
+def last_attempt(node: Node, tree: Tree) -> Node | None:
+    """Of a node with retries that did run: the attempt that counts."""
+    if node["type"] != "Retry" or (node.get("memoizationStatus") or {}).get("hit"):
+        return None
+    last = None
+    for child in tree.children(node["id"]):
+        if not (child.get("nodeFlag") or {}).get("hooked") or (child.get("nodeFlag") or {}).get("retried"):
+            last = child
+    return last
+
+
+def mentioned(text: str) -> frozenset[str] | None:
+    """The steps and tasks that a text (JSON) names in `steps.x`, `tasks['x']`; None if it might mean any."""
+    found = set()
+    for match in _MENTION.finditer(text):
+        name = match[1] or match[2]
+        if name is None:
+            return None
+        found.add(name)
+        if "-" in name:
+            found.add(name.partition("-")[0])  # in an expression, that is a minus
+    return frozenset(found)
+
+
+def results_wanted(template: Template) -> frozenset[str]:
+    """Those of a template's steps or tasks whose `outputs.result` somebody reads."""
+    text = json.dumps(template, ensure_ascii=False)
+    return frozenset(_results(text)) if "outputs" in text and "result" in text else frozenset()
+
+
+def _results(text: str) -> Iterator[str]:
+    for match in _MENTION.finditer(text):
+        name = match[1] or match[2]
+        if name and re.match(
+            r"""\s*(?:\.|\?\.)\s*outputs\b\s*(?:\??\.\s*result|\[\\?["']result)""", text[match.end() :]
+        ):
+            yield name
+        elif name is None:
+            continue
+
+
+def _is_extra(node: Node) -> bool:
+    flag = node.get("nodeFlag") or {}
+    return bool(flag.get("hooked") or flag.get("retried")) or (not is_ended(node) and not node.get("daemoned"))
+
+
+def _loop_index(node: Node) -> int:
+    found = _INDEX.findall(node["name"])
+    return int(found[-1]) if found else 0
+
+
+def _result(text: str, node: Node) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return from_json(text)
+    except ExpressionError as error:
+        message = (
+            f"the result of '{node['displayName']}' is no JSON, so that of the loop cannot be a list: {error.message}"
+        )
+        raise ExpressionError(message) from None
+
+
+def _joined(texts: list[str]) -> str:
+    """A JSON list of values: of maps and lists if all are such, else of texts."""
+    try:
+        found = [from_json(text) for text in texts]
+        if all(isinstance(value, dict | list) for value in found):
+            return to_json(found)
+    except ExpressionError:
+        pass
+    return to_json(texts)

@@ -1,0 +1,304 @@
+"""A steps template: one group after the other, the steps of a group side by side."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from muster.workflows.engine.call import Call
+from muster.workflows.engine.child import Child, HookMaker
+from muster.workflows.engine.dice import throw_for
+from muster.workflows.engine.errors import Refused, message_of
+from muster.workflows.engine.items import expand, is_loop
+from muster.workflows.engine.phases import continues_on, has_failed, is_ended
+from muster.workflows.engine.references import outputs_of, resolved
+from muster.workflows.engine.scope import Scope
+from muster.workflows.engine.work import Owner, Work
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.expressions.govaluate import evaluate_when
+from muster.workflows.model import Node, Phase
+
+FAIL_FAST = "template has failed or errored children and failFast enabled"
+
+
+class Group:
+    """Steps that run side by side."""
+
+    def __init__(self, name: str, index: int) -> None:
+        self.name = name
+        self.index = index
+        self.waiting: deque[Child] = deque()
+        self.started: dict[str, Child] = {}
+        self.open = 0
+        self.error = ""
+
+
+class Steps(Work, Owner):
+    group: Group | None = None
+    index = 0
+
+    def start(self) -> None:
+        self.open("Steps", "Running")
+        self._prepare()
+        self.run.agenda.add(self)
+
+    def restore(self) -> None:
+        self._prepare()
+        for index in range(len(self.groups)):
+            node = self.run.tree.named(self._group_name(index))
+            if node is None or not is_ended(node) or has_failed(node):
+                break
+            self._add_to_scope(index)
+            self.index = index + 1
+        if self.index < len(self.groups) and self.run.tree.named(self._group_name(self.index)) is not None:
+            self.group = self._expanded()
+            self._restore_group(self.group)
+        self.run.agenda.add(self)
+
+    def notice(self, call: Call) -> None:
+        if call.child is not None:
+            self.noticed.append(call.child)
+            self.run.agenda.add(self)
+
+    def advance(self) -> None:
+        if is_ended(self.node):
+            return
+        while True:
+            if self.group is None:
+                if self.index >= len(self.groups):
+                    self._succeed()
+                    return
+                self.group = self._begin_group()
+            group = self.group
+            self._look(group)
+            self._start_waiting(group)
+            self._look(group)
+            if group.open or (group.waiting and not group.error and not self._is_failing_fast()):
+                return
+            if not self._close(group):
+                return
+            self.group = None
+            self.index += 1
+
+    def variables_for(self, text: Mapping[str, Any]) -> Scope:
+        """What a text inside of the template may name."""
+        return self.scope
+
+    def _prepare(self) -> None:
+        self.groups: list[list[Mapping[str, Any]]] = list(self.template["steps"])
+        self.scope = Scope(self.template)
+        self.scope.add_outputs("workflow", self.run.outputs)
+        self.noticed: deque[Child] = deque()
+        self.hooks = HookMaker(
+            self.run, self, self.call.inner, self.id, self.call.depth + 1, "steps", lambda _: self.scope
+        )
+
+    def _group_name(self, index: int) -> str:
+        return f"{self.name}[{index}]"
+
+    def _begin_group(self) -> Group:
+        name = self._group_name(self.index)
+        if self.run.tree.named(name) is None:
+            node = self.run.new_node(name, "StepGroup", "Running", {}, self.call.inner, self.id)
+            node["nodeFlag"] = {}
+            self.run.tree.add(node)
+        self._connect(name)
+        return self._expanded()
+
+    def _connect(self, name: str) -> None:
+        """Draws the arrows from the ends of the group before."""
+        tree, child = self.run.tree, self.run.tree.id_of(name)
+        if self.index == 0:
+            tree.link(self.id, child)
+            return
+        before = tree.id_of(self._group_name(self.index - 1))
+        steps = list(tree.nodes[before].get("children") or ()) if before in tree.nodes else []
+        for parent in [end for step in steps for end in tree.outbound(step)] or [before]:
+            tree.link(parent, child)
+
+    def _expanded(self) -> Group:
+        """The steps of the group, with what they take from others, one for each item of a loop."""
+        group = Group(self._group_name(self.index), self.index)
+        self.scope.add_outputs("workflow", self.run.outputs)
+        texts = self.scope.texts(self.run.variables)
+        throw_for(group.name)
+        try:
+            found: list[Mapping[str, Any]] = []
+            for written in self.groups[self.index]:
+                step = resolved(written, self.scope, self.run.variables)
+                if not is_loop(step):
+                    found.append(step)
+                    continue
+                items = expand(step, texts)
+                found.extend(item.step for item in items)
+                if not items:
+                    found.append({**step, "when": "", "_empty": True})
+        except (Refused, ExpressionError) as error:
+            group.error = f"failed to resolve references: {message_of(error)}"
+            return group
+        group.waiting.extend(self._child(group, step) for step in found)
+        return group
+
+    def _child(self, group: Group, step: Mapping[str, Any]) -> Child:
+        name = f"{group.name}.{step['name']}"
+        call = Call(
+            self.run,
+            self,
+            name,
+            step,
+            self.call.inner,
+            step.get("arguments"),
+            boundary=self.id,
+            on_exit=self.call.on_exit,
+            depth=self.call.depth + 1,
+        )
+        return Child(self.run, name, step, call)
+
+    def _restore_group(self, group: Group) -> None:
+        waiting, group.waiting = group.waiting, deque()
+        for child in waiting:
+            if not child.exists:
+                group.waiting.append(child)
+                continue
+            group.started[child.name] = child
+            group.open += 1
+            if child.call is not None:
+                child.call.restore()
+            child.restore_hooks(self.hooks)
+            self.noticed.append(child)
+
+    def _start_waiting(self, group: Group) -> None:
+        while group.waiting and not group.error and not self._is_failing_fast():
+            child = group.waiting[0]
+            runs = self._runs(child, group)
+            if runs and not self.run.may_start(self, self.id, self.template):
+                return
+            group.waiting.popleft()
+            group.started[child.name] = child
+            group.open += 1
+            if runs and child.call is not None:
+                child.call.start()
+                if child.call.error and not group.error:
+                    group.error = f"step group deemed errored due to child {child.name} error: {child.call.error}"
+            self.run.tree.link(self.run.tree.id_of(group.name), child.id)
+            self.noticed.append(child)
+
+    def _runs(self, child: Child, group: Group) -> bool:
+        """Whether the step runs; if not, its node says why."""
+        step = child.step
+        if step.get("_empty"):
+            self._skip(child, "Skipped", "Skipped, empty params")
+            return False
+        when = str(step.get("when") or "")
+        if not when:
+            return True
+        try:
+            if evaluate_when(when):
+                return True
+        except ExpressionError as error:
+            group.error = message_of(error)
+            self._skip(child, "Error", group.error)
+            return False
+        self._skip(child, "Skipped", f"when '{when}' evaluated false")
+        return False
+
+    def _skip(self, child: Child, phase: Phase, message: str) -> None:
+        node = self.run.new_node(child.name, "Skipped", phase, child.step, self.call.inner, self.id, message)
+        node["nodeFlag"] = {}
+        self.run.tree.add(node)
+
+    def _look(self, group: Group) -> None:
+        while self.noticed:
+            child = self.noticed.popleft()
+            if child.settled or child.name not in group.started:
+                continue
+            if child.look(self.hooks, early=True):
+                group.open -= 1
+            if child.call is not None and child.call.error and not group.error:
+                group.error = f"step group deemed errored due to child {child.name} error: {child.call.error}"
+            group.error = group.error or child.error
+
+    def _is_failing_fast(self) -> bool:
+        return bool(self.template.get("failFast")) and self.run.tree.inside[self.id].failed > 0
+
+    def _close(self, group: Group) -> bool:
+        """Ends the group; whether the next one may begin."""
+        group_id = self.run.tree.id_of(group.name)
+        phase, message = self._verdict(group)
+        self.run.tree.sum_up(group_id)
+        node = self.run.tree.mark(group_id, phase, message)
+        if has_failed(node):
+            self._finish("Failed", node.get("message") or "")
+            return False
+        try:
+            self._add_to_scope(group.index)
+        except ExpressionError as error:
+            self._wind_up()
+            self.fail(message_of(error))
+            return False
+        return True
+
+    def _verdict(self, group: Group) -> tuple[Phase, str]:
+        if group.error:
+            return "Error", group.error
+        if self._is_failing_fast() and group.waiting:
+            return "Failed", FAIL_FAST
+        for child in group.started.values():
+            node = self.run.tree.nodes[child.id]
+            if has_failed(node) and not continues_on(child.step.get("continueOn"), node["phase"]):
+                return "Failed", f"child '{child.id}' failed"
+        return "Succeeded", ""
+
+    def _add_to_scope(self, index: int) -> None:
+        """What the steps of a group came to, for those that come after."""
+        tree = self.run.tree
+        group = tree.nodes[tree.id_of(self._group_name(index))]
+        for step in self.groups[index]:
+            name, prefix = f"{group['name']}.{step['name']}", f"steps.{step['name']}"
+            node = tree.named(name)
+            if node is not None:
+                self.scope.add_node(prefix, node, tree)
+                if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):
+                    self._add_skipped(prefix, step)
+                continue
+            self.scope.add_loop(prefix, self._items_of(group, name))
+            self.scope.add_node(prefix, group, tree)
+
+    def _items_of(self, group: Node, name: str) -> list[Node]:
+        found = self.run.tree.children(group["id"])
+        return [n for n in found if n["name"].startswith(f"{name}(") and n["type"] != "Skipped"]
+
+    def _add_skipped(self, prefix: str, step: Mapping[str, Any]) -> None:
+        try:
+            _, template = self.run.templates.resolve(step, self.call.inner)
+        except Refused:
+            return
+        self.scope.add_skipped(prefix, template, with_artifacts=True)
+
+    def _succeed(self) -> None:
+        try:
+            outputs = outputs_of(self.template, self.scope, self.run.variables)
+        except (Refused, ExpressionError) as error:
+            self._wind_up()
+            self.fail(message_of(error))
+            return
+        if outputs is not None:
+            self.run.tree.change(self.id, outputs=outputs)
+            self.run.add_outputs(outputs)
+        self._finish("Succeeded", None)
+        self.run.remember(self.node)
+
+    def _finish(self, phase: Phase, message: str | None) -> None:
+        self._wind_up()
+        self.run.live.pop(self.id, None)
+        self.run.tree.close(self.id, phase, message)
+        self.parent.work_changed(self)
+
+    def _wind_up(self) -> None:
+        tree = self.run.tree
+        last = tree.named(self._group_name(min(self.index, len(self.groups) - 1)))
+        if last is not None:
+            steps = list(last.get("children") or ())
+            tree.change(self.id, outboundNodes=[end for step in steps for end in tree.outbound(step)] or None)
+        self.run.daemons.dismiss(self.id)

@@ -1,0 +1,197 @@
+"""A shell without a world: runs a workflow to its end, with made-up outcomes and a clock that jumps."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import yaml
+
+from muster.kube.objects import Object
+from muster.workflows.engine import LockTable, Run, step
+from muster.workflows.engine.memoization import entry_text
+from muster.workflows.model import Actions, Launch, Memo, News, Node, Outcome
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+Answer = Callable[[Launch], Outcome]
+
+
+@dataclass
+class FakeWorld:
+    now: datetime = START
+    locks: LockTable = field(default_factory=LockTable)
+    config_maps: dict[str, dict[str, str]] = field(default_factory=dict)
+    templates: dict[tuple[str, bool], Object] = field(default_factory=dict)
+
+    def config_map(self, name: str) -> Mapping[str, str] | None:
+        return self.config_maps.get(name)
+
+    def template(self, name: str, *, cluster_scope: bool) -> Object | None:
+        return self.templates.get((name, cluster_scope))
+
+
+def succeed(launch: Launch) -> Outcome:
+    return Outcome("Succeeded", exit_code=0)
+
+
+class Simulation:
+    """One workflow. `round` answers everything that has been launched; `finish` goes on until nothing is left to do."""
+
+    def __init__(
+        self, workflow: Object | str, answer: Answer = succeed, *, world: FakeWorld | None = None, reload: bool = False
+    ) -> None:
+        self.workflow = manifest(workflow) if isinstance(workflow, str) else workflow
+        self.answer = answer
+        self.world = world or FakeWorld()
+        self.reload = reload
+        """Forget everything but what has been stored, before every step."""
+        self.stored: dict[str, Node] = {}
+        self.open: dict[str, Launch] = {}
+        self.launched: list[str] = []
+        self.stopped: dict[str, bool] = {}
+        self.news: list[News] = []
+        self.memos: list[Memo] = []
+        self.wake: datetime | None = None
+        self.steps = 0
+        self.run = Run.load(self.workflow, {}, self.world)
+
+    @property
+    def phase(self) -> str:
+        return str(self.run.status.get("phase"))
+
+    @property
+    def message(self) -> str:
+        return str(self.run.status.get("message") or "")
+
+    def step(self, outcomes: Mapping[str, Outcome] | None = None) -> Actions:
+        if self.reload:
+            self.restart()
+        before = (
+            {node_id: json.dumps(node, sort_keys=True) for node_id, node in self.stored.items()} if self.reload else {}
+        )
+        kept = dict(self.stored)
+        actions = step(self.run, outcomes or {}, self.world)
+        self.steps += 1
+        for node_id, text in before.items():
+            assert json.dumps(kept[node_id], sort_keys=True) == text, "a node that was handed out has been changed"
+        self.stored.update({node_id: self.run.nodes[node_id] for node_id in actions.changed})
+        if self.reload:
+            assert self.stored == self.run.nodes, "changed nodes were not told"
+        if actions.status is not None:
+            self.workflow = {**self.workflow, "status": actions.status}
+        for memo in actions.remember:
+            self.memos.append(memo)
+            self.world.config_maps.setdefault(memo.cache, {})[memo.key] = entry_text(memo, self.world.now)
+        for launch in actions.launch:
+            assert "{{" not in json.dumps(launch.node.get("inputs", {})) or launch.node["phase"]
+            self.open[launch.node["id"]] = launch
+            self.launched.append(launch.node["name"])
+        for stop in actions.stop:
+            self.stopped[stop.node] = stop.force
+        self.news += actions.news
+        self.wake = actions.wake
+        return actions
+
+    def restart(self) -> None:
+        stored = json.loads(json.dumps(self.stored))
+        self.run = Run.load(json.loads(json.dumps(self.workflow)), stored, self.world)
+        for node_id in self.run.unfinished():
+            again = self.run.launch(node_id)
+            assert again.pod_name == self.open[node_id].pod_name if node_id in self.open else True
+
+    def round(self) -> None:
+        """Answers what is open, in one step; without anything open, lets time pass."""
+        outcomes: dict[str, Outcome] = {}
+        for node_id in list(self.open):
+            launch = self.open[node_id]
+            if node_id in self.stopped:
+                outcomes[node_id] = Outcome("Failed", "stopped", exit_code=143)
+                del self.open[node_id]
+                continue
+            outcome = self.answer(launch)
+            if outcome.phase in ("Pending", "Running"):
+                node = self.run.nodes[node_id]
+                if node["phase"] != outcome.phase or (outcome.ready and not node.get("daemoned")):
+                    outcomes[node_id] = outcome
+                continue
+            outcomes[node_id] = outcome
+            del self.open[node_id]
+        for node_id in [n for n in self.stopped if n not in outcomes]:
+            self.open.pop(node_id, None)
+        if not outcomes and self.wake is not None:
+            self.world.now = max(self.world.now, self.wake)
+        self.world.now += timedelta(seconds=1)
+        self.step(outcomes)
+
+    def finish(self, most: int = 2000) -> Simulation:
+        self.step()
+        for _ in range(most):
+            if self.run.finished:
+                break
+            before = (self.steps, len(self.open), self.wake)
+            self.round()
+            idle = not self.open and self.wake is None and not self.run.finished
+            if idle and before[1:] == (0, None):
+                break
+        return self
+
+    # -- what came of it -----------------------------------------------------------------------------------------------
+
+    def node(self, display: str) -> Node:
+        """The node with this display name, or the end of a name."""
+        found = [n for n in self.run.nodes.values() if n["displayName"] == display or n["name"] == display]
+        assert len(found) == 1, f"{display}: {sorted(n['displayName'] for n in self.run.nodes.values())}"
+        return found[0]
+
+    def phases(self) -> dict[str, str]:
+        return {n["displayName"]: n["phase"] for n in self.run.nodes.values()}
+
+    def names(self) -> dict[str, str]:
+        return {n["name"]: n["phase"] for n in self.run.nodes.values()}
+
+
+def manifest(text: str, name: str = "wf") -> Object:
+    """A Workflow from its YAML, or from that of its spec."""
+    found: Any = yaml.safe_load(text)
+    if "kind" not in found:
+        found = {"spec": found.get("spec", found)}
+    found = copy.deepcopy(found)
+    metadata = found.setdefault("metadata", {})
+    metadata.update({"name": metadata.get("name") or name, "namespace": metadata.get("namespace") or "default"})
+    metadata.setdefault("uid", "11111111-2222-3333-4444-555555555555")
+    metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", **found}
+
+
+def run_to_end(text: Object | str, answer: Answer = succeed, *, world: FakeWorld | None = None) -> Simulation:
+    return Simulation(text, answer, world=world).finish()
+
+
+def by_node(outcomes: Mapping[str, Outcome | list[Outcome]], default: Outcome | None = None) -> Answer:
+    """Outcomes by display name; a list is used up from the front."""
+    left = {name: list(o) if isinstance(o, list) else [o] for name, o in outcomes.items()}
+
+    def answer(launch: Launch) -> Outcome:
+        found = left.get(launch.node["displayName"])
+        if not found:
+            return default or Outcome("Succeeded", exit_code=0)
+        return found.pop(0) if len(found) > 1 else found[0]
+
+    return answer
+
+
+def failed(message: str = "Error (exit code 1)", exit_code: int = 1) -> Outcome:
+    return Outcome("Failed", message, exit_code=exit_code)
+
+
+def result(text: str) -> Outcome:
+    return Outcome("Succeeded", exit_code=0, outputs={"result": text})
+
+
+def parameters(**values: str) -> Outcome:
+    listed = [{"name": name.replace("_", "-"), "value": value} for name, value in values.items()]
+    return Outcome("Succeeded", exit_code=0, outputs={"parameters": listed})
