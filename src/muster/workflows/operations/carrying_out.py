@@ -1,0 +1,74 @@
+"""Operations carried out on a cluster, ours or a real one: what they change of a workflow is written, nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from muster.kube import builtin
+from muster.kube.cluster import Cluster
+from muster.kube.errors import Gone, NotFound
+from muster.kube.objects import Object, name_of, namespace_of, version_of
+from muster.kube.patches import diff_merge
+from muster.workflows.kinds import WORKFLOW
+from muster.workflows.operations.retry import retry as retried
+
+_PATIENCE = 60.0
+"""Seconds that Pods get to go away before their names are used again."""
+
+
+async def write(cluster: Cluster, before: Object, after: Object, *, unchanged_since: bool = False) -> Object:
+    """Only what the operation has changed: the workflow goes on meanwhile, and what it writes must not be undone.
+    `unchanged_since`: Conflict if it has changed since it was read."""
+    patch: dict[str, Any] = diff_merge(before, after)
+    if not patch:
+        return before
+    if unchanged_since:
+        patch = {**patch, "metadata": {**(patch.get("metadata") or {}), "resourceVersion": version_of(before)}}
+    return await cluster.patch(WORKFLOW, name_of(before), namespace_of(before), patch)
+
+
+async def retry(
+    cluster: Cluster,
+    workflow: Object,
+    *,
+    restart_successful: bool = False,
+    node_field_selector: str = "",
+    parameters: Sequence[str] = (),
+) -> Object:
+    """`workflow` is whole, with its nodes."""
+    plan = retried(
+        workflow,
+        restart_successful=restart_successful,
+        node_field_selector=node_field_selector,
+        parameters=parameters,
+    )
+    await delete_pods(cluster, namespace_of(workflow), plan.pods_to_delete)
+    return await write(cluster, workflow, plan.workflow, unchanged_since=True)
+
+
+async def delete_pods(cluster: Cluster, namespace: str, names: Iterable[str]) -> None:
+    """Returns when they are gone."""
+    left = set()
+    for name in names:
+        try:
+            await cluster.delete(builtin.POD, name, namespace)
+            left.add(name)
+        except NotFound:
+            continue
+    async with asyncio.timeout(_PATIENCE):
+        while left:
+            page = await cluster.list(builtin.POD, namespace)
+            left &= {name_of(pod) for pod in page.items}
+            if left:
+                await _until_one_goes(cluster, namespace, left, page.resource_version)
+
+
+async def _until_one_goes(cluster: Cluster, namespace: str, names: set[str], version: str) -> None:
+    try:
+        async for event in cluster.watch(builtin.POD, namespace, resource_version=version):
+            if event.type == "DELETED" and name_of(event.object) in names:
+                return
+    except Gone:
+        return

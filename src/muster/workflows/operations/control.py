@@ -1,0 +1,175 @@
+"""Stop, terminate, suspend, resume, and the answers to nodes that wait for somebody. Pure.
+
+As with Argo, a workflow is stopped by a word in its spec, and a node that is suspended goes on by being marked as done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from muster.kube.errors import BadRequest
+from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, timestamp
+from muster.workflows.model import Node, Outputs, Phase
+from muster.workflows.operations.selection import NodeSelector
+
+_ENDED = frozenset(("Succeeded", "Failed", "Error"))
+
+
+def stop(workflow: Object, node_field_selector: str = "", message: str = "", *, now: str = "") -> Object:
+    """Nothing new begins, what runs is ended, exit handlers run. With a selector: the suspended nodes that it chooses
+    fail, and the rest goes on. Raises BadRequest."""
+    if node_field_selector:
+        return set_outputs(workflow, node_field_selector, phase="Failed", message=message, now=now)
+    return _shut_down(workflow, "Stop")
+
+
+def terminate(workflow: Object) -> Object:
+    """Everything ends now, and exit handlers do not run. Raises BadRequest."""
+    return _shut_down(workflow, "Terminate")
+
+
+def suspend(workflow: Object) -> Object:
+    """Nothing new begins. Raises BadRequest."""
+    if status_of(workflow).get("phase") in _ENDED:
+        raise BadRequest("cannot suspend completed workflows")
+    return {**workflow, "spec": {**spec_of(workflow), "suspend": True}}
+
+
+def resume(workflow: Object, node_field_selector: str = "", *, message: str = "", now: str = "") -> Object:
+    """The workflow, and all nodes that are suspended, go on; with a selector, only the nodes that it chooses do.
+    Outputs that nobody has supplied get their defaults. Raises BadRequest."""
+    moment = now or timestamp()
+    if node_field_selector:
+        chosen = _chosen(workflow, node_field_selector)
+        return _with_nodes(workflow, chosen, lambda node: _resumed(node, message, moment))
+    changed = _with_nodes(workflow, is_suspended, lambda node: _resumed(node, message, moment))
+    return {**changed, "spec": {n: v for n, v in spec_of(changed).items() if n != "suspend"}}
+
+
+def set_outputs(
+    workflow: Object,
+    node_field_selector: str,
+    *,
+    outputs: Mapping[str, str] | None = None,
+    phase: Phase | None = None,
+    message: str = "",
+    now: str = "",
+) -> Object:
+    """Answers for the suspended nodes that the selector chooses: values of outputs that wait for one, a message, a
+    phase (with which they go on). Raises BadRequest."""
+    if not node_field_selector:
+        raise BadRequest("'set' currently only targets suspend nodes, use a node field selector to target them")
+    chosen = _chosen(workflow, node_field_selector)
+    moment = now or timestamp()
+
+    def answered(node: Node) -> Node:
+        new = Node(**node)
+        if message:
+            new["message"] = message
+        if outputs:
+            new["outputs"] = _supplied(node, outputs)
+        if phase is not None:
+            new["phase"] = phase
+            if phase in _ENDED:
+                new["finishedAt"] = moment
+        return new
+
+    return _with_global_outputs(
+        _with_nodes(workflow, chosen, answered), filter(chosen, nodes_of(workflow)), outputs or {}
+    )
+
+
+def is_suspended(node: Node) -> bool:
+    return node.get("type") == "Suspend" and node.get("phase") == "Running"
+
+
+def _shut_down(workflow: Object, strategy: str) -> Object:
+    if status_of(workflow).get("phase") in _ENDED:
+        raise BadRequest(
+            f'cannot shutdown a completed workflow: workflow: "{name_of(workflow)}", namespace: '
+            f'"{namespace_of(workflow)}"'
+        )
+    return {**workflow, "spec": {**spec_of(workflow), "shutdown": strategy}}
+
+
+def _resumed(node: Node, message: str, now: str) -> Node:
+    new = Node(**node)
+    new["phase"], new["finishedAt"] = "Succeeded", now
+    said = "; ".join(text for text in (node.get("message"), message) if text)
+    if said:
+        new["message"] = said
+    outputs = node.get("outputs")
+    if outputs:
+        new["outputs"] = Outputs(**{**outputs, "parameters": [_defaulted(p) for p in outputs.get("parameters") or ()]})
+    return new
+
+
+def _defaulted(parameter: dict[str, Any]) -> dict[str, Any]:
+    source = parameter.get("valueFrom") or {}
+    if "supplied" not in source:
+        return parameter
+    if source.get("default") is None:
+        raise BadRequest(
+            f"raw output parameter '{parameter.get('name')}' has not been set and does not have a default value"
+        )
+    return {**{n: v for n, v in parameter.items() if n != "valueFrom"}, "value": source["default"]}
+
+
+def _supplied(node: Node, values: Mapping[str, str]) -> Outputs:
+    outputs = node.get("outputs")
+    if not outputs:
+        raise BadRequest("cannot set output parameters because node is not expecting any raw parameters")
+    parameters = [dict(parameter) for parameter in outputs.get("parameters") or ()]
+    for name, value in values.items():
+        parameter = next((p for p in parameters if p.get("name") == name), None)
+        if parameter is None:
+            raise BadRequest(f"node is not expecting output parameter '{name}'")
+        if "supplied" not in (parameter.get("valueFrom") or {}):
+            raise BadRequest(
+                f"cannot set output parameter '{name}' because it does not use valueFrom.raw or it was already set"
+            )
+        del parameter["valueFrom"]
+        parameter["value"] = value
+    return Outputs(**{**outputs, "parameters": parameters})
+
+
+def _with_global_outputs(workflow: Object, answered: Iterable[Node], values: Mapping[str, str]) -> Object:
+    """Values of parameters that have a globalName are the workflow's, too."""
+    named: dict[str, str] = {}
+    for node in answered:
+        for parameter in (node.get("outputs") or {}).get("parameters") or ():
+            if parameter.get("globalName") and parameter.get("name") in values:
+                named[parameter["globalName"]] = values[parameter["name"]]
+    if not named:
+        return workflow
+    outputs = status_of(workflow).get("outputs") or {}
+    others = [p for p in outputs.get("parameters") or () if p.get("name") not in named]
+    parameters = [*others, *({"name": name, "value": value} for name, value in named.items())]
+    return {**workflow, "status": {**status_of(workflow), "outputs": {**outputs, "parameters": parameters}}}
+
+
+def nodes_of(workflow: Object) -> list[Node]:
+    return list((status_of(workflow).get("nodes") or {}).values())
+
+
+def _chosen(workflow: Object, node_field_selector: str) -> Callable[[Node], bool]:
+    selector = NodeSelector(node_field_selector)
+
+    def chosen(node: Node) -> bool:
+        return is_suspended(node) and selector.matches(node)
+
+    if not any(map(chosen, nodes_of(workflow))):
+        raise BadRequest(
+            "currently, set only targets suspend nodes: no suspend nodes matching nodeFieldSelector: "
+            f"{node_field_selector}"
+        )
+    return chosen
+
+
+def _with_nodes(workflow: Object, chosen: Callable[[Node], bool], change: Callable[[Node], Node]) -> Object:
+    nodes: Mapping[str, Node] = status_of(workflow).get("nodes") or {}
+    if not nodes:
+        return dict(workflow)
+    changed = {key: change(node) if chosen(node) else node for key, node in nodes.items()}
+    return {**workflow, "status": {**status_of(workflow), "nodes": changed}}

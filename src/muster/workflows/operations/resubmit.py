@@ -1,0 +1,108 @@
+"""Resubmit: a new workflow like an earlier one, which may take over what that one has done already."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster.kube.errors import BadRequest
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    timestamp,
+)
+from muster.workflows.engine.names import node_id
+from muster.workflows.model import Node
+from muster.workflows.operations.parameters import with_parameters
+from muster.workflows.operations.retry import ARCHIVING_LABEL, COMPLETED_LABEL, PHASE_LABEL, retry, without_end
+from muster.workflows.resources.actions import MARK
+from muster.workflows.resources.leaves import RETRIES
+
+PREVIOUS_LABEL = "workflows.argoproj.io/resubmitted-from-workflow"
+_OWN_LABELS = (
+    COMPLETED_LABEL,
+    PHASE_LABEL,
+    ARCHIVING_LABEL,
+    "workflows.argoproj.io/creator",
+    "workflows.argoproj.io/creator-email",
+    "workflows.argoproj.io/creator-preferred-username",
+)
+_OWN_ANNOTATIONS = (MARK, RETRIES, "kubectl.kubernetes.io/last-applied-configuration")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def resubmit(
+    workflow: Object, *, memoized: bool = False, parameters: Sequence[str] = (), name: str = "", now: str = ""
+) -> Object:
+    """The new workflow. With `memoized` it begins with the nodes that a retry would keep, and runs the rest; the ids of
+    nodes have its name in them, so one is made up if none is given. Argo would turn what succeeded into skipped nodes;
+    here it stays what it was, so that `depends` and the outputs of loops mean the same. Raises BadRequest."""
+    if memoized and status_of(workflow).get("phase") not in ("Failed", "Error"):
+        raise BadRequest("workflow must be Failed/Error to resubmit in memoized mode")
+    generate = str(meta(workflow).get("generateName") or f"{name_of(workflow)}-")
+    name = name or (generate + "".join(secrets.choice(_LETTERS) for _ in range(5)) if memoized else "")
+    metadata: dict[str, Any] = {
+        "namespace": namespace_of(workflow),
+        **({"name": name} if name else {"generateName": generate}),
+        "labels": {
+            **{label: value for label, value in labels_of(workflow).items() if label not in _OWN_LABELS},
+            PREVIOUS_LABEL: name_of(workflow),
+        },
+    }
+    annotations = {n: value for n, value in annotations_of(workflow).items() if n not in _OWN_ANNOTATIONS}
+    if annotations:
+        metadata["annotations"] = annotations
+    if meta(workflow).get("ownerReferences"):
+        metadata["ownerReferences"] = meta(workflow)["ownerReferences"]
+    new: Object = {
+        "apiVersion": workflow["apiVersion"],
+        "kind": workflow["kind"],
+        "metadata": metadata,
+        "spec": without_end(spec_of(with_parameters(workflow, parameters))),
+    }
+    if not memoized:
+        return new
+    kept = retry(workflow, parameters=parameters, now=now).workflow
+    status: dict[str, Any] = {
+        "nodes": _renamed(kept, name, now or timestamp()),
+        "conditions": [{"type": "Completed", "status": "False"}],
+    }
+    if status_of(workflow).get("storedTemplates"):
+        status["storedTemplates"] = status_of(workflow)["storedTemplates"]
+    return {**new, "status": status}
+
+
+def _renamed(workflow: Object, name: str, now: str) -> dict[str, Node]:
+    """The nodes of one workflow under the name of another."""
+    old = name_of(workflow)
+    nodes: Mapping[str, Node] = status_of(workflow).get("nodes") or {}
+    names = {key: name + str(node["name"]).removeprefix(old) for key, node in nodes.items()}
+    ids = {key: node_id(name, new) for key, new in names.items()}
+    found = {}
+    for key, node in nodes.items():
+        new = Node(**node)
+        new["id"], new["name"], new["startedAt"] = ids[key], names[key], now
+        if node.get("displayName") == old:
+            new["displayName"] = name
+        if "boundaryID" in node:
+            new["boundaryID"] = ids.get(node["boundaryID"], "")
+        if "children" in node:
+            new["children"] = [ids[child] for child in node["children"] if child in ids]
+        if "outboundNodes" in node:
+            new["outboundNodes"] = [ids[out] for out in node["outboundNodes"] if out in ids]
+        if node.get("finishedAt"):
+            new["finishedAt"] = now
+        if node.get("phase") == "Succeeded" and node.get("type") in ("Pod", "HTTP", "Plugin"):
+            new["message"] = f"original pod: {key}"
+        new.pop("podIP", None)
+        new.pop("hostNodeName", None)
+        new.pop("resourcesDuration", None)
+        found[ids[key]] = new
+    return found

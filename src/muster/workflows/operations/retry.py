@@ -1,0 +1,260 @@
+"""Retry: a workflow that has failed goes on from where it failed.
+
+What has succeeded is not run again, and a failure that the workflow itself tolerates (continueOn, depends) is left
+alone: only what made the workflow fail is done again, and what was left out because of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from muster.kube.errors import BadRequest
+from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, spec_of, status_of, timestamp
+from muster.workflows.engine.names import pod_name
+from muster.workflows.model import Node
+from muster.workflows.operations.parameters import with_parameters
+from muster.workflows.operations.selection import NodeSelector, template_name
+from muster.workflows.operations.tree import GROUPS, Tree
+from muster.workflows.resources.leaves import RETRIES
+
+ARCHIVING_LABEL = "workflows.argoproj.io/workflow-archiving-status"
+COMPLETED_LABEL = "workflows.argoproj.io/completed"
+PHASE_LABEL = "workflows.argoproj.io/phase"
+_DONE = frozenset(("Succeeded", "Skipped", "Omitted"))
+_ENDED = frozenset(("Succeeded", "Failed", "Error"))
+
+
+class Retried(NamedTuple):
+    workflow: Object
+    pods_to_delete: list[str]
+    """Their names are used again, so they must be gone before the workflow is written."""
+
+
+def retry(
+    workflow: Object,
+    *,
+    restart_successful: bool = False,
+    node_field_selector: str = "",
+    parameters: Sequence[str] = (),
+    now: str = "",
+) -> Retried:
+    """With `restart_successful`, the nodes that the selector chooses and whatever came after them run again as well,
+    succeeded or not. `parameters` are NAME=VALUE. Raises BadRequest."""
+    phase = str(status_of(workflow).get("phase") or "")
+    if phase == "Succeeded":
+        if not (restart_successful and node_field_selector):
+            raise BadRequest("To retry a succeeded workflow, set the options restartSuccessful and nodeFieldSelector")
+    elif phase not in ("Failed", "Error"):
+        raise BadRequest(f"Cannot retry a workflow in phase {phase or 'Pending'}")
+    tree = Tree(workflow)
+    plan = _Plan(tree, is_shut_down=bool(spec_of(workflow).get("shutdown")), has_new_parameters=bool(parameters))
+    if restart_successful and node_field_selector:
+        selector = NodeSelector(node_field_selector)
+        for key, node in tree.nodes.items():
+            if selector.matches(node):
+                plan.restart(key)
+    plan.decide()
+    moment = now or timestamp()
+    nodes = {key: plan.kept(key, moment) for key in tree.nodes if key not in plan.gone}
+    renewed = _renewed(with_parameters(workflow, parameters), nodes, moment)
+    pods = [_pod(workflow, tree.nodes[key]) for key in tree.nodes if key in plan.gone and _has_pod(tree.nodes[key])]
+    return Retried(renewed, sorted(set(pods)))
+
+
+class _Plan:
+    """Which nodes go, to be made again, and which are entered again."""
+
+    def __init__(self, tree: Tree, *, is_shut_down: bool, has_new_parameters: bool) -> None:
+        self._tree = tree
+        self._is_shut_down = is_shut_down
+        self._has_new_parameters = has_new_parameters
+        self.gone: set[str] = set()
+        self.entered: set[str] = set()
+
+    def restart(self, key: str) -> None:
+        """Whatever it was, and all that came after."""
+        for found in (key, *self._tree.reachable(key)):
+            self._remove(found)
+
+    def decide(self) -> None:
+        tree = self._tree
+        root = tree.root
+        if root is None:
+            return
+        for hook in tree.hooks(root):
+            self._remove(hook)
+        for key in list(self.gone):
+            self._enter_around(key)
+        if root not in self.gone and _is_bad(tree.nodes[root]):
+            self._redo(root)
+        for key in list(self.entered):
+            self._renew_items(key)
+            self._renew_daemons(key)
+
+    def kept(self, key: str, now: str) -> Node:
+        node = self._tree.nodes[key]
+        kept = Node(**node)
+        if "children" in node:
+            kept["children"] = [child for child in node["children"] if child not in self.gone]
+        if "outboundNodes" in node:
+            kept["outboundNodes"] = [out for out in node["outboundNodes"] if out not in self.gone]
+        if key in self.entered:
+            kept["phase"] = "Running"
+            kept["startedAt"] = now
+            kept.pop("finishedAt", None)
+            kept.pop("message", None)
+            kept.pop("outputs", None)
+        return kept
+
+    def _redo(self, key: str) -> None:
+        """A node that has failed: what made it fail is done again."""
+        if key in self.gone or key in self.entered:
+            return
+        tree, kind = self._tree, self._tree.nodes[key].get("type")
+        if kind == "Retry":
+            attempts = tree.members(key)
+            if not any(tree.nodes[attempt].get("type") in GROUPS for attempt in attempts):
+                self._enter(key)
+                for attempt in attempts:
+                    self._remove(attempt)
+                return
+            # The last attempt goes on: it has parts that succeeded.
+            self._enter(key)
+            self._redo(max(attempts, key=lambda a: (len(str(tree.nodes[a]["name"])), str(tree.nodes[a]["name"]))))
+        elif kind == "DAG":
+            self._enter(key)
+            for task in self._guilty(key):
+                self._redo(task)
+                self._redo_followers(task)
+        elif kind in GROUPS:
+            self._enter(key)
+            bad = [part for part in tree.members(key) if _is_bad(tree.nodes[part])]
+            for part in [p for p in bad if kind != "StepGroup" or not self._continues_on(p)] or bad:
+                self._redo(part)
+        else:
+            self._remove(key)
+
+    def _guilty(self, dag: str) -> list[str]:
+        """The tasks that made a DAG fail."""
+        failed = [task for task in self._tree.members(dag) if _is_bad(self._tree.nodes[task])]
+        guilty = [task for task in failed if self._is_shut_down or self._counts(task)]
+        return guilty or [task for task in failed if not self._continues_on(task)]
+
+    def _counts(self, failed: str) -> bool:
+        """A failure counts where it reaches the end of the DAG: with the task itself, or with tasks that were left out
+        because of it. One that ran all the same has taken its place."""
+        phase = str(self._tree.nodes[failed].get("phase"))
+        seen, waiting = {failed}, [failed]
+        while waiting:
+            task = waiting.pop()
+            followers = self._tree.followers(task)
+            if not followers and not self._continues_on(task, phase):
+                return True
+            for follower in followers - seen:
+                seen.add(follower)
+                if self._tree.nodes[follower].get("phase") in ("Omitted", "Skipped"):
+                    waiting.append(follower)
+        return False
+
+    def _redo_followers(self, task: str) -> None:
+        for follower in self._tree.followers(task):
+            node = self._tree.nodes[follower]
+            if follower in self.gone or follower in self.entered or node.get("phase") == "Succeeded":
+                continue
+            if node.get("phase") in ("Omitted", "Skipped"):
+                self._remove(follower)
+            else:
+                self._redo(follower)
+            self._redo_followers(follower)
+
+    def _continues_on(self, key: str, phase: str = "") -> bool:
+        allowed = (self._tree.declaration(key) or {}).get("continueOn") or {}
+        failure = phase or str(self._tree.nodes[key].get("phase"))
+        return bool(allowed.get("failed" if failure == "Failed" else "error"))
+
+    def _renew_items(self, group: str) -> None:
+        """With other parameters, what a loop runs over may be something else."""
+        tree = self._tree
+        if not self._has_new_parameters or tree.nodes[group].get("type") not in ("TaskGroup", "StepGroup"):
+            return
+        for part in tree.members(group):
+            declared = tree.declaration(part)
+            loop = [(declared or {}).get(name) for name in ("withParam", "withItems", "withSequence")]
+            if "{{" in str(loop) or (declared is None and tree.nodes[group].get("type") == "TaskGroup"):
+                self._remove(part)
+
+    def _renew_daemons(self, boundary: str) -> None:
+        """They ended with the template that they served; now that it goes on, they have to be there again."""
+        tree = self._tree
+        if tree.nodes[boundary].get("type") not in ("Steps", "DAG"):
+            return
+        for key in list(tree.everything_in(boundary)):
+            node = tree.nodes[key]
+            if node.get("boundaryID") != boundary or node.get("type") != "Pod" or key in self.gone:
+                continue
+            if (tree.template(key) or {}).get("daemon"):
+                self._remove(key)
+                self._enter_around(key)
+
+    def _remove(self, key: str) -> None:
+        self.gone.update(self._tree.everything_in(key))
+
+    def _enter(self, key: str) -> None:
+        self.entered.add(key)
+        for hook in self._tree.hooks(key):
+            self._remove(hook)
+
+    def _enter_around(self, key: str) -> None:
+        for outer in self._tree.around(key):
+            if outer not in self.gone and not self._is_workflow_hook(key):
+                self._enter(outer)
+
+    def _is_workflow_hook(self, key: str) -> bool:
+        """The workflow's own exit handler is no reason to enter the workflow's root again."""
+        root = self._tree.root
+        inward = [key, *self._tree.around(key)]
+        return root is not None and any(hook in inward for hook in self._tree.hooks(root))
+
+
+def _is_bad(node: Node) -> bool:
+    return node.get("phase") not in _DONE
+
+
+def _has_pod(node: Node) -> bool:
+    return node.get("type") == "Pod"
+
+
+def _pod(workflow: Object, node: Node) -> str:
+    return pod_name(name_of(workflow), str(node["name"]), template_name(node))
+
+
+def _renewed(workflow: Object, nodes: Mapping[str, Node], now: str) -> Object:
+    """As if it had not ended yet."""
+    labels = {n: v for n, v in labels_of(workflow).items() if n not in (COMPLETED_LABEL, ARCHIVING_LABEL, PHASE_LABEL)}
+    tries = int(annotations_of(workflow).get(RETRIES, "0")) + 1
+    annotations = {**annotations_of(workflow), RETRIES: str(tries)}
+    dropped = ("phase", "message", "finishedAt", "persistentVolumeClaims", "synchronization")
+    status: dict[str, Any] = {n: v for n, v in status_of(workflow).items() if n not in dropped}
+    conditions = [c for c in status.get("conditions") or () if c.get("type") != "Completed"]
+    status |= {
+        "startedAt": now,
+        "conditions": [*conditions, {"type": "Completed", "status": "False"}],
+        "nodes": dict(nodes),
+    }
+    if status.get("storedWorkflowTemplateSpec"):
+        status["storedWorkflowTemplateSpec"] = without_end(status["storedWorkflowTemplateSpec"])
+    return {
+        **workflow,
+        "metadata": {**meta(workflow), "labels": labels, "annotations": annotations},
+        "spec": without_end(spec_of(workflow)),
+        "status": status,
+    }
+
+
+def without_end(spec: Object) -> Object:
+    """A spec that nobody has stopped: what `stop` and `terminate` have written is taken back."""
+    left = {name: value for name, value in spec.items() if name != "shutdown"}
+    if left.get("activeDeadlineSeconds") == 0:
+        del left["activeDeadlineSeconds"]
+    return left
