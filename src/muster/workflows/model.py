@@ -148,6 +148,10 @@ class Locks(Protocol):
 
     def release(self, lock: str, holder: str) -> None: ...
 
+    def restore(self, lock: str, holder: str) -> None:
+        """The holder had it before a restart, whatever the limit is now."""
+        ...
+
 
 class World(Protocol):
     """What the engine may look at besides the workflow itself. All answers are immediate, from memory."""

@@ -82,6 +82,7 @@ class Call(Parent):
         if (node.get("synchronizationStatus") or {}).get("waiting"):
             self.run.locking.wait(self, str(node["synchronizationStatus"]["waiting"]))
             return
+        self._restore_locks()
         self.work = self.run.work_for(self)
         self.work.restore()
 
@@ -187,6 +188,13 @@ class Call(Parent):
         self.run.locking.wait(self, lock)
         self.owner.notice(self)
         return False
+
+    def _restore_locks(self) -> None:
+        if self.template.get("synchronization"):
+            try:
+                self.run.locking.restore(self.id, locks_of(self.template["synchronization"], self.run.namespace))
+            except Refused as error:
+                self.fail(message_of(error))
 
     def _is_remembered(self) -> bool:
         try:

@@ -108,13 +108,23 @@ class Leaf(Work):
         """Has it ended from outside; its outcome will tell when it has."""
         self.stopped = message
         self.run.actions.stop.append(Stop(self.id, force))
+        if self.node["phase"] == "Pending":
+            # Nothing of it may be there yet whose end could be told.
+            self._leave()
+            self._end_containers("Failed")
+            self.end("Failed", message)
 
     def dismiss(self) -> None:
         """A daemon whose users are done."""
         self.run.actions.stop.append(Stop(self.id))
-        self.run.leaves.pop(self.id, None)
+        self._leave()
         self.run.tree.change(self.id, daemoned=None)
         self.run.tree.mark(self.id, "Succeeded")
+
+    def _leave(self) -> None:
+        """It is told to end, and nobody waits for that."""
+        self.run.leaving[self.id] = self
+        self.run.leaves.pop(self.id, None)
 
     def _note(self, outcome: Outcome, phase: Phase) -> None:
         before = self.node

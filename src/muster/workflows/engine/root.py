@@ -43,6 +43,7 @@ class Root(Owner):
     def restore(self) -> None:
         if self.run.tree.named(self.run.name) is None:
             return
+        self._restore_locks()
         self.entry = self._entry()
         self.entry.restore()
         self._know_result()
@@ -107,6 +108,13 @@ class Root(Owner):
         self.locked = True
         self.run.begin_running()
         return True
+
+    def _restore_locks(self) -> None:
+        """It has begun, so it had them."""
+        try:
+            self.run.locking.restore("", locks_of(self.run.spec.get("synchronization") or {}, self.run.namespace))
+        except Refused:
+            return  # the first step says what is wrong
 
     def _know_result(self) -> None:
         """What hooks and the exit handler may ask: how the workflow has come out."""

@@ -72,6 +72,8 @@ class Run:
         self.locking = Locking(self, Holdings(self.book.fields.get("synchronization")))
         self.locks_released = False
         self.leaves: dict[str, Leaf] = {}
+        self.leaving: dict[str, Leaf] = {}
+        """Leaves that have been told to end, and for whose end nobody waits."""
         self.suspended_nodes: dict[str, Suspend] = {}
         self.live: dict[str, Work] = {}
         """Steps, DAGs and retries that have not ended."""
@@ -121,8 +123,9 @@ class Run:
         return [node_id for node_id in self.leaves if node_id not in coming]
 
     def launch(self, node_id: str) -> Launch:
-        """What had to be launched for a node that is unfinished, once more."""
-        return self.leaves[node_id].launch()
+        """What had to be launched for a node that is unfinished, or that is being stopped, once more."""
+        leaf = self.leaves.get(node_id) or self.leaving[node_id]
+        return leaf.launch()
 
     # -- used by `step` ------------------------------------------------------------------------------------------------
 
