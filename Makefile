@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
 JOBS ?= 2
+BENCHES := store pods scheduler kill training workflows
 
 .PHONY: help setup demo up down test test-frameworks lint format bench clean
 
@@ -41,8 +42,8 @@ format: $(STAMPS)/dev ## put the code into the house style
 	$(BIN)/ruff format
 
 bench: $(STAMPS)/dev ## every benchmark; each prints a ratio against a floor of the same run
-	@missed=; for bench in benchmarks/*.py; do \
-	  echo "== $$bench"; $(BIN)/python $$bench || missed="$$missed $$bench"; \
+	@missed=; for bench in $(BENCHES); do \
+	  echo "== $$bench"; $(BIN)/python -m benchmarks.$$bench || missed="$$missed $$bench"; \
 	done; test -z "$$missed" || { echo "not as it should be:$$missed" >&2; exit 1; }
 
 clean: ## remove what make created

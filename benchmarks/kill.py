@@ -1,6 +1,6 @@
 """kill -9 of the server, hundreds of times, while Pods run and clients write: what it costs and that nothing is lost.
 
-    python benchmarks/kill.py [--kills 200] [--pods 200] [--seed N] [--home DIR]
+    python -m benchmarks.kill [--kills 200] [--pods 200] [--seed N] [--home DIR]
 
 A real server is killed at random moments, every fourth time before it has come up. Clients write down what was
 acknowledged to them and Pods keep books about themselves; in the end all of it is compared. The floor of a restart is

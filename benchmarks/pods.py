@@ -1,6 +1,6 @@
 """CPU time per no-op Pod, from create to Succeeded, against bare `subprocess` in the same run.
 
-    python benchmarks/pods.py [PODS...]          (default: 200 1000)
+    python -m benchmarks.pods [PODS...]          (default: 200 1000)
 
 Everything counts: the server (API, store, scheduler, agent, events), the zygote, the supervisors and /bin/true itself.
 The server and all below it are put into a control group of their own where that is possible, which counts what no
@@ -13,18 +13,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
-import os
 import pstats
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import thread_time
 
 import uvloop
+from benchmarks.meter import Cost, Meter, enter_group
 
 from muster.embedded.box import Box
 from muster.embedded.settings import Settings, read_settings
@@ -32,41 +29,6 @@ from muster.kube.builtin import EVENT, POD, new_catalogue
 from muster.kube.objects import Object, name_of, status_of
 
 TARGET_MS = 10.0
-_TICKS = os.sysconf("SC_CLK_TCK")
-_CPUACCT = Path("/sys/fs/cgroup/cpuacct")
-_UNIFIED = Path("/sys/fs/cgroup")
-
-
-@dataclass(frozen=True)
-class Cost:
-    """In seconds."""
-
-    wall: float
-    group: float | None
-    """of the control group"""
-    own: float
-    """of this process alone"""
-    machine: float
-    """of the whole machine, whoever used it"""
-
-    @property
-    def cpu(self) -> float:
-        return self.group if self.group is not None else self.machine
-
-
-class Meter:
-    def __init__(self) -> None:
-        self._group = _own_group()
-        self._before = self._read()
-
-    def stop(self) -> Cost:
-        now = self._read()
-        wall, group, own, machine = (after - before for before, after in zip(self._before, now, strict=True))
-        return Cost(wall, group if self._group is not None else None, own, machine)
-
-    def _read(self) -> tuple[float, float, float, float]:
-        group = self._group() if self._group is not None else 0.0
-        return time.perf_counter(), group, time.process_time(), _machine_seconds()
 
 
 def main() -> None:
@@ -77,7 +39,7 @@ def main() -> None:
     )
     parser.add_argument("--profile", action="store_true", help="profile the server instead of measuring")
     chosen = parser.parse_args()
-    _enter_group()
+    enter_group()
     rows = []
     # All of it is removed in the end, not in between: for some seconds, ext4 goes out of its way not to use the inodes
     # of files that were just deleted, which makes each new file cost several times as much.
@@ -105,7 +67,7 @@ async def _pods(home: Path, count: int, profile: bool) -> Cost:
         box.start()
         await _finish(box, ["warm-up"])
         names = [f"noop-{number}" for number in range(count)]
-        profiler = cProfile.Profile(time.thread_time) if profile else None
+        profiler = cProfile.Profile(thread_time) if profile else None
         meter = Meter()
         if profiler is not None:
             profiler.enable()
@@ -175,32 +137,6 @@ def _print(rows: list[tuple[int, Cost, Cost]]) -> None:
         )
     counted = "by control group" if rows[0][2].group is not None else "by the whole machine's clock (no control group)"
     print(f"\nCPU per Pod, counted {counted}; server: this process, outside: zygote, supervisors and /bin/true")
-
-
-def _enter_group() -> None:
-    """A control group for this run. Without the right to make one, /proc/stat has to do."""
-    name = f"muster-bench-{os.getpid()}"
-    with suppress(OSError):
-        folder = (_CPUACCT if _CPUACCT.is_dir() else _UNIFIED) / name
-        folder.mkdir()
-        (folder / "cgroup.procs").write_text(str(os.getpid()))
-
-
-def _own_group() -> Callable[[], float] | None:
-    name = f"muster-bench-{os.getpid()}"
-    version1, version2 = _CPUACCT / name / "cpuacct.usage", _UNIFIED / name / "cpu.stat"
-    if version1.exists():
-        return lambda: int(version1.read_text()) / 1e9
-    if version2.exists():
-        return lambda: int(version2.read_text().split()[1]) / 1e6
-    return None
-
-
-def _machine_seconds() -> float:
-    with open("/proc/stat") as file:
-        fields = file.readline().split()[1:]
-    user, nice, system = (int(field) for field in fields[:3])
-    return (user + nice + system) / _TICKS
 
 
 if __name__ == "__main__":

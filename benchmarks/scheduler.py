@@ -1,6 +1,6 @@
 """The scheduler's core on a large simulated cluster: Pods per second, memory, and how both grow.
 
-    python benchmarks/scheduler.py [--nodes 10000] [--pods 1000 10000 100000] [--kinds 14 500] [--floor N] [--repeat N]
+    python -m benchmarks.scheduler [--nodes 10000] [--pods 1000 10000 100000] [--kinds 14 500] [--floor N] [--repeat N]
 
 Pods come in gangs of 8, of `--kinds` different sizes, to an empty cluster. The floor, in the same run: a plain
 first-fit loop over the same nodes for the same Pods. It checks nothing but free amounts, knows no gangs, no queues and

@@ -1,6 +1,6 @@
 """The object store: committed writes per second, CPU per write, delivery to watchers, memory.
 
-    python benchmarks/store.py [--pods 5000] [--writers 50] [--watchers 100] [--directory DIR]
+    python -m benchmarks.store [--pods 5000] [--writers 50] [--watchers 100] [--directory DIR]
 
 Everything is measured beside its floor in the same run: SQLite alone, writing the same bytes in the same batches, and
 one commit per write. Numbers of two machines, or of a busy one, do not compare; the ratios do.

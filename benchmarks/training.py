@@ -1,6 +1,6 @@
 """From submitting a training to all of its ranks having started, against torchrun and TorchX for the same script.
 
-    python benchmarks/training.py [ROUNDS]          (default: 5)
+    python -m benchmarks.training [ROUNDS]          (default: 5)
 
 Two ranks of a script that only says when it began. Muster runs it as a PyTorchJob of two replicas, as its users would:
 on a cluster that is up, and by `muster run` alone, which brings a cluster up first. Contenders take turns, so that a

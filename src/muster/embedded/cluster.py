@@ -253,7 +253,8 @@ class EmbeddedCluster:
         self, kind: Kind, obj: Object, changed: Mapping[str, Any], *, update: Object | None = None
     ) -> Object:
         """Stores entries of the map of `obj`, and with `update` also what the object itself becomes: all or nothing.
-        Conflict if anybody else has changed it since `obj` was read."""
+        Only then do watchers hear of it. `update` may share with `obj` what has not changed; the rest becomes the
+        store's. Conflict if anybody else has changed the object since `obj` was read."""
         key, now = key_of(obj), self._now()
 
         def write(tx: Transaction) -> Object:
@@ -262,7 +263,8 @@ class EmbeddedCluster:
             apart.write(tx, kind, uid_of(obj), changed, ())
             if update is None:
                 return old
-            return writes.update(tx, kind, {**update, "metadata": {**update["metadata"]}}, writes.Request(now))
+            new = writes.update(tx, kind, {**update, "metadata": {**update["metadata"]}}, writes.Request(now))
+            return new if new is not old else tx.put(kind.resource, {**old, "metadata": {**old["metadata"]}})
 
         return await self.store.write(write)
 

@@ -18,12 +18,21 @@ from muster.embedded.identity.certificates import ensure_certificates
 from muster.embedded.identity.kubeconfig import ensure_admin_kubeconfig
 from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
+from muster.server.argo.app import argo_app
 from muster.server.https import https
 from muster.server.presence import ServerError, ServerInfo, claimed
 from muster.training.controller import TrainingController
 from muster.training.loopback import ENVIRONMENT
 from muster.training.plan import GangSettings
 from muster.training.registry import DIALECTS, training_kinds
+from muster.workflows.artifacts.artifacts import Artifacts
+from muster.workflows.controller import WorkflowController
+from muster.workflows.kinds import workflow_kinds
+from muster.workflows.lint import problems
+from muster.workflows.model import Leaves, Report
+from muster.workflows.pods.leaves import PodLeaves
+from muster.workflows.resources.leaves import ResourceLeaves
+from muster.workflows.resources.permission import permissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     environment = {**ENVIRONMENT, **settings.agent.environment}
     settings = replace(settings, agent=replace(settings.agent, environment=environment))
     catalogue = new_catalogue()
-    for kind in training_kinds():
+    for kind in (*training_kinds(), *workflow_kinds()):
         catalogue.register(kind)
     with claimed(home) as announce, _listen(settings) as listener:
         port = listener.getsockname()[1]
@@ -55,8 +64,23 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
             box.start(api, (await isolation)[0])
             gang = GangSettings(always=settings.gang)
             box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
-            async with https(kube_app(box.cluster, box.identity), listener, certificates):
+            box.look_after(_workflow_controller(box))
+            apis = argo_app(box.cluster, box.identity, kube_app(box.cluster, box.identity))
+            async with https(apis, listener, certificates):
                 yield Serving(box.cluster, announce(url, kubeconfig))
+
+
+def _workflow_controller(box: Box) -> WorkflowController:
+    cluster, home = box.cluster, box.settings.home / "workflows"
+    artifacts = Artifacts(cluster, home)
+
+    def leaves(report: Report) -> dict[str, Leaves]:
+        return {
+            "pod": PodLeaves(cluster, report, agent=box.settings.agent, home=home, artifacts=artifacts),
+            "resource": ResourceLeaves(cluster, report, may=permissions(box.identity)),
+        }
+
+    return WorkflowController(cluster, box.recorder("workflow-controller"), leaves, problems)
 
 
 async def serve(settings: Settings, on_ready: Callable[[ServerInfo], None] | None = None) -> None:

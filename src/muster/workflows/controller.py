@@ -1,0 +1,308 @@
+"""The workflow controller: gathers what has happened, asks the engine what follows, stores that, and does it.
+
+One step at a time per workflow; what happens meanwhile waits for the next one, so a busy workflow takes few large steps
+rather than many small ones. Nodes are stored before anything is done about them, and everything that is done may be
+done again, so the process can end at any moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol, TypeAlias
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.builtin import CONFIG_MAP
+from muster.kube.controller import Controller
+from muster.kube.errors import AlreadyExists, ApiError, Cause, Conflict, NotFound
+from muster.kube.informer import Informer
+from muster.kube.objects import (
+    Key,
+    Object,
+    copy_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    meta,
+    namespace_of,
+    status_of,
+    timestamp,
+    uid_of,
+    version_of,
+)
+from muster.workflows.cleanup.claims import claims_of
+from muster.workflows.engine.locks import LockTable
+from muster.workflows.engine.run import Run
+from muster.workflows.engine.stepping import step
+from muster.workflows.engine.synchronization import Holdings
+from muster.workflows.kinds import WORKFLOW
+from muster.workflows.memos import remember
+from muster.workflows.model import Actions, Launch, Leaves, Node, Outcome, Report, Stop
+from muster.workflows.world import StoreWorld
+
+PHASE_LABEL = "workflows.argoproj.io/phase"
+COMPLETED_LABEL = "workflows.argoproj.io/completed"
+ENDED = frozenset(("Succeeded", "Failed", "Error"))
+
+Lookup: TypeAlias = Callable[[str, bool], Object | None]
+Lint: TypeAlias = Callable[[Object, Lookup], list[Cause]]
+
+_WRITE_PAUSE = 0.1
+"""Between two writes of a workflow's own row that only tell how far it is: watchers need no more."""
+_WRITE_SHARE = 20
+"""A large workflow's row takes long to write; it may take one part in so many of the time."""
+_FIRST_RETRY, _LAST_RETRY = 0.1, 30.0
+
+log = logging.getLogger(__name__)
+
+
+class EventRecorder(Protocol):
+    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _Active:
+    """A workflow that has not ended."""
+
+    obj: Object
+    """As it was stored last."""
+    run: Run
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    launching: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    resting: set[str] = field(default_factory=set)
+    """Of those, the ones that wait for another try."""
+    unwritten: bool = False
+    """Nodes have been stored since the workflow's own row was."""
+    write_at: float = 0.0
+
+    @property
+    def phase(self) -> str:
+        return str(status_of(self.obj).get("phase") or "")
+
+
+class WorkflowController:
+    """`leaves` makes what runs each kind of leaf, given where to report to; `lint` is asked before it begins."""
+
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        recorder: EventRecorder,
+        leaves: Callable[[Report], Mapping[str, Leaves]],
+        lint: Lint,
+    ) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._leaves = leaves(self.report)
+        self._lint = lint
+        self._locks = LockTable()
+        self._active: dict[Key, _Active] = {}
+        self._queue: Controller[Key] = Controller("workflows", self._reconcile)
+        self._workflows = Informer(cluster, WORKFLOW, on_change=self._workflow_changed)
+        self._limits = Informer(cluster, CONFIG_MAP, on_change=self._limit_changed)
+
+    async def run(self) -> None:
+        """Until cancelled. What runs goes on, and is found again."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for leaves in self._leaves.values():
+                    group.create_task(leaves.run())
+                for informer in (self._limits, self._workflows):
+                    group.create_task(informer.run())
+                await self._workflows.synced.wait()
+                self._restore_locks()
+                await self._queue.run()
+        finally:
+            for key in list(self._active):
+                self._drop(key)
+
+    def report(self, workflow: Key, node: str, outcome: Outcome) -> None:
+        active = self._active.get(workflow)
+        if active is None:
+            return  # whoever takes the workflow up again will ask
+        active.outcomes[node] = outcome
+        self._queue.enqueue(workflow)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        obj = self._cluster.store.get(WORKFLOW.resource, key)
+        active = self._active.get(key)
+        if obj is None or is_deleting(obj) or (active is not None and uid_of(active.obj) != uid_of(obj)):
+            self._drop(key)
+            self._release(key)
+            active = None
+        if obj is None or is_deleting(obj):
+            return None
+        if active is not None and version_of(active.obj) != version_of(obj) and not self._take_over(active, obj):
+            self._drop(key)
+            active = None
+        if active is None:
+            if status_of(obj).get("phase") in ENDED:
+                return None
+            active = await self._begin(key, obj)
+            if active is None:
+                return None
+        try:
+            return await self._advance(key, active)
+        except (Conflict, NotFound):
+            # Somebody changed it in the middle. What this step decided is forgotten, and decided anew.
+            self._drop(key)
+            self._queue.enqueue(key)
+            return None
+        except BaseException:
+            self._drop(key)
+            raise
+
+    def _take_over(self, active: _Active, obj: Object) -> bool:
+        """A change that somebody else has made. False if it is about nodes: then the run has to be loaded again."""
+        stored = self._cluster.parts(WORKFLOW, uid_of(obj))
+        if len(stored) != len(active.run.nodes) or any(active.run.nodes.get(n) != node for n, node in stored.items()):
+            return False
+        active.obj = obj
+        active.run.update(obj)
+        return True
+
+    async def _begin(self, key: Key, obj: Object) -> _Active | None:
+        world = self._world(obj)
+        if not status_of(obj).get("phase"):
+            causes = self._lint(obj, lambda name, cluster_scope: world.template(name, cluster_scope=cluster_scope))
+            if causes:
+                await self._refuse(obj, causes)
+                return None
+        nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(obj))
+        run = Run.load(obj, nodes, world)
+        for claim in claims_of(obj, run.spec):
+            try:
+                await self._cluster.create(claim)
+            except AlreadyExists:
+                continue
+        active = self._active[key] = _Active(obj, run)
+        for node in run.unfinished():
+            self._launch(key, active, run.launch(node), begun=run.nodes[node].get("phase") != "Pending")
+        return active
+
+    async def _refuse(self, obj: Object, causes: Sequence[Cause]) -> None:
+        message = "invalid spec: " + "; ".join(f"{c.field}: {c.message}" if c.field else c.message for c in causes)
+        now = timestamp()
+        status = {**status_of(obj), "phase": "Failed", "message": message, "startedAt": now, "finishedAt": now}
+        self._recorder.event(obj, "Warning", "WorkflowFailed", message)
+        await self._cluster.update(_updated(obj, status))
+
+    async def _advance(self, key: Key, active: _Active) -> float | None:
+        outcomes, active.outcomes = active.outcomes, {}
+        actions = step(active.run, outcomes, self._world(active.obj))
+        await self._store(active, actions)
+        for severity, reason, message in actions.news:
+            self._recorder.event(active.obj, severity, reason, message)
+        if actions.remember:
+            await remember(self._cluster, key.namespace, actions.remember, datetime.now(UTC))
+        for launch in actions.launch:
+            self._launch(key, active, launch, begun=False)
+        if actions.stop:
+            await asyncio.gather(*(self._stop(key, active, stop) for stop in actions.stop))
+        if active.run.finished:
+            self._drop(key)
+            self._release(key)
+            return None
+        self._wake_waiting()
+        waits = [(actions.wake - datetime.now(UTC)).total_seconds()] if actions.wake is not None else []
+        if active.unwritten:
+            waits.append(active.write_at - time.monotonic())
+        return max(0.0, min(waits)) if waits else None
+
+    async def _store(self, active: _Active, actions: Actions) -> None:
+        """Nodes at once. The workflow's own row, by which watchers hear of it, as often as is reasonable."""
+        changed = {name: active.run.nodes[name] for name in actions.changed}
+        status = actions.status
+        active.unwritten = active.unwritten or bool(changed) or status is not None
+        begun = time.monotonic()
+        is_due = active.run.finished or active.run.status.get("phase") != active.phase or begun >= active.write_at
+        if not active.unwritten or not (changed or is_due):
+            return
+        update = _updated(active.obj, active.run.status) if is_due else None
+        active.obj = await self._cluster.write_parts(WORKFLOW, active.obj, changed, update=update)
+        if is_due:
+            active.unwritten = False
+            now = time.monotonic()
+            active.write_at = now + max(_WRITE_PAUSE, _WRITE_SHARE * (now - begun))
+
+    def _launch(self, key: Key, active: _Active, launch: Launch, *, begun: bool) -> None:
+        """In the background: input artifacts may take their time."""
+        node = launch.node["id"]
+        task = asyncio.create_task(self._keep_launching(active, launch, begun), name=f"launch {key} {node}")
+        active.launching[node] = task
+        task.add_done_callback(lambda _: active.launching.pop(node, None))
+
+    async def _keep_launching(self, active: _Active, launch: Launch, begun: bool) -> None:
+        pause = _FIRST_RETRY
+        leaves = self._leaves[launch.kind]
+        while True:
+            try:
+                await leaves.launch(active.obj, active.run.spec, launch, begun=begun)
+                return
+            except (ApiError, OSError) as error:
+                message = f"{launch.node['name']} could not be started and is tried again: {error}"
+                self._recorder.event(active.obj, "Warning", "WorkflowNodeRetry", message)
+                log.warning("%s: %s", key_of(active.obj), message)
+            except Exception as error:
+                log.exception("%s: launching %s failed", key_of(active.obj), launch.node["name"])
+                outcome = Outcome("Error", f"could not be started: {type(error).__name__}: {error}")
+                self.report(key_of(active.obj), launch.node["id"], outcome)
+                return
+            active.resting.add(launch.node["id"])
+            await asyncio.sleep(pause)
+            active.resting.discard(launch.node["id"])
+            pause = min(2 * pause, _LAST_RETRY)
+
+    async def _stop(self, key: Key, active: _Active, stop: Stop) -> None:
+        if stop.node in active.resting:
+            active.resting.discard(stop.node)
+            active.launching[stop.node].cancel()
+            self.report(key, stop.node, Outcome("Failed", "stopped before it started", finished=timestamp()))
+            return
+        launch = active.run.launch(stop.node)
+        await self._leaves[launch.kind].stop(active.obj, launch.node, force=stop.force)
+
+    def _drop(self, key: Key) -> None:
+        """Forgets a workflow, be it for good or until it is looked at again."""
+        active = self._active.pop(key, None)
+        if active is not None:
+            for task in list(active.launching.values()):
+                task.cancel()
+
+    def _release(self, key: Key) -> None:
+        """A workflow has ended: others may be waiting for what it held."""
+        self._locks.forget(str(key))
+        self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        for workflow in self._locks.waiting_for_turn():
+            self._queue.enqueue(Key(*workflow.split("/", 1)))
+
+    def _restore_locks(self) -> None:
+        """Before anybody asks for one: who held it when the server ended holds it still."""
+        for obj in self._workflows.objects.values():
+            if status_of(obj).get("phase") not in ENDED:
+                for lock, holders in Holdings(status_of(obj).get("synchronization")).holding.items():
+                    self._locks.restore(lock, holders)
+
+    def _world(self, obj: Object) -> StoreWorld:
+        return StoreWorld(self._cluster.store, namespace_of(obj), self._locks)
+
+    def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
+        self._queue.enqueue(key_of(after or before or {}))
+
+    def _limit_changed(self, before: Object | None, after: Object | None) -> None:
+        """A semaphore may have grown."""
+        for key, active in self._active.items():
+            if active.run.status.get("synchronization"):
+                self._queue.enqueue(key)
+
+
+def _updated(obj: Object, status: Mapping[str, Any]) -> Object:
+    """The workflow with its new status, and the labels by which it is found."""
+    phase = str(status.get("phase") or "")
+    labels = {**labels_of(obj), PHASE_LABEL: phase, COMPLETED_LABEL: str(phase in ENDED).lower()}
+    return {**obj, "metadata": {**meta(obj), "labels": labels}, "status": copy_of(dict(status))}
