@@ -37,7 +37,7 @@ from muster.kube.objects import (
 from muster.workflows.cleanup.claims import claims_of
 from muster.workflows.engine.locks import LockTable
 from muster.workflows.engine.run import Run
-from muster.workflows.engine.stepping import step
+from muster.workflows.engine.step import step
 from muster.workflows.engine.synchronization import Holdings
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.memos import remember
