@@ -7,7 +7,7 @@ for every leaf. Everything may be told twice; nothing depends on having been tol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
@@ -148,8 +148,8 @@ class Locks(Protocol):
 
     def release(self, lock: str, holder: str) -> None: ...
 
-    def restore(self, lock: str, holder: str) -> None:
-        """The holder had it before a restart, whatever the limit is now."""
+    def restore(self, lock: str, holders: Iterable[str]) -> None:
+        """They had it before a restart, whatever the limit is now."""
         ...
 
 

@@ -53,7 +53,7 @@ class Locking:
     def restore(self, node_id: str, locks: Sequence[Lock]) -> None:
         """What it had before a restart, it still has."""
         for lock in locks:
-            self.run.world.locks.restore(lock.name, self._holder(node_id))
+            self.run.world.locks.restore(lock.name, [self._holder(node_id)])
             self.holdings.hold(lock, self._holder(node_id))
 
     def wait(self, call: Call, lock: str) -> None:

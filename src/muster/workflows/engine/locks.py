@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-
-from muster.kube.objects import Key
+from collections.abc import Iterable
 
 
 class _Line:
@@ -30,7 +29,7 @@ class LockTable:
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
-        self._turns: dict[Key, None] = {}
+        self._turns: dict[str, None] = {}
         self._count = 0
 
     def acquire(self, lock: str, holder: str, *, limit: int, priority: int, since: str) -> str:
@@ -63,13 +62,14 @@ class LockTable:
         if not line.holders and not line.waiting:
             del self._lines[lock]
 
-    def restore(self, lock: str, holder: str) -> None:
+    def restore(self, lock: str, holders: Iterable[str]) -> None:
         line = self._lines.setdefault(lock, _Line())
-        line.holders[holder] = None
-        line.waiting.pop(holder, None)
+        for holder in holders:
+            line.holders[holder] = None
+            line.waiting.pop(holder, None)
 
-    def forget(self, workflow: Key) -> None:
-        """A workflow is gone, and gives back all it had."""
+    def forget(self, workflow: str) -> None:
+        """A workflow (`namespace/name`) is gone, and gives back all it had."""
         for lock, line in list(self._lines.items()):
             for holder in [h for h in (*line.holders, *line.waiting) if _workflow(h) == workflow]:
                 self.release(lock, holder)
@@ -78,12 +78,8 @@ class LockTable:
         line = self._lines.get(lock)
         return list(line.holders) if line is not None else []
 
-    def waiting(self) -> list[Key]:
-        """All workflows that wait for a lock: for when a limit has changed."""
-        return list(dict.fromkeys(_workflow(h) for line in self._lines.values() for h in line.waiting))
-
-    def waiting_for_turn(self) -> list[Key]:
-        """The workflows to step, for a lock that they wait for is free; each is told once."""
+    def waiting_for_turn(self) -> list[str]:
+        """The workflows (`namespace/name`) to step, for a lock that they wait for is free; each is told once."""
         turns, self._turns = list(self._turns), {}
         return turns
 
@@ -93,6 +89,5 @@ class LockTable:
             self._turns[_workflow(first)] = None
 
 
-def _workflow(holder: str) -> Key:
-    namespace, name, *_ = holder.split("/", 2)
-    return Key(namespace, name)
+def _workflow(holder: str) -> str:
+    return "/".join(holder.split("/", 2)[:2])
