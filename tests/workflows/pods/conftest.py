@@ -71,7 +71,7 @@ class Stage:
 
     async def workflow(self, **spec: Any) -> Object:
         metadata = {"name": "wf", "namespace": "default"}
-        body = {"entrypoint": "main", "templates": [], **spec}
+        body = {"entrypoint": "main", "templates": [{"name": "main", "suspend": {}}], **spec}
         return await self.cluster.create(
             {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": metadata, "spec": body}
         )

@@ -13,7 +13,7 @@ from muster.embedded.agent.engines import Engine, engine_container
 from muster.embedded.agent.environment import container_environment
 from muster.embedded.agent.hosts import hostname_of
 from muster.embedded.agent.images import Recipe, recipe, running_note
-from muster.embedded.agent.requests import keep_folder, outside, paths_to_keep
+from muster.embedded.agent.requests import keep_folder, outside, paths_to_keep, scratch_folder
 from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.agent.status import is_sidecar
 from muster.embedded.agent.surroundings import ConfigError, ContainerError, Surroundings
@@ -156,7 +156,7 @@ def prepare_container(
 
 def _private(part: Part, layout: Layout) -> list[Mount]:
     """What every container has for itself, below whatever it mounts there."""
-    scratch = f"{layout.folder}/tmp-{part.name}"
+    scratch = scratch_folder(layout.folder, part.name)
     _make_scratch(scratch)
     own = [_file(scratch, "/tmp"), _file(layout.hosts_file, "/etc/hosts"), _file(_HOSTNAME, "/etc/hostname")]
     hidden = part.recipe.hidden if part.recipe is not None else ()

@@ -77,6 +77,11 @@ def stop_wish(pod: Object) -> float | None:
         return 0.0
 
 
+def scratch_folder(folder: str, container: str) -> str:
+    """What a container sees as its /tmp. `folder` is the Pod's."""
+    return f"{folder}/tmp-{container}"
+
+
 def keep_folder(folder: str, container: str) -> str:
     return f"{folder}/{_KEPT}/{container}"
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import posixpath
 import shutil
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from muster.kube.builtin import SECRET
 from muster.kube.cluster import Cluster
-from muster.kube.errors import NotFound
 from muster.kube.objects import Object, namespace_of
 from muster.workflows.artifacts.archives import Limits, form_of, pack, unpack
+from muster.workflows.artifacts.git import GitStore
 from muster.workflows.artifacts.local import LocalStore
 from muster.workflows.artifacts.locations import (
     LOCAL,
@@ -29,10 +28,13 @@ from muster.workflows.artifacts.locations import (
     new_key,
     recorded,
 )
+from muster.workflows.artifacts.objects import ObjectsStore
 from muster.workflows.artifacts.problems import ArtifactError
 from muster.workflows.artifacts.raw import RawStore
 from muster.workflows.artifacts.repositories import repository_of
-from muster.workflows.artifacts.stores import SecretOf, Store
+from muster.workflows.artifacts.secrets import Secrets
+from muster.workflows.artifacts.stores import Store
+from muster.workflows.artifacts.web import WebStore
 
 _BLOCK = 1 << 16
 
@@ -72,7 +74,8 @@ class Artifacts:
     async def fetch_packed(self, workflow: Object, artifact: Artifact, target: Path) -> None:
         """The artifact as its store holds it: an archive, a file, or a folder."""
         location = await self._locate(workflow, artifact)
-        await self._store(workflow, location).load(location, target)
+        async with self._store(workflow, location) as store:
+            await store.load(location, target)
 
     async def keep(
         self, workflow: Object, artifact: Artifact, source: Path, scope: Mapping[str, Any],
@@ -96,51 +99,65 @@ class Artifacts:
                 await asyncio.to_thread(_copy, source, ready)
             else:
                 await asyncio.to_thread(pack, source, name, ready, artifact)
-            await self._store(workflow, location).save(ready, location)
+            async with self._store(workflow, location) as store:
+                await store.save(ready, location)
         finally:
             await asyncio.to_thread(shutil.rmtree, work, True)
         return done
 
     async def delete(self, workflow: Object, artifact: Artifact) -> None:
         location = await self._locate(workflow, artifact)
-        await self._store(workflow, location).delete(location)
+        async with self._store(workflow, location) as store:
+            await store.delete(location)
 
     async def keys(self, workflow: Object, artifact: Artifact) -> list[str]:
         """All keys below the artifact's."""
         location = await self._locate(workflow, artifact)
-        return await self._store(workflow, location).keys(location)
+        async with self._store(workflow, location) as store:
+            return await store.keys(location)
 
     async def read(self, workflow: Object, artifact: Artifact) -> AsyncIterator[bytes]:
         """The artifact as its store holds it. Raises ArtifactError before the first byte if it cannot be had."""
         location = await self._locate(workflow, artifact)
-        async for block in self._store(workflow, location).read(location):
-            yield block
+        async with self._store(workflow, location) as store:
+            async for block in store.read(location):
+                yield block
 
     async def _locate(self, workflow: Object, artifact: Artifact) -> Location:
         return location_of(artifact, await self.repository(workflow))
 
-    def _store(self, workflow: Object, location: Location) -> Store:
-        namespace = namespace_of(workflow)
+    @asynccontextmanager
+    async def _store(self, workflow: Object, location: Location) -> AsyncIterator[Store]:
+        """The store that a location is in. What its Secrets hold does not show in any error."""
+        secrets = Secrets(self._cluster, namespace_of(workflow))
+        try:
+            yield self._open(namespace_of(workflow), location, secrets)
+        except ArtifactError as error:
+            raise type(error)(secrets.scrubbed(str(error))) from None
+
+    def _open(self, namespace: str, location: Location, secrets: Secrets) -> Store:
         if is_local(location):
             return _Local(LocalStore(self._kept / namespace))
-        kind = kind_of(location)
-        if kind == "raw":
-            return RawStore()
-        raise ArtifactError(f"artifacts of the kind {kind} are not supported")
-
-    def _secrets_of(self, namespace: str) -> SecretOf:
-        async def secret_of(selector: Mapping[str, Any]) -> str:
-            name, key = str(selector.get("name") or ""), str(selector.get("key") or "")
-            try:
-                secret = await self._cluster.get(SECRET, name, namespace)
-            except NotFound:
-                raise ArtifactError(f'there is no Secret "{name}" in the namespace "{namespace}"') from None
-            value = (secret.get("data") or {}).get(key)
-            if value is None:
-                raise ArtifactError(f'the Secret "{name}" has no key "{key}"')
-            return base64.b64decode(value).decode("utf-8", "surrogateescape")
-
-        return secret_of
+        match kind_of(location):
+            case "raw":
+                return RawStore()
+            case "s3" | "gcs" | "azure" | "oss":
+                return ObjectsStore(secrets.get)
+            case "http" | "artifactory":
+                return WebStore(secrets.get)
+            case "git":
+                return GitStore(secrets.get)
+            case "hdfs":
+                raise ArtifactError(
+                    "hdfs artifacts are not supported here. To fetch one, let an http artifact ask WebHDFS for it: "
+                    "http: {url: http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN}; to keep one, use s3, gcs or azure"
+                )
+            case "plugin":
+                raise ArtifactError(
+                    "artifact plugins are not supported here: use s3, gcs, azure, oss, http, artifactory or git"
+                )
+            case kind:
+                raise ArtifactError(f"there is no store for {kind or 'an artifact without a location'}")
 
 
 class _Local:

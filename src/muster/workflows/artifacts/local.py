@@ -75,12 +75,16 @@ class LocalStore:
                 parent.rmdir()
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """All that begin like this."""
-        if not self.folder.is_dir():
+        """All below this one, and itself."""
+        folder = self.place(prefix) if prefix.strip("/") else self.folder
+        if folder.is_file():
+            yield prefix.strip("/")
+        if not folder.is_dir():
             return
-        for inside, path in walk(self.folder):
-            if inside.startswith(prefix) and path.is_file() and _COMING not in inside:
-                yield inside
+        above = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        for inside, path in walk(folder):
+            if path.is_file() and _COMING not in inside:
+                yield f"{above}{inside}"
 
 
 def _missing(key: str) -> ArtifactMissing:

@@ -13,7 +13,7 @@ from muster.embedded.agent.requests import STOP
 from muster.embedded.agent.settings import AgentSettings
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
-from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound, TooLarge, Unavailable
+from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound, TooLarge
 from muster.kube.informer import Informer
 from muster.kube.objects import (
     Key,
@@ -34,9 +34,11 @@ from muster.workflows.artifacts.locations import LOCAL
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactUnreachable
 from muster.workflows.model import Launch, Node, Outcome, Report
 from muster.workflows.pods.building import NODE_ID, WORKFLOW_LABEL, claims_for, pod_for, script_for
+from muster.workflows.pods.data import run_data
 from muster.workflows.pods.inputs import Inputs
 from muster.workflows.pods.outcomes import outcome_of
 from muster.workflows.pods.outputs import Collector
+from muster.workflows.pods.progress import SECONDS, progress_file, reported_progress
 from muster.workflows.pods.templates import CannotRun
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ _AT_ONCE = 8
 """How many Pods may have artifacts on their way at a time."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TRIES = 6
+_REMEMBERED = 1000
 _ROUTINE = ("", "ContainerCreating", "PodInitializing")
 _ENDS = ("Succeeded", "Failed", "Error")
 
@@ -58,7 +61,10 @@ class _Leaf:
     told: Outcome | None = None
     collecting: bool = False
     stopped: bool = False
-    """It was to end before it had begun."""
+    """It has to end, be it that it has not begun."""
+    stop_sent: bool = False
+    force: bool = False
+    progress: str = ""
 
 
 class PodLeaves:
@@ -70,29 +76,35 @@ class PodLeaves:
         self._cluster = cluster
         self._report = report
         self._artifacts = artifacts
+        self._agent = agent
         self._inputs = Inputs(home / "inputs", artifacts)
         self._collector = Collector(agent, artifacts, home / "passing")
         self._leaves: dict[Key, _Leaf] = {}
         """By Pod."""
         self._repositories: dict[str, Mapping[str, Any]] = {}
         """By uid of the workflow: it keeps the one that it began with."""
-        self._claimed: set[str] = set()
         self._gate = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ready = asyncio.Event()
         self._informer = Informer(
             cluster, POD, labels=WORKFLOW_LABEL, on_change=self._changed, indexers={"node": _by_node}
         )
 
     async def run(self) -> None:
         try:
-            await self._informer.run()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._informer.run())
+                group.create_task(self._look_for_progress())
+                await self._informer.synced.wait()
+                await asyncio.to_thread(self._inputs.sweep, frozenset(self._informer.objects))
+                self._ready.set()
         finally:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
-        await self._informer.synced.wait()
+        await self._ready.wait()
         key = Key(namespace_of(workflow), launch.pod_name)
         leaf = self._leaves.get(key)
         if leaf is not None and uid_of(leaf.workflow) == uid_of(workflow):
@@ -105,37 +117,63 @@ class PodLeaves:
             self._look(key, leaf, pod)
         elif begun:
             self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+        elif "data" in launch.template or (launch.template.get("inputs") or {}).get("artifacts"):
+            await self._keep_trying(key, leaf)
         else:
             await self._begin(key, leaf)
 
     async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
         namespace = namespace_of(workflow)
-        for key, leaf in self._leaves.items():
-            if leaf.launch.node["id"] == node["id"] and key.namespace == namespace:
-                leaf.stopped = True
-        for pod in self._informer.by("node", (namespace, node["id"])):
-            if _is_of(pod, workflow):
-                await self._stop_pod(pod, force)
+        found = [pod for pod in self._informer.by("node", (namespace, node["id"])) if _is_of(pod, workflow)]
+        if not found:
+            # It may just be made: then it is stopped when it appears.
+            for key, leaf in self._leaves.items():
+                if leaf.launch.node["id"] == node["id"] and key.namespace == namespace:
+                    leaf.stopped, leaf.force = True, force
+        for pod in found:
+            leaf = self._leaves.get(key_of(pod))
+            if leaf is not None:
+                leaf.stopped, leaf.stop_sent = True, True
+            await self._stop_pod(pod, force)
+
+    async def _keep_trying(self, key: Key, leaf: _Leaf) -> None:
+        """A store that does not answer may do so in a moment, but not for ever."""
+        wait = _FIRST_WAIT
+        for attempt in range(_TRIES):
+            try:
+                await self._begin(key, leaf)
+                return
+            except ArtifactUnreachable as error:
+                if leaf.stopped:
+                    self._tell_end(key, leaf, _never_begun())
+                    return
+                if attempt == _TRIES - 1:
+                    self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
+                    return
+                self._leaves[key] = leaf
+                self._tell(leaf, Outcome("Pending", str(error)))
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
 
     async def _begin(self, key: Key, leaf: _Leaf) -> None:
         """Makes the Pod. What is the user's fault is reported; other trouble is raised, for another try."""
         try:
-            await self._create(key, leaf)
+            if "data" in leaf.launch.template:
+                self._tell_end(key, leaf, await run_data(self._artifacts, leaf.workflow, leaf.launch.template))
+            else:
+                await self._create(key, leaf)
         except CannotRun as error:
             self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
         except (Invalid, BadRequest, TooLarge) as error:
             self._tell_end(key, leaf, Outcome("Error", error.message, finished=timestamp()))
-        except ArtifactUnreachable as error:
-            self._leaves.pop(key, None)
-            raise Unavailable(str(error)) from None
         except BaseException:
             self._leaves.pop(key, None)
             raise
 
     async def _create(self, key: Key, leaf: _Leaf) -> None:
         workflow, spec, launch = leaf.workflow, leaf.spec, leaf.launch
-        if spec.get("volumeClaimTemplates"):
-            await self._make_claims(workflow, spec)
+        for claim in claims_for(workflow, spec):
+            await self._make(claim)
         staged = None
         if (launch.template.get("inputs") or {}).get("artifacts"):
             async with self._gate:
@@ -145,7 +183,7 @@ class PodLeaves:
         if script is not None:
             await self._make(script)
         if leaf.stopped:
-            self._tell_end(key, leaf, Outcome("Failed", "stopped before it started", finished=timestamp()))
+            self._tell_end(key, leaf, _never_begun())
             return
         try:
             await self._cluster.create(pod)
@@ -156,13 +194,6 @@ class PodLeaves:
             if not _is_of(found, workflow):
                 raise CannotRun(f"a Pod {key.name} exists already, and it is none of this workflow's") from None
             self._look(key, leaf, found)
-
-    async def _make_claims(self, workflow: Object, spec: Mapping[str, Any]) -> None:
-        if uid_of(workflow) in self._claimed:
-            return
-        for claim in claims_for(workflow, spec):
-            await self._make(claim)
-        self._claimed.add(uid_of(workflow))
 
     async def _make(self, obj: Object) -> None:
         try:
@@ -178,6 +209,8 @@ class PodLeaves:
                 found = await self._artifacts.repository(workflow)
             except ArtifactError:
                 return LOCAL  # whoever uses it will be told
+            if len(self._repositories) >= _REMEMBERED:
+                self._repositories.clear()
             self._repositories[uid] = found
         return found
 
@@ -197,7 +230,7 @@ class PodLeaves:
         if after is not None:
             self._look(key, leaf, after)
         elif not leaf.collecting and leaf.stopped:
-            self._tell_end(key, leaf, Outcome("Failed", "stopped before it started", finished=timestamp()))
+            self._tell_end(key, leaf, _never_begun())
         elif not leaf.collecting:
             self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
 
@@ -208,6 +241,9 @@ class PodLeaves:
             return
         outcome = outcome_of(pod, leaf.launch.template)
         if outcome.phase not in _ENDS:
+            if leaf.stopped and not leaf.stop_sent:
+                leaf.stop_sent = True
+                self._start(self._stop_pod(pod, leaf.force))
             self._tell(leaf, outcome)
         elif status_of(pod).get("phase") == "Pending":
             self._tell_end(key, leaf, outcome)
@@ -240,12 +276,26 @@ class PodLeaves:
                 break
         self._tell_end(key, leaf, done)
 
+    async def _look_for_progress(self) -> None:
+        while True:
+            await asyncio.sleep(SECONDS)
+            for key, leaf in list(self._leaves.items()):
+                told, pod = leaf.told, self._informer.get(*key)
+                if told is None or told.phase != "Running" or pod is None:
+                    continue
+                progress = reported_progress(progress_file(self._agent.pods, uid_of(pod)))
+                if progress:
+                    leaf.progress = progress
+                    self._tell(leaf, told)
+
     def _tell(self, leaf: _Leaf, outcome: Outcome) -> None:
         """What is news to the engine only: each report is a step."""
         if outcome.phase == "Pending" and outcome.message in _ROUTINE and not outcome.containers:
             return
         if outcome.ready and not leaf.launch.template.get("daemon"):
             outcome = replace(outcome, ready=False)
+        if leaf.progress:
+            outcome = replace(outcome, progress=leaf.progress)
         if outcome != leaf.told:
             leaf.told = outcome
             self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)
@@ -255,6 +305,8 @@ class PodLeaves:
             del self._leaves[key]
         if (leaf.launch.template.get("inputs") or {}).get("artifacts"):
             self._start(self._inputs.forget(key))
+        if outcome.phase != "Error" and leaf.progress:
+            outcome = replace(outcome, progress=leaf.progress)
         self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)
 
     async def _stop_pod(self, pod: Object, force: bool) -> None:
@@ -284,6 +336,10 @@ class PodLeaves:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _never_begun() -> Outcome:
+    return Outcome("Failed", "stopped before it started", finished=timestamp())
 
 
 def _by_node(pod: Object) -> Iterable[Hashable]:
