@@ -27,7 +27,16 @@ COMMANDS = {
     "up": Entry("lifecycle", "up", "Start the cluster in a box."),
     "down": Entry("lifecycle", "down", "Stop the cluster in a box."),
     "submit": Entry("submit", "submit", "Start workflows from files or from a template."),
+    "lint": Entry("lint", "lint", "Check workflows for mistakes."),
     "list": Entry("workflow_list", "list_workflows", "List workflows, those that run first."),
+    "stop": Entry("operate", "stop", "Stop workflows; their exit handlers still run."),
+    "terminate": Entry("operate", "terminate", "End workflows at once, without their exit handlers."),
+    "suspend": Entry("operate", "suspend", "Keep workflows from beginning anything new."),
+    "resume": Entry("operate", "resume", "Let workflows, and steps that wait for somebody, go on."),
+    "retry": Entry(
+        "operate", "retry", "Let failed workflows go on from where they failed; what succeeded is not run again."
+    ),
+    "resubmit": Entry("operate", "resubmit", "Start workflows again, as new ones."),
     "apply": Entry("apply", "apply", "Create or change objects to be as files say."),
     "create": Entry("apply", "create", "Create objects from files."),
     "get": Entry("get", "get", "Show objects, one line each or whole; of a workflow, its tree."),

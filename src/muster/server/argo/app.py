@@ -12,7 +12,7 @@ from muster.embedded.api.gate import Gate
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.identity.identity import Identity
 from muster.kube.errors import ApiError
-from muster.server.argo import archive, info, logs, watches, workflows
+from muster.server.argo import actions, archive, info, logs, watches, workflows
 from muster.server.argo.access import OnBehalf
 from muster.server.argo.failures import failure
 from muster.server.argo.requests import Request
@@ -84,6 +84,13 @@ def _routes() -> list[Route]:
         route("POST", f"{_V1}/workflows/{{namespace}}", workflows.create),
         route("GET", f"{_V1}/workflows/{{namespace}}/{{name}}", workflows.get),
         route("DELETE", f"{_V1}/workflows/{{namespace}}/{{name}}", workflows.delete),
+        route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/retry", actions.retry),
+        route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/resubmit", actions.resubmit),
+        route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/suspend", actions.suspend),
+        route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/resume", actions.resume),
+        route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/stop", actions.stop),
+        route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/terminate", actions.terminate),
+        route("PUT", f"{_V1}/workflows/{{namespace}}/{{name}}/set", actions.set_node),
         route("GET", f"{_V1}/workflows/{{namespace}}/{{name}}/log", logs.workflow_log),
         route("GET", f"{_V1}/workflows/{{namespace}}/{{name}}/{{podName}}/log", logs.workflow_log),
         route("GET", f"{_V1}/workflow-events/{{namespace}}", watches.workflows),
@@ -97,6 +104,7 @@ def _routes() -> list[Route]:
         route("GET", f"{_V1}/archived-workflows/{{uid}}", archive.get),
         route("DELETE", f"{_V1}/archived-workflows/{{uid}}", archive.delete),
         route("PUT", f"{_V1}/archived-workflows/{{uid}}/retry", archive.retry),
+        route("PUT", f"{_V1}/archived-workflows/{{uid}}/resubmit", actions.resubmit_archived),
         route("GET", f"{_V1}/archived-workflows-label-keys", archive.label_keys),
         route("GET", f"{_V1}/archived-workflows-label-values", archive.label_values),
         route("GET", f"{_V1}/info", info.info),

@@ -1,0 +1,94 @@
+"""`muster lint`: what is wrong with workflows and templates, with file and line, before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.failures import Ended, Failure
+from muster.cli.options import ContextName, Debug, Kubeconfig, Namespace, configure_logging
+from muster.cli.output import say
+from muster.cli.session import connect, home
+from muster.kube.errors import Cause
+from muster.kube.objects import Object, name_of
+
+if TYPE_CHECKING:
+    from muster.kube.manifests import Document
+
+
+def lint(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, directories, or - for stdin.")],
+    offline: Annotated[bool, typer.Option("--offline", help="Look at the files only, though a cluster runs.")] = False,
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = "",
+    context: ContextName = "",
+    debug: Debug = False,
+) -> None:
+    """Check workflows for mistakes.
+
+    No cluster is needed. Templates that the files refer to are looked for in the files, and in the cluster if one runs.
+    Exit code: 0 if nothing is wrong, else 1.
+    """
+    from muster.kube.manifests import load_files
+
+    configure_logging(debug)
+    documents = load_files(files)
+    known = [] if offline else asyncio.run(_templates(kubeconfig, context, namespace))
+    checked, complaints = check(documents, known)
+    for line in complaints:
+        say(line)
+    if complaints:
+        count = f"{len(complaints)} mistake{'s' * (len(complaints) > 1)}"
+        say(f"{count} in {checked} object{'s' * (checked > 1)}")
+        raise Ended(1)
+    if not checked:
+        raise Failure(f"no workflows, templates or cron workflows in {', '.join(files)}")
+    say(f"{checked} object{'s' * (checked > 1)}, nothing is wrong")
+
+
+def check(documents: list[Document], known: Iterable[Object] = ()) -> tuple[int, list[str]]:
+    """How many objects were looked at, and a line about each mistake. `known` are templates that are there already."""
+    from muster.kube.schema import validate
+    from muster.workflows.kinds import workflow_kinds
+    from muster.workflows.lint import problems
+
+    kinds = {(kind.api_version, kind.kind): kind for kind in workflow_kinds()}
+    templates = {
+        (name_of(one), one.get("kind") == "ClusterWorkflowTemplate"): one
+        for one in (*known, *(document.object for document in documents))
+        if str(one.get("kind")).endswith("WorkflowTemplate")
+    }
+
+    def lookup(name: str, cluster_scope: bool) -> Object | None:
+        return templates.get((name, cluster_scope))
+
+    complaints: list[str] = []
+    checked = 0
+    for document in documents:
+        kind = kinds.get((str(document.object.get("apiVersion")), str(document.object.get("kind"))))
+        if kind is None:
+            continue
+        checked += 1
+        causes = validate(document.object, kind.schema) or problems(document.object, lookup if templates else None)
+        complaints += [_line(document, cause) for cause in causes]
+    return checked, complaints
+
+
+async def _templates(kubeconfig: str, context: str, namespace: str) -> list[Object]:
+    """Those of the cluster; none if there is no cluster."""
+    from muster.server.presence import running
+    from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW_TEMPLATE
+
+    if not (kubeconfig or context) and running(home()) is None:
+        return []
+    async with connect(kubeconfig, context, namespace) as session:
+        own = await session.cluster.list(WORKFLOW_TEMPLATE, session.namespace)
+        shared = await session.cluster.list(CLUSTER_WORKFLOW_TEMPLATE)
+        return [*own.items, *shared.items]
+
+
+def _line(document: Document, cause: Cause) -> str:
+    return f"{document.where(cause.field)} {cause.field}: {cause.message}"

@@ -1,0 +1,133 @@
+"""What is done to a workflow that exists: retry, resubmit, suspend, resume, stop, terminate, set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import orjson
+
+from muster.embedded.api.calls import Answer
+from muster.kube import builtin
+from muster.kube.errors import BadRequest
+from muster.kube.objects import Object, name_of, namespace_of
+from muster.server.argo import archive
+from muster.server.argo.labels import Deed, created_by, labelled_by
+from muster.server.argo.linting import require_sound
+from muster.server.argo.requests import Request
+from muster.workflows.kinds import WORKFLOW
+from muster.workflows.model import Phase
+from muster.workflows.operations import carrying_out, control
+from muster.workflows.operations.resubmit import resubmit as resubmitted
+
+_PHASES = ("Succeeded", "Failed", "Error")
+
+
+async def retry(request: Request) -> Answer:
+    body = await request.body()
+    api = request.api
+    workflow = await _found(request)
+    api.require("delete", builtin.POD, namespace_of(workflow))
+    api.require("update", WORKFLOW, namespace_of(workflow), name_of(workflow))
+    await carrying_out.retry(
+        api.cluster,
+        workflow,
+        restart_successful=bool(body.get("restartSuccessful")),
+        node_field_selector=_text(body, "nodeFieldSelector"),
+        parameters=_parameters(body),
+    )
+    return request.answer(await _marked(request, workflow, "Retry"))
+
+
+async def resubmit(request: Request) -> Answer:
+    return await _resubmitted(request, await _found(request))
+
+
+async def resubmit_archived(request: Request) -> Answer:
+    namespace, name = await archive.archived_name(request)
+    return await _resubmitted(request, request.api.whole(await request.api.find(name, namespace)))
+
+
+async def suspend(request: Request) -> Answer:
+    return await _changed(request, "Suspend", control.suspend)
+
+
+async def resume(request: Request) -> Answer:
+    selector = _text(await request.body(), "nodeFieldSelector")
+    return await _changed(request, "Resume", lambda workflow: control.resume(workflow, selector))
+
+
+async def stop(request: Request) -> Answer:
+    body = await request.body()
+    selector, message = _text(body, "nodeFieldSelector"), _text(body, "message")
+    return await _changed(request, "Stop", lambda workflow: control.stop(workflow, selector, message))
+
+
+async def terminate(request: Request) -> Answer:
+    return await _changed(request, "Terminate", control.terminate)
+
+
+async def set_node(request: Request) -> Answer:
+    body = await request.body()
+    phase, message = _text(body, "phase"), _text(body, "message")
+    if phase and phase not in _PHASES:
+        raise BadRequest(f"{phase} is an invalid phase to set to; it must be one of {', '.join(_PHASES)}")
+    outputs = _outputs(_text(body, "outputParameters"))
+    selector = _text(body, "nodeFieldSelector")
+    return await _changed(
+        request,
+        "Update",
+        lambda workflow: control.set_outputs(
+            workflow, selector, outputs=outputs, phase=cast(Phase, phase) if phase else None, message=message
+        ),
+    )
+
+
+async def _changed(request: Request, deed: Deed, operation: Callable[[Object], Object]) -> Answer:
+    workflow = await _found(request)
+    request.api.require("update", WORKFLOW, namespace_of(workflow), name_of(workflow))
+    await carrying_out.write(request.api.cluster, workflow, labelled_by(request.api.user, operation(workflow), deed))
+    now = await request.api.cluster.get(WORKFLOW, name_of(workflow), namespace_of(workflow))
+    return request.answer(request.api.whole(now))
+
+
+async def _marked(request: Request, workflow: Object, deed: Deed) -> Object:
+    """The workflow as it is now, with who did that to it."""
+    cluster = request.api.cluster
+    where = (WORKFLOW, name_of(workflow), namespace_of(workflow))
+    labels = labelled_by(request.api.user, {"metadata": {}}, deed)
+    return request.api.whole(await cluster.patch(*where, labels))
+
+
+async def _resubmitted(request: Request, workflow: Object) -> Answer:
+    body = await request.body()
+    new = resubmitted(workflow, memoized=bool(body.get("memoized")), parameters=_parameters(body))
+    new = created_by(request.api.user, new)
+    await require_sound(request.api, new)
+    stored = await request.api.create(new, WORKFLOW)
+    return request.answer(request.api.whole(stored))
+
+
+async def _found(request: Request) -> Object:
+    return request.api.whole(await request.api.find(request.name, request.namespace))
+
+
+def _outputs(text: str) -> dict[str, str]:
+    """A JSON object in a string."""
+    if not text:
+        return {}
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"unable to parse output parameter set request: {error}") from None
+    if not isinstance(found, dict):
+        raise BadRequest("outputParameters must be an object of names and values, written as JSON")
+    return {str(name): str(value) for name, value in found.items()}
+
+
+def _parameters(body: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(text) for text in body.get("parameters") or ())
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    return str(body.get(name) or "")
