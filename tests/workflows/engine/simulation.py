@@ -15,7 +15,7 @@ from muster.kube.objects import Object
 from muster.workflows.engine.locks import LockTable
 from muster.workflows.engine.memoization import entry_text
 from muster.workflows.engine.run import Run
-from muster.workflows.engine.stepping import step
+from muster.workflows.engine.step import step
 from muster.workflows.model import Actions, Launch, Memo, News, Node, Outcome
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
