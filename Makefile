@@ -9,7 +9,7 @@ STAMPS := .stamps
 JOBS ?= 2
 BENCHES := store pods scheduler kill training workflows
 
-.PHONY: help setup demo up down test test-frameworks lint format bench clean
+.PHONY: help setup demo up down test test-frameworks test-cluster cluster-up cluster-down cluster-status lint format bench clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,18 @@ test: lint $(STAMPS)/dev ## lint, type check, layering and all quick tests
 
 test-frameworks: $(STAMPS)/dev ## train with every framework for real (3 GB, once), and all else that is slow
 	$(BIN)/pytest -m slow
+
+test-cluster: cluster-up ## what only a real Kubernetes can show; starts one
+	$(BIN)/pytest -m cluster
+
+cluster-up: $(STAMPS)/dev ## start a real Kubernetes for tests (root; the first time builds it: PARTS="kwok volcano" or all)
+	@$(BIN)/python -m tools.cluster up $(PARTS)
+
+cluster-down: $(STAMPS)/dev ## remove it
+	@$(BIN)/python -m tools.cluster down
+
+cluster-status: $(STAMPS)/dev ## what of it runs
+	@$(BIN)/python -m tools.cluster status
 
 lint: $(STAMPS)/dev ## ruff, strict types, layering
 	$(BIN)/ruff check

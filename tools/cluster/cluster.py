@@ -1,0 +1,253 @@
+"""`Cluster`: a real Kubernetes in parts, started, looked at, broken on purpose and removed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tools.cluster import addons, control_plane, credentials, images, network, node, processes, remains
+from tools.cluster.build import build
+from tools.cluster.kubectl import apply, kubectl, succeeds
+from tools.cluster.layout import Layout
+from tools.cluster.processes import Component
+from tools.cluster.progress import say, step
+from tools.cluster.sources import (
+    ARGO,
+    COREDNS,
+    ETCD,
+    KUBERNETES,
+    KUBERNETES_NODE,
+    KWOK,
+    TRAINING_OPERATOR,
+    VOLCANO,
+    Source,
+)
+
+ROOT = Path(__file__).parents[2]
+CORE = ("iproute2", "util-linux")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that can be left out: what it is built from, what it runs, and what else it needs."""
+
+    components: tuple[Callable[[Layout], Component], ...]
+    sources: tuple[Source, ...]
+    packages: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+PARTS: Mapping[str, Part] = {
+    "control-plane": Part(
+        (control_plane.etcd, control_plane.api_server, control_plane.controller_manager, control_plane.scheduler),
+        (ETCD, KUBERNETES),
+    ),
+    "kwok": Part((addons.kwok,), (KWOK,)),
+    "node": Part((node.containerd, node.kubelet, node.proxy, node.coredns), (KUBERNETES_NODE, COREDNS), node.PACKAGES),
+    "volcano": Part((addons.volcano_scheduler, addons.volcano_controllers), (VOLCANO,)),
+    "argo": Part((addons.argo,), (ARGO,), needs=("node",)),
+    "training-operator": Part((addons.training_operator,), (TRAINING_OPERATOR,)),
+}
+
+
+class ClusterError(RuntimeError):
+    """Says what to do."""
+
+
+class Cluster:
+    def __init__(self, name: str = "muster") -> None:
+        self.layout = Layout(name)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's. Of use only inside the cluster's network: `run`, `start` and `entered`."""
+        return self.layout.kubeconfig
+
+    def kubeconfig_of(self, user: str) -> Path:
+        """Of another user: "operator" may do everything, as any other component, and is not exempt from the server's
+        priority and fairness."""
+        return self.layout.kubeconfig_of(user)
+
+    def up(self, parts: Sequence[str] = tuple(PARTS), *, fake_nodes: int = 4) -> None:
+        """Starts what does not run yet of these parts. `fake_nodes` are KWOK's."""
+        if os.geteuid():
+            raise ClusterError("the cluster needs root: it makes network namespaces, mounts and control groups")
+        wanted = chosen(parts)
+        for packages in (CORE, *(PARTS[part].packages for part in wanted)):
+            if packages:
+                subprocess.run([str(ROOT / "scripts" / "apt-install"), *packages], check=True)
+        build([source for part in wanted for source in PARTS[part].sources])
+        with self._alone():
+            if not self.is_up():
+                self._remove()
+            self.layout.make()
+            credentials.make(self.layout)
+            network.make(self.layout)
+            node.make_control_groups(self.layout)
+            with step(f"Starting {', '.join(wanted)}"):
+                for part in wanted:
+                    self._start_part(part)
+            if "kwok" in wanted:
+                addons.fake_nodes(self.layout, fake_nodes)
+
+    def down(self) -> None:
+        """Removes everything of it, however little there is."""
+        with self._alone():
+            self._remove()
+
+    def is_up(self) -> bool:
+        return all(processes.is_running(self.layout, name) for name in ("etcd", "kube-apiserver"))
+
+    def status(self) -> dict[str, int | None]:
+        """Every component that was started, with its pid if it runs."""
+        return {name: processes.pid_of(self.layout, name) for name in processes.recorded(self.layout)}
+
+    def kubectl(self, *arguments: str, given: str = "", seconds: float = 120.0) -> str:
+        return kubectl(self.layout, *arguments, given=given, seconds=seconds)
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        apply(self.layout, objects)
+
+    def run(
+        self, command: Sequence[str], *, seconds: float | None = None, environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Inside the cluster's network, with KUBECONFIG set."""
+        return subprocess.run(
+            network.inside(self.layout, command), capture_output=True, text=True, timeout=seconds,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig), **(environment or {})},
+        )  # fmt: skip
+
+    def entered(self) -> AbstractContextManager[None]:
+        """This thread is in the cluster's network."""
+        return network.entered(self.layout.network)
+
+    def start(self, component: Component) -> None:
+        """A process of yours beside the others: in the cluster's network, with a log, gone when the cluster is."""
+        processes.start(self.layout, component)
+        processes.wait_ready(self.layout, component)
+
+    def stop(self, name: str, *, force: bool = False) -> None:
+        """`force` is the power cut: it gets no signal that it could handle."""
+        processes.stop(self.layout, name, force=force)
+
+    def restart(self, name: str, *more: str, environment: Mapping[str, str] | None = None) -> None:
+        """A component of ours: stopped where it runs, and started with these further arguments."""
+        self.stop(name)
+        component = self._component(name)
+        variables = {**(component.environment or {}), **(environment or {})}
+        self._start(replace(component, command=[*component.command, *more], environment=variables))
+        self._finish(name)
+
+    def pid(self, name: str) -> int | None:
+        return processes.pid_of(self.layout, name)
+
+    def log(self, name: str) -> str:
+        return processes.log_of(self.layout, name).read_text(errors="replace")
+
+    def load(self, image: images.Image) -> str:
+        """Makes the image known to the node. Answers its name, for `image:`, with `imagePullPolicy: Never`."""
+        images.load(image, self.layout)
+        return image.name
+
+    def _start_part(self, part: str) -> None:
+        layout = self.layout
+        if part == "control-plane":
+            self._start(control_plane.etcd(layout))
+            self._start(control_plane.api_server(layout))
+            apply(layout, [_components_may_do_everything()])
+        elif part == "volcano":
+            addons.prepare_volcano(layout)
+        elif part == "argo":
+            images.load(images.argoexec(), layout)
+            addons.prepare_argo(layout)
+        elif part == "training-operator":
+            addons.prepare_training_operator(layout)
+        elif part == "node":
+            self._start(node.containerd(layout))
+            processes.wait_until(layout, "containerd", lambda: _containerd_answers(layout), 60)
+            images.load(images.pause(), layout)
+            images.load(images.busybox(), layout)
+        components = [make(layout) for make in PARTS[part].components]
+        for component in components:
+            if processes.start(layout, component):
+                say(f"  {component.name} started")
+        for component in components:
+            self._finish(component.name)
+            processes.wait_ready(layout, component)
+        if part == "node":
+            kubectl(layout, "wait", "--for=condition=Ready", "--timeout=90s", f"node/{layout.node}")
+
+    def _start(self, component: Component) -> None:
+        if processes.start(self.layout, component):
+            say(f"  {component.name} started")
+        processes.wait_ready(self.layout, component)
+
+    def _finish(self, name: str) -> None:
+        """What a component needs from outside before it is ready."""
+        layout = self.layout
+        if name == "training-operator":
+            addons.deliver_certificate(layout)
+        elif name == "vc-controller-manager":
+            addons.finish_volcano(layout)
+        elif name == "kube-controller-manager":
+            # Pods are refused before it has made this one.
+            processes.wait_until(layout, name, lambda: succeeds(layout, "get", "serviceaccount", "default"), 60)
+
+    def _component(self, name: str) -> Component:
+        for part in PARTS.values():
+            for make in part.components:
+                component = make(self.layout)
+                if component.name == name:
+                    return component
+        raise ClusterError(f"there is no component {name}")
+
+    def _remove(self) -> None:
+        processes.stop_everything(self.layout)
+        remains.remove(self.layout)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        self.layout.lock.parent.mkdir(parents=True, exist_ok=True)
+        with self.layout.lock.open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("somebody else starts or stops this cluster; waiting")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def chosen(parts: Sequence[str]) -> list[str]:
+    """These parts and what they need, in the order they are started in."""
+    wanted = {"control-plane"}
+    waiting = list(parts)
+    while waiting:
+        part = waiting.pop()
+        if part not in PARTS:
+            raise ClusterError(f'there is no part "{part}"; there are: {", ".join(PARTS)}')
+        wanted.add(part)
+        waiting += [needed for needed in PARTS[part].needs if needed not in wanted]
+    return [part for part in PARTS if part in wanted]
+
+
+def _containerd_answers(layout: Layout) -> bool:
+    asked = ["ctr", f"--address={layout.containerd_socket}", "--timeout=5s", "version"]
+    return subprocess.run(asked, capture_output=True).returncode == 0
+
+
+def _components_may_do_everything() -> dict[str, Any]:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "muster-components"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": credentials.COMPONENTS},
+        ],
+    }

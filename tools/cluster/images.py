@@ -1,0 +1,245 @@
+"""Container images made on this machine, without a registry.
+
+An image is a docker-archive: a tar with its layers, its configuration and a list of both. Layers are tars in the cache,
+keyed by what went into them, so that an image is made once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.cluster.build import cache_folder, program
+from tools.cluster.layout import Layout
+from tools.cluster.progress import step
+from tools.cluster.sources import ARGO
+
+PAUSE = "muster-pause:1"
+BUSYBOX = "busybox:1.35"
+ARGOEXEC = f"argoexec:{ARGO.version}"
+PYTHON = "muster-python:3.11"
+
+DEBIAN = "bookworm"
+_PYTHON_PACKAGES = ("python3", "ca-certificates", "openssh-client")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_BUSYBOX = Path("/bin/busybox")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A name with a tag, the tars of its layers, and what it runs unless told otherwise."""
+
+    name: str
+    layers: tuple[Path, ...]
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def pause() -> Image:
+    """What holds a Pod's network: it sleeps."""
+    return Image(PAUSE, (_busybox_layer(),), ("/bin/busybox", "sleep", "2147483647"))
+
+
+def busybox() -> Image:
+    return Image(BUSYBOX, (_busybox_layer(),), command=("sh",))
+
+
+def argoexec() -> Image:
+    """What Argo puts beside and before the user's containers."""
+    binary = program(ARGO, "argoexec")
+    layer = _layer("argoexec", [ARGO.version, str(binary.stat().st_mtime_ns)], lambda folder: _argoexec(folder, binary))
+    return Image(ARGOEXEC, (_busybox_layer(), layer), ("argoexec",))
+
+
+def python(name: str = PYTHON, requirements: Sequence[str] = (), debian: Sequence[str] = ()) -> Image:
+    """Debian's Python, with packages of Debian and of Python: `python("xgb:1", ["xgboost-cpu"])`."""
+    packages = sorted({*_PYTHON_PACKAGES, *debian})
+    layers = [_layer("debian", [DEBIAN, *packages], lambda folder: _debootstrap(folder, packages))]
+    if requirements:
+        layers.append(_layer("pip", sorted(requirements), lambda folder: _pip(folder, requirements)))
+    return Image(name, tuple(layers), command=("python3",))
+
+
+def with_files(image: Image, name: str, files: Mapping[str, Path]) -> Image:
+    """The image with files of this machine in it: path inside to path here."""
+    parts = [f"{inside}={hashlib.sha256(here.read_bytes()).hexdigest()}" for inside, here in sorted(files.items())]
+
+    def fill(folder: Path) -> None:
+        for inside, here in files.items():
+            target = folder / inside.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(here, target)
+
+    return Image(
+        name, (*image.layers, _layer("files", parts, fill)), image.entrypoint, image.command, image.environment
+    )  # fmt: skip
+
+
+def load(image: Image, layout: Layout) -> None:
+    """Into the cluster's containerd, where the kubelet finds it under its name. Does nothing where it is already."""
+    digest = _digest_of(image)
+    loaded = layout.root / "images" / image.name.replace("/", "_")
+    if loaded.exists() and loaded.read_text() == digest:
+        return
+    with tempfile.NamedTemporaryFile(dir=_folder(), suffix=".archive") as archive:
+        write_archive(image, Path(archive.name))
+        ran = subprocess.run(
+            ["ctr", f"--address={layout.containerd_socket}", "--namespace=k8s.io", "images", "import", archive.name],
+            capture_output=True, text=True,
+        )  # fmt: skip
+    if ran.returncode:
+        raise RuntimeError(f"containerd does not take the image {image.name}: {ran.stderr.strip()}")
+    loaded.parent.mkdir(exist_ok=True)
+    loaded.write_text(digest)
+
+
+def write_archive(image: Image, path: Path) -> None:
+    digests = [_digest(layer) for layer in image.layers]
+    configuration = json.dumps(_configuration(image, digests)).encode()
+    configuration_name = f"{hashlib.sha256(configuration).hexdigest()}.json"
+    manifest = [
+        {"Config": configuration_name, "RepoTags": [image.name], "Layers": [f"{digest}.tar" for digest in digests]}
+    ]
+    with tarfile.open(path, "w") as archive:
+        for name, content in ((configuration_name, configuration), ("manifest.json", json.dumps(manifest).encode())):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+        for digest, layer in dict(zip(digests, image.layers, strict=True)).items():
+            archive.add(layer, f"{digest}.tar")
+
+
+def _configuration(image: Image, digests: Sequence[str]) -> dict[str, object]:
+    environment = {"PATH": _PATH, **image.environment}
+    return {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
+        "os": "linux",
+        "config": {
+            "Env": [f"{name}={value}" for name, value in environment.items()],
+            "Entrypoint": list(image.entrypoint) or None,
+            "Cmd": list(image.command) or None,
+            "WorkingDir": "/",
+        },
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+    }
+
+
+def _digest_of(image: Image) -> str:
+    told = json.dumps([image.name, _configuration(image, [_digest(layer) for layer in image.layers])])
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def _digest(layer: Path) -> str:
+    """Of the tar; remembered beside it, because some are large."""
+    remembered = layer.with_suffix(".sha256")
+    if not remembered.exists():
+        with layer.open("rb") as content:
+            remembered.write_text(hashlib.file_digest(content, "sha256").hexdigest())
+    return remembered.read_text()
+
+
+def _folder() -> Path:
+    folder = cache_folder() / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _layer(name: str, parts: Sequence[str], fill: Callable[[Path], None]) -> Path:
+    """A layer with what `fill` puts into a folder; made once for the same parts."""
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    path = _folder() / f"{name}-{key}.tar"
+    with (_folder() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return path
+        with step(f"Making the image layer {name} ({', '.join(parts)[:60]})"):
+            workplace = Path(tempfile.mkdtemp(dir=_folder(), prefix=f".{name}-"))
+            try:
+                workplace.chmod(0o755)
+                fill(workplace)
+                unfinished = path.with_suffix(".unfinished")
+                tar = ["tar", "--create", "--one-file-system", "--sort=name", "--numeric-owner", "--xattrs"]
+                subprocess.run([*tar, f"--directory={workplace}", f"--file={unfinished}", "."], check=True)
+                unfinished.rename(path)
+            finally:
+                shutil.rmtree(workplace)
+    return path
+
+
+def _busybox_layer() -> Path:
+    content = hashlib.sha256(_BUSYBOX.read_bytes()).hexdigest()
+    return _layer("busybox", [content], _busybox)
+
+
+def _busybox(folder: Path) -> None:
+    programs = folder / "bin"
+    programs.mkdir()
+    shutil.copy(_BUSYBOX, programs / "busybox")
+    applets = subprocess.run([_BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    for applet in applets:
+        if applet != "busybox":
+            (programs / applet).symlink_to("busybox")
+    for name in ("etc", "root", "var", "usr", "tmp"):
+        (folder / name).mkdir()
+    (folder / "tmp").chmod(0o1777)
+    (folder / "usr" / "bin").symlink_to("../bin")
+    (folder / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
+    (folder / "etc" / "group").write_text("root:x:0:\nnogroup:x:65534:\n")
+    (folder / "etc" / "nsswitch.conf").write_text("hosts: files dns\n")
+
+
+def _argoexec(folder: Path, binary: Path) -> None:
+    (folder / "bin").mkdir()
+    shutil.copy(binary, folder / "bin" / "argoexec")
+
+
+def _debootstrap(folder: Path, packages: Sequence[str]) -> None:
+    ran = subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", DEBIAN, str(folder), _mirror()],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if ran.returncode:
+        raise RuntimeError(f"debootstrap failed: {(ran.stdout + ran.stderr).strip()[-800:]}")
+    for unneeded in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
+        shutil.rmtree(folder / unneeded, ignore_errors=True)
+    # Device files come from the container runtime.
+    shutil.rmtree(folder / "dev")
+    (folder / "dev").mkdir()
+    python_link = folder / "usr" / "bin" / "python"
+    if not python_link.exists():
+        python_link.symlink_to("python3")
+
+
+def _pip(folder: Path, requirements: Sequence[str]) -> None:
+    target = folder / "usr" / "local" / "lib" / "python3.11" / "dist-packages"
+    ran = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
+         "--python-version=3.11", f"--target={target}", *requirements],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if ran.returncode:
+        raise RuntimeError(f"pip could not install {' '.join(requirements)}: {ran.stderr.strip()[-800:]}")
+
+
+def _mirror() -> str:
+    """Where this machine's own packages come from."""
+    told = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(SITE)|$(CODENAME)"], capture_output=True, text=True
+    ).stdout  # fmt: skip
+    for line in told.splitlines():
+        site, _, release = line.partition("|")
+        if release == DEBIAN:
+            return site
+    raise RuntimeError(f"no package source for Debian {DEBIAN} is configured on this machine; apt-get update?")

@@ -1,0 +1,49 @@
+"""The cluster's own kubectl, run inside its network as its administrator."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tools.cluster import network
+from tools.cluster.build import program
+from tools.cluster.layout import Layout
+from tools.cluster.sources import KUBERNETES
+
+
+class KubectlFailed(RuntimeError):
+    """With what kubectl said."""
+
+
+def kubectl(layout: Layout, *arguments: str, given: str = "", seconds: float = 120.0) -> str:
+    """What it prints. `given` is its input."""
+    command = [str(program(KUBERNETES, "kubectl")), f"--kubeconfig={layout.kubeconfig}", *arguments]
+    ran = subprocess.run(
+        network.inside(layout, command), input=given, capture_output=True, text=True, timeout=seconds, cwd="/"
+    )  # fmt: skip
+    if ran.returncode:
+        raise KubectlFailed(f"kubectl {' '.join(arguments)}: {ran.stderr.strip()}")
+    return ran.stdout
+
+
+def succeeds(layout: Layout, *arguments: str) -> bool:
+    try:
+        kubectl(layout, *arguments)
+    except KubectlFailed:
+        return False
+    return True
+
+
+def apply(layout: Layout, objects: Sequence[Mapping[str, Any]]) -> None:
+    """On the server's side: some definitions are too long for kubectl's own note of what it applied."""
+    listing = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    kubectl(layout, "apply", "--server-side", "--force-conflicts", "-f", "-", given=json.dumps(listing))
+
+
+def apply_definitions(layout: Layout, *folders: str) -> None:
+    """CustomResourceDefinitions, and waits until the server serves them."""
+    files = [argument for folder in folders for argument in ("-f", folder)]
+    names = kubectl(layout, "apply", "--server-side", "--force-conflicts", "-o", "name", *files).split()
+    kubectl(layout, "wait", "--for=condition=Established", "--timeout=60s", *names)

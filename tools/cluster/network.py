@@ -1,0 +1,63 @@
+"""The cluster's network namespace: made, entered, removed. No traffic leaves it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.cluster.layout import NODE_ADDRESS, Layout
+
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def make(layout: Layout) -> None:
+    """Makes what is missing of it."""
+    if not layout.network.exists():
+        _ip("netns", "add", layout.identity)
+    inside = ("-netns", layout.identity)
+    _ip(*inside, "link", "set", "lo", "up")
+    if subprocess.run(["ip", *inside, "link", "show", "node0"], capture_output=True).returncode:
+        # Not every kernel has dummy links; a bridge without ports serves as well.
+        _ip(*inside, "link", "add", "node0", "type", "bridge")
+    _ip(*inside, "address", "replace", f"{NODE_ADDRESS}/24", "dev", "node0")
+    _ip(*inside, "link", "set", "node0", "up")
+    _ip(*inside, "route", "replace", "default", "via", NODE_ADDRESS, "dev", "node0")
+    with entered(layout.network):
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def remove(layout: Layout) -> None:
+    if layout.network.exists():
+        _ip("netns", "delete", layout.identity)
+
+
+def inside(layout: Layout, command: Sequence[str]) -> list[str]:
+    """The command, run in the namespace. `ip netns exec` would mount another /sys, in which the kubelet finds no
+    control groups."""
+    return ["nsenter", f"--net={layout.network}", "--", *command]
+
+
+@contextmanager
+def entered(network: Path) -> Iterator[None]:
+    """This thread, and the threads and processes it starts, are in the namespace."""
+    with Path("/proc/thread-self/ns/net").open() as home, network.open() as there:
+        _enter(there.fileno())
+        try:
+            yield
+        finally:
+            _enter(home.fileno())
+
+
+def _enter(namespace: int) -> None:
+    if _libc.setns(namespace, _CLONE_NEWNET):
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot enter the network namespace: {os.strerror(number)}")
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)

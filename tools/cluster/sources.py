@@ -1,0 +1,107 @@
+"""What the cluster is made of: Go modules, their versions, and what is wanted of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A Go module, the programs to build of it and the manifests to keep of it."""
+
+    name: str
+    module: str
+    version: str
+    programs: Mapping[str, str]
+    """Name of the program to its package, relative to the module."""
+    staged: Mapping[str, str] = field(default_factory=dict)
+    """Modules that upstream replaces by a folder of its repository, which no module zip carries: a path, or a prefix
+    that ends in `/`, to the published version that takes its place."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Go variables set by the linker, such as the version."""
+    manifests: tuple[str, ...] = ()
+    """Folders and files kept beside the programs."""
+    empty_files: tuple[str, ...] = ()
+    """Files the build needs but not what is in them. Naming any, or a symlink, builds in a copy of the module."""
+    symlinks: Mapping[str, str] = field(default_factory=dict)
+    """Upstream's symlinks, which no module zip carries either: where to what, both relative to the module."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}-{self.version}"
+
+
+KUBERNETES = Source(
+    name="kubernetes",
+    module="k8s.io/kubernetes",
+    version="v1.35.4",
+    programs={
+        name: f"cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+    },
+    staged={"k8s.io/": "v0.35.4"},
+    variables={
+        "k8s.io/component-base/version.gitVersion": "v1.35.4",
+        "k8s.io/component-base/version.gitMajor": "1",
+        "k8s.io/component-base/version.gitMinor": "35",
+    },
+)
+
+KUBERNETES_NODE = replace(KUBERNETES, programs={name: f"cmd/{name}" for name in ("kubelet", "kube-proxy")})
+"""What only a real node needs."""
+
+ETCD = Source(name="etcd", module="go.etcd.io/etcd/server/v3", version="v3.6.6", programs={"etcd": ""})
+
+KWOK = Source(
+    name="kwok",
+    module="sigs.k8s.io/kwok",
+    version="v0.7.0",
+    programs={"kwok": "cmd/kwok"},
+    manifests=(
+        "kustomize/stage/pod/fast/pod-ready.yaml",
+        "kustomize/stage/pod/fast/pod-complete.yaml",
+        "kustomize/stage/pod/fast/pod-delete.yaml",
+        "kustomize/stage/node/fast/node-initialize.yaml",
+        "kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+    ),
+)
+
+COREDNS = Source(
+    name="coredns", module="github.com/coredns/coredns", version="v1.14.6", programs={"coredns": ""}
+)  # fmt: skip
+
+VOLCANO = Source(
+    name="volcano",
+    module="volcano.sh/volcano",
+    version="v1.14.1",
+    programs={"vc-scheduler": "cmd/scheduler", "vc-controller-manager": "cmd/controller-manager"},
+    staged={"volcano.sh/apis": "v1.14.0"},
+    manifests=(
+        "config/crd/volcano/bases",
+        "config/crd/jobflow/bases",
+        "installer/helm/chart/volcano/config/volcano-scheduler.conf",
+    ),
+)
+
+ARGO = Source(
+    name="argo",
+    module="github.com/argoproj/argo-workflows/v4",
+    version="v4.0.7",
+    programs={name: f"cmd/{name}" for name in ("workflow-controller", "argoexec", "argo")},
+    variables={"github.com/argoproj/argo-workflows/v4.version": "v4.0.7"},
+    manifests=("manifests/base/crds/minimal",),
+    empty_files=("ui/dist/app/index.html",),
+    symlinks={
+        "workflow/executor/osspecific/signal_linux.go": "workflow/executor/osspecific/signal_darwin.go",
+    },
+)
+
+TRAINING_OPERATOR = Source(
+    name="training-operator",
+    module="github.com/kubeflow/training-operator",
+    version="v1.9.3",
+    programs={"training-operator": "cmd/training-operator.v1"},
+    manifests=("manifests",),
+)
+
+SOURCES = (ETCD, KUBERNETES, KUBERNETES_NODE, KWOK, COREDNS, VOLCANO, ARGO, TRAINING_OPERATOR)
