@@ -22,7 +22,10 @@ WORKFLOW: Object = {
     "apiVersion": "argoproj.io/v1alpha1",
     "kind": "Workflow",
     "metadata": {"generateName": "a-", "labels": {"old": "1"}},
-    "spec": {"entrypoint": "main", "arguments": {"parameters": [{"name": "lr", "value": "1"}, {"name": "n", "value": "2"}]}},
+    "spec": {
+        "entrypoint": "main",
+        "arguments": {"parameters": [{"name": "lr", "value": "1"}, {"name": "n", "value": "2"}]},
+    },
 }  # fmt: skip
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from muster.embedded.api.calls import Call
 
 
 async def stream(
-    call: Call, pieces: AsyncGenerator[bytes, None], *, media: str, seconds: float | None = None, patience: float = 0.0
+    call: Call,
+    pieces: AsyncGenerator[bytes, None],
+    *,
+    media: str,
+    seconds: float | None = None,
+    patience: float | None = 0.0,
+    headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
     """Sends `pieces` as they come. With `patience`, the first piece is waited for that many seconds before the answer
-    begins, so that an error until then can still be the answer; it is raised."""
-    pump = asyncio.create_task(_pump(call, pieces, media, patience), name=f"stream {call.path}")
+    begins (None: however long it takes), so that an error until then can still be the answer; it is raised."""
+    pump = asyncio.create_task(_pump(call, pieces, media, patience, headers), name=f"stream {call.path}")
     listener = asyncio.create_task(_hang_up(call), name=f"listen {call.path}")
     try:
         await asyncio.wait((pump, listener), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -29,14 +35,20 @@ async def stream(
         await call.send({"type": "http.response.body", "body": b""})
 
 
-async def _pump(call: Call, pieces: AsyncGenerator[bytes, None], media: str, patience: float) -> None:
+async def _pump(
+    call: Call,
+    pieces: AsyncGenerator[bytes, None],
+    media: str,
+    patience: float | None,
+    more: Sequence[tuple[bytes, bytes]],
+) -> None:
     first = asyncio.create_task(_next(pieces))
     try:
-        if patience:
+        if patience != 0.0:
             await asyncio.wait((first,), timeout=patience)
             if first.done():
                 first.result()
-        headers = [(b"content-type", media.encode()), (b"cache-control", b"no-cache, private")]
+        headers = [(b"content-type", media.encode()), (b"cache-control", b"no-cache, private"), *more]
         call.started = True
         await call.send({"type": "http.response.start", "status": 200, "headers": headers})
         piece = await first

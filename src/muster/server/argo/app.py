@@ -14,6 +14,7 @@ from muster.embedded.identity.identity import Identity
 from muster.kube.errors import ApiError
 from muster.server.argo import actions, archive, info, logs, watches, workflows
 from muster.server.argo.access import OnBehalf
+from muster.server.argo.artifacts import Downloads, Reader
 from muster.server.argo.failures import failure
 from muster.server.argo.requests import Request
 from muster.server.argo.routes import Route, Routes, route
@@ -31,17 +32,20 @@ log = logging.getLogger(__name__)
 _V1 = "/api/v1"
 
 
-def argo_app(cluster: EmbeddedCluster, identity: Identity, otherwise: ASGIApp) -> ASGIApp:
-    """Same tokens and roles as the Kubernetes API of `cluster`, which most likely is `otherwise`."""
-    return _App(cluster, Gate(identity), otherwise)
+def argo_app(
+    cluster: EmbeddedCluster, identity: Identity, otherwise: ASGIApp, *, artifacts: Reader | None = None
+) -> ASGIApp:
+    """Same tokens and roles as the Kubernetes API of `cluster`, which most likely is `otherwise`. Without `artifacts`,
+    none can be downloaded."""
+    return _App(cluster, Gate(identity), otherwise, artifacts)
 
 
 class _App:
-    def __init__(self, cluster: EmbeddedCluster, gate: Gate, otherwise: ASGIApp) -> None:
+    def __init__(self, cluster: EmbeddedCluster, gate: Gate, otherwise: ASGIApp, artifacts: Reader | None) -> None:
         self._cluster = cluster
         self._gate = gate
         self._otherwise = otherwise
-        self._routes = Routes(_routes())
+        self._routes = Routes([*_routes(), *(_downloads(Downloads(artifacts)) if artifacts is not None else ())])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not self._routes.knows(scope["path"]):
@@ -111,6 +115,16 @@ def _routes() -> list[Route]:
         route("GET", f"{_V1}/version", info.version),
         route("GET", f"{_V1}/userinfo", info.userinfo),
         route("POST", f"{_V1}/tracking/event", info.collect_event),
+    ]
+
+
+def _downloads(downloads: Downloads) -> list[Route]:
+    return [
+        route("GET", "/artifacts/{namespace}/{name}/{nodeId}/{artifactName}", downloads.output),
+        route("GET", "/input-artifacts/{namespace}/{name}/{nodeId}/{artifactName}", downloads.input),
+        route("GET", "/artifacts-by-uid/{uid}/{nodeId}/{artifactName}", downloads.output_by_uid),
+        route("GET", "/input-artifacts-by-uid/{uid}/{nodeId}/{artifactName}", downloads.input_by_uid),
+        route("GET", "/artifact-files/{namespace}/{discriminator}/{id}/{nodeId}/{direction}/{rest...}", downloads.file),
     ]
 
 
