@@ -1,0 +1,1 @@
+"""The platform's SQL database: SQLite in the box's home, or PostgreSQL."""

@@ -1,0 +1,197 @@
+"""Reads and writes in transactions, off the event loop.
+
+database = await Database.open("sqlite:////home/me/box/platform.db")
+users = await database.read(lambda connection: connection.execute(select(...)).all())
+await database.write(lambda connection: connection.execute(insert(...)))
+
+What is given to `write` runs in one transaction: it is kept as a whole when `write` returns, or not at all. It may be
+run more than once (PostgreSQL asks for that when two collide), so it does nothing but talk to the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import orjson
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from muster.platform.database.migrating import migrate
+
+T = TypeVar("T")
+
+_READERS = 4
+_SERVER_THREADS = 8
+_BUSY_SECONDS = 15.0
+_ATTEMPTS = 12
+_TRY_AGAIN = {"40001", "40P01"}
+"""What PostgreSQL calls a transaction that lost against another one, and a deadlock."""
+
+Access = Literal["read", "write"]
+
+
+class DatabaseError(Exception):
+    """The database cannot be used at all; the message says what to do."""
+
+
+class Database:
+    """Use `open`."""
+
+    def __init__(self, readers: Engine, writers: Engine, reading: ThreadPoolExecutor, writing: ThreadPoolExecutor):
+        self._readers, self._writers = readers, writers
+        self._reading, self._writing = reading, writing
+        self.writes = 0
+        """How many transactions this process has written: what was read before may be out of date after."""
+
+    @classmethod
+    async def open(cls, url: str, *, survives_power_cut: bool = True) -> Database:
+        """Creates or upgrades the tables first. `url` is sqlite:///PATH or postgresql://USER:PASSWORD@HOST/NAME."""
+        database = _connected(_parsed(url), survives_power_cut)
+        try:
+            await asyncio.get_running_loop().run_in_executor(database._writing, migrate, database._writers)
+        except DBAPIError as error:
+            database.close()
+            shown = make_url(url).render_as_string(hide_password=True)
+            raise DatabaseError(f"the database {shown} cannot be used: {str(error.orig).strip()}") from None
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self._writers.dialect.name
+
+    async def read(self, function: Callable[[Connection], T]) -> T:
+        """What the function finds, in one snapshot. It cannot write."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._in_transaction, function, "read")
+
+    async def write(self, function: Callable[[Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writing, self._in_transaction, function, "write")
+
+    def close(self) -> None:
+        """Waits for what is being done."""
+        for pool in {self._reading, self._writing}:
+            pool.shutdown()
+        for engine in {self._readers, self._writers}:
+            engine.dispose()
+
+    def _in_transaction(self, function: Callable[[Connection], T], access: Access) -> T:
+        engine = self._writers if access == "write" else self._readers
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with engine.connect() as connection:
+                    _isolate(connection, access)
+                    with connection.begin():
+                        answer = function(connection)
+                break
+            except DBAPIError as error:
+                if attempt == _ATTEMPTS or getattr(error.orig, "sqlstate", None) not in _TRY_AGAIN:
+                    raise
+                time.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 (nobody gains by guessing it)
+        if access == "write":
+            self.writes += 1
+        return answer
+
+
+def sqlite_url(path: Path) -> str:
+    return URL.create("sqlite", database=str(path)).render_as_string()
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise DatabaseError(f'"{url}" is no database; write sqlite:///PATH or postgresql://USER@HOST/NAME') from None
+    if parsed.drivername in {"postgresql", "postgres"}:
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in {"sqlite", "postgresql+psycopg"}:
+        raise DatabaseError(
+            f'"{parsed.drivername}" is not supported; write sqlite:///PATH or postgresql://USER@HOST/NAME'
+        )
+    return parsed
+
+
+def _connected(url: URL, survives_power_cut: bool) -> Database:
+    if url.drivername == "sqlite":
+        return _sqlite(url, survives_power_cut)
+    try:
+        engine = create_engine(
+            url,
+            pool_size=_SERVER_THREADS,
+            pool_pre_ping=True,
+            json_serializer=_to_json,
+            json_deserializer=_from_json,
+        )
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise DatabaseError("PostgreSQL needs its driver: pip install 'muster-ml[postgres]'") from None
+    pool = ThreadPoolExecutor(_SERVER_THREADS, thread_name_prefix="database")
+    return Database(engine, engine, pool, pool)
+
+
+def _sqlite(url: URL, survives_power_cut: bool) -> Database:
+    """One thread writes, so nobody ever waits in SQLite itself; readers see the last commit meanwhile."""
+    if not url.database or url.database == ":memory:":
+        raise DatabaseError("SQLite needs a file: sqlite:///PATH")
+    path = Path(url.database)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise DatabaseError(f"the database {path} cannot be used: {error.strerror}") from None
+    pragmas = ["journal_mode=WAL", f"synchronous={'FULL' if survives_power_cut else 'NORMAL'}", "foreign_keys=ON"]
+    writers = _sqlite_engine(url, 1, "BEGIN IMMEDIATE", pragmas)
+    readers = _sqlite_engine(url, _READERS, "BEGIN", ["query_only=ON"])
+    return Database(
+        readers,
+        writers,
+        ThreadPoolExecutor(_READERS, thread_name_prefix="database-read"),
+        ThreadPoolExecutor(1, thread_name_prefix="database-write"),
+    )
+
+
+def _sqlite_engine(url: URL, size: int, begin: str, pragmas: list[str]) -> Engine:
+    engine = create_engine(
+        url,
+        pool_size=size,
+        max_overflow=0,
+        connect_args={"timeout": _BUSY_SECONDS},
+        json_serializer=_to_json,
+        json_deserializer=_from_json,
+    )
+
+    def connected(connection: Any, _: Any) -> None:
+        # The driver would begin transactions of its own, and none around changes to tables.
+        connection.isolation_level = None
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine
+
+
+def _isolate(connection: Connection, access: Access) -> None:
+    if connection.dialect.name != "postgresql":
+        return
+    if access == "write":
+        connection.execution_options(isolation_level="SERIALIZABLE")
+    else:
+        connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def _to_json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _from_json(value: Any) -> Any:
+    # SQLite gives a number that was written as text back as a number.
+    return orjson.loads(value) if isinstance(value, (str, bytes)) else value

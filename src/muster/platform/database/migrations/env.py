@@ -1,0 +1,12 @@
+"""What Alembic runs for every upgrade: the steps happen in the transaction that the caller has begun."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from muster.platform.database.columns import metadata
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, target_metadata=metadata, render_as_batch=True, transactional_ddl=True)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,102 @@
+"""Lists in pieces: filtered, sorted and cut in SQL, the same way for every list.
+
+A cursor says after which row the next piece begins, so rows that come or go meanwhile neither double nor hide others.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, true
+
+from muster.platform.database.columns import microseconds, moment
+from muster.platform.database.rows import AnyRow
+from muster.platform.errors import Invalid
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+MAX_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    limit: int = 50
+    cursor: str = ""
+    """What the piece before gave as `next`."""
+    sort: str = ""
+    """A name to sort by, with `-` in front for the greatest first; '' for the usual order of that list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    items: list[T]
+    next: str | None
+    """The cursor of what follows; None at the end."""
+    total: int
+    """How many there are in all pieces together."""
+
+    def map(self, function: Callable[[T], U]) -> Page[U]:
+        return Page([function(item) for item in self.items], self.next, self.total)
+
+
+def select_page(
+    connection: Connection,
+    query: Select[Any],
+    wanted: PageRequest,
+    *,
+    key: ColumnElement[str],
+    sortable: Mapping[str, ColumnElement[Any]],
+    usual: str,
+) -> Page[AnyRow]:
+    """One piece of what `query`, which has its filters but no order, selects. `key` is unique; `sortable` names what
+    one may sort by (none of it NULL: wrap it in coalesce); `usual` is the order if none is asked for: `-created`."""
+    if not 1 <= wanted.limit <= MAX_LIMIT:
+        raise Invalid.field("limit", f"{wanted.limit} is not between 1 and {MAX_LIMIT}")
+    sort = wanted.sort or usual
+    column = sortable.get(sort.removeprefix("-"))
+    if column is None:
+        raise Invalid.field("sort", f'"{sort}" is not one of {", ".join(sortable)}, or one of these after a "-"')
+    down = sort.startswith("-")
+    total = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
+    piece = query.add_columns(column.label("page_value"), key.label("page_key"))
+    if wanted.cursor:
+        value, last = _decode(wanted.cursor, sort)
+        beyond = operator.lt if down else operator.gt
+        piece = piece.where(or_(beyond(column, value), and_(column == value, beyond(key, last))))
+    order = (column.desc(), key.desc()) if down else (column.asc(), key.asc())
+    rows: Sequence[AnyRow] = connection.execute(piece.order_by(*order).limit(wanted.limit + 1)).all()
+    more = len(rows) > wanted.limit
+    rows = rows[: wanted.limit]
+    return Page(list(rows), _encode(sort, rows[-1].page_value, rows[-1].page_key) if more else None, total)
+
+
+def mentions(text: str, *columns: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether every word of `text` occurs in one of the columns, whatever its case."""
+    found = (or_(*(column.icontains(word, autoescape=True) for column in columns)) for word in text.split())
+    return and_(true(), *found)
+
+
+def _encode(sort: str, value: Any, key: str) -> str:
+    plain = {"at": microseconds(value)} if isinstance(value, datetime) else value
+    return base64.urlsafe_b64encode(orjson.dumps([sort, plain, key])).decode().rstrip("=")
+
+
+def _decode(cursor: str, sort: str) -> tuple[Any, str]:
+    try:
+        said = orjson.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        made_for, value, key = said
+        if isinstance(value, dict):
+            value = moment(value["at"])
+    except (binascii.Error, ValueError, TypeError, KeyError, OverflowError):
+        raise Invalid.field("cursor", "this is not a cursor; take `next` of the piece before") from None
+    if made_for != sort:
+        raise Invalid.field("cursor", f'it belongs to a list that is sorted by "{made_for}", not by "{sort}"')
+    return value, key

@@ -1,0 +1,1 @@
+"""Who works with the platform: accounts, teams, sessions, tokens, and the record of what they did."""

@@ -1,0 +1,223 @@
+"""Accounts: who there is, what they are called, whether they may come in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy import Connection, func, insert, or_, select, update
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.rules import Actor, Subject, require
+from muster.platform.users.audit import record
+from muster.platform.users.tables import memberships, sessions, users
+
+Role: TypeAlias = Literal["admin", "leader", "member"]
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
+NAME_RULE = "write lower-case letters, digits, and . _ - between them, 63 characters at most"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    id: str
+    name: str
+    display_name: str
+    email: str
+    admin: bool
+    disabled: bool
+    has_password: bool
+    issuer: str
+    """The OpenID provider they come from; '' for a local account."""
+    created: datetime
+    last_login: datetime | None
+    revision: int
+    """Grows with every change."""
+    leads: bool = False
+    """Leads at least one team."""
+
+    @property
+    def role(self) -> Role:
+        return "admin" if self.admin else "leader" if self.leads else "member"
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("user", self.id, owner=self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class UserFilter:
+    q: str = ""
+    role: Role | None = None
+    team: str = ""
+    """A team's id."""
+    disabled: bool | None = None
+
+
+def create_user(
+    connection: Connection,
+    actor: Actor,
+    name: str,
+    *,
+    display_name: str = "",
+    email: str = "",
+    admin: bool = False,
+    password_hash: str | None = None,
+) -> User:
+    require(actor, "create", Subject("user"))
+    return insert_user(
+        connection, actor, name, display_name=display_name, email=email, admin=admin, password_hash=password_hash
+    )
+
+
+def insert_user(
+    connection: Connection,
+    actor: Actor,
+    name: str,
+    *,
+    display_name: str = "",
+    email: str = "",
+    admin: bool = False,
+    password_hash: str | None = None,
+    issuer: str = "",
+    subject: str | None = None,
+) -> User:
+    """Without asking whether the actor may: for the first start, and for those whom an OpenID provider vouches for."""
+    if not NAME.fullmatch(name):
+        raise Invalid.field("name", f'"{name}" cannot be the name of an account; {NAME_RULE}')
+    identifier = new_id()
+    with taken(f'there is an account "{name}" already', "name"):
+        connection.execute(
+            insert(users).values(
+                id=identifier,
+                name=name,
+                display_name=display_name,
+                email=email,
+                admin=admin,
+                disabled=False,
+                password=password_hash,
+                issuer=issuer,
+                subject=subject,
+                created=now(),
+                revision=1,
+            )
+        )
+    details = {"admin": admin, **({"issuer": issuer} if issuer else {})}
+    record(connection, actor, "create", "user", identifier, name, details)
+    return get_user(connection, identifier)
+
+
+def get_user(connection: Connection, id_or_name: str) -> User:
+    row = connection.execute(_USERS.where(or_(users.c.id == id_or_name, users.c.name == id_or_name))).first()
+    if row is None:
+        raise NotFound.of("user", id_or_name)
+    return _user(row)
+
+
+def list_users(connection: Connection, wanted: PageRequest, only: UserFilter) -> Page[User]:
+    query = _USERS
+    if only.q:
+        query = query.where(mentions(only.q, users.c.name, users.c.display_name))
+    if only.role == "admin":
+        query = query.where(users.c.admin)
+    elif only.role is not None:
+        query = query.where(~users.c.admin, _LEADS if only.role == "leader" else ~_LEADS)
+    if only.team:
+        query = query.where(users.c.id.in_(select(memberships.c.user_id).where(memberships.c.team_id == only.team)))
+    if only.disabled is not None:
+        query = query.where(users.c.disabled == only.disabled)
+    sortable = {"name": users.c.name, "created": users.c.created, "display_name": func.lower(users.c.display_name)}
+    page = select_page(connection, query, wanted, key=users.c.id, sortable=sortable, usual="name")
+    return page.map(_user)
+
+
+def edit_user(
+    connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
+) -> User:
+    """`changes` may hold display_name, email, admin, disabled. With a `revision`, only if nobody changed it since."""
+    user = get_user(connection, identifier)
+    if revision is not None and revision != user.revision:
+        raise PreconditionFailed(f'the account "{user.name}" was changed meanwhile; load it again')
+    changed = {name: value for name, value in changes.items() if value != getattr(user, name)}
+    for action in sorted({_action(name, value) for name, value in changed.items()}):
+        require(actor, action, user.subject, user.name)
+    if not changed:
+        return user
+    connection.execute(update(users).where(users.c.id == user.id).values(**changed, revision=user.revision + 1))
+    if changed.get("disabled"):
+        connection.execute(sessions.delete().where(sessions.c.user_id == user.id))
+    record(connection, actor, "edit", "user", user.id, user.name, changed)
+    return get_user(connection, user.id)
+
+
+def password_hash_of(connection: Connection, identifier: str) -> str | None:
+    return connection.execute(select(users.c.password).where(users.c.id == identifier)).scalar_one_or_none()
+
+
+def set_password(
+    connection: Connection, actor: Actor, user: User, password_hash: str, *, keep_session: str = ""
+) -> None:
+    """Ends the user's sessions, except for the one that the change was made in."""
+    connection.execute(
+        update(users).where(users.c.id == user.id).values(password=password_hash, revision=users.c.revision + 1)
+    )
+    connection.execute(sessions.delete().where(sessions.c.user_id == user.id, sessions.c.id != keep_session))
+    record(connection, actor, "change password", "user", user.id, user.name)
+
+
+def free_name(wished: str, used: Iterable[str]) -> str:
+    """A name like the one somebody has elsewhere: `Ann Lee@x` becomes ann-lee, or ann-lee-2 if that is taken."""
+    plain = re.sub(r"[^a-z0-9._-]+", "-", wished.lower().partition("@")[0]).strip("._-")[:56].strip("._-") or "user"
+    others = set(used)
+    if plain not in others:
+        return plain
+    return next(name for number in range(2, len(others) + 3) if (name := f"{plain}-{number}") not in others)
+
+
+def names_like(connection: Connection, wished: str) -> list[str]:
+    """The names that a new account like `wished` could collide with."""
+    start = free_name(wished, ())
+    return list(
+        connection.execute(select(users.c.name).where(users.c.name.startswith(start, autoescape=True))).scalars()
+    )
+
+
+_LEADS = (
+    select(memberships.c.user_id)
+    .where(memberships.c.user_id == users.c.id, memberships.c.role == "leader")
+    .correlate(users)
+    .exists()
+)
+_USERS = select(
+    users.c.id,
+    users.c.name,
+    users.c.display_name,
+    users.c.email,
+    users.c.admin,
+    users.c.disabled,
+    users.c.password.is_not(None).label("has_password"),
+    users.c.issuer,
+    users.c.created,
+    users.c.last_login,
+    users.c.revision,
+    _LEADS.label("leads"),
+)
+
+
+def _user(row: AnyRow) -> User:
+    return as_record(row, User)
+
+
+def _action(changed: str, value: Any) -> str:
+    if changed == "admin":
+        return "set role"
+    if changed == "disabled":
+        return "disable" if value else "enable"
+    return "edit"

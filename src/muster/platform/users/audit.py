@@ -1,0 +1,103 @@
+"""The record of every change: who did what to which thing, when, from where. It holds no secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import as_record
+from muster.platform.rules import Actor, Kind
+from muster.platform.users.tables import audit
+from muster.platform.visibility import visible
+
+_SECRET = re.compile(r"password|passwd|secret|token$|^hash$|credential|api_?key", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    id: str
+    at: datetime
+    actor_id: str
+    actor_name: str
+    via: str
+    address: str
+    action: str
+    kind: str
+    subject_id: str
+    subject_name: str
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    q: str = ""
+    actor: str = ""
+    """A user's id or name."""
+    kind: str = ""
+    subject: str = ""
+    action: str = ""
+
+
+def record(
+    connection: Connection,
+    actor: Actor,
+    action: str,
+    kind: Kind,
+    subject_id: str,
+    subject_name: str,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """In the transaction that makes the change, so that there is never one without the other."""
+    connection.execute(
+        insert(audit).values(
+            id=new_id(),
+            at=now(),
+            actor_id=actor.id,
+            actor_name=actor.name,
+            via=actor.via,
+            address=actor.address,
+            action=action,
+            kind=kind,
+            subject_id=subject_id,
+            subject_name=subject_name,
+            details=masked(details or {}),
+        )
+    )
+
+
+def list_audit(connection: Connection, actor: Actor, wanted: PageRequest, only: AuditFilter) -> Page[Entry]:
+    """What everybody did for admins, what they did themselves for others."""
+    query = select(audit).where(visible(actor, "audit", owner=audit.c.actor_id))
+    if only.q:
+        query = query.where(mentions(only.q, audit.c.actor_name, audit.c.subject_name, audit.c.action))
+    if only.actor:
+        query = query.where((audit.c.actor_id == only.actor) | (audit.c.actor_name == only.actor))
+    if only.kind:
+        query = query.where(audit.c.kind == only.kind)
+    if only.subject:
+        query = query.where(audit.c.subject_id == only.subject)
+    if only.action:
+        query = query.where(audit.c.action == only.action)
+    sortable = {"at": audit.c.at, "actor": audit.c.actor_name, "action": audit.c.action}
+    page = select_page(connection, query, wanted, key=audit.c.id, sortable=sortable, usual="-at")
+    return page.map(lambda row: as_record(row, Entry))
+
+
+def masked(value: Any) -> Any:
+    """The same without the values of what is called like a secret."""
+    if isinstance(value, Mapping):
+        return {
+            key: "***" if _SECRET.search(str(key)) and isinstance(inner, str) else masked(inner)
+            for key, inner in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [masked(item) for item in value]
+    return value

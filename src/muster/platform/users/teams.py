@@ -1,0 +1,174 @@
+"""Teams: some people, and who of them leads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.rules import Actor, Subject, TeamRole, require
+from muster.platform.users.accounts import NAME, NAME_RULE, get_user
+from muster.platform.users.audit import record
+from muster.platform.users.tables import memberships, teams, users
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    id: str
+    name: str
+    description: str
+    created: datetime
+    revision: int
+    members: int
+    """How many there are."""
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("team", self.id, team=self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    user_id: str
+    name: str
+    display_name: str
+    role: TeamRole
+    since: datetime
+
+
+def create_team(connection: Connection, actor: Actor, name: str, description: str = "") -> Team:
+    require(actor, "create", Subject("team"))
+    _check_name(name)
+    identifier = new_id()
+    with taken(f'there is a team "{name}" already', "name"):
+        connection.execute(
+            insert(teams).values(id=identifier, name=name, description=description, created=now(), revision=1)
+        )
+    record(connection, actor, "create", "team", identifier, name)
+    return get_team(connection, identifier)
+
+
+def get_team(connection: Connection, id_or_name: str) -> Team:
+    row = connection.execute(_TEAMS.where(or_(teams.c.id == id_or_name, teams.c.name == id_or_name))).first()
+    if row is None:
+        raise NotFound.of("team", id_or_name)
+    return _team(row)
+
+
+def list_teams(connection: Connection, wanted: PageRequest, *, q: str = "", member: str = "") -> Page[Team]:
+    """`member` is the id of a user whose teams are wanted."""
+    query = _TEAMS
+    if q:
+        query = query.where(mentions(q, teams.c.name, teams.c.description))
+    if member:
+        query = query.where(teams.c.id.in_(select(memberships.c.team_id).where(memberships.c.user_id == member)))
+    sortable = {"name": teams.c.name, "created": teams.c.created}
+    return select_page(connection, query, wanted, key=teams.c.id, sortable=sortable, usual="name").map(_team)
+
+
+def edit_team(
+    connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
+) -> Team:
+    """`changes` may hold name and description. With a `revision`, only if nobody changed it since."""
+    team = get_team(connection, identifier)
+    require(actor, "edit", team.subject, team.name)
+    if revision is not None and revision != team.revision:
+        raise PreconditionFailed(f'the team "{team.name}" was changed meanwhile; load it again')
+    changed = {name: value for name, value in changes.items() if value != getattr(team, name)}
+    if not changed:
+        return team
+    if "name" in changed:
+        _check_name(changed["name"])
+    with taken(f'there is a team "{changed.get("name")}" already', "name"):
+        connection.execute(update(teams).where(teams.c.id == team.id).values(**changed, revision=team.revision + 1))
+    record(connection, actor, "edit", "team", team.id, team.name, changed)
+    return get_team(connection, team.id)
+
+
+def delete_team(connection: Connection, actor: Actor, identifier: str) -> None:
+    """What was shared with the team belongs to its owners alone from then on."""
+    team = get_team(connection, identifier)
+    require(actor, "delete", team.subject, team.name)
+    connection.execute(delete(teams).where(teams.c.id == team.id))
+    record(connection, actor, "delete", "team", team.id, team.name)
+
+
+def list_members(connection: Connection, team: Team, wanted: PageRequest) -> Page[Member]:
+    query = (
+        select(
+            memberships.c.user_id,
+            users.c.name,
+            users.c.display_name,
+            memberships.c.role,
+            memberships.c.created.label("since"),
+        )
+        .join(users, users.c.id == memberships.c.user_id)
+        .where(memberships.c.team_id == team.id)
+    )
+    sortable = {"name": users.c.name, "role": memberships.c.role, "since": memberships.c.created}
+    page = select_page(connection, query, wanted, key=users.c.id, sortable=sortable, usual="name")
+    return page.map(lambda row: as_record(row, Member))
+
+
+def set_member(connection: Connection, actor: Actor, team_id: str, user_id: str, role: TeamRole) -> None:
+    """Joins the user to the team, or changes what they are in it."""
+    team, user = get_team(connection, team_id), get_user(connection, user_id)
+    require(actor, "set members", team.subject, team.name)
+    which = (memberships.c.team_id == team.id) & (memberships.c.user_id == user.id)
+    before = connection.execute(select(memberships.c.role).where(which)).scalar_one_or_none()
+    if before == role:
+        return
+    if before is None:
+        connection.execute(insert(memberships).values(team_id=team.id, user_id=user.id, role=role, created=now()))
+    else:
+        connection.execute(update(memberships).where(which).values(role=role))
+    record(connection, actor, "set member", "team", team.id, team.name, {"user": user.name, "role": role})
+
+
+def remove_member(connection: Connection, actor: Actor, team_id: str, user_id: str) -> None:
+    team, user = get_team(connection, team_id), get_user(connection, user_id)
+    require(actor, "leave" if user.id == actor.id else "set members", team.subject, team.name)
+    gone = connection.execute(
+        delete(memberships).where(memberships.c.team_id == team.id, memberships.c.user_id == user.id)
+    )
+    if not gone.rowcount:
+        raise NotFound(f'"{user.name}" is not in the team "{team.name}"')
+    record(connection, actor, "remove member", "team", team.id, team.name, {"user": user.name})
+
+
+def roles_of(connection: Connection, user_id: str) -> dict[str, TeamRole]:
+    """By team id."""
+    rows = connection.execute(select(memberships.c.team_id, memberships.c.role).where(memberships.c.user_id == user_id))
+    return {team: cast(TeamRole, role) for team, role in rows}
+
+
+_TEAMS = select(
+    teams.c.id,
+    teams.c.name,
+    teams.c.description,
+    teams.c.created,
+    teams.c.revision,
+    select(func.count())
+    .select_from(memberships)
+    .where(memberships.c.team_id == teams.c.id)
+    .correlate(teams)
+    .scalar_subquery()
+    .label("members"),
+)
+
+
+def _team(row: AnyRow) -> Team:
+    return as_record(row, Team)
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise Invalid.field("name", f'"{name}" cannot be the name of a team; {NAME_RULE}')

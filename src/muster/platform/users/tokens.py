@@ -1,0 +1,203 @@
+"""API tokens: for scripts, for the command line, and for what a run does in its owner's name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, and_, insert, or_, select, update
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import Invalid, NotFound
+from muster.platform.rules import FULL, Actor, Scope, Subject, require
+from muster.platform.users.audit import record
+from muster.platform.users.credentials import API_TOKEN, hashed, new_secret
+from muster.platform.users.tables import api_tokens, users
+from muster.platform.users.teams import roles_of
+from muster.platform.visibility import visible
+
+TOUCH = timedelta(minutes=10)
+"""How exactly it is known when a token was last used."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiToken:
+    id: str
+    user_id: str
+    user_name: str
+    name: str
+    hint: str
+    """Its last characters."""
+    scopes: tuple[Scope, ...]
+    run_id: str | None
+    created: datetime
+    last_used: datetime | None
+    expires: datetime | None
+    revoked: datetime | None
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("token", self.id, owner=self.user_id)
+
+
+def create_token(
+    connection: Connection,
+    actor: Actor,
+    name: str,
+    *,
+    scopes: Iterable[Scope] = ("read", "write"),
+    expires: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """For the actor themselves: the token, and its secret, which nobody can be told again."""
+    require(actor, "create", Subject("token", owner=actor.id))
+    wanted = frozenset(scopes)
+    if not wanted or not wanted <= FULL:
+        raise Invalid.field("scopes", f"write one or more of {', '.join(sorted(FULL))}")
+    if not wanted <= actor.scopes:
+        lacking = ", ".join(sorted(wanted - actor.scopes))
+        raise Invalid.field("scopes", f"a token cannot make one that may do more than itself: it lacks {lacking}")
+    if "admin" in wanted and not actor.admin:
+        raise Invalid.field("scopes", '"admin" is for admins')
+    if expires is not None and expires <= now():
+        raise Invalid.field("expires", "that is in the past")
+    token, secret = _insert(connection, actor.id, name, wanted, expires=expires)
+    details = {"scopes": sorted(wanted), "expires": expires.isoformat() if expires else None}
+    record(connection, actor, "create", "token", token.id, name, details)
+    return token, secret
+
+
+def issue_run_token(connection: Connection, user_id: str, run_id: str, *, expires: datetime | None = None) -> str:
+    """What a run is given as AI_HUB_TOKEN. It reaches this run alone; end it by `revoke_run_tokens`."""
+    return _insert(connection, user_id, f"run {run_id}", frozenset({"run"}), run_id=run_id, expires=expires)[1]
+
+
+def revoke_run_tokens(connection: Connection, run_id: str) -> None:
+    """When the run is over."""
+    live = and_(api_tokens.c.run_id == run_id, api_tokens.c.revoked.is_(None))
+    connection.execute(update(api_tokens).where(live).values(revoked=now()))
+
+
+def keep_token(connection: Connection, user_id: str, name: str, secret: str) -> None:
+    """Makes sure that this secret, which the box keeps in a file of its own, opens the door with full rights. If it was
+    revoked, it stays so."""
+    known = connection.execute(select(api_tokens.c.id).where(api_tokens.c.hash == hashed(secret))).first()
+    if known is None:
+        _insert(connection, user_id, name, FULL, secret=secret)
+
+
+def token_actor(connection: Connection, secret: str, address: str) -> tuple[Actor, bool] | None:
+    """Whom the token speaks for, and whether it is time to `touch` it."""
+    at = now()
+    row = connection.execute(
+        select(
+            api_tokens.c.id,
+            api_tokens.c.scopes,
+            api_tokens.c.run_id,
+            api_tokens.c.last_used,
+            users.c.id.label("user_id"),
+            users.c.name,
+            users.c.admin,
+        )
+        .join(users, users.c.id == api_tokens.c.user_id)
+        .where(
+            api_tokens.c.hash == hashed(secret),
+            api_tokens.c.revoked.is_(None),
+            or_(api_tokens.c.expires.is_(None), api_tokens.c.expires > at),
+            ~users.c.disabled,
+        )
+    ).first()
+    if row is None:
+        return None
+    teams = roles_of(connection, row.user_id)
+    scopes: frozenset[Scope] = frozenset(row.scopes)
+    actor = Actor(row.user_id, row.name, bool(row.admin), teams, scopes, row.run_id or "", "token", row.id, address)
+    return actor, row.last_used is None or at - row.last_used > TOUCH
+
+
+def touch_token(connection: Connection, identifier: str) -> None:
+    connection.execute(update(api_tokens).where(api_tokens.c.id == identifier).values(last_used=now()))
+
+
+def get_token(connection: Connection, identifier: str) -> ApiToken:
+    row = connection.execute(_TOKENS.where(api_tokens.c.id == identifier)).first()
+    if row is None:
+        raise NotFound.of("token", identifier)
+    return _token(row)
+
+
+def list_tokens(
+    connection: Connection, actor: Actor, wanted: PageRequest, *, user: str = "", q: str = "", live: bool = True
+) -> Page[ApiToken]:
+    """Those of a user (by id), or all that one may see. Tokens of runs come and go by themselves and are left out."""
+    query = _TOKENS.where(visible(actor, "token", owner=api_tokens.c.user_id), api_tokens.c.run_id.is_(None))
+    if user:
+        query = query.where(api_tokens.c.user_id == user)
+    if q:
+        query = query.where(mentions(q, api_tokens.c.name))
+    if live:
+        query = query.where(
+            api_tokens.c.revoked.is_(None), or_(api_tokens.c.expires.is_(None), api_tokens.c.expires > now())
+        )
+    sortable = {"name": api_tokens.c.name, "created": api_tokens.c.created}
+    page = select_page(connection, query, wanted, key=api_tokens.c.id, sortable=sortable, usual="-created")
+    return page.map(_token)
+
+
+def revoke_token(connection: Connection, actor: Actor, identifier: str) -> ApiToken:
+    token = get_token(connection, identifier)
+    require(actor, "revoke", token.subject, token.id)
+    if token.revoked is None:
+        connection.execute(update(api_tokens).where(api_tokens.c.id == token.id).values(revoked=now()))
+        record(connection, actor, "revoke", "token", token.id, token.name, {"user": token.user_name})
+    return get_token(connection, identifier)
+
+
+def _insert(
+    connection: Connection,
+    user_id: str,
+    name: str,
+    scopes: frozenset[Scope],
+    *,
+    run_id: str | None = None,
+    expires: datetime | None = None,
+    secret: str = "",
+) -> tuple[ApiToken, str]:
+    secret = secret or new_secret(API_TOKEN)
+    identifier = new_id()
+    connection.execute(
+        insert(api_tokens).values(
+            id=identifier,
+            user_id=user_id,
+            name=name,
+            hash=hashed(secret),
+            hint=secret[-4:],
+            scopes=sorted(scopes),
+            run_id=run_id,
+            created=now(),
+            expires=expires,
+        )
+    )
+    return get_token(connection, identifier), secret
+
+
+_TOKENS = select(
+    api_tokens.c.id,
+    api_tokens.c.user_id,
+    users.c.name.label("user_name"),
+    api_tokens.c.name,
+    api_tokens.c.hint,
+    api_tokens.c.scopes,
+    api_tokens.c.run_id,
+    api_tokens.c.created,
+    api_tokens.c.last_used,
+    api_tokens.c.expires,
+    api_tokens.c.revoked,
+).join(users, users.c.id == api_tokens.c.user_id)
+
+
+def _token(row: AnyRow) -> ApiToken:
+    return as_record(row, ApiToken, scopes=tuple(row.scopes))

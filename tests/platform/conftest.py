@@ -1,0 +1,1 @@
+from tests.platform.fixtures import *  # noqa: F403 (fixtures are found by their names here)

@@ -1,0 +1,166 @@
+"""Transactions are kept as a whole or not at all, on SQLite and on PostgreSQL, whatever happens to the process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
+
+from muster.platform.database.database import Database, DatabaseError
+from muster.platform.users.tables import settings
+from tests.platform.databases import PostgresServer
+
+
+def put(connection: Connection, key: str, value: object) -> None:
+    connection.execute(insert(settings).values(key=key, value=value))
+
+
+def value_of(connection: Connection, key: str) -> object:
+    return connection.execute(select(settings.c.value).where(settings.c.key == key)).scalar_one_or_none()
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "文本 'quoted'", None, True, [1, {"a": []}], {"b": {"c": None}}])
+async def test_any_json_comes_back_as_it_was(database: Database, value: object) -> None:
+    await database.write(lambda connection: put(connection, "k", value))
+    assert await database.read(lambda connection: value_of(connection, "k")) == value
+
+
+async def test_a_transaction_that_fails_leaves_nothing(database: Database) -> None:
+    def half(connection: Connection) -> None:
+        put(connection, "half", 1)
+        raise LookupError("in the middle")
+
+    with pytest.raises(LookupError, match="in the middle"):
+        await database.write(half)
+    assert await database.read(lambda connection: value_of(connection, "half")) is None
+
+
+async def test_what_only_reads_cannot_write(database: Database) -> None:
+    with pytest.raises(DBAPIError, match=r"read.?only"):
+        await database.read(lambda connection: put(connection, "k", 1))
+    await database.write(lambda connection: put(connection, "k", 2))
+    assert await database.read(lambda connection: value_of(connection, "k")) == 2
+
+
+async def test_a_reader_sees_one_state_while_others_write(database: Database) -> None:
+    await database.write(lambda connection: put(connection, "k", "before"))
+    looked, written = threading.Event(), threading.Event()
+
+    def look_twice(connection: Connection) -> list[object]:
+        first = value_of(connection, "k")
+        looked.set()
+        assert written.wait(30)
+        return [first, value_of(connection, "k")]
+
+    reading = asyncio.create_task(database.read(look_twice))
+    await asyncio.to_thread(looked.wait, 30)
+    await database.write(lambda connection: connection.execute(update(settings).values(value="after")))
+    written.set()
+    assert await reading == ["before", "before"]
+    assert await database.read(lambda connection: value_of(connection, "k")) == "after"
+
+
+async def test_increments_that_collide_are_all_counted(database: Database) -> None:
+    await database.write(lambda connection: put(connection, "n", 0))
+
+    def increment(connection: Connection) -> None:
+        number = value_of(connection, "n")
+        assert isinstance(number, int)
+        connection.execute(update(settings).where(settings.c.key == "n").values(value=number + 1))
+
+    before = database.writes
+    await asyncio.gather(*(database.write(increment) for _ in range(30)))
+    assert await database.read(lambda connection: value_of(connection, "n")) == 30
+    assert database.writes - before == 30
+
+
+async def test_opening_again_finds_what_was_written(database: Database, database_url: str) -> None:
+    await database.write(lambda connection: put(connection, "k", 1))
+    again = await Database.open(database_url)
+    try:
+        assert await again.read(lambda connection: value_of(connection, "k")) == 1
+    finally:
+        again.close()
+
+
+async def test_several_servers_may_start_on_one_new_database(postgres: PostgresServer) -> None:
+    url = postgres.url(postgres.new_database())
+    opened = await asyncio.gather(*(Database.open(url) for _ in range(3)))
+    for one in opened:
+        one.close()
+
+
+_WRITER = """
+import asyncio, sys
+from sqlalchemy import insert
+from muster.platform.database.database import Database
+from muster.platform.users.tables import settings
+
+async def main():
+    database = await Database.open(sys.argv[1])
+    for number in range(100000):
+        def pair(connection):
+            connection.execute(insert(settings).values(key=f"a{number}", value=number))
+            connection.execute(insert(settings).values(key=f"b{number}", value=number))
+        await database.write(pair)
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_kill_9_loses_nothing_that_was_acknowledged_and_leaves_nothing_half_done(database_url: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _WRITER, database_url, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    acknowledged = -1
+    async for line in process.stdout:
+        acknowledged = int(line)
+        if acknowledged == 40:
+            process.kill()
+    assert await process.wait() == -signal.SIGKILL
+    database = await Database.open(database_url)
+    try:
+        keys = set(await database.read(lambda connection: connection.execute(select(settings.c.key)).scalars().all()))
+    finally:
+        database.close()
+    first, second = ({int(key[1:]) for key in keys if key.startswith(letter)} for letter in "ab")
+    assert first == second, "half a transaction"
+    assert first >= set(range(acknowledged + 1))
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("mysql://root@localhost/x", '"mysql" is not supported; write sqlite:///PATH or postgresql://'),
+        ("nonsense", '"nonsense" is no database; write sqlite:///PATH'),
+        ("sqlite://", "SQLite needs a file"),
+        ("sqlite:////proc/nowhere/platform.db", "the database /proc/nowhere/platform.db cannot be used: No such file"),
+        ("postgresql://ann:hunter2@127.0.0.1:1/x", r"postgresql://ann:\*\*\*@127.0.0.1:1/x cannot be used: .*refused"),
+    ],
+)
+async def test_a_database_that_cannot_be_used_is_explained_without_its_password(url: str, message: str) -> None:
+    with pytest.raises(DatabaseError, match=rf"(?s){message}") as caught:
+        await Database.open(url)
+    assert "hunter2" not in str(caught.value)
+
+
+async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "platform.db"
+    file.write_bytes(b"this was never a database, not for one byte of it" * 100)
+    with pytest.raises(DatabaseError, match=r"platform\.db cannot be used: file is not a database"):
+        await Database.open(f"sqlite:///{file}")
+
+
+async def test_only_its_owner_may_read_the_file(tmp_path: Path) -> None:
+    database = await Database.open(f"sqlite:///{tmp_path}/box/platform.db")
+    await database.read(lambda connection: connection.execute(text("SELECT 1")))
+    database.close()
+    assert (tmp_path / "box" / "platform.db").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,104 @@
+"""Real databases for tests: SQLite files and a real PostgreSQL, which runs once per test process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from tempfile import mkdtemp
+
+import psycopg
+import pytest
+
+from muster.platform.database.database import Database
+
+_INSTALL = Path(__file__).parents[2] / "scripts" / "apt-install"
+_names = count()
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    socket_folder: Path
+
+    def new_database(self, like: str = "template1") -> str:
+        """The name of an empty one, or of a copy."""
+        name = f"test_{next(_names)}"
+        with psycopg.connect(f"host={self.socket_folder} user=muster dbname=postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {like} STRATEGY FILE_COPY")
+        return name
+
+    def url(self, name: str) -> str:
+        return f"postgresql://muster@/{name}?host={self.socket_folder}"
+
+
+@contextmanager
+def postgres_server() -> Iterator[PostgresServer]:
+    """In a folder of its own, reached by a socket in there. Skips the test if there cannot be one."""
+    programs = _programs()
+    # Short: the path of a socket has a limit that pytest's folders come close to.
+    folder = Path(mkdtemp(prefix="pg-", dir="/tmp"))
+    user = _account()
+    try:
+        if user is not None:
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        _run([programs / "initdb", "-D", folder / "data", "-U", "muster", "-A", "trust", "-E", "UTF8", "-N"], user)
+        options = f"-k {folder} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_connections=200"
+        server = [programs / "pg_ctl", "-D", folder / "data", "-l", folder / "log"]
+        _run([*server, "-w", "-o", options, "start"], user)
+        try:
+            yield PostgresServer(folder)
+        finally:
+            _run([*server, "-w", "-m", "immediate", "stop"], user)
+    finally:
+        shutil.rmtree(folder)
+
+
+def migrated(url: str) -> None:
+    """Makes the tables."""
+
+    async def open_and_close() -> None:
+        (await Database.open(url)).close()
+
+    with asyncio.Runner() as runner:
+        runner.run(open_and_close())
+
+
+def _programs() -> Path:
+    found = _installed()
+    if found is None:
+        done = subprocess.run([_INSTALL, "postgresql"], capture_output=True, text=True, check=False)
+        found = _installed()
+        if found is None:
+            pytest.skip(f"no PostgreSQL: {done.stderr.strip() or 'the package brought no initdb'}")
+    return found
+
+
+def _installed() -> Path | None:
+    there = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    named = shutil.which("initdb")
+    return there[-1].parent if there else Path(named).parent if named else None
+
+
+def _account() -> pwd.struct_passwd | None:
+    """PostgreSQL refuses to run as root."""
+    if os.getuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        return pwd.getpwnam("nobody")
+
+
+def _run(command: list[Path | str], user: pwd.struct_passwd | None) -> None:
+    who = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    done = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, cwd="/", **who
+    )
+    assert done.returncode == 0, done.stderr
