@@ -22,6 +22,7 @@ from muster.workflows.artifacts.problems import ArtifactError, ArtifactUnreachab
 from muster.workflows.model import Launch, Outcome, Outputs, Template
 from muster.workflows.pods.building import scope_of
 from muster.workflows.pods.templates import (
+    LONGEST_TEXT,
     MAIN,
     archives_logs,
     clean_path,
@@ -165,6 +166,7 @@ def _last_first(pod: Object, template: Template) -> list[str]:
 
 def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], list[str]]:
     done, problems = list[dict[str, Any]](), list[str]()
+    longest = int((template.get("annotations") or {}).get(LONGEST_TEXT) or PARAMETER_BYTES)
     for parameter in output_parameters(template):
         source = parameter.get("valueFrom") or {}
         path = str(source.get("path") or "")
@@ -172,7 +174,12 @@ def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], 
             done.append(dict(parameter))
             continue
         try:
-            done.append({**parameter, "value": _read(kept, path, source.get("default"))})
+            value = _read(kept, path, source.get("default"))
+            if len(value) > longest:
+                raise OutputError(
+                    f"{path} has {len(value)} characters, and a text may have {longest}: write less, or make it a file"
+                )
+            done.append({**parameter, "value": value})
         except OutputError as error:
             problems.append(f"failed to save output parameter '{parameter.get('name')}': {error}")
     return done, problems

@@ -9,6 +9,8 @@ from typing import Any
 from muster.workflows.model import Template
 
 MAIN = "main"
+LONGEST_TEXT = "muster.dev/longest-text"
+"""Annotation of a template: how many characters each of its output parameters may have."""
 
 
 class CannotRun(Exception):

@@ -1,0 +1,205 @@
+"""From a version to the Workflow that a run of it is.
+
+Each node becomes a template and a task of one DAG. What an input holds arrives as an environment variable of its name,
+so that `$name` works in the command and a value is never part of any shell text. Text outputs are output parameters,
+files are artifacts that are unpacked at the path they had.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from muster.kube.objects import Object
+from muster.platform.graphs.context import Context, Run, with_modules
+from muster.platform.graphs.manifest import manifest_parameters, workflow_in
+from muster.platform.graphs.messages import Problem, problem
+from muster.platform.graphs.model import Graph, Parameter, is_graph, read
+from muster.platform.graphs.names import ENTRYPOINT, tasks_of
+from muster.platform.graphs.problems import errors, problems
+from muster.platform.graphs.resources import volumes_of
+from muster.platform.graphs.setting import RUN_LABEL, TOKEN, Setting, platform_variables
+from muster.platform.graphs.templates import tasks_and_templates
+from muster.platform.graphs.training_templates import CLAIM, uses_claim
+from muster.platform.graphs.verbatim import Literals, escape_tags, has_tag
+from muster.workflows.kinds import WORKFLOW
+
+MOST_VALUE_BYTES = 100_000
+"""An environment variable that is larger cannot be handed to a process."""
+
+_CLAIM_SIZE = "10Gi"
+
+
+class GraphError(ValueError):
+    """The document has errors, or the values do not fit it."""
+
+    def __init__(self, found: list[Problem]) -> None:
+        super().__init__("\n".join(map(str, found)))
+        self.problems = found
+
+
+def parameters_of(document: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """What a run may fill in."""
+    if is_graph(document):
+        return read(document).parameters
+    return manifest_parameters(document["manifest"])
+
+
+def value_problems(document: Mapping[str, Any], values: Mapping[str, str]) -> list[Problem]:
+    """What is wrong with the values for a run's initial parameters."""
+    known = {parameter.name: parameter for parameter in parameters_of(document)}
+    found = []
+    for name, value in values.items():
+        if name not in known:
+            found.append(problem(f"parameters.{name}", "value.unknown", name=name, parameters=list(known)))
+        elif "\0" in value:
+            found.append(problem(f"parameters.{name}", "value.zero", name=name))
+        elif len(value.encode()) > MOST_VALUE_BYTES:
+            size = len(value.encode())
+            found.append(problem(f"parameters.{name}", "value.long", name=name, size=size, most=MOST_VALUE_BYTES))
+    for name, parameter in known.items():
+        if parameter.required and not values.get(name, parameter.default or ""):
+            found.append(problem(f"parameters.{name}", "value.missing", name=name))
+    return found
+
+
+def compile_run(document: Mapping[str, Any], run: Run, context: Context) -> Object:
+    """The Workflow. It needs the Secret that `secret_for` makes. Raises GraphError."""
+    return _compiled(document, run, context)[0]
+
+
+def secret_for(document: Mapping[str, Any], run: Run, context: Context, token: str) -> Object:
+    """What only the run's own Pods may read: the token, and texts that Argo must not look into. Raises GraphError."""
+    _, literals = _compiled(document, run, context)
+    data = {TOKEN: token, **literals.stored}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata(run, run.secret),
+        "type": "Opaque",
+        "data": {key: b64encode(text.encode()).decode() for key, text in data.items()},
+    }
+
+
+def compile_spec(graph: Graph, context: Context, run: Run | None, literals: Literals) -> Object:
+    """The Workflow's spec, of a graph without errors. Without a run, its parameters are still to be filled in."""
+    filled = with_modules(graph, context)
+    values = values_of(graph.parameters, run)
+    setting = Setting(filled, context, tasks_of(filled), literals, values, run)
+    tasks, templates = tasks_and_templates(setting)
+    spec: Object = {"entrypoint": ENTRYPOINT}
+    arguments = [_argument(parameter, values) for parameter in graph.parameters]
+    shown = [a for a in arguments if run is None or not has_tag(a.get("value") or "")]
+    if shown:
+        spec["arguments"] = {"parameters": shown}
+    if run is not None and run.service_account:
+        spec["serviceAccountName"] = run.service_account
+    if uses_claim(setting):
+        spec["volumeClaimTemplates"] = [
+            {
+                "metadata": {"name": CLAIM},
+                "spec": {
+                    "accessModes": ["ReadWriteMany"],
+                    "resources": {"requests": {"storage": _CLAIM_SIZE}},
+                },
+            }
+        ]
+    roots = [mount.root for node in filled.nodes if node.kind != "training" for mount in node.storage]
+    if roots:
+        spec["volumes"] = volumes_of(roots, context)
+    spec["templates"] = [{"name": ENTRYPOINT, "dag": {"tasks": tasks}}, *templates]
+    return spec
+
+
+def values_of(parameters: tuple[Parameter, ...], run: Run | None) -> dict[str, str]:
+    """By name, what is known of the initial parameters. Without a run, only what cannot be filled in otherwise."""
+    if run is None:
+        return {}
+    return {p.name: run.parameters.get(p.name, p.default or "") for p in parameters}
+
+
+def _compiled(document: Mapping[str, Any], run: Run, context: Context) -> tuple[Object, Literals]:
+    wrong = errors(problems(document, context))
+    if not wrong:
+        wrong = value_problems(document, run.parameters)
+    if wrong:
+        raise GraphError(wrong)
+    literals = Literals(run.secret)
+    if is_graph(document):
+        spec = compile_spec(read(document), context, run, literals)
+        metadata = _metadata(run, run.name)
+    else:
+        workflow = workflow_in(document["manifest"])
+        spec = _filled_in(workflow["spec"], run)
+        given = workflow.get("metadata") or {}
+        own = _metadata(run, run.name)
+        metadata = {
+            **own,
+            "labels": {**(given.get("labels") or {}), **own["labels"]},
+            "annotations": {**(given.get("annotations") or {}), **(own.get("annotations") or {})},
+        }
+    return {"apiVersion": WORKFLOW.api_version, "kind": WORKFLOW.kind, "metadata": metadata, "spec": spec}, literals
+
+
+def _metadata(run: Run, name: str) -> Object:
+    metadata: Object = {"name": name, "labels": {**run.labels, RUN_LABEL: run.id}}
+    if run.namespace:
+        metadata["namespace"] = run.namespace
+    if run.annotations:
+        metadata["annotations"] = dict(run.annotations)
+    return metadata
+
+
+def _argument(parameter: Parameter, values: Mapping[str, str]) -> Object:
+    argument: Object = {"name": parameter.name}
+    if parameter.description:
+        argument["description"] = parameter.description
+    value = values.get(parameter.name, parameter.default)
+    if value is None and not parameter.required:
+        value = ""
+    if value is None:
+        return argument
+    # Where it is not known which value it will be, it cannot go past Argo.
+    return {**argument, "value": value if values else escape_tags(value)}
+
+
+def _filled_in(spec: Object, run: Run) -> Object:
+    """A manifest's spec with the run's values and variables. Its author said all the rest."""
+    arguments = spec.get("arguments") or {}
+    declared = arguments.get("parameters") or ()
+    filled = [
+        {**_without(p, "valueFrom"), "value": run.parameters[p["name"]]} if p["name"] in run.parameters else p
+        for p in declared
+    ]
+    variables = platform_variables(run)
+    templates = [_with_variables(template, variables) for template in spec.get("templates") or ()]
+    more: Object = {}
+    if filled:
+        more["arguments"] = {**arguments, "parameters": filled}
+    if templates:
+        more["templates"] = templates
+    if run.service_account and not spec.get("serviceAccountName"):
+        more["serviceAccountName"] = run.service_account
+    return {**spec, **more}
+
+
+def _with_variables(template: Object, variables: list[Object]) -> Object:
+    for kind in ("container", "script"):
+        if kind in template:
+            return {**template, kind: _container_with(template[kind], variables)}
+    if "containerSet" in template:
+        group = template["containerSet"]
+        containers = [_container_with(container, variables) for container in group.get("containers") or ()]
+        return {**template, "containerSet": {**group, "containers": containers}}
+    return template
+
+
+def _container_with(container: Object, variables: list[Object]) -> Object:
+    ours = {variable["name"] for variable in variables}
+    kept = [variable for variable in container.get("env") or () if variable.get("name") not in ours]
+    return {**container, "env": [*kept, *variables]}
+
+
+def _without(mapping: Mapping[str, Any], *names: str) -> Object:
+    return {name: value for name, value in mapping.items() if name not in names}

@@ -1,0 +1,96 @@
+"""What a graph refers to but does not hold: virtual clusters, storage roots, modules; and the run it is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from muster.platform.graphs.model import Graph, Node, Output, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualCluster:
+    name: str
+    sku: Mapping[str, str]
+    """What one SKU is, by resource: {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"}."""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    queue: str = ""
+    """The scheduler's queue that holds its total, if there is one."""
+    usable: bool = True
+    """Whether the author may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRoot:
+    """A path of the machines, or a claim."""
+
+    name: str
+    path: str
+    """Where nodes find it, and where it is on the machine if it is no claim."""
+    claim: str = ""
+    host_path: str = ""
+    """Where it is on the machine, if not at `path`."""
+    read_only: bool = False
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One version of a module."""
+
+    name: str
+    version: str
+    image: str
+    entrypoint: tuple[str, ...] = ()
+    """The image's own, if known."""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    env: tuple[Variable, ...] = ()
+    folder: str = ""
+    """A checkout on the machine that runs in place of the image; it needs `entrypoint`."""
+    working_dir: str = "/app"
+    """The image's WORKDIR: where the checkout is put."""
+    usable: bool = True
+    deprecated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """All there is, by name. What the author may not use is there, too, so that it can be said."""
+
+    clusters: Mapping[str, VirtualCluster] = field(default_factory=dict)
+    roots: Mapping[str, StorageRoot] = field(default_factory=dict)
+    modules: Mapping[tuple[str, str], Module] = field(default_factory=dict)
+    """By name and version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a version is compiled for."""
+
+    id: str
+    name: str
+    """Of the Workflow object."""
+    user: str
+    secret: str
+    """The name of the run's Secret; see `secret_for`."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """What was filled in; defaults are taken for the rest."""
+    namespace: str = ""
+    service_account: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+def with_modules(graph: Graph, context: Context) -> Graph:
+    """The graph with what module nodes take from their modules filled in. Those whose module is not there stay."""
+    return replace(graph, nodes=tuple(_with_module(node, context) for node in graph.nodes))
+
+
+def _with_module(node: Node, context: Context) -> Node:
+    module = context.modules.get(node.module) if node.module is not None and node.kind == "module" else None
+    if module is None:
+        return node
+    own = {variable.name for variable in node.env}
+    env = (*(variable for variable in module.env if variable.name not in own), *node.env)
+    return replace(node, command="", image=module.image, env=env, outputs=module.outputs)

@@ -1,0 +1,48 @@
+"""A version that is an Argo Workflow as somebody handed it in, word for word."""
+
+from __future__ import annotations
+
+from muster.kube.manifests import ManifestError, load
+from muster.kube.objects import Object, spec_of
+from muster.kube.schema import validate
+from muster.platform.graphs.messages import Problem, problem
+from muster.platform.graphs.model import Parameter
+from muster.workflows.kinds import WORKFLOW
+
+_SOURCE = "manifest"
+
+
+def manifest_problems(manifest: str) -> list[Problem]:
+    """Whether it can be read as one Workflow. What Argo would not run is for lint to find."""
+    if not manifest.strip():
+        return [problem("manifest", "manifest.missing")]
+    try:
+        documents = load(manifest, _SOURCE)
+    except ManifestError as error:
+        return [problem("manifest", "manifest.unreadable", detail=str(error))]
+    if len(documents) != 1:
+        return [problem("manifest", "manifest.kind", kind=f"list of {len(documents)} objects")]
+    found = documents[0].object
+    if found.get("kind") != WORKFLOW.kind or found.get("apiVersion") != WORKFLOW.api_version:
+        return [problem("manifest", "manifest.kind", kind=f"{found.get('apiVersion')} {found.get('kind')}")]
+    causes = validate(found, WORKFLOW.schema)
+    return [
+        problem("manifest", "manifest.invalid", detail=f"{documents[0].where(c.field)}: {c.field}: {c.message}")
+        for c in causes
+    ]
+
+
+def workflow_in(manifest: str) -> Object:
+    """The Workflow of a manifest without problems."""
+    return load(manifest, _SOURCE)[0].object
+
+
+def manifest_parameters(manifest: str) -> tuple[Parameter, ...]:
+    """Its arguments, which a run may fill in."""
+    found = []
+    for parameter in (spec_of(workflow_in(manifest)).get("arguments") or {}).get("parameters") or ():
+        value = parameter.get("value", parameter.get("default"))
+        needed = value is None and not parameter.get("valueFrom")
+        shown = None if value is None else str(value)
+        found.append(Parameter(parameter["name"], str(parameter.get("description") or ""), shown, needed))
+    return tuple(found)

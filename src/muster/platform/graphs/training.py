@@ -1,0 +1,100 @@
+"""The training job that a training node is: its manifest, and when it has succeeded or failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from muster.kube.objects import Object
+from muster.kube.schema import validate
+from muster.platform.graphs.model import Role, Training
+from muster.training.dialect import Dialect, KubeflowDialect
+from muster.training.registry import DIALECTS
+
+_CONDITIONS = 6
+"""A job has at most so many conditions: Created, Running, Restarting, Suspended, and one of Succeeded and Failed."""
+
+
+class Waiting(NamedTuple):
+    """Of a resource template: what it waits for."""
+
+    success: str
+    failure: str
+
+
+def dialect_of(training: Training) -> Dialect | None:
+    """The first that has the kind, in the API that is asked for."""
+    for dialect in DIALECTS:
+        for kind in (dialect.kind, *dialect.also):
+            if kind.kind == training.kind and training.api_version in ("", kind.api_version):
+                return dialect
+    return None
+
+
+def kinds() -> list[str]:
+    return list(dict.fromkeys(dialect.kind.kind for dialect in DIALECTS))
+
+
+def roles_of(dialect: Dialect) -> tuple[str, ...]:
+    if isinstance(dialect, KubeflowDialect):
+        return dialect.roles
+    fields = dialect.kind.schema["properties"]["spec"]["properties"]
+    return tuple(name for name, field in fields.items() if "template" in (field.get("properties") or {}))
+
+
+def members_of(training: Training) -> tuple[Role, ...]:
+    """The roles that have members."""
+    return tuple(role for role in training.roles if role.replicas > 0)
+
+
+def waits_for_orders(dialect: Dialect, role: str) -> bool:
+    """A worker of MPI runs what the launcher's mpirun tells it, not the node's command."""
+    return dialect.kind.kind == "MPIJob" and role == "Worker"
+
+
+def job(training: Training, dialect: Dialect, pods: Mapping[str, Object], metadata: Object, queue: str = "") -> Object:
+    """The manifest. `pods` has the Pod template of each role that has members. A member that fails fails the job: how
+    often it is tried again is for the node to say, and the gang starts as a whole or not at all."""
+    api_version = training.api_version or dialect.kind.api_version
+    members = members_of(training)
+    scheduling: Object = {"minAvailable": sum(role.replicas for role in members)}
+    if queue:
+        scheduling["queue"] = queue
+    spec: Object
+    if isinstance(dialect, KubeflowDialect):
+        replicas = {
+            role.name: {"replicas": role.replicas, "restartPolicy": "Never", "template": pods[role.name]}
+            for role in members
+        }
+        spec = {
+            "runPolicy": {"cleanPodPolicy": "Running", "schedulingPolicy": scheduling},
+            dialect.replica_specs: replicas,
+        }
+    else:
+        spec = {"cleanPodPolicy": "Never", "schedulingPolicy": scheduling}
+        for role in members:
+            template = {**pods[role.name], "spec": {**pods[role.name]["spec"], "restartPolicy": "Never"}}
+            spec[role.name] = {"replicas": role.replicas, "template": template}
+    return {"apiVersion": api_version, "kind": training.kind, "metadata": metadata, "spec": spec}
+
+
+def waiting_for(dialect: Dialect) -> Waiting:
+    """A failed job has a completion time, too: failure is asked for first."""
+    if not isinstance(dialect, KubeflowDialect):
+        return Waiting("status.phase == Completed", "status.phase in (Failed, Aborted, Terminated)")
+    terms = (f"status.conditions.{number}.type == Failed" for number in range(_CONDITIONS))
+    return Waiting("status.completionTime", ",".join(terms))
+
+
+def role_problems(training: Training, dialect: Dialect) -> list[tuple[str, str]]:
+    """(role or '', what is wrong): what the dialect itself says of a job with these roles."""
+    container = {"name": dialect.container, "image": "image", "command": ["true"]}
+    pods: dict[str, Object] = {role.name: {"spec": {"containers": [container]}} for role in training.roles}
+    obj = job(training, dialect, pods, {"name": "job"})
+    causes = validate(obj, dialect.kind.schema) or dialect.problems(obj)
+    return [(_role_in(cause.field, training.roles), cause.message) for cause in causes]
+
+
+def _role_in(field: str, roles: Sequence[Role]) -> str:
+    words: list[Any] = field.replace("[", ".").replace("]", "").split(".")
+    return next((role.name for role in roles if role.name in words), "")
