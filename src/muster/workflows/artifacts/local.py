@@ -48,15 +48,16 @@ class LocalStore:
     def save(self, source: Path, key: str) -> None:
         """Moves it there if both are on one file system, else copies."""
         target = self.place(key)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ArtifactError(f'"{key}" cannot be there: a part of it is the key of another artifact') from None
         coming = Path(mkdtemp(prefix=_COMING, dir=target.parent))
         try:
             shutil.move(source, coming / "it")
-            if target.is_dir() and not target.is_symlink():
+            if target.is_dir():
                 target.rename(coming / "old")
             (coming / "it").replace(target)
-        except (FileExistsError, NotADirectoryError, IsADirectoryError):
-            raise ArtifactError(f'"{key}" and another key cannot both be there: one would be a folder of it') from None
         finally:
             shutil.rmtree(coming, ignore_errors=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,11 +66,9 @@ class WebStore:
         try:
             async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, auto_decompress=False) as session:
                 headers.update(await self._token(session, auth.get("oauth2") or {}))
-                basic = await self._basic({**settings, **(auth.get("basicAuth") or {})})
+                headers.update(await self._login({**settings, **(auth.get("basicAuth") or {})}))
                 context = await self._certificate(auth.get("clientCert") or {})
-                async with session.request(
-                    method, url, headers=headers, auth=basic, data=data, ssl=context or True
-                ) as response:
+                async with session.request(method, url, headers=headers, data=data, ssl=context or True) as response:
                     _check(response.status, method, shown)
                     yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -77,24 +76,22 @@ class WebStore:
         except ValueError as error:
             raise ArtifactError(f"{method} {shown}: {error}") from None
 
-    async def _basic(self, settings: Mapping[str, Any]) -> aiohttp.BasicAuth | None:
+    async def _login(self, settings: Mapping[str, Any]) -> dict[str, str]:
         name, password = settings.get("usernameSecret"), settings.get("passwordSecret")
         if not name:
-            return None
-        return aiohttp.BasicAuth(
-            await self._secret_of(name), await self._secret_of(password) if password else "", "utf-8"
-        )
+            return {}
+        return _basic(await self._secret_of(name), await self._secret_of(password) if password else "")
 
     async def _token(self, session: aiohttp.ClientSession, oauth: Mapping[str, Any]) -> dict[str, str]:
         if not oauth.get("clientIDSecret"):
             return {}
         form = {"grant_type": "client_credentials", "scope": " ".join(oauth.get("scopes") or ())}
         form.update((p["key"], p.get("value") or "") for p in oauth.get("endpointParams") or ())
-        who = aiohttp.BasicAuth(
+        who = _basic(
             await self._secret_of(oauth["clientIDSecret"]), await self._secret_of(oauth.get("clientSecretSecret") or {})
         )
         url = await self._secret_of(oauth.get("tokenURLSecret") or {})
-        async with session.post(url.strip(), data={k: v for k, v in form.items() if v}, auth=who) as response:
+        async with session.post(url.strip(), data={k: v for k, v in form.items() if v}, headers=who) as response:
             _check(response.status, "POST", "the token URL of oauth2")
             answer = await response.json(content_type=None)
         return {"Authorization": f"Bearer {answer.get('access_token', '')}"}
@@ -120,6 +117,10 @@ def public_url(url: str) -> str:
     except ValueError:
         return "(no address)"
     return urlunsplit(parts._replace(netloc=host, query="", fragment=""))
+
+
+def _basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"}
 
 
 def _check(status: int, method: str, shown: str) -> None:

@@ -131,9 +131,9 @@ class PodLeaves:
                 if leaf.launch.node["id"] == node["id"] and key.namespace == namespace:
                     leaf.stopped, leaf.force = True, force
         for pod in found:
-            leaf = self._leaves.get(key_of(pod))
-            if leaf is not None:
-                leaf.stopped, leaf.stop_sent = True, True
+            known = self._leaves.get(key_of(pod))
+            if known is not None:
+                known.stopped, known.stop_sent = True, True
             await self._stop_pod(pod, force)
 
     async def _keep_trying(self, key: Key, leaf: _Leaf) -> None:
