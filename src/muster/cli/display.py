@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from muster.cli.follow import Line, Source
 from muster.cli.output import colour_of, fancy
 from muster.cli.progress import Board, Row, fitting, line_of, tally, time_of
+from muster.kube.objects import Object
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
 _STAGE_STYLES = {"Pending": "yellow", "Running": "cyan", "Succeeded": "green", "Failed": "bold red"}
 _MARKS = {"Pending": "·", "Running": "▸", "Succeeded": "✓", "Failed": "✗"}
@@ -79,6 +82,14 @@ class PlainDisplay:
 
     def settle(self, board: Board, now: float) -> None:
         self.update(board, now)
+        for workflow in board.workflows.values():
+            self._tree(workflow)
+
+    def _tree(self, workflow: Object) -> None:
+        from muster.cli.workflow_show import tree_lines
+
+        for line in tree_lines(workflow, datetime.now(UTC)):
+            self.say(line)
 
 
 class LiveDisplay:
@@ -138,7 +149,8 @@ class LiveDisplay:
         from rich.table import Table
         from rich.text import Text
 
-        rows, rest = fitting(board.in_order(), height)
+        trees = self._trees(board, height)
+        rows, rest = fitting(board.without_workflows(), max(height - sum(tree.plain.count("\n") for tree in trees), 4))
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         # If anything has to give way, it is the note.
         table.add_column(no_wrap=True, min_width=min(max((len(r.title) + 2 * d + 2 for d, r in rows), default=0), 50))
@@ -156,4 +168,13 @@ class LiveDisplay:
         parts: list[RenderableType] = [Rule(tally(board.rows.values()), style="dim", align="left"), table]
         if rest:
             parts.append(Text(rest, "dim"))
-        return Group(*parts)
+        return Group(*parts, *trees)
+
+    def _trees(self, board: Board, height: int) -> list[Text]:
+        if not board.workflows:
+            return []
+        from muster.cli.workflow_show import tree_text
+
+        now = datetime.now(UTC)
+        room = max(height // len(board.workflows), 5)
+        return [tree_text(workflow, now, room) for workflow in board.workflows.values()]

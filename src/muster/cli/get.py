@@ -16,7 +16,7 @@ from muster.cli.selection import Selection, nothing_found, scope, select
 from muster.cli.session import Session
 from muster.cli.tabulate import Look, Sheet, headers_of, row_of, sheet_of
 from muster.cli.targets import Target
-from muster.cli.workflow_lookup import is_lone, lone
+from muster.cli.workflow_lookup import is_lone, lone, require_known
 from muster.kube.errors import ApiError, Gone, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, version_of
@@ -92,6 +92,7 @@ async def _showed_workflow(session: Session, words: Sequence[str], watch: bool) 
 
     workflow = await lone(session, words)
     if workflow is None:
+        await require_known(session, words[0])
         return False
     if watch:
         await watch_until_over(session, workflow)

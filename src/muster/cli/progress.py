@@ -40,6 +40,8 @@ class Board:
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
+        self.workflows: dict[str, Object] = {}
+        """Those among the work that have a tree of nodes to show, whole."""
 
     def put(self, kind: Kind, obj: Object, now: float, owner: str = "") -> Row:
         """Takes in an object as it is now."""
@@ -53,6 +55,12 @@ class Board:
         row = self.rows.get(uid)
         if row is not None and row.ended is None:
             self.rows[uid] = replace(row, state="Deleted", stage="Failed", note="", ended=now)
+
+    def without_workflows(self) -> list[tuple[int, Row]]:
+        """Those rows that no tree tells about."""
+        told = self.workflows.keys()
+        titles = {id(row) for uid, row in self.rows.items() if uid in told or row.owner in told}
+        return [(depth, row) for depth, row in self.in_order() if id(row) not in titles]
 
     def in_order(self) -> list[tuple[int, Row]]:
         """(depth, row): work in the order it came, its Pods below it."""
@@ -156,7 +164,7 @@ def _work(obj: Mapping[str, Any]) -> tuple[str, str, str]:
     status = status_of(obj)
     if outcome is not None:
         stage = "Succeeded" if outcome.succeeded else "Failed"
-        detail = ": ".join(text for text in (outcome.reason, outcome.message) if text)
+        detail = ": ".join(text for text in (outcome.reason, outcome.message) if text and text != stage)
         return stage, stage, _counts(obj) if outcome.succeeded else detail
     if spec_of(obj).get("suspend"):
         return "Suspended", "Pending", "spec.suspend is true"

@@ -13,6 +13,8 @@ from muster.cli.display import Display
 from muster.cli.follow import Follower
 from muster.cli.outcome import Outcome, is_done, is_work, runs_on
 from muster.cli.progress import Board
+from muster.cli.workflow_lookup import whole
+from muster.cli.workflow_status import is_workflow, why_failed
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError
 from muster.kube.informer import Informer, OnChange
@@ -146,11 +148,15 @@ class Watch:
 
     def _take_in(self, kind: Kind, obj: Object, *, deleted: bool, owner: str = "") -> None:
         uid, now = uid_of(obj), time.monotonic()
+        if is_workflow(obj):
+            obj = self.board.workflows[uid] = whole(self._cluster, obj)
         self.board.put(kind, obj, now, owner)
         if deleted:
             self.board.gone(uid, now)
         if uid in self._work and uid not in self.outcomes:
             outcome = is_done(obj)
+            if outcome is not None and not outcome.succeeded and is_workflow(obj):
+                outcome = outcome._replace(message=outcome.message or why_failed(obj))
             if outcome is None and deleted:
                 outcome = Outcome(False, "Deleted", "it was deleted before it was done")
             if outcome is not None:

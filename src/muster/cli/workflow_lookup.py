@@ -89,6 +89,18 @@ async def lone(session: Session, words: Sequence[str]) -> Object | None:
     return whole(session.cluster, found)
 
 
+async def require_known(session: Session, word: str) -> None:
+    """Raises Failure for a word that is neither a type nor a workflow, but nearly one."""
+    if await _is_type(session, word):
+        return
+    near = await _near(session, word)
+    if near:
+        raise Failure(
+            f'error: "{word}" is neither a type nor a workflow in the namespace {session.namespace}; did you mean '
+            f"{' or '.join(near)}?"
+        )
+
+
 async def light(session: Session, namespace: str, labels: str = "") -> list[Object]:
     """All workflows without their nodes: of a thousand workflows these would be many megabytes."""
     if session.remote is not None:
@@ -115,7 +127,14 @@ async def _is_type(session: Session, word: str) -> bool:
 
 
 async def _unknown(session: Session, name: str) -> str:
-    known = sorted(name_of(one) for one in await light(session, session.namespace))
-    near = get_close_matches(name, known, n=3, cutoff=0.6)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "" if known else "; there are none at all"
+    near = await _near(session, name)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
     return f'error: there is no workflow "{name}" in the namespace {session.namespace}{hint}'
+
+
+async def _near(session: Session, name: str) -> list[str]:
+    try:
+        known = sorted(name_of(one) for one in await light(session, session.namespace))
+    except ApiError:
+        return []
+    return get_close_matches(name, known, n=3, cutoff=0.6)

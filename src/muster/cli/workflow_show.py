@@ -142,18 +142,29 @@ def live_text(workflow: Object, now: datetime, room: int) -> Text:
     from rich.text import Text
 
     head = headline(workflow, now)
-    space = max(room - len(head) - 3, 5)
-    drawn, rest = clipped(lines(folded(forest(workflow), space), now, _pod_of(workflow)), space)
-    text = Text()
+    text = Text(no_wrap=True, overflow="ellipsis")
     for label, value in head:
         text.append(f"{label + ':':<20} ", "dim")
         text.append(f"{value}\n", STYLES.get(phase_of(workflow), "") if label == "Status" else "")
-    if drawn:
-        text.append("\n")
-        text.append_text(Text.from_ansi("\n".join(_table(drawn, True))))
+    text.append("\n")
+    text.append_text(tree_text(workflow, now, max(room - len(head) - 3, 5)))
+    return text
+
+
+def tree_text(workflow: Object, now: datetime, room: int) -> Text:
+    """The tree alone."""
+    from rich.text import Text
+
+    drawn, rest = clipped(lines(folded(forest(workflow), room), now, _pod_of(workflow)), room)
+    text = Text.from_ansi("\n".join(_table(drawn, True)), no_wrap=True, overflow="ellipsis") if drawn else Text()
     if rest:
         text.append(f"\n{rest}", "dim")
     return text
+
+
+def tree_lines(workflow: Object, now: datetime) -> list[str]:
+    drawn = lines(forest(workflow), now, _pod_of(workflow))
+    return _table(drawn, False) if drawn else []
 
 
 def _table(drawn: list[Line], colours: bool) -> list[str]:

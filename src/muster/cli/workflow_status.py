@@ -9,6 +9,7 @@ from typing import Any
 from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, status_of
 
 ENDED = ("Succeeded", "Failed", "Error")
+_FAILURES_SHOWN = 3
 STYLES = {
     "Pending": "yellow",
     "Running": "cyan",
@@ -18,6 +19,22 @@ STYLES = {
     "Skipped": "dim",
     "Omitted": "dim",
 }
+
+
+def is_workflow(obj: Object) -> bool:
+    return obj.get("kind") == "Workflow" and str(obj.get("apiVersion")).startswith("argoproj.io/")
+
+
+def why_failed(workflow: Object) -> str:
+    """What its nodes say, where the workflow itself says nothing."""
+    nodes = (status_of(workflow).get("nodes") or {}).values()
+    groups = ("Steps", "StepGroup", "DAG", "TaskGroup", "Retry")
+    failed = [n for n in nodes if n.get("phase") in ("Failed", "Error") and n.get("type") not in groups]
+    told = [
+        f"{n.get('displayName')}: {n['message']}" if n.get("message") else str(n.get("displayName")) for n in failed
+    ]
+    more = f", and {len(told) - _FAILURES_SHOWN} more" if len(told) > _FAILURES_SHOWN else ""
+    return "; ".join(told[:_FAILURES_SHOWN]) + more
 
 
 def is_over(workflow: Object) -> bool:
