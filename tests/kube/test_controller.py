@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from muster.kube.controller import Controller
 from muster.kube.errors import Conflict, Unavailable
@@ -250,3 +251,20 @@ async def test_stopping_cancels_what_it_does_and_what_it_planned() -> None:
         await started.wait()
     assert cancelled
     assert not controller._wishes
+
+
+def test_a_look_that_is_due_at_once_needs_no_timer() -> None:
+    """uvloop answers a time in the past with a handle that is no timer."""
+
+    async def story() -> None:
+        calls: list[str] = []
+
+        async def reconcile(key: str) -> float | None:
+            calls.append(key)
+            return 0.0 if len(calls) < 3 else None
+
+        async with running(reconcile) as controller:
+            controller.enqueue_after("a", 0.0)
+            await until(lambda: len(calls) == 3)
+
+    uvloop.run(story())

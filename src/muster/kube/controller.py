@@ -65,6 +65,9 @@ class Controller(Generic[K]):
                 timers.clear()
 
     def _set(self, timers: _Timers[K], key: K, seconds: float) -> None:
+        if seconds <= 0:
+            self.enqueue(key)  # uvloop has no timer for what is due already
+            return
         loop = asyncio.get_running_loop()
         at = loop.time() + seconds
         timer = timers.get(key)
