@@ -65,10 +65,10 @@ class Controller(Generic[K]):
                 timers.clear()
 
     def _set(self, timers: _Timers[K], key: K, seconds: float) -> None:
-        if seconds <= 0:
-            self.enqueue(key)  # uvloop has no timer for what is due already
-            return
         loop = asyncio.get_running_loop()
+        if seconds <= 0:
+            loop.call_soon(self.enqueue, key)  # uvloop has no timer for what is due already
+            return
         at = loop.time() + seconds
         timer = timers.get(key)
         if timer is not None:
