@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import shutil
 import subprocess
 import tarfile
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from muster.embedded.agent.engines import Engine, find_engine
+from muster.embedded.agent.requests import KEEP_FILES, kept_files
 from muster.embedded.agent.settings import RUNTIME_ANNOTATION
 from muster.kube.cluster import LogQuery
 from muster.kube.objects import Object, status_of
@@ -160,3 +162,23 @@ async def test_one_pod_may_ask_for_an_engine(podman: Engine, new_node: Callable[
     metadata = {"annotations": {RUNTIME_ANNOTATION: "podman"}}
     assert await node.output("p", "cat", "/etc/image", container={"image": IMAGE}, metadata=metadata) == "image"
     await node.stop()
+
+
+@pytest.mark.slow
+async def test_files_are_kept_of_a_container_that_an_engine_has_run(engine_node: Any) -> None:
+    node = engine_node
+    wish = json.dumps({"main": ["/result.txt", "/work/model", "/out/f", "/none"]})
+    script = "echo r > /result.txt; busybox mkdir model; echo m > model/w; echo v > /out/f"
+    mounts = [{"name": "v", "mountPath": "/out"}]
+    await node.create(
+        "keeper", "sh", "-ec", script,
+        container={"image": IMAGE, "volumeMounts": mounts}, volumes=[{"name": "v", "emptyDir": {}}],
+        metadata={"annotations": {KEEP_FILES: wish}},
+    )  # fmt: skip
+    pod = await node.ended("keeper")
+    assert status_of(pod)["phase"] == "Succeeded"
+    kept = kept_files(node.settings.pods, pod["metadata"]["uid"], "main")
+    assert (kept / "0").read_text() == "r\n"
+    assert (kept / "1/w").read_text() == "m\n"
+    assert (kept / "2").read_text() == "v\n"
+    assert sorted(path.name for path in kept.iterdir()) == ["0", "1", "2"]

@@ -11,6 +11,7 @@ from muster.embedded.agent.lifecycle import (
     Container,
     EndPod,
     Finish,
+    Order,
     Pod,
     RestartPolicy,
     Role,
@@ -220,3 +221,53 @@ def test_the_deadline_of_work_that_is_done_does_not_matter() -> None:
     assert go_on(pod, 99.0) == [EndPod(30.0), Stop("helper", 129.0)]
     exited(pod, "helper", 0, 101.0)
     assert go_on(pod, 101.0) == [Finish("Succeeded")]
+
+
+def ordered(order: Order, *names: str) -> Pod:
+    return Pod([Container(name, "main") for name in names], "Never", grace=30.0, order=order)
+
+
+def test_containers_start_when_those_before_them_have_succeeded() -> None:
+    pod = ordered(Order(frozenset("abc"), {"b": ["a"], "c": ["a", "b"]}), "c", "b", "a")
+    assert go_on(pod, 0.0) == [Start("a", 0)]
+    exited(pod, "a", 0, 1.0)
+    assert go_on(pod, 1.0) == [Start("b", 0)]
+    exited(pod, "b", 0, 2.0)
+    assert go_on(pod, 2.0) == [Start("c", 0)]
+    exited(pod, "c", 0, 3.0)
+    assert go_on(pod, 3.0) == [EndPod(30.0), Finish("Succeeded")]
+
+
+def test_a_leading_container_that_fails_ends_the_others() -> None:
+    pod = ordered(Order(frozenset("abc"), {"b": ["a"]}), "a", "b", "c")
+    assert go_on(pod, 0.0) == [Start("a", 0), Start("c", 0)]
+    exited(pod, "a", 1, 1.0)
+    assert go_on(pod, 1.0) == [EndPod(30.0), Stop("c", 31.0)]
+    exited(pod, "c", 143, 2.0)
+    assert go_on(pod, 2.0) == [Finish("Failed")]
+
+
+@pytest.mark.parametrize(("stopped", "phase"), [(True, "Succeeded"), (False, "Failed")])
+def test_a_helper_may_be_stopped_but_not_fail(stopped: bool, phase: str) -> None:
+    pod = ordered(Order(frozenset({"main"})), "main", "helper")
+    go_on(pod, 0.0)
+    if not stopped:
+        exited(pod, "helper", 1, 1.0)
+        assert go_on(pod, 1.0) == []
+    exited(pod, "main", 0, 2.0)
+    ended = go_on(pod, 2.0)
+    if stopped:
+        assert ended == [EndPod(30.0), Stop("helper", 32.0)]
+        exited(pod, "helper", 143, 3.0)
+        ended = go_on(pod, 3.0)
+    assert ended[-1] == Finish("Succeeded" if phase == "Succeeded" else "Failed")
+
+
+def test_a_leading_container_is_tried_again_as_often_as_it_says() -> None:
+    pod = ordered(Order(frozenset({"a"}), retries=1, retry_seconds=5.0), "a")
+    go_on(pod, 0.0)
+    exited(pod, "a", 1, 1.0)
+    assert go_on(pod, 1.0) == [BackOff("a", 1, 6.0)]
+    assert go_on(pod, 6.0) == [Start("a", 1)]
+    exited(pod, "a", 1, 7.0)
+    assert go_on(pod, 7.0) == [EndPod(30.0), Finish("Failed")]

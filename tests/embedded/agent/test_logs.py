@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.agent.logfiles import LineReader, log_files, since_start, tail_start
+from muster.embedded.agent.logfiles import LineReader, log_files, printed, since_start, tail_start
 from muster.embedded.agent.logs import DEFAULT, Logs
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
@@ -266,3 +266,18 @@ async def test_of_several_pods_of_a_name_the_latest_counts(tmp_path: Path) -> No
         folder.mkdir(parents=True)
         os.utime(folder, (1000 - age, 1000 - age))
     assert logs.newest("team", "p") == logs.folder("team", "p", "new")
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(100, "one\ntwo, no end"), (11, "two, no end"), (5, "o end"), (12, "\ntwo, no end")]
+)
+def test_the_end_of_one_stream(tmp_path: Path, limit: int, expected: str) -> None:
+    write(tmp_path, "0.log", line("an earlier attempt"))
+    write(tmp_path, "1.log.1", line("one"), line("of the other", stream="stderr"))
+    write(tmp_path, "1.log", line("two, ", tag="P"), line("again", stream="stderr"), line("no end", tag="P"))
+    assert printed(str(tmp_path), limit).decode() == expected
+    assert printed(str(tmp_path), 100, "stderr") == b"of the other\nagain\n"
+
+
+def test_who_has_printed_nothing_has_no_file(tmp_path: Path) -> None:
+    assert printed(str(tmp_path / "none"), 10) == b""

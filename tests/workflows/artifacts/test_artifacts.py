@@ -48,6 +48,10 @@ async def test_one_key_cannot_be_inside_another(shop: Shop) -> None:
     with pytest.raises(ArtifactError):
         await shop.artifacts.keep(WORKFLOW, {**plain, "s3": {"key": "a/b"}}, shop.file("2"), SCOPE)
     assert await shop.read({"s3": {"key": "a"}}) == b"1"
+    await shop.artifacts.keep(WORKFLOW, {**plain, "s3": {"key": "c/d"}}, shop.file("3"), SCOPE)
+    with pytest.raises(ArtifactError):
+        await shop.artifacts.keep(WORKFLOW, {**plain, "s3": {"key": "c"}}, shop.file("4"), SCOPE)
+    assert await shop.read({"s3": {"key": "c/d"}}) == b"3"
 
 
 async def test_modes_are_set(shop: Shop) -> None:

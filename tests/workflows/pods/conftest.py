@@ -149,7 +149,8 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     for pod in (await found.cluster.list(POD)).items:
         await found.cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=0)
     pods = found.box.settings.agent.pods
-    async with asyncio.timeout(SECONDS):
-        while any(pods.iterdir()):
-            await asyncio.sleep(0.02)
+    for _ in range(int(SECONDS / 0.02)):
+        if not any(pods.iterdir()):
+            break
+        await asyncio.sleep(0.02)
     await found.stop()

@@ -258,3 +258,47 @@ async def test_the_claims_of_a_workflow_are_shared_by_its_pods(stage: Stage) -> 
     assert (await stage.run("a", shell("echo x > /work/f", volumeMounts=mount), workflow=workflow)).phase == "Succeeded"
     outcome = await stage.run("b", shell("cat /work/f", volumeMounts=mount), workflow=workflow, wants_result=True)
     assert outcome.outputs["result"] == "x"
+
+
+async def test_a_pod_tells_its_progress(stage: Stage) -> None:
+    workflow = await stage.workflow()
+    script = 'echo 1/4 >> "$ARGO_PROGRESS_FILE"; while ! test -e /tmp/go; do sleep 0.05; done'
+    await stage.launch(workflow, launch_of("a", shell(script)))
+    assert (await stage.told("a", lambda outcome: bool(outcome.progress))).progress == "1/4"
+    process = await stage.cluster.exec("wf-a", "default", ["touch", "/tmp/go"])
+    assert await process.wait() == 0
+    await process.close()
+    assert (await stage.end("a")).phase == "Succeeded"
+
+
+async def test_a_data_template_lists_keys(stage: Stage, tmp_path: Path) -> None:
+    workflow = await stage.workflow()
+    (tmp_path / "x").write_text("x")
+    for key in ("logs/a.txt", "logs/b/main.log", "other/main.log"):
+        artifact = {"name": "x", "path": "/x", "archive": {"none": {}}, "s3": {"key": key}}
+        await stage.artifacts.keep(workflow, artifact, tmp_path / "x", {})
+    data = {
+        "source": {"artifactPaths": {"name": "logs", "s3": {"key": "logs"}}},
+        "transformation": [{"expression": 'filter(data, {# endsWith "main.log"})'}],
+    }
+    outcome = await stage.run("a", {"data": data}, workflow=workflow)
+    assert (outcome.phase, outcome.outputs) == ("Succeeded", {"result": '["logs/b/main.log"]'})
+    bad = {**data, "transformation": [{"expression": "filter(data"}]}
+    outcome = await stage.run("b", {"data": bad}, workflow=workflow)
+    assert outcome.phase == "Error" and "data transformation" in outcome.message
+
+
+async def test_what_was_staged_for_nobody_is_removed(stage: Stage) -> None:
+    left = stage.home / "workflows/inputs/default/wf-old/0"
+    left.mkdir(parents=True)
+    await stage.restart()
+    await stage.run("a", shell("true"))
+    assert not left.exists()
+
+
+async def test_stopping_what_is_just_being_made(stage: Stage) -> None:
+    workflow = await stage.workflow()
+    launch = launch_of("a", shell("sleep 1000"))
+    await stage.launch(workflow, launch)
+    await stage.leaves.stop(workflow, launch.node, force=True)  # the Pod is made, but nobody has heard of it yet
+    assert (await stage.end("a")).phase == "Failed"

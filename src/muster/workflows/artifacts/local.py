@@ -52,6 +52,8 @@ class LocalStore:
             target.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise ArtifactError(f'"{key}" cannot be there: a part of it is the key of another artifact') from None
+        if target.is_dir() and not source.is_dir():
+            raise ArtifactError(f'"{key}" cannot be a file: other artifacts have it as the beginning of their keys')
         coming = Path(mkdtemp(prefix=_COMING, dir=target.parent))
         try:
             shutil.move(source, coming / "it")
