@@ -47,6 +47,7 @@ COMMANDS = {
     "wait": Entry("wait", "wait", "Wait until objects are as they should be."),
     "delete": Entry("delete", "delete", "Delete objects."),
     "top": Entry("top", "top", "Show what nodes or Pods use."),
+    "env": Entry("env", "env", "Print the settings with which kubectl, argo and Hera find the cluster."),
     "doctor": Entry("doctor", "doctor", "Show what this machine can do, and what to install for the rest."),
     "version": Entry("version", "version", "Print the version of the command and of the cluster."),
 }
