@@ -31,16 +31,22 @@ def check_arguments(findings: Findings, arguments: Mapping[str, Any], path: str,
 
 
 def check_supplied(
-    findings: Findings, template: Mapping[str, Any], arguments: Mapping[str, Any], path: str, callee: str
+    findings: Findings,
+    template: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    path: str,
+    callee: str,
+    *,
+    told: bool = True,
 ) -> None:
-    """Every input of the template is given a value, or has one."""
+    """Every input of the template is given a value, or has one. `told`: that an argument has no value was told."""
     inputs = template.get("inputs") or {}
     if not inputs:
         return
     given = {p.get("name"): p for p in arguments.get("parameters") or ()}
     for declared in inputs.get("parameters") or ():
         name = declared.get("name")
-        if not _has_value(declared, given.get(name)):
+        if not _has_value(declared, given.get(name), told):
             findings.add(
                 path,
                 f"inputs.parameters.{name} was not supplied to template '{callee}'; "
@@ -49,7 +55,7 @@ def check_supplied(
     handed = {a.get("name") for a in arguments.get("artifacts") or ()}
     for declared in inputs.get("artifacts") or ():
         name = declared.get("name")
-        if not declared.get("optional") and name not in handed and not has_location_or_key(declared):
+        if not declared.get("optional") and name not in handed and not _is_placed(declared):
             findings.add(
                 path,
                 f"inputs.artifacts.{name} was not supplied to template '{callee}'; "
@@ -57,14 +63,20 @@ def check_supplied(
             )
 
 
-def _has_value(declared: Mapping[str, Any], given: Mapping[str, Any] | None) -> bool:
-    if given is not None and given.get("value") is not None:
-        return True
+def _has_value(declared: Mapping[str, Any], given: Mapping[str, Any] | None, told: bool) -> bool:
     if given is not None:
-        return bool((given.get("valueFrom") or {}).get("configMapKeyRef"))
+        source = given.get("valueFrom") or {}
+        if told and not source.get("event") and source.get("supplied") is None:
+            return True
+        return given.get("value") is not None or bool(source.get("configMapKeyRef"))
     if declared.get("value") is not None or declared.get("default") is not None:
         return True
     return bool((declared.get("valueFrom") or {}).get("configMapKeyRef"))
+
+
+def _is_placed(artifact: Mapping[str, Any]) -> bool:
+    """Or was refused for where it is said to be."""
+    return has_location_or_key(artifact) or artifact.get("git") is not None or artifact.get("hdfs") is not None
 
 
 def _check_parameter(findings: Findings, parameter: Mapping[str, Any], path: str, may_lack: bool) -> None:

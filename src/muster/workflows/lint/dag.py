@@ -63,7 +63,7 @@ def visit_dag(walk: Walk, frame: Frame, scope: Scope) -> Iterator[Frame]:
         inline = task.get("inline") or {}
         extra |= {f"inputs.parameters.{p.get('name')}" for p in (inline.get("inputs") or {}).get("parameters") or ()}
         check_tags(findings, task, path, scope, extra, skip=_INLINE)
-        _check_waits(frame, task, path, before)
+        _check_waits(frame, task, path, before, by_name)
 
 
 def _graph(frame: Frame, by_name: Mapping[str, Mapping[str, Any]], paths: Mapping[str, str]) -> dict[str, list[str]]:
@@ -122,7 +122,7 @@ def _check_task(walk: Walk, frame: Frame, task: Mapping[str, Any], path: str, ca
     check_call(findings, task, callee, path)
     check_hooks(walk, frame, task, path)
     if task.get("onExit"):
-        walk.resolve({"template": task["onExit"]}, frame, path)
+        walk.named(task["onExit"], frame, f"{path}.onExit")
 
 
 def _asked(task: Mapping[str, Any], path: str) -> set[str]:
@@ -148,9 +148,11 @@ def _handed_over(task: Mapping[str, Any], path: str) -> Iterator[tuple[str, str,
             yield f"{path}.arguments.artifacts[{index}].from", name, f"artifact '{artifact.get('name')}'"
 
 
-def _check_waits(frame: Frame, task: Mapping[str, Any], path: str, before: set[str]) -> None:
+def _check_waits(
+    frame: Frame, task: Mapping[str, Any], path: str, before: set[str], by_name: Mapping[str, Mapping[str, Any]]
+) -> None:
     for field, name, what in _handed_over(task, path):
-        if name not in before:
+        if name in by_name and name not in before:
             advice = f"add {name} to depends (or dependencies) of the task"
             frame.holder.findings.add(field, f"missing dependency '{name}' for {what}; {advice}")
 

@@ -30,10 +30,14 @@ class Findings:
         the reader: the field stays."""
         return Findings(self.causes, self._at if self._object else at, object_name)
 
-    def meant(self, word: str, words: Collection[str], form: str = '"{}"') -> str:
+    @property
+    def may_hint(self) -> bool:
+        return len(self.causes) < _HINTS
+
+    def meant(self, word: str, words: Collection[str], before: str = '"', after: str = '"') -> str:
         """`; did you mean "x"?`, if something is like the word."""
-        if len(self.causes) >= _HINTS:
+        if not self.may_hint:
             return ""
         some = list(words) if len(words) <= _CANDIDATES else [w for w in words if w[:1] == word[:1]][:_CANDIDATES]
         near = nearest(word, some)
-        return f"; did you mean {form.format(near)}?" if near else ""
+        return f"; did you mean {before}{near}{after}?" if near else ""

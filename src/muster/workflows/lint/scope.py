@@ -88,8 +88,8 @@ def check_tags(
                 if wrong:
                     findings.add(where, wrong)
             elif not scope.has(tag.path, extra):
-                known = scope.names | scope.everywhere.names | extra
-                findings.add(where, f"failed to resolve {{{{{tag.text}}}}}{_advice(findings, tag.path, known)}")
+                advice = _advice(findings, tag.path, scope, extra) if findings.may_hint else ""
+                findings.add(where, f"failed to resolve {{{{{tag.text}}}}}{advice}")
 
 
 def tagged_strings(value: Any, path: str, skip: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
@@ -121,21 +121,27 @@ def _spelled(key: str) -> str:
     return f"[{key}]" if "." in key or "/" in key else key
 
 
-def _advice(findings: Findings, name: str, known: set[str]) -> str:
-    alike = [k for k in known if k.split(".", 1)[0] == name.split(".", 1)[0]]
-    meant = findings.meant(name, alike, "{{{{{}}}}}")
+def _advice(findings: Findings, name: str, scope: Scope, extra: frozenset[str] | set[str]) -> str:
+    known = scope.names | scope.everywhere.names | extra
+    root, *rest = name.split(".")
+    if root in ("steps", "tasks") and rest:
+        there = {k.split(".")[1] for k in known if k.startswith(f"{root}.")}
+        if rest[0] not in there:
+            what = "step that comes before" if root == "steps" else "task of this DAG"
+            ending = "".join(f".{part}" for part in rest[1:])
+            meant = findings.meant(rest[0], there, f"{{{{{root}.", ending + "}}")
+            return meant or f'; "{rest[0]}" is no {what}'
+    parent = name.rpartition(".")[0] + "."
+    alike = {k.removeprefix(parent) for k in known if k.startswith(parent)}
+    meant = findings.meant(name.removeprefix(parent), alike, "{{" + parent, "}}")
     if meant:
         return meant
-    root, *rest = name.split(".")
-    if root in ("steps", "tasks") and rest and not any(k.startswith(f"{root}.{rest[0]}.") for k in known):
-        what = "step that comes before" if root == "steps" else "task of this DAG"
-        return f'; "{rest[0]}" is no {what}'
     if root in ("steps", "tasks") and rest:
         return f'; "{rest[0]}" has no such output; declare it under outputs of its template'
-    if name.startswith("inputs."):
+    if root == "inputs":
         return "; declare it under inputs of the template"
     if name.startswith("workflow.parameters."):
         return "; declare it under spec.arguments.parameters"
-    if name.startswith("item."):
+    if root == "item":
         return "; it takes withItems, withParam or withSequence"
     return ""

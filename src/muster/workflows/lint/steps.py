@@ -40,7 +40,7 @@ def visit_steps(walk: Walk, frame: Frame, scope: Scope) -> Iterator[Frame]:
                 walk.add_outputs(scope, callee, prefix, of_items=False)
             check_hooks(walk, frame, step, path)
             if step.get("onExit"):
-                walk.resolve({"template": step["onExit"]}, frame, path)
+                walk.named(step["onExit"], frame, f"{path}.onExit")
             inline = step.get("inline") or {}
             own = {f"inputs.parameters.{p.get('name')}" for p in (inline.get("inputs") or {}).get("parameters") or ()}
             check_tags(findings, step, path, scope, own, skip=frozenset(("inline",)))

@@ -26,7 +26,7 @@ class Holder:
     path: str
     findings: Findings
     defaults: Mapping[str, Any]
-    """Its templateDefaults, as far as Argo looks at them: not those of a ClusterWorkflowTemplate."""
+    """Its templateDefaults. Argo does not look at those of a ClusterWorkflowTemplate that another one refers to."""
     templates: dict[str, tuple[str, Mapping[str, Any]]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Walk:
                 )
                 return Callee()
             return self._referenced(reference, caller, f"{path}.templateRef")
-        named = self._named(caller.filled(name), holder, f"{path}.template", caller.values) if name else None
+        named = self.named(name, caller, f"{path}.template") if name else None
         if name and named is None:
             return Callee()
         if inline is not None:
@@ -116,6 +116,16 @@ class Walk:
             findings.add(path, "failed to get a template: write template, templateRef or inline")
             return Callee()
         return Callee(named)
+
+    def named(self, name: str, caller: Frame, path: str) -> Frame | None:
+        """A template of the same object."""
+        name, holder = caller.filled(name), caller.holder
+        found = holder.templates.get(name)
+        if found is None:
+            meant = holder.findings.meant(name, holder.templates)
+            holder.findings.add(path, f"template name '{name}' undefined{meant}")
+            return None
+        return Frame(found[1], found[0], holder, self.everywhere.values)
 
     def holder(self, name: str, cluster_scope: bool, findings: Findings, at: str) -> Holder | None:
         """A template object by its name; None if there is none, or nobody to ask."""
@@ -149,14 +159,6 @@ class Walk:
             names.update(prefix + suffix for suffix in suffixes[1])
         if template.get("outputs"):
             add_global_outputs(template, scope)
-
-    def _named(self, name: str, holder: Holder, path: str, values: Mapping[str, str]) -> Frame | None:
-        found = holder.templates.get(name)
-        if found is None:
-            meant = holder.findings.meant(name, holder.templates)
-            holder.findings.add(path, f"template name '{name}' undefined{meant}")
-            return None
-        return Frame(found[1], found[0], holder, values)
 
     def _referenced(self, reference: Mapping[str, Any], caller: Frame, path: str) -> Callee:
         findings = caller.holder.findings

@@ -79,8 +79,7 @@ class _Check:
         self.may_lack = not submitted
         self.everywhere = Globals(any_parameter=is_template)
         self.walk = Walk(self.everywhere, lookup)
-        defaults = {} if obj.get("kind") == "ClusterWorkflowTemplate" else spec.get("templateDefaults") or {}
-        self.own = Holder("", spec, path, findings, defaults)
+        self.own = Holder("", spec, path, findings, spec.get("templateDefaults") or {})
 
     def run(self) -> None:
         check_names(self.findings, self.spec.get("templates") or (), f"{self.path}.templates")
@@ -135,7 +134,7 @@ class _Check:
         path, template = found
         values = dict(self.everywhere.values)
         if not self.is_template:
-            check_supplied(self.findings, template, arguments, field, name)
+            check_supplied(self.findings, template, arguments, field, name, told=not self.may_lack)
             values |= _inputs(template, arguments)
         self.walk.run(visit, Frame(template, path, holder, values, is_entrypoint=True))
 

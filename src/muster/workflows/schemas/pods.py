@@ -15,8 +15,8 @@ _LATER = frozenset({"fileKeyRef", "podCertificate", "restartPolicyRules"})
 
 
 def worded_freely(schema: Schema) -> Schema:
-    """The schema without its lists of allowed words."""
-    freed: dict[str, Any] = {}
+    """The schema without its lists of allowed words; that items are told apart is left to the Pod."""
+    freed: dict[str, Any] = {"x-muster-duplicates": True} if "x-kubernetes-list-map-keys" in schema else {}
     for key, value in schema.items():
         if key == "enum":
             continue
