@@ -9,7 +9,8 @@ from typing import Any
 from muster.workflows.engine.dice import CHANCE
 from muster.workflows.engine.errors import Refused
 from muster.workflows.engine.values import ABSENT, parameters_json, text_of
-from muster.workflows.expressions.tags import substitute
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.expressions.tags import substitute, tags_in
 from muster.workflows.model import Template
 
 ConfigMaps = Callable[[str], Mapping[str, str] | None]
@@ -29,9 +30,11 @@ def with_arguments(
     variables: Mapping[str, str],
     own: MutableMapping[str, str],
     config_maps: ConfigMaps,
+    *,
+    takes_only_inputs: bool = False,
 ) -> Template:
     """The template as it runs. `variables` are those of the workflow, `own` those of this node (`pod.name`).
-    Raises Refused and ExpressionError."""
+    `takes_only_inputs` says that the template itself names neither. Raises Refused and ExpressionError."""
     inputs = template.get("inputs")
     if inputs:
         given = {p["name"]: p for p in arguments.get("parameters") or ()}
@@ -44,13 +47,23 @@ def with_arguments(
         if inputs.get("artifacts"):
             filled["artifacts"] = [_artifact(a, files.get(a["name"])) for a in inputs["artifacts"]]
         template = {**template, "inputs": filled}
-    return substituted(template, variables, own)
+    return substituted(template, variables, own, takes_only_inputs=takes_only_inputs)
 
 
-def substituted(template: Template, variables: Mapping[str, str], own: MutableMapping[str, str]) -> Template:
+def substituted(
+    template: Template,
+    variables: Mapping[str, str],
+    own: MutableMapping[str, str],
+    *,
+    takes_only_inputs: bool = False,
+) -> Template:
     """First the workflow's variables, then the inputs: those may hold the former."""
     scope = ChainMap(own, dict(variables) if not isinstance(variables, dict) else variables)
-    template = substitute(template, scope, allow_unresolved=True, chance=CHANCE)
+    if not takes_only_inputs:
+        template = substitute(template, scope, allow_unresolved=True, chance=CHANCE)
+    elif template.get("inputs"):
+        filled = substitute(template["inputs"], scope, allow_unresolved=True, chance=CHANCE)
+        template = {**template, "inputs": filled}
     inputs, outputs = template.get("inputs") or {}, template.get("outputs") or {}
     local = dict[str, str](own)
     for parameter in inputs.get("parameters") or ():
@@ -67,6 +80,15 @@ def substituted(template: Template, variables: Mapping[str, str], own: MutableMa
             local[f"outputs.parameters.{parameter['name']}.path"] = path
     result: Template = substitute(template, ChainMap(local, scope.maps[1]), allow_unresolved=True, chance=CHANCE)
     return result
+
+
+def takes_only_inputs(template: Template) -> bool:
+    """Whether all tags of a template are about its own inputs and outputs, so one look at it will do."""
+    try:
+        found = list(tags_in(template))
+    except ExpressionError:
+        return False
+    return all(not tag.is_expression and tag.path.startswith(("inputs.", "outputs.")) for tag in found)
 
 
 def has_location(artifact: Mapping[str, Any]) -> bool:

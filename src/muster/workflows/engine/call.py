@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DEEPEST = 100
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
 _SHOWABLE = re.compile(r"^[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]$")
-_TOO_DEEP = "Maximum recursion depth exceeded: templates may use one another 100 levels deep"
+_TOO_DEEP = "Maximum recursion depth exceeded: templates may use one another 99 levels deep"
 
 
 class Call(Parent):
@@ -144,7 +144,7 @@ class Call(Parent):
 
     def _prepared(self) -> bool:
         """Finds the template and fills in its inputs."""
-        if self.depth > _DEEPEST:
+        if self.depth >= _DEEPEST:
             self.fail(_TOO_DEEP)
             return False
         try:
@@ -163,7 +163,10 @@ class Call(Parent):
         if step:
             own["tasks.name"] = own["steps.name"] = step
         throw_for(self.id)
-        filled = with_arguments(template, self.arguments, self.run.variables, own, self.run.config_map)
+        plain = self.run.templates.takes_only_inputs(template)
+        filled = with_arguments(
+            template, self.arguments, self.run.variables, own, self.run.config_map, takes_only_inputs=plain
+        )
         shown = (filled.get("annotations") or {}).get(_DISPLAY_NAME)
         if shown and not _SHOWABLE.match(shown):
             raise Refused(f"displayName must match the regex {_SHOWABLE.pattern}")

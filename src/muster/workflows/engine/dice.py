@@ -20,7 +20,22 @@ class _Moment:
 
 
 class _Dice(random.Random):
-    """Falls the same way for the same seed."""
+    """Fall the same way for the same name. Hardly any text throws them, so they are shaken only then."""
+
+    name: str | None = None
+
+    def random(self) -> float:
+        self._shake()
+        return super().random()
+
+    def getrandbits(self, bits: int, /) -> int:
+        self._shake()
+        return super().getrandbits(bits)
+
+    def _shake(self) -> None:
+        name, self.name = self.name, None
+        if name is not None:
+            self.seed(name)
 
 
 _dice = _Dice(0)
@@ -33,4 +48,4 @@ def set_time(now: datetime) -> None:
 
 def throw_for(name: str) -> None:
     """From here on, chance is that of this node."""
-    _dice.seed(name)
+    _dice.name = name

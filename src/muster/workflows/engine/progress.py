@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 
+
+@lru_cache(maxsize=4096)
 def parse(text: str) -> tuple[int, int] | None:
     """(done, all), or nothing if the text is no progress."""
     done, _, total = text.partition("/")

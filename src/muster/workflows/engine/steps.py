@@ -49,6 +49,8 @@ class Steps(Work, Owner):
             node = self.run.tree.named(self._group_name(index))
             if node is None or not is_ended(node) or has_failed(node):
                 break
+            self.index = index
+            self._restore_daemons(node)
             self._add_to_scope(index)
             self.index = index + 1
         if self.index < len(self.groups) and self.run.tree.named(self._group_name(self.index)) is not None:
@@ -167,6 +169,13 @@ class Steps(Work, Owner):
                 child.call.restore()
             child.restore_hooks(self.hooks)
             self.noticed.append(child)
+
+    def _restore_daemons(self, group: Node) -> None:
+        """Those of a group that is done otherwise."""
+        if any(child.get("daemoned") for child in self.run.tree.children(group["id"])):
+            for child in self._expanded().waiting:
+                if child.call is not None and child.exists:
+                    child.call.restore()
 
     def _start_waiting(self, group: Group) -> None:
         while group.waiting and not group.error and not self._is_failing_fast():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from muster.kube.objects import Object, spec_of
+from muster.workflows.engine.arguments import takes_only_inputs
 from muster.workflows.engine.errors import Refused
 from muster.workflows.engine.merging import merged
 from muster.workflows.model import NodeType, Template, World
@@ -57,6 +58,7 @@ class Templates:
         self.stored_more = False
         self._local = {t.get("name"): t for t in spec.get("templates") or ()}
         self._ready: dict[str, Template] = {}
+        self._plain: set[int] = set()
 
     def resolve(self, holder: Mapping[str, Any], context: Context) -> tuple[Context, Template]:
         """The template that a step, task or hook names, its defaults filled in, and the context in which that one
@@ -71,6 +73,10 @@ class Templates:
             return context, self._found(context, str(name))
         raise Refused(f"'{holder.get('name') or ''}' names no template: it needs template, templateRef or inline")
 
+    def takes_only_inputs(self, template: Template) -> bool:
+        """Whether a template that `resolve` found names nothing but its own inputs and outputs."""
+        return id(template) in self._plain
+
     def _inline(self, inline: Template, holder: Mapping[str, Any], context: Context) -> Template:
         if context.kind != "local":
             key = f"{context.scope}/inline/{holder.get('name') or ''}"
@@ -84,7 +90,9 @@ class Templates:
             template = (
                 self._local_template(name) if context.kind == "local" else self._outer_template(context, name, key)
             )
-            self._ready[key] = self._completed(template)
+            ready = self._ready[key] = self._completed(template)
+            if takes_only_inputs(ready):
+                self._plain.add(id(ready))
         return self._ready[key]
 
     def _local_template(self, name: str) -> Template:

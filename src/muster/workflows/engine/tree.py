@@ -49,6 +49,7 @@ class Tree:
         self.failures: dict[str, None] = {}
         """Nodes that are Failed or in Error, in the order in which they came to be."""
         self.running_pods = 0
+        self._ids: dict[str, str] = {}
         self._mine: set[str] = set()
         self._links: dict[str, set[str]] = {}
         for node in nodes.values():
@@ -61,7 +62,10 @@ class Tree:
         return changed
 
     def id_of(self, name: str) -> str:
-        return names.node_id(self.workflow, name)
+        known = self._ids.get(name)
+        if known is None:
+            known = self._ids[name] = names.node_id(self.workflow, name)
+        return known
 
     def named(self, name: str) -> Node | None:
         return self.nodes.get(self.id_of(name))
