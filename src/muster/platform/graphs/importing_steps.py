@@ -67,7 +67,7 @@ class Step:
 def only(mapping: Mapping[str, Any], fields: Collection[str], where: str) -> None:
     """Nothing is lost without a word: a field that a graph does not have keeps the manifest a manifest."""
     for name, value in mapping.items():
-        if name not in fields and value not in (None, "", [], {}):
+        if name not in fields and value not in (None, "", []):
             raise Unmapped(f"{where}: {name} has no place in a graph")
 
 

@@ -7,13 +7,14 @@ from muster.kube.objects import Object, spec_of
 from muster.kube.schema import validate
 from muster.platform.graphs.messages import Problem, problem
 from muster.platform.graphs.model import Parameter
+from muster.workflows import lint
 from muster.workflows.kinds import WORKFLOW
 
 _SOURCE = "manifest"
 
 
 def manifest_problems(manifest: str) -> list[Problem]:
-    """Whether it can be read as one Workflow. What Argo would not run is for lint to find."""
+    """Whether it is one Workflow, and one that Argo would run. What it refers to is not looked up."""
     if not manifest.strip():
         return [problem("manifest", "manifest.missing")]
     try:
@@ -25,7 +26,7 @@ def manifest_problems(manifest: str) -> list[Problem]:
     found = documents[0].object
     if found.get("kind") != WORKFLOW.kind or found.get("apiVersion") != WORKFLOW.api_version:
         return [problem("manifest", "manifest.kind", kind=f"{found.get('apiVersion')} {found.get('kind')}")]
-    causes = validate(found, WORKFLOW.schema)
+    causes = validate(found, WORKFLOW.schema) or lint.problems(found)
     return [
         problem("manifest", "manifest.invalid", detail=f"{documents[0].where(c.field)}: {c.field}: {c.message}")
         for c in causes

@@ -210,3 +210,9 @@ def _exported(schema: Schema) -> dict[str, Any]:
     if schema.get("type") == "object":
         found["additionalProperties"] = False
     return found
+
+
+if __name__ == "__main__":
+    import json
+
+    print(json.dumps(json_schema(), indent=2))
