@@ -27,6 +27,7 @@ from muster.embedded.agent.registration import register_nodes
 from muster.embedded.agent.retention import sweep
 from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.agent.simulated import SECONDS, simulated_status, unreadable_seconds
+from muster.embedded.agent.stand_ins import make_stand_ins
 from muster.embedded.agent.status import has_ended
 from muster.embedded.agent.workshop import Workshop
 from muster.embedded.agent.zygote_client import Zygote
@@ -89,6 +90,7 @@ class Agent:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         shims = settings.run / "shims"
         make_shims(shims)
+        stand_ins = make_stand_ins(settings.run / "stand-ins")
         self._zygote = Zygote(self.isolation, self._supervisor_killed)
         self._hosts = HostsFiles(settings.run / "hosts", self._hosts_outdated)
         self._around = Around(cluster, self._hosts, settings.api, self._reference_changed)
@@ -97,7 +99,11 @@ class Agent:
             cluster=cluster,
             recorder=recorder,
             here=Here(
-                settings, self.isolation, machine_environment(shims, settings.environment), limits_cpu=can_limit()[1]
+                settings,
+                self.isolation,
+                machine_environment(shims, settings.environment),
+                limits_cpu=can_limit()[1],
+                stand_ins=stand_ins,
             ),
             around=self._around,
             hosts=self._hosts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from muster.embedded.agent.checks import hook_of, probe_of
@@ -12,9 +12,9 @@ from muster.embedded.agent.contract import Isolation, Mount, PreparedContainer
 from muster.embedded.agent.engines import Engine, engine_container
 from muster.embedded.agent.environment import container_environment
 from muster.embedded.agent.hosts import hostname_of
-from muster.embedded.agent.images import Recipe, recipe, running_note
+from muster.embedded.agent.images import Recipe, match_image, recipe, running_note
 from muster.embedded.agent.requests import keep_folder, outside, paths_to_keep, scratch_folder
-from muster.embedded.agent.settings import AgentSettings
+from muster.embedded.agent.settings import AgentSettings, ImageSettings
 from muster.embedded.agent.status import is_sidecar
 from muster.embedded.agent.surroundings import ConfigError, ContainerError, Surroundings
 from muster.kube.objects import Object, spec_of
@@ -49,6 +49,12 @@ class Here:
     """What a container without an engine starts from."""
     limits_cpu: bool = True
     """Whether the kernel holds processes to a share of the CPU here. (Memory is watched in any case.)"""
+    stand_ins: Mapping[str, ImageSettings] = field(default_factory=dict)
+    """For images that the settings say nothing of."""
+
+    def images_for(self, container: Mapping[str, Any]) -> Mapping[str, ImageSettings]:
+        image = str(container.get("image") or "")
+        return self.settings.images if match_image(image, self.settings.images) else self.stand_ins
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ def resolve(
     devices: Mapping[str, str],
 ) -> Part:  # fmt: skip
     """Works out what can be missing. Raises NotReady, and touches nothing."""
-    found = recipe(container, here.settings.images, here.environment) if engine is None else None
+    found = recipe(container, here.images_for(container), here.environment) if engine is None else None
     base = {"HOSTNAME": hostname_of(pod), **devices}
     if found is not None:
         base = {**found.env, **base}
