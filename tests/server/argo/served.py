@@ -22,12 +22,13 @@ from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Object
 from muster.server.argo.app import argo_app
 from muster.server.https import https
+from muster.workflows.artifacts.artifacts import Artifacts
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 from tests.embedded.api.served import Served, ThisMachine
 
 
 @asynccontextmanager
-async def serving(home: Path) -> AsyncIterator[Served]:
+async def serving(home: Path, *, artifacts: bool = False) -> AsyncIterator[Served]:
     catalogue = new_catalogue()
     for kind in workflow_kinds():
         catalogue.register(kind)
@@ -43,7 +44,8 @@ async def serving(home: Path) -> AsyncIterator[Served]:
                 url = f"https://127.0.0.1:{listener.getsockname()[1]}"
                 ensure_admin_kubeconfig(kubeconfig, url, certificates, identity.tokens)
                 token = identity.tokens.issue("test-admin", [MASTERS])
-                app = argo_app(cluster, identity, kube_app(cluster, identity))
+                reader = Artifacts(cluster, home) if artifacts else None
+                app = argo_app(cluster, identity, kube_app(cluster, identity), artifacts=reader)
                 async with https(app, listener, certificates):
                     yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
         finally:

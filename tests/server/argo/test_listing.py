@@ -132,13 +132,18 @@ def test_patterns(pattern: str, path: str, names: dict[str, str] | None) -> None
 
 
 def test_routes_know_what_is_theirs() -> None:
-    routes = Routes(
-        [route("GET", "/api/v1/workflows/{namespace}", _handler), route("GET", "/artifacts/{rest...}", _handler)]
-    )
-    assert routes.knows("/api/v1/workflows/x/y")
-    assert routes.knows("/artifacts/x")
-    assert not routes.knows("/api/v1/pods")
-    assert not routes.knows("/apis/argoproj.io/v1alpha1/workflows")
+    routes = Routes([
+        route("GET", "/api/v1/workflows/{namespace}", _handler),
+        route("POST", "/api/v1/events/{namespace}/{discriminator}", _handler),
+        route("GET", "/artifacts/{rest...}", _handler),
+    ])  # fmt: skip
+    assert routes.knows("GET", "/api/v1/workflows/x/y")
+    assert routes.knows("GET", "/artifacts/x")
+    assert routes.knows("POST", "/api/v1/events/x/y")
+    assert not routes.knows("GET", "/api/v1/events")
+    assert not routes.knows("POST", "/api/v1/events")
+    assert not routes.knows("GET", "/api/v1/pods")
+    assert not routes.knows("GET", "/apis/argoproj.io/v1alpha1/workflows")
     with pytest.raises(MethodNotAllowed, match="takes GET"):
         routes.find("PUT", "/api/v1/workflows/x")
     with pytest.raises(NotFound):

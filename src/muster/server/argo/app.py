@@ -12,7 +12,7 @@ from muster.embedded.api.gate import Gate
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.identity.identity import Identity
 from muster.kube.errors import ApiError
-from muster.server.argo import actions, archive, info, logs, watches, workflows
+from muster.server.argo import actions, archive, events, info, logs, sync, watches, workflows
 from muster.server.argo.access import OnBehalf
 from muster.server.argo.artifacts import Downloads, Reader
 from muster.server.argo.failures import failure
@@ -48,7 +48,7 @@ class _App:
         self._routes = Routes([*_routes(), *(_downloads(Downloads(artifacts)) if artifacts is not None else ())])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not self._routes.knows(scope["path"]):
+        if scope["type"] != "http" or not self._routes.knows(scope["method"], scope["path"]):
             await self._otherwise(scope, receive, send)
             return
         call = Call(scope, receive, send, scope["path"])
@@ -111,6 +111,17 @@ def _routes() -> list[Route]:
         route("PUT", f"{_V1}/archived-workflows/{{uid}}/resubmit", actions.resubmit_archived),
         route("GET", f"{_V1}/archived-workflows-label-keys", archive.label_keys),
         route("GET", f"{_V1}/archived-workflows-label-values", archive.label_values),
+        route("POST", f"{_V1}/events/{{namespace}}/{{discriminator}}", events.receive),
+        route("GET", f"{_V1}/workflow-event-bindings/{{namespace}}", events.list_bindings),
+        *(route("GET", f"{_V1}/{plural}/{{namespace}}", events.none) for plural in ("event-sources", "sensors")),
+        *(
+            route("GET", f"{_V1}/stream/{plural}/{{namespace}}", watches.nothing)
+            for plural in ("event-sources", "sensors")
+        ),
+        route("POST", f"{_V1}/sync/{{namespace}}", sync.create),
+        route("GET", f"{_V1}/sync/{{namespace}}/{{key}}", sync.get),
+        route("PUT", f"{_V1}/sync/{{namespace}}/{{key}}", sync.update),
+        route("DELETE", f"{_V1}/sync/{{namespace}}/{{key}}", sync.delete),
         route("GET", f"{_V1}/info", info.info),
         route("GET", f"{_V1}/version", info.version),
         route("GET", f"{_V1}/userinfo", info.userinfo),

@@ -12,6 +12,10 @@ from muster.server.argo.requests import Request
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer | None]]
 
 
+_SHARED = ("api/v1/events",)
+"""The Kubernetes API has these, too: only what is certainly Argo's is."""
+
+
 class Route(NamedTuple):
     method: str
     pattern: tuple[str, ...]
@@ -31,9 +35,13 @@ class Routes:
         for one in routes:
             self._routes.setdefault(_prefix(one.pattern), []).append(one)
 
-    def knows(self, path: str) -> bool:
-        """Whether the path is Argo's at all."""
-        return _prefix(path.strip("/").split("/")) in self._routes
+    def knows(self, method: str, path: str) -> bool:
+        """Whether the request is Argo's at all."""
+        parts = path.removeprefix("/").split("/")
+        known = self._routes.get(_prefix(parts))
+        if known is None or _prefix(parts) not in _SHARED:
+            return known is not None
+        return any(one.method == method and matched(one.pattern, parts) is not None for one in known)
 
     def find(self, method: str, path: str) -> tuple[Handler, dict[str, str]]:
         parts = path.removeprefix("/").split("/")

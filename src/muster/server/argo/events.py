@@ -1,0 +1,141 @@
+"""Events from elsewhere, such as webhooks: WorkflowEventBindings say which of them start a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from muster.embedded.api.calls import Answer, Call, parse
+from muster.embedded.api.negotiation import JSON
+from muster.kube.errors import ApiError, BadRequest
+from muster.kube.objects import Object, labels_of, meta, name_of, spec_of
+from muster.server.argo.access import OnBehalf
+from muster.server.argo.labels import created_by
+from muster.server.argo.linting import require_sound
+from muster.server.argo.requests import Request
+from muster.workflows.expressions.environment import environment
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.expressions.evaluator import evaluate
+from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_EVENT_BINDING, WORKFLOW_TEMPLATE
+from muster.workflows.submission import from_template
+
+_BINDING_LABEL = "workflows.argoproj.io/workflow-event-binding"
+
+
+async def receive(request: Request) -> Answer:
+    """Starts what the event is meant to start. What goes wrong with one binding does not keep the others from it."""
+    content = await request.call.body()
+    payload = parse(content, JSON) if content else None
+    scope = {
+        "namespace": request.namespace,
+        "discriminator": request.names.get("discriminator", ""),
+        "metadata": headers_of(request.call),
+        "payload": payload,
+    }
+    bindings = (await request.api.list(WORKFLOW_EVENT_BINDING, request.namespace)).items
+    failures = []
+    for binding in bindings:
+        try:
+            await _dispatch(request.api, binding, scope, request.namespace)
+        except ApiError as error:
+            failures.append(f"{name_of(binding)}: {error.message}")
+    if failures:
+        raise ApiError(f"failed to dispatch event: {'; '.join(failures)}")
+    return request.answer({})
+
+
+async def list_bindings(request: Request) -> Answer:
+    listing = await request.api.list(
+        WORKFLOW_EVENT_BINDING, request.namespace, labels=request.option("listOptions.labelSelector")
+    )
+    return request.answer({
+        "kind": "WorkflowEventBindingList",
+        "apiVersion": WORKFLOW_EVENT_BINDING.api_version,
+        "metadata": {"resourceVersion": listing.resource_version},
+        "items": listing.items,
+    })  # fmt: skip
+
+
+async def none(request: Request) -> Answer:
+    """Event sources and sensors, which Argo Events would bring."""
+    return request.answer({"metadata": {}, "items": []})
+
+
+def headers_of(call: Call) -> dict[str, list[str]]:
+    """What the sender says about the event. Other headers are nobody's business: one of them is the token."""
+    found: dict[str, list[str]] = {}
+    for name, value in call.scope["headers"]:
+        if name.startswith(b"x-"):
+            found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+    return found
+
+
+def is_meant(binding: Object, scope: Mapping[str, Any]) -> bool:
+    """Raises BadRequest when the selector cannot be read, or does not say yes or no."""
+    selector = str((spec_of(binding).get("event") or {}).get("selector") or "")
+    answer = _value(selector, scope, "spec.event.selector")
+    if not isinstance(answer, bool):
+        raise BadRequest(f"spec.event.selector: the answer is {answer!r}, neither true nor false")
+    return answer
+
+
+def workflow_of(binding: Object, scope: Mapping[str, Any]) -> Object:
+    """The workflow that the event starts. Raises BadRequest."""
+    submit = spec_of(binding)["submit"]
+    ref = submit.get("workflowTemplateRef") or {}
+    workflow = from_template(str(ref.get("name") or ""), cluster_scope=bool(ref.get("clusterScope")))
+    wanted, metadata = submit.get("metadata") or {}, dict(meta(workflow))
+    for field in ("name", "generateName"):
+        if wanted.get(field):
+            metadata[field] = _text(wanted[field], scope, f"spec.submit.metadata.{field}")
+    if metadata.get("name"):
+        metadata.pop("generateName")
+    for field in ("labels", "annotations"):
+        values = {
+            key: _text(value, scope, f"spec.submit.metadata.{field}[{key}]")
+            for key, value in (wanted.get(field) or {}).items()
+        }
+        if values:
+            metadata[field] = {**(metadata.get(field) or {}), **values}
+    metadata["labels"] = {**labels_of({"metadata": metadata}), _BINDING_LABEL: name_of(binding)}
+    parameters = [_argument(parameter, scope) for parameter in (submit.get("arguments") or {}).get("parameters") or ()]
+    arguments = {"arguments": {"parameters": parameters}} if parameters else {}
+    return {**workflow, "metadata": metadata, "spec": {**spec_of(workflow), **arguments}}
+
+
+async def _dispatch(api: OnBehalf, binding: Object, scope: Mapping[str, Any], namespace: str) -> None:
+    submit = spec_of(binding).get("submit")
+    if not is_meant(binding, scope) or not submit:
+        return
+    ref = submit.get("workflowTemplateRef") or {}
+    kind = CLUSTER_WORKFLOW_TEMPLATE if ref.get("clusterScope") else WORKFLOW_TEMPLATE
+    await api.get(kind, str(ref.get("name") or ""), namespace if kind.namespaced else "")
+    workflow = created_by(api.user, workflow_of(binding, scope))
+    workflow = {**workflow, "metadata": {**meta(workflow), "namespace": namespace}}
+    await require_sound(api, workflow)
+    await api.create(workflow, WORKFLOW)
+
+
+def _argument(parameter: Mapping[str, Any], scope: Mapping[str, Any]) -> Object:
+    name = str(parameter.get("name"))
+    source = (parameter.get("valueFrom") or {}).get("event")
+    if not source:
+        raise BadRequest(f'the argument "{name}" has no valueFrom.event: write the expression that gives its value')
+    value = _value(str(source), scope, f"the argument {name}")
+    return {"name": name, "value": value if isinstance(value, str) else orjson.dumps(value).decode()}
+
+
+def _text(expression: Any, scope: Mapping[str, Any], where: str) -> str:
+    value = _value(str(expression), scope, where)
+    if not isinstance(value, str):
+        raise BadRequest(f"{where}: must evaluate to a string, not {value!r}")
+    return value
+
+
+def _value(expression: str, scope: Mapping[str, Any], where: str) -> Any:
+    try:
+        return evaluate(expression, environment(scope, expression))
+    except ExpressionError as error:
+        raise BadRequest(f"{where}: {error}") from None

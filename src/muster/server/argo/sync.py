@@ -1,0 +1,93 @@
+"""Limits of semaphores, which are entries of ConfigMaps: `argo sync` looks them up and changes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from muster.embedded.api.calls import Answer
+from muster.kube.builtin import CONFIG_MAP
+from muster.kube.errors import AlreadyExists, BadRequest, NotFound
+from muster.server.argo.failures import Unimplemented
+from muster.server.argo.requests import Request
+
+_CONFIG_MAP_TYPES = ("", "CONFIG_MAP", "CONFIGMAP", "0")
+
+
+async def create(request: Request) -> Answer:
+    name, key, limit = _asked(await request.body(), "")
+    try:
+        found = await request.api.get(CONFIG_MAP, name, request.namespace)
+    except NotFound:
+        await request.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": request.namespace},
+                "data": {key: str(limit)},
+            },
+            CONFIG_MAP,
+        )
+        return _told(request, name, key, limit)
+    if key in (found.get("data") or {}):
+        raise AlreadyExists(f'the ConfigMap "{name}" has a limit "{key}" already; update it instead')
+    await request.api.patch(CONFIG_MAP, name, request.namespace, {"data": {key: str(limit)}})
+    return _told(request, name, key, limit)
+
+
+async def get(request: Request) -> Answer:
+    name, key = _where(request)
+    text = await _current(request, name, key)
+    if not text.strip().isdigit():
+        raise BadRequest(f'the limit "{key}" of the ConfigMap "{name}" is "{text}", which is no number')
+    return _told(request, name, key, int(text))
+
+
+async def update(request: Request) -> Answer:
+    name, key, limit = _asked(await request.body(), request.names["key"])
+    await _current(request, name, key)
+    await request.api.patch(CONFIG_MAP, name, request.namespace, {"data": {key: str(limit)}})
+    return _told(request, name, key, limit)
+
+
+async def delete(request: Request) -> Answer:
+    name, key = _where(request)
+    await _current(request, name, key)
+    await request.api.patch(CONFIG_MAP, name, request.namespace, {"data": {key: None}})
+    return request.answer({})
+
+
+async def _current(request: Request, name: str, key: str) -> str:
+    data = (await request.api.get(CONFIG_MAP, name, request.namespace)).get("data") or {}
+    if key not in data:
+        raise NotFound(f'the ConfigMap "{name}" has no limit "{key}"')
+    return str(data[key])
+
+
+def _where(request: Request) -> tuple[str, str]:
+    _require_config_map(request.option("type"))
+    name = request.option("cmName")
+    if not name:
+        raise BadRequest("cmName is missing: the ConfigMap in which the limit is")
+    return name, request.names["key"]
+
+
+def _asked(body: dict[str, Any], key: str) -> tuple[str, str, int]:
+    _require_config_map(str(body.get("type") or ""))
+    name, key = str(body.get("cmName") or ""), key or str(body.get("key") or "")
+    limit = body.get("limit")
+    if not name or not key:
+        raise BadRequest("cmName and key are needed: the ConfigMap, and the entry in it")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit <= 0:
+        raise BadRequest(f'limit is "{limit}"; it must be a number greater than 0')
+    return name, key, limit
+
+
+def _require_config_map(kind: str) -> None:
+    if kind.upper() not in _CONFIG_MAP_TYPES:
+        raise Unimplemented("limits are kept in ConfigMaps here, not in a database: use the type configmap")
+
+
+def _told(request: Request, name: str, key: str, limit: int) -> Answer:
+    return request.answer({
+        "type": "CONFIG_MAP", "cmName": name, "namespace": request.namespace, "key": key, "limit": limit,
+    })  # fmt: skip
