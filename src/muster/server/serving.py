@@ -64,15 +64,16 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
             box.start(api, (await isolation)[0])
             gang = GangSettings(always=settings.gang)
             box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
-            box.look_after(_workflow_controller(box))
-            apis = argo_app(box.cluster, box.identity, kube_app(box.cluster, box.identity))
+            artifacts = Artifacts(box.cluster, home / "workflows")
+            box.look_after(_workflow_controller(box, artifacts))
+            kube = kube_app(box.cluster, box.identity)
+            apis = argo_app(box.cluster, box.identity, kube, artifacts=artifacts)
             async with https(apis, listener, certificates):
                 yield Serving(box.cluster, announce(url, kubeconfig))
 
 
-def _workflow_controller(box: Box) -> WorkflowController:
+def _workflow_controller(box: Box, artifacts: Artifacts) -> WorkflowController:
     cluster, home = box.cluster, box.settings.home / "workflows"
-    artifacts = Artifacts(cluster, home)
 
     def leaves(report: Report) -> dict[str, Leaves]:
         return {
