@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -200,3 +201,16 @@ def test_warnings_go_nowhere_when_nobody_listens() -> None:
     with collect_warnings() as said:
         warn("heard")
     assert said == ["heard"]
+
+
+def test_what_has_no_effect_is_told_where_somebody_listens_and_once() -> None:
+    timid = replace(
+        CREW, warnings=lambda crew: [Cause("spec.cargo", "has no effect")] if "cargo" in crew["spec"] else []
+    )
+    with collect_warnings() as said:
+        made = admit_new(timid, crew(cargo=1), "c", "default", NOW)
+        admit_change(timid, made, {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}})
+    assert said == ["spec.cargo: has no effect"]
+    with collect_warnings() as said:
+        admit_change(timid, made, {**made, "spec": {"cargo": 2}})
+    assert said == ["spec.cargo: has no effect"]

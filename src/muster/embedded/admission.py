@@ -169,3 +169,10 @@ def _check(kind: Kind, obj: Object, old: Object | None, causes: list[Cause]) -> 
             causes = [*causes, *kind.validate(obj, old)]
     if causes:
         raise invalid_object(kind, obj, causes)
+    if kind.warnings is not None and _warnings.get() is not None and _has_new_spec(obj, old):
+        for cause in kind.warnings(obj):
+            warn(f"{cause.field}: {cause.message}")
+
+
+def _has_new_spec(obj: Object, old: Object | None) -> bool:
+    return old is None or obj.get("spec") is not old.get("spec")

@@ -17,6 +17,9 @@ Schema: TypeAlias = dict[str, Any]
 Defaulter: TypeAlias = Callable[[Object], Object]
 """Fills in what the user left out. Pure: answers a new object, or the same one if nothing was missing."""
 
+Warnings: TypeAlias = Callable[[Object], list[Cause]]
+"""What is accepted but has no effect, or hardly the one that was meant."""
+
 Rule: TypeAlias = Callable[[Object, Object | None], list[Cause]]
 """What a schema cannot say: (new object, old object or None) -> what is wrong."""
 
@@ -60,6 +63,7 @@ class Kind:
     scale: Scale | None = None
     default: Defaulter | None = None
     validate: Rule | None = None
+    warnings: Warnings | None = None
     apart: tuple[str, str] | None = None
     """A map, such as ("status", "nodes"), that grows too large to be written with the rest: the embedded cluster stores
     its entries one by one."""

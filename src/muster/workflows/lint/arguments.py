@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from muster.workflows.artifacts.locations import is_supplied
 from muster.workflows.expressions.gojson import to_json
-from muster.workflows.lint.artifacts import check_location, has_location_or_key, source_problem
+from muster.workflows.lint.artifacts import check_location, source_problem
 from muster.workflows.lint.findings import Findings
 from muster.workflows.lint.names import check_names
 
@@ -76,7 +77,7 @@ def _has_value(declared: Mapping[str, Any], given: Mapping[str, Any] | None, tol
 
 def _is_placed(artifact: Mapping[str, Any]) -> bool:
     """Or was refused for where it is said to be."""
-    return has_location_or_key(artifact) or artifact.get("git") is not None or artifact.get("hdfs") is not None
+    return is_supplied(artifact) or artifact.get("git") is not None or artifact.get("hdfs") is not None
 
 
 def _check_parameter(findings: Findings, parameter: Mapping[str, Any], path: str, may_lack: bool) -> None:
@@ -105,7 +106,7 @@ def _check_parameter(findings: Findings, parameter: Mapping[str, Any], path: str
 def _check_artifact(findings: Findings, artifact: Mapping[str, Any], path: str) -> None:
     name = artifact.get("name") or ""
     source = artifact.get("from") or ""
-    if not source and not has_location_or_key(artifact):
+    if not source and not is_supplied(artifact):
         findings.add(path, f"{name}.from, artifact location, or key is required")
     if source and artifact.get("fromExpression"):
         findings.add(

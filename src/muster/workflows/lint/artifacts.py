@@ -3,41 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from muster.workflows.lint.findings import Findings
 
-_NEEDED = {
-    "azure": ("endpoint", "container", "blob"),
-    "gcs": ("bucket", "key"),
-    "git": ("repo",),
-    "hdfs": ("addresses",),
-    "http": ("url",),
-    "oss": ("bucket", "endpoint", "key"),
-    "plugin": ("name", "configuration", "key"),
-    "s3": ("endpoint", "bucket", "key"),
-    "artifactory": ("url", "usernameSecret"),
-}
-_KEYS = {"azure": "blob", "gcs": "key", "hdfs": "path", "oss": "key", "plugin": "key", "s3": "key"}
 _KINDS = ("artifactory", "azure", "git", "gcs", "hdfs", "http", "oss", "raw", "s3", "plugin")
-_SOURCE = re.compile(r"\{\{\s*[-\w]+(\.[-\w]+)*\.artifacts\.[-\w]+\s*\}\}|\{\{\s*=.*\}\}", re.DOTALL)
-
-
-def has_location_or_key(artifact: Mapping[str, Any]) -> bool:
-    """Whether an artifact can be found without further notice, or at least in the default repository."""
-    for kind in _KINDS:
-        place = artifact.get(kind)
-        if place is None:
-            continue
-        if kind == "raw" or all(place.get(field) for field in _NEEDED[kind]):
-            return True
-        if kind in ("artifactory", "http"):
-            return bool(urlsplit(place.get("url") or "").path)
-        return kind in _KEYS and bool(place.get(_KEYS[kind]))
-    return False
 
 
 def check_location(findings: Findings, place: Mapping[str, Any], path: str) -> None:
@@ -75,9 +46,11 @@ def check_path(findings: Findings, artifact: Mapping[str, Any], path: str) -> No
 
 def source_problem(source: str) -> str:
     """Of a `from`: it names an artifact."""
-    if _SOURCE.fullmatch(source) or "{{" not in source:
-        return "" if "{{" in source else f"'{source}' is not a reference; write {{{{steps.NAME.outputs.artifacts.X}}}}"
-    return "" if ".artifacts." in source else f"{source} is no artifact; write {{{{steps.NAME.outputs.artifacts.X}}}}"
+    if "{{" not in source:
+        return f"'{source}' is not a reference; write {{{{steps.NAME.outputs.artifacts.X}}}}"
+    if ".artifacts." in source or source.startswith("{{="):
+        return ""
+    return f"{source} is no artifact; write {{{{steps.NAME.outputs.artifacts.X}}}}"
 
 
 def _hdfs_problems(hdfs: Mapping[str, Any]) -> list[tuple[str, str]]:
