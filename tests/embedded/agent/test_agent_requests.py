@@ -119,6 +119,32 @@ async def test_a_path_cannot_lead_out_of_the_container(node: Node, tmp_path: Pat
     assert (folder / "1").read_text() == "x\n"
 
 
+async def test_a_file_at_the_root_may_be_named_without_it(node: Node) -> None:
+    folder = await run(node, "writer", "echo x > result.txt", ["/result.txt"])
+    assert (folder / "0").read_text() == "x\n"
+    folder = await run(node, "other", "pwd > /result.txt", ["/result.txt"], container={"workingDir": "/usr"})
+    assert (folder / "0").read_text() == "/usr\n"
+
+
+async def test_private_folders_and_mounts_may_be_anywhere_to_each_other(node: Node) -> None:
+    mounts = ["/muster-staging", "/mnt/muster-in/deep", "/mnt/muster-out2/v"]
+    volumes = {
+        "volumes": [{"name": f"v{i}", "emptyDir": {}} for i in range(len(mounts))],
+        "container": {"volumeMounts": [{"name": f"v{i}", "mountPath": path} for i, path in enumerate(mounts)]},
+    }
+    script = (
+        "echo 1 > /muster-staging/f; echo 2 > /mnt/muster-in/deep/f; mkdir /mnt/muster-out; echo 3 > /mnt/muster-out/f;"
+        "echo 4 > /mnt/muster-out2/f"
+    )
+    paths = ["/muster-staging/f", "/mnt/muster-in/deep/f", "/mnt/muster-out/f", "/mnt/muster-out2/f"]
+    folder = await run(node, "a", f"{script}; echo 5 > /usr/local/muster-5", [*paths, "/usr/local/muster-5"], **volumes)
+    assert [(folder / str(i)).read_text() for i in range(5)] == ["1\n", "2\n", "3\n", "4\n", "5\n"]
+    folder = await run(node, "b", f"{script}; echo 6 > /muster-6", [*paths, "/muster-6"], **volumes)
+    assert (folder / "4").read_text() == "6\n"
+    assert (folder / "2").read_text() == "3\n"
+    assert not [path for path in Path("/mnt").iterdir() if path.name.startswith("muster")]
+
+
 async def test_the_last_attempt_wins(node: Node) -> None:
     script = "test -e /w/1 && { echo 2 > /result.txt; exit 0; }; echo 1 > /w/1; echo 1 > /other.txt; exit 1"
     folder = await run(

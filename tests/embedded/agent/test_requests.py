@@ -74,5 +74,5 @@ def test_a_wish_to_stop_has_a_grace(text: str, grace: float) -> None:
 
 
 def test_only_what_is_in_no_mount_needs_a_place() -> None:
-    paths = ["/tmp", "/tmp/x", "/tmpx", "/result", "/v/a/b", "/v"]
+    paths = ["/tmp", "/tmp/x", "/tmpx", "/result", "/v/a/b", "/v", "/dev/stdout"]
     assert outside(paths, ["/tmp", "/v/a"]) == ["/tmpx", "/result", "/v"]

@@ -157,6 +157,9 @@ def prepare_container(
     if keep:
         prepared["private"] = outside(keep, [mount["target"] for mount in prepared["mounts"]])
         prepared["privateFolder"] = f"{layout.folder}/private-{part.name}"
+        if part.recipe.is_anywhere and any(os.path.dirname(path) == "/" for path in prepared["private"]):
+            # It may well be `result.txt` to the container: most images begin at the root, which is now its own.
+            prepared["cwd"] = "/"
     return prepared
 
 

@@ -50,6 +50,12 @@ class Private(NamedTuple):
     folder: str
 
 
+class _OwnFolder(NamedTuple):
+    names: tuple[str, ...]
+    without: set[str]
+    sealed: bool
+
+
 def build_view(
     mounts: Sequence[Mount],
     root: str = "",
@@ -66,9 +72,10 @@ def build_view(
         store = view.keep(os.open(private.folder, _PATH)) if private is not None else -1
         if root:
             view.enter(root)
-        if private is not None:
-            view.make_private(private.paths, store)
+        own = view.plan_private(private.paths) if private is not None else []
+        view.make_private([folder for folder in own if not folder.names], store)
         view.prepare(mounts, trees)
+        view.make_private([folder for folder in own if folder.names], store)
         if on_covered is not None and view.covers.folders and view.is_machines_own:
             view.protect()
             on_covered(view.covers)
@@ -195,10 +202,10 @@ class _View:
                     raise MountFailed(f'mount point "{target}": {_reason(error)}') from None
             above.append(target.rstrip("/") + "/")
 
-    def make_private(self, paths: Sequence[str], store: int) -> None:
-        """Covers the folder of each path, or the nearest one above it that exists, with one of the container's own. A
-        path that is a folder itself is covered, too: what it holds can be read there, but not be changed. A file there
-        is left out, as if the container had yet to write it."""
+    def plan_private(self, paths: Sequence[str]) -> list[_OwnFolder]:
+        """The folder of each path, or the nearest one above it that exists, is to be one of the container's own. A path
+        that is a folder itself as well: what it holds can be read there, but not be changed. A file there is left out,
+        as if the container had yet to write it."""
         folders: dict[tuple[str, ...], set[str]] = {}
         sealed = set[tuple[str, ...]]()
         for path in paths:
@@ -209,13 +216,19 @@ class _View:
                     sealed.add(names)
             elif not is_missing:
                 folders.setdefault(names[:-1], set()).add(names[-1])
-        for number, names in enumerate(sorted(folders, key=len)):
-            os.mkdir(str(number), dir_fd=store)
-            opened, found, _ = resolve(self._root_descriptor(), "/".join(names))
+        return [_OwnFolder(names, folders[names], names in sealed) for names in sorted(folders, key=len)]
+
+    def make_private(self, folders: Sequence[_OwnFolder], store: int) -> None:
+        """Covers them. The root has to come before mount points are made, and the others after that: covering a folder
+        moves what is mounted below, and with it what was covered there."""
+        for folder in folders:
+            place = str(len(self._volumes))
+            os.mkdir(place, dir_fd=store)
+            opened, found, _ = resolve(self._root_descriptor(), "/".join(folder.names))
             self._open += opened
-            if tuple(found) == names:
-                tree = self.keep(clone_tree(store, str(number)))
-                self._cover(opened[-1], list(names), tree, without=folders[names], sealed=names in sealed)
+            if tuple(found) == folder.names:
+                tree = self.keep(clone_tree(store, place))
+                self._cover(opened[-1], found, tree, without=folder.without, sealed=folder.sealed)
 
     def _look_up(self, path: str) -> tuple[tuple[str, ...], bool, bool]:
         """What exists of a path: its names, whether something is missing below, whether it is a folder."""

@@ -49,6 +49,8 @@ class Recipe:
     """The pattern of the settings that matched, if one did."""
     hidden: tuple[str, ...] = ()
     """Folders it runs from that lie where a container has a folder of its own: they have to be mounted there."""
+    is_anywhere: bool = False
+    """Nobody has said in which folder it is to begin."""
 
     def argv(self, variables: Mapping[str, str]) -> list[str]:
         return expand_all(self.command, variables)
@@ -70,9 +72,10 @@ def recipe(container: Mapping[str, Any], images: Mapping[str, ImageSettings], ma
     env.update(stand_in.env)
     if stand_in.path:
         env["PATH"] = os.pathsep.join((*stand_in.path, env.get("PATH", CONTAINER_PATH)))
-    cwd = str(container.get("workingDir") or "") or stand_in.working_dir or ("/" if stand_in.rootfs else SCRATCH)
+    cwd = str(container.get("workingDir") or "") or stand_in.working_dir
     hidden = () if stand_in.rootfs else hidden_folders(stand_in)
-    return Recipe((*command, *args), env, cwd, stand_in.rootfs, pattern, hidden)
+    where = cwd or ("/" if stand_in.rootfs else SCRATCH)
+    return Recipe((*command, *args), env, where, stand_in.rootfs, pattern, hidden, not cwd)
 
 
 def hidden_folders(stand_in: ImageSettings, program: Sequence[str] = (sys.prefix, _SOURCES)) -> tuple[str, ...]:

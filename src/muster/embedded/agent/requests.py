@@ -87,8 +87,8 @@ def keep_folder(folder: str, container: str) -> str:
 
 
 def outside(paths: list[str], targets: list[str]) -> list[str]:
-    """Those that are in none of the mounts."""
-    inside = tuple(f"{target.rstrip('/')}/" for target in targets)
+    """Those that are in none of the mounts, nor where the kernel shows what is no file."""
+    inside = tuple(f"{target.rstrip('/')}/" for target in (*targets, "/proc", "/sys", "/dev"))
     return [path for path in paths if not f"{path}/".startswith(inside)]
 
 

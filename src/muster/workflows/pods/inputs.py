@@ -42,8 +42,8 @@ class Inputs:
             except ArtifactMissing as error:
                 if not optional:
                     raise CannotRun(f"artifact {name} failed to load: {error}") from None
-            except ArtifactUnreachable:
-                raise
+            except ArtifactUnreachable as error:
+                raise ArtifactUnreachable(f"artifact {name} failed to load: {error}") from None
             except (ArtifactError, OSError) as error:
                 raise CannotRun(f"artifact {name} failed to load: {error}") from None
             else:

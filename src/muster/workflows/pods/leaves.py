@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 8
 """How many Pods may have artifacts on their way at a time."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
-_TRIES = 6
+_TRIES = 5
 _REMEMBERED = 1000
 _ROUTINE = ("", "ContainerCreating", "PodInitializing")
 _ENDS = ("Succeeded", "Failed", "Error")
