@@ -33,6 +33,7 @@ def test_other_images_have_none(tmp_path: Path) -> None:
     images = make_stand_ins(tmp_path)
     assert match_image("pytorch/pytorch:2", images) == ""
     assert match_image("library/alpine:3.23", images)
+    assert match_image("python:alpine3.23", images)
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,9 @@ def test_argosay_writes_files_into_new_folders(tmp_path: Path) -> None:
     make_stand_ins(tmp_path)
     subprocess.run([tmp_path / "argosay/argosay", "echo", "kept", tmp_path / "new" / "file"], check=True)
     assert (tmp_path / "new" / "file").read_text() == "kept\n"
+
+
+def test_the_shell_of_small_images_knows_what_theirs_does(tmp_path: Path) -> None:
+    make_stand_ins(tmp_path)
+    done = subprocess.run([tmp_path / "busybox/sh", "-c", r"echo -e 'a\tb'"], capture_output=True, text=True)
+    assert done.stdout == "a\tb\n"

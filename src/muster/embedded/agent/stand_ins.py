@@ -18,6 +18,9 @@ _IMAGES: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "docker/whalesay": ("argosay", (), ("cowsay", "hello")),
     "alpine": ("alpine", (), ("sh",)),
     "*/alpine": ("alpine", (), ("sh",)),
+    "*:*alpine*": ("alpine", (), ()),
+    "busybox": ("busybox", (), ("sh",)),
+    "*/busybox": ("busybox", (), ("sh",)),
     "influxdb": ("influxdb", (), ("influxd",)),
     "nginx": ("nginx", (), ("nginx",)),
     "curlimages/curl": ("alpine", ("curl",), ()),
@@ -32,7 +35,18 @@ def make_stand_ins(folder: Path) -> dict[str, ImageSettings]:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
             target.chmod(0o755)
+    _use_bash(folder)
     return {
         image: ImageSettings(path=(str(folder / programs),), command=entrypoint, args=args)
         for image, (programs, entrypoint, args) in _IMAGES.items()
     }
+
+
+def _use_bash(folder: Path) -> None:
+    """The shell of BusyBox knows `echo -e`, `>&` and the like, which Debian's does not, and bash does."""
+    bash = shutil.which("bash")
+    for programs in ("alpine", "busybox"):
+        link = folder / programs / "sh"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if bash is not None and not link.is_symlink():
+            link.symlink_to(bash)
