@@ -50,6 +50,8 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("env.name", graph(node("a", env=[{"name": "A-B", "value": "1"}])),
      "nodes[0].env[0].name", "letters, digits and _"),
     ("env.duplicate", graph(node("a", env=[{"name": "A"}, {"name": "A"}])), "nodes[0].env[1].name", "twice"),
+    ("env.secret", graph(node("a", env=[{"name": "DB_PASSWORD", "value": "x"}])), "nodes[0].env[0]", "tick secret"),
+    ("env.secret-value", graph(node("a", env=[{"name": "A", "secret": True}])), "nodes[0].env[0].value", "again"),
     ("env.input", graph(using("a", {"name": "x", "value": ""}, env=[{"name": "x"}])), "nodes[0].env[0].name", "both"),
     ("name.reserved", graph(node("a", env=[{"name": "AI_HUB_TOKEN"}])), "nodes[0].env[0].name", "AI_HUB_"),
     ("name.reserved", graph(using("a", {"name": "AI_HUB_X", "value": ""})), "nodes[0].inputs[0].name", "AI_HUB_"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from typing import Any, Literal, TypeAlias
 
 from muster.platform.graphs.document import canonical
 from muster.platform.graphs.model import is_graph
+from muster.platform.graphs.secrecy import without_secret
 
 Action: TypeAlias = Literal["added", "removed", "changed"]
 
@@ -31,7 +32,7 @@ class Change:
 
     def __str__(self) -> str:
         thing = self.name if self.what == "field" else f"{self.what} {self.name}"
-        if self.action != "changed":
+        if self.action != "changed" or self.before == self.after:  # a secret
             return f"{thing} {self.action}"
         if self.lines():
             return f"{thing} changed:\n" + "\n".join(f"  {line}" for line in self.lines())
@@ -66,7 +67,14 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     found += _named(before.get("parameters"), after.get("parameters"), "parameter", "parameters", "")
     found += _nodes(before.get("nodes") or [], after.get("nodes") or [])
     found += _edges(before, after)
-    return found
+    return [replace(change, before=_hidden(change.before), after=_hidden(change.after)) for change in found]
+
+
+def _hidden(value: Any) -> Any:
+    """Of what was added, removed or changed, no secrets: that they changed is enough."""
+    if isinstance(value, dict) and isinstance(value.get("env"), list):
+        return {**value, "env": [without_secret(variable) for variable in value["env"]]}
+    return without_secret(value) if isinstance(value, dict) else value
 
 
 def _nodes(old: list[Any], new: list[Any]) -> Iterator[Change]:

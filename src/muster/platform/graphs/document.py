@@ -40,7 +40,12 @@ def content_hash(document: Mapping[str, Any]) -> str:
 
 def _node(node: Mapping[str, Any]) -> Document:
     found = _trimmed(node, _DEFAULTS)
-    for kind, defaults in (("inputs", {}), ("outputs", {"type": "text"}), ("env", {}), ("storage", _DEFAULTS)):
+    for kind, defaults in (
+        ("inputs", {}),
+        ("outputs", {"type": "text"}),
+        ("env", {"secret": False}),
+        ("storage", _DEFAULTS),
+    ):
         if found.get(kind):
             found[kind] = [_trimmed(each, defaults) for each in found[kind]]
     if "task" in found:

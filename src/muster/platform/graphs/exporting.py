@@ -38,5 +38,8 @@ def to_yaml(document: Mapping[str, Any], context: Context, name: str = "workflow
     lines = ["Submit it with: argo submit FILE, or: muster submit FILE"]
     if needed:
         lines[0] += "".join(f" -p {name}=VALUE" for name in needed)
-    lines.append("AI_HUB_TOKEN is read from the Secret ai-hub, if there is one.")
+    secrets = [variable.name for node in read(document).nodes for variable in node.env if variable.secret]
+    lines.append(
+        f"{', '.join(dict.fromkeys(['AI_HUB_TOKEN', *secrets]))} is read from the Secret ai-hub, if there is one."
+    )
     return "".join(f"# {line}\n" for line in lines) + dump(to_workflow(document, context, name))

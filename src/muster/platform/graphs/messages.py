@@ -74,6 +74,10 @@ TEXTS: Final[dict[str, Text]] = {
     "output.duplicate": Text('the node has two outputs "{name}"', "rename one of them"),
     "env.name": Text('"{name}" cannot be the name of an environment variable', _IDENTIFIER),
     "env.duplicate": Text('the environment variable "{name}" is set twice', "remove one of them"),
+    "env.secret": Text(
+        '"{name}" looks like a secret that everybody can read', "tick secret if it is one", is_warning=True
+    ),
+    "env.secret-value": Text('the secret "{name}" has no value', "write it again: you were not shown the old one"),
     "env.input": Text(
         '"{name}" is both an input and an environment variable, and there can be one of that name',
         "rename one of them",

@@ -58,6 +58,8 @@ class Output(NamedTuple):
 class Variable(NamedTuple):
     name: str
     value: str = ""
+    secret: bool = False
+    """Only those who work on the workflow see its value, and no Workflow holds it."""
 
 
 class Mount(NamedTuple):
@@ -182,7 +184,7 @@ def _node(written: Mapping[str, Any]) -> Node:
         image=written.get("image") or "",
         task=_task(written.get("task") or {}),
         retries=written.get("retries") or 0,
-        env=tuple(Variable(v["name"], v.get("value") or "") for v in written.get("env") or ()),
+        env=tuple(Variable(v["name"], v.get("value") or "", bool(v.get("secret"))) for v in written.get("env") or ()),
         inputs=tuple(_input(i) for i in written.get("inputs") or ()),
         outputs=tuple(read_output(o) for o in written.get("outputs") or ()),
         storage=tuple(

@@ -14,6 +14,7 @@ from muster.platform.graphs.model import RESERVED_PREFIX, Graph, Node, ancestors
 from muster.platform.graphs.problems_flow import edge_problems, input_problems
 from muster.platform.graphs.problems_node import node_problems
 from muster.platform.graphs.schema import SCHEMA
+from muster.platform.graphs.secrecy import SECRET_NAME
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _REFERABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
@@ -87,6 +88,11 @@ def _names_inside(node: Node, path: str) -> Iterator[Problem]:
     for index, name in enumerate(inputs):
         if name.upper() in _SHELL_NEEDS and name == name.upper():
             yield problem(f"{path}.inputs[{index}].name", "input.shell", name=name)
+    for index, variable in enumerate(node.env):
+        if variable.secret and not variable.value:
+            yield problem(f"{path}.env[{index}].value", "env.secret-value", name=variable.name)
+        elif not variable.secret and variable.value and SECRET_NAME.search(variable.name):
+            yield problem(f"{path}.env[{index}]", "env.secret", name=variable.name)
     for index, name in enumerate(env):
         if name in inputs:
             yield problem(f"{path}.env[{index}].name", "env.input", name=name)

@@ -51,6 +51,9 @@ _ENV: Final = list_of(
         {
             "name": _text("A name as shells have it: letters, digits and _.", 253),
             "value": _text("Its value, word for word.", LONGEST_TEXT),
+            "secret": boolean(
+                description="Only those who work on the workflow see its value; others get the document without it."
+            ),
         },
         ["name"],
     ),

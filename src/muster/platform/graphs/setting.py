@@ -10,7 +10,7 @@ from muster.kube.objects import Object
 from muster.platform.graphs.context import Context, Run
 from muster.platform.graphs.model import FromOutput, FromParameter, FromValue, Graph, Input, Node, Output
 from muster.platform.graphs.names import Tasks
-from muster.platform.graphs.verbatim import Literals, from_input, has_tag
+from muster.platform.graphs.verbatim import UNBOUND_SECRET, Literals, from_input, has_tag
 
 TOKEN = "AI_HUB_TOKEN"  # noqa: S105  (the name of a variable)
 RUN_LABEL = "muster.dev/run"
@@ -21,7 +21,6 @@ NODE = "muster.dev/node"
 
 _DISPLAY_NAME = "workflows.argoproj.io/display-name"
 _SHOWABLE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]", re.ASCII)
-_UNBOUND_SECRET = "ai-hub"  # noqa: S105  (the name of one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +58,21 @@ def bind(setting: Setting, node: Node) -> Bound:
 
 def environment(setting: Setting, node: Node, bound: Bound) -> list[Object]:
     """Of a container of the node's own template."""
-    own = [setting.literals.variable(variable.name, variable.value) for variable in node.env]
+    own = own_variables(setting, node)
     late = [{"name": name, "value": from_input(name)} for name in bound.parameters]
     return [*own, *bound.env, *late, *platform_variables(setting.run)]
+
+
+def own_variables(setting: Setting, node: Node) -> list[Object]:
+    """What the node's author, and that of its module, have set."""
+    literals = setting.literals
+    return [literals.variable(variable.name, variable.value, secret=variable.secret) for variable in node.env]
 
 
 def platform_variables(run: Run | None) -> list[Object]:
     """What every container is told by the platform. Outside of it, a token may be put into a Secret."""
     if run is None:
-        reference = {"name": _UNBOUND_SECRET, "key": TOKEN, "optional": True}
+        reference = {"name": UNBOUND_SECRET, "key": TOKEN, "optional": True}
         return [
             {"name": "AI_HUB_WORKFLOW_RUN_ID", "value": "{{workflow.uid}}"},
             {"name": TOKEN, "valueFrom": {"secretKeyRef": reference}},

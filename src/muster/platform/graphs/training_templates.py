@@ -17,7 +17,7 @@ from muster.kube.objects import Object
 from muster.platform.graphs import training
 from muster.platform.graphs.model import MONITOR_TASK, WORKSPACE, Node, Role
 from muster.platform.graphs.resources import mounts_of, node_selector_of, queue_of, resources_of, volumes_of
-from muster.platform.graphs.setting import RUN_LABEL, TASK_LABEL, Bound, Setting, platform_variables
+from muster.platform.graphs.setting import RUN_LABEL, TASK_LABEL, Bound, Setting, own_variables, platform_variables
 from muster.platform.graphs.template_parts import declared, retry_strategy, shell_command, task
 from muster.platform.graphs.verbatim import escape_dollars, from_input_as_json
 from muster.training.dialect import Dialect
@@ -77,7 +77,7 @@ def _job(setting: Setting, node: Node, bound: Bound, texts: Bound) -> Object:
 def _pod(setting: Setting, node: Node, bound: Bound, role: Role, dialect: Dialect, labels: dict[str, str]) -> Object:
     context, resources = setting.context, role.task or node.task
     source, more = shell_command(setting, role.command or node.command)
-    own = [setting.literals.variable(variable.name, variable.value) for variable in node.env]
+    own = own_variables(setting, node)
     late = [{"name": each, "value": _Late(each)} for each in bound.parameters]
     container: Object = {
         "name": dialect.container,

@@ -13,6 +13,9 @@ from typing import Any
 _DOLLARS = re.compile(r"\$\$+|\$(?=\()")
 _TAG = "{{"
 
+UNBOUND_SECRET = "ai-hub"  # noqa: S105  (the name of one)
+"""Where an exported manifest looks for what it must not hold."""
+
 
 def has_tag(text: str) -> bool:
     """Whether Argo would look into it."""
@@ -40,16 +43,19 @@ def from_input_as_json(name: str) -> str:
 
 
 class Literals:
-    """Environment variables whose values are known. Those in which Argo would find something go into a Secret, which it
-    does not look into; without a Secret they are escaped as far as that goes."""
+    """Environment variables whose values are known. Secret ones, and those in which Argo would find something, go into
+    a Secret, which nobody looks into; without a Secret the latter are escaped as far as that goes."""
 
     def __init__(self, secret: str = "") -> None:
         self.secret = secret
         self.stored: dict[str, str] = {}
         """What the Secret has to hold."""
 
-    def variable(self, name: str, text: str) -> dict[str, Any]:
-        if not has_tag(text):
+    def variable(self, name: str, text: str, *, secret: bool = False) -> dict[str, Any]:
+        if secret and not self.secret:
+            reference = {"name": UNBOUND_SECRET, "key": name, "optional": True}
+            return {"name": name, "valueFrom": {"secretKeyRef": reference}}
+        if not has_tag(text) and not secret:
             return {"name": name, "value": escape_dollars(text)}
         if not self.secret:
             return {"name": name, "value": escape_tags(escape_dollars(text))}
