@@ -56,6 +56,12 @@ LOOP = workflow(
     node("fan(10:x)", boundaryID="wf"),
     node("fan(2:y)", boundaryID="wf"),
 )
+IN_A_SECOND = workflow(
+    node("wf", "DAG", children=["z"]),
+    node("b", boundaryID="wf", children=["a"]),
+    node("a", boundaryID="wf"),
+    node("z", boundaryID="wf", children=["b"]),
+)
 WITH_EXIT = workflow(node("wf-9", name="wf.onExit", displayName="wf.onExit"), node("wf", phase="Failed"))
 
 
@@ -72,6 +78,7 @@ WITH_EXIT = workflow(node("wf-9", name="wf.onExit", displayName="wf.onExit"), no
             id="a retry with one attempt is that attempt",
         ),
         pytest.param(LOOP, ["✔ wf", "└─✔ fan", "  ├─✔ fan(2:y)", "  └─✔ fan(10:x)"], id="a loop in its own order"),
+        pytest.param(IN_A_SECOND, ["✔ wf", "├─✔ z", "├─✔ b", "└─✔ a"], id="what follows from another stands below it"),
         pytest.param(WITH_EXIT, ["✖ wf", "✔ wf.onExit"], id="the exit handler stands by itself"),
         pytest.param(workflow(), [], id="nothing has begun"),
     ],

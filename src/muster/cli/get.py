@@ -19,7 +19,7 @@ from muster.cli.targets import Target
 from muster.cli.workflow_lookup import is_lone, lone, require_known
 from muster.kube.errors import ApiError, Gone, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, meta, version_of
+from muster.kube.objects import Object, meta, name_of, version_of
 
 
 @on_cluster
@@ -56,8 +56,12 @@ async def get(
         label_columns=tuple(column for part in label_columns or () for column in part.split(",")),
         titles=show_kind,
     )
-    if format.kind == "" and not filename and await _showed_workflow(session, words or (), watch):
-        return
+    if not filename and is_lone(words or ()):
+        workflow = await _lone_workflow(session, words or ())
+        if workflow is not None and format.kind == "":
+            await _show_workflow(session, workflow, watch)
+            return
+        words = words if workflow is None else [f"workflow/{name_of(workflow)}"]
     query = _Query(session, selector, field_selector, all_namespaces)
     if watch or watch_only:
         target = _only(await session.targets(words or ()))
@@ -84,21 +88,21 @@ async def get(
         warn(nothing_found(session.namespace if namespaced and not query.everywhere else ""))
 
 
-async def _showed_workflow(session: Session, words: Sequence[str], watch: bool) -> bool:
-    """A lone word may be a workflow's name: then its tree is what is wanted."""
-    if not is_lone(words):
-        return False
-    from muster.cli.workflow_show import show, watch_until_over  # few who get something get a workflow
-
+async def _lone_workflow(session: Session, words: Sequence[str]) -> Object | None:
+    """A lone word may be a workflow's name."""
     workflow = await lone(session, words)
     if workflow is None:
         await require_known(session, words[0])
-        return False
+    return workflow
+
+
+async def _show_workflow(session: Session, workflow: Object, watch: bool) -> None:
+    from muster.cli.workflow_show import show, watch_until_over  # few who get something get a workflow
+
     if watch:
         await watch_until_over(session, workflow)
     else:
         show(workflow)
-    return True
 
 
 class _Query:

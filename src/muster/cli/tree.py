@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from muster.cli.workflow_status import took, waits
 from muster.kube.objects import Object, name_of, status_of
@@ -50,10 +50,12 @@ class Line(NamedTuple):
 def forest(workflow: Object) -> list[Twig]:
     """The entrypoint, and what is not part of it: exit handlers and hooks."""
     nodes: dict[str, Object] = status_of(workflow).get("nodes") or {}
-    below = _children(nodes)
+    depths = _depths(nodes)
+    order = {one: (node.get("startedAt") or "9", depths[one], *_place(node)) for one, node in nodes.items()}
+    below = {one: sorted(under, key=order.__getitem__) for one, under in _children(nodes).items()}
     main = name_of(workflow)
-    roots = sorted((nodes[one] for one in below.get("", ())), key=lambda n: (n.get("id") != main, *_order(n)))
-    return [_twig(node, nodes, below) for node in roots]
+    roots = sorted(below.get("", ()), key=lambda one: one != main)
+    return [_twig(one, nodes, below) for one in roots]
 
 
 def lines(twigs: Iterable[Twig], now: datetime, pod: Callable[[Object], str]) -> list[Line]:
@@ -111,26 +113,46 @@ def _children(nodes: dict[str, Object]) -> dict[str, list[str]]:
     return below
 
 
-def _twig(root: Object, nodes: dict[str, Object], below: dict[str, list[str]]) -> Twig:
+def _twig(root: str, nodes: dict[str, Object], below: dict[str, list[str]]) -> Twig:
     """Without recursion: a workflow that calls itself may be thousands of levels deep."""
     made: dict[str, Twig] = {}
-    waiting = [(str(root["id"]), False)]
+    waiting = [(root, False)]
     while waiting:
         one, ready = waiting.pop()
-        under = sorted(below.get(one, ()), key=lambda n: _order(nodes[n]))
+        under = below.get(one, ())
         if ready or not under:
             made[one] = Twig(nodes[one], tuple(made[n] for n in under if n in made))
             continue
         waiting.append((one, True))
         waiting += [(n, False) for n in under if n not in made]
-    return made[str(root["id"])]
+    return made[root]
 
 
-def _order(node: Object) -> tuple[Any, ...]:
-    """By when it began, then by its number in a loop, then by name."""
+def _depths(nodes: dict[str, Object]) -> dict[str, int]:
+    """How many nodes came before each one: much can follow from another within a second, which is all that times tell."""
+    before = dict.fromkeys(nodes, 0)
+    for node in nodes.values():
+        for child in node.get("children") or ():
+            if child in before:
+                before[child] += 1
+    depths = dict.fromkeys(nodes, 0)
+    ready = [one for one, number in before.items() if not number]
+    while ready:
+        one = ready.pop()
+        for child in nodes[one].get("children") or ():
+            if child in before:
+                depths[child] = max(depths[child], depths[one] + 1)
+                before[child] -= 1
+                if not before[child]:
+                    ready.append(child)
+    return depths
+
+
+def _place(node: Object) -> tuple[int, int, str]:
+    """Among those that began together: its number in a loop, then its name."""
     shown = str(node.get("displayName") or node.get("name") or "")
     number = _NUMBER.search(shown)
-    return str(node.get("startedAt") or "9"), _number_of(node), int(number[1]) if number else -1, shown
+    return _number_of(node), int(number[1]) if number else -1, shown
 
 
 def _number_of(node: Object) -> int:

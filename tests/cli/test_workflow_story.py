@@ -1,0 +1,174 @@
+"""Workflows from the command line, from submission to deletion, on a real box."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.commands import Muster, read_until
+
+WORKFLOW = """
+apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {generateName: story-}
+spec:
+  entrypoint: main
+  arguments: {parameters: [{name: end, value: "true"}]}
+  templates:
+  - name: main
+    dag:
+      tasks:
+      - {name: prepare, template: say}
+      - {name: fit, template: say, dependencies: [prepare], withItems: [1, 2]}
+      - {name: judge, template: judge, dependencies: [fit]}
+  - name: say
+    container: {image: busybox, command: [sh, -c, "echo working on {{tasks.name}}"]}
+  - name: judge
+    container: {image: busybox, command: [sh, -c, "echo judging; {{workflow.parameters.end}}"]}
+""".replace("{{tasks.name}}", "it")
+WAITING = """
+apiVersion: argoproj.io/v1alpha1
+kind: Workflow
+metadata: {name: waiting}
+spec:
+  entrypoint: main
+  templates:
+  - name: main
+    steps: [[{name: approve, template: approve}]]
+  - {name: approve, suspend: {}}
+"""
+
+
+@pytest.fixture(scope="module")
+def box(cluster: Muster) -> Iterator[Muster]:
+    cluster.file("story.yaml", WORKFLOW)
+    yield cluster
+    cluster("delete", "workflows", "--all")
+
+
+def submit(box: Muster, *words: str) -> str:
+    """The name of a new workflow."""
+    return box("submit", "story.yaml", "-o", "name", *words).ok().out.strip().removeprefix("workflow.argoproj.io/")
+
+
+def test_there_is_no_latest_before_the_first(muster: Muster) -> None:
+    muster("up", "-d").ok()
+    for words in (("get", "@latest"), ("logs", "@latest"), ("stop", "@latest"), ("delete", "@latest")):
+        told = muster(*words)
+        assert told.code == 1
+        assert "there is no @latest one" in told.err
+
+
+def test_submit_and_look(box: Muster) -> None:
+    done = box("submit", "story.yaml", "--watch").ok()
+    assert "prepare Running" in done.out or "prepare Succeeded" in done.out
+    assert re.search(r"└─✔ judge", done.out)
+    name = box("list", "-o", "name").ok().out.split()[0].partition("/")[2]
+    assert re.search(rf"{name}\s+Succeeded", box("list").ok().out)
+    for word in ("@latest", name, f"wf/{name}"):
+        tree = box("get", word).ok().out
+        assert f"Name:                {name}" in tree
+        assert re.search(r"├─✔ fit\(0:1\)|│ ├─✔ fit\(0:1\)", tree)
+    assert json.loads(box("get", "@latest", "-o", "json").ok().out)["metadata"]["name"] == name
+    assert box("get", "workflows").ok().out.startswith("NAME")
+    assert box("get", "workflow", name).ok().out.startswith("NAME"), "with its type it is an object like others"
+
+
+def test_logs_of_a_workflow_and_of_a_node(box: Muster) -> None:
+    name = submit(box)
+    followed = box("logs", name, "--follow").ok().out
+    assert followed.count("working on it") == 3
+    assert followed.endswith("judging\n")
+    assert box("logs", "@latest").ok().out.count("working on it") == 3
+    assert box("logs", name, "fit").ok().out.count("working on it") == 2
+    assert re.fullmatch(rf"{name}-judge-\d+: judging\n", box("logs", f"wf/{name}", "judge").ok().out)
+    wrong = box("logs", name, "jugde")
+    assert (wrong.code, "did you mean judge?" in wrong.err) == (1, True)
+
+
+def test_log_and_wait_end_as_the_workflow_does(box: Muster) -> None:
+    failed = box("submit", "story.yaml", "-p", "end=exit 3", "--log")
+    assert failed.code == 1
+    assert "judging" in failed.out
+    assert re.search(r"story-\w+ Failed at ", failed.out)
+    assert box("submit", "story.yaml", "--wait").code == 0
+
+
+def test_retry_runs_only_what_failed(box: Muster) -> None:
+    failed = box("submit", "story.yaml", "-p", "end=false", "-o", "name", "--wait")
+    assert failed.code == 1
+    name = failed.out.split()[0].partition("/")[2]
+    before = json.loads(box("get", name, "-o", "json").ok().out)["status"]["nodes"]
+    box("retry", name, "-p", "end=true", "--wait").ok()
+    after = json.loads(box("get", name, "-o", "json").ok().out)["status"]["nodes"]
+    for node in before.values():
+        if node["type"] == "Pod" and node["phase"] == "Succeeded":
+            assert after[node["id"]]["finishedAt"] == node["finishedAt"]
+    again = box("resubmit", name, "--wait").ok().out
+    assert f"workflow {name} resubmitted" in again
+
+
+def test_a_step_that_waits(box: Muster) -> None:
+    box("submit", box.file("waiting.yaml", WAITING)).ok()
+    box("wait", "wf/waiting", "--for=jsonpath={.status.phase}=Running").ok()
+    watching = box.start("get", "waiting", "--watch")
+    read_until(watching, "approve Running")
+    assert "Running (Suspended)" in box("list", "--running").ok().out or "‖ approve" in box("get", "waiting").ok().out
+    assert box("resume", "waiting").ok().out == "workflow waiting resumed\n"
+    assert "✔ approve" in watching.communicate(timeout=60)[0]
+    box("delete", "waiting").ok()
+    box("submit", "waiting.yaml").ok()
+    box("stop", "waiting").ok()
+    box("wait", "wf/waiting", "--for=jsonpath={.status.phase}=Failed").ok()
+    assert "Failed (Terminated)" in box("list").ok().out
+    again = box("terminate", "waiting")
+    assert (again.code, "completed workflow" in again.err) == (1, True)
+
+
+def test_from_a_template_with_a_file_of_parameters(box: Muster) -> None:
+    template = WORKFLOW.replace("kind: Workflow", "kind: WorkflowTemplate").replace(
+        "generateName: story-", "name: kept"
+    )
+    box("apply", "-f", box.file("template.yaml", template)).ok()
+    box.file("values.json", '{"end": "echo from a file"}')
+    done = box("submit", "--from", "workflowtemplate/kept", "--parameter-file", "values.json", "--log").ok()
+    assert "from a file" in done.out
+    assert "kept-" in done.out
+    unknown = box("submit", "--from", "workflowtemplate/nope")
+    assert (unknown.code, "not found" in unknown.err) == (1, True)
+    assert "KIND/NAME" in box("submit", "--from", "kept").err
+
+
+def test_dry_runs_and_mistakes(box: Muster) -> None:
+    assert "entrypoint: main" in box("submit", "story.yaml", "--dry-run", "-o", "yaml").ok().out
+    wrong = box("submit", box.file("wrong.yaml", WORKFLOW.replace("template: judge,", "template: jugde,")))
+    assert wrong.code == 1
+    assert re.search(r"wrong.yaml:\d+ spec.templates\[0\]", wrong.err)
+    linted = box("lint", "wrong.yaml", "story.yaml")
+    assert linted.code == 1
+    assert "jugde" in linted.out
+    assert box("lint", "story.yaml").ok().out == "1 object, nothing is wrong\n"
+    other = box("submit", box.file("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"))
+    assert "is not a Workflow" in other.err
+
+
+def test_near_names_are_suggested(box: Muster) -> None:
+    name = submit(box, "--name", "misspelled")
+    assert name == "misspelled"
+    for words in (("get", "mispelled"), ("stop", "mispelled"), ("get", "wf/mispelled")):
+        told = box(*words)
+        assert told.code == 1
+        assert "did you mean misspelled" in told.err
+    assert box("delete", "misspelled").ok().out == 'workflow.argoproj.io "misspelled" deleted\n'
+
+
+def test_run_follows_a_workflow_to_its_end(box: Muster) -> None:
+    done = box("run", "story.yaml").ok()
+    assert "└─✔ judge" in done.out
+    failed = box("run", box.file("failing.yaml", WORKFLOW.replace('value: "true"', 'value: "exit 4"')))
+    assert failed.code == 1
+    assert "✖ judge" in failed.out
+    assert "exited with code 4" in failed.out
