@@ -10,8 +10,9 @@ from muster.kube.builtin import POD_SPEC_SCHEMA
 from muster.kube.objects import Object
 from muster.kube.schema import unknown_fields
 from muster.workflows.model import Launch, Node
-from muster.workflows.pods.building import SCRIPT, Staged, claims_for, pod_for, script_for
+from muster.workflows.pods.building import SCRIPT, Staged, pod_for, script_for
 from muster.workflows.pods.templates import CannotRun
+from muster.workflows.pods.volumes import claims_for
 
 WORKFLOW: Object = {
     "apiVersion": "argoproj.io/v1alpha1",
@@ -217,6 +218,13 @@ def test_input_artifacts_are_mounted_where_they_belong() -> None:
     (init,) = pod["spec"]["initContainers"]
     assert init["command"][-2:] == ["/argo/inputs/artifacts/2", "/mainctrfs/go/src"]
     assert [m["mountPath"] for m in init["volumeMounts"]] == ["/argo/inputs/artifacts", "/mainctrfs/go"]
+
+
+def test_a_patch_for_containers_of_argos_own_does_no_harm() -> None:
+    patch = '{"containers": [{"name": "wait", "resources": {}}], "initContainers": [{"name": "init", "resources": {}}]}'
+    pod = built(CONTAINER, {"podSpecPatch": patch})
+    assert [c["name"] for c in pod["spec"]["containers"]] == ["main"]
+    assert "initContainers" not in pod["spec"]
 
 
 def test_the_template_has_the_last_word_in_patches() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from muster.embedded.agent import cgroups, engine, keeping, probing
+from muster.embedded.agent import cgroups, engine, keeping, probing, termination
 from muster.embedded.agent.contract import PreparedContainer, PreparedPod
 from muster.embedded.agent.health import CheckKind
 from muster.embedded.agent.healthwatch import HealthWatch
@@ -21,7 +21,6 @@ from muster.embedded.agent.sandbox import MARK, Sandbox
 
 START_ERROR_CODE = 128
 _READ_BYTES = 65536
-_MESSAGE_BYTES = 4096
 _MEMORY_PERIOD = 0.2
 _SWEEP_PERIOD = 0.01
 _MAX_SWEEPS = 200
@@ -83,7 +82,7 @@ class Attempt:
     def start(self) -> None:
         pod, container = self._host.pod, self.container
         self._log = LogFile(container["logDir"], self.number, pod["logFileBytes"], pod["logFiles"])
-        _empty(container.get("terminationMessageFile"), self.number)
+        termination.empty(container.get("terminationMessageFile"), self.number)
         memory, cpu = container.get("memoryLimit"), container.get("cpuLimit")
         if (memory or cpu) and not self._engine:
             self._cgroup = cgroups.limit(f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu)
@@ -347,7 +346,7 @@ class Attempt:
         code = 128 + number if number else code
         out_of_memory = self._out_of_memory or bool(code and self._cgroup and self._cgroup.was_out_of_memory())
         reason = "OOMKilled" if out_of_memory else "Error" if code else "Completed"
-        message = _read_message(self.container.get("terminationMessageFile"))
+        message = termination.message(self.container.get("terminationMessageFile"))
         if not message and code and self.container.get("terminationMessageFromLogs"):
             message = tail(self._log.path)
         return Exit(code, number, reason, message)
@@ -387,25 +386,3 @@ def signal_number(name: str | None) -> int:
     base, sign, offset = name.partition("+") if "+" in name else name.partition("-")
     number = getattr(signal, base, signal.SIGTERM)
     return int(number) + (int(f"{sign}{offset}") if offset.isdigit() else 0)
-
-
-def _empty(path: str | None, attempt: int) -> None:
-    """What an earlier attempt said is not this one's last word."""
-    if path and attempt:
-        with suppress(OSError):
-            os.truncate(path, 0)
-
-
-def _read_message(path: str | None) -> str:
-    if not path:
-        return ""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        return os.read(descriptor, _MESSAGE_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    finally:
-        os.close(descriptor)

@@ -21,7 +21,7 @@ import yaml
 from muster.embedded.agent.requests import CONTAINERS, KEEP_FILES
 from muster.kube.builtin import POD_SPEC_SCHEMA
 from muster.kube.errors import ApiError
-from muster.kube.objects import Object, name_of, namespace_of, owner_reference, uid_of
+from muster.kube.objects import Object, name_of, namespace_of
 from muster.kube.strategic import strategic_merge
 from muster.workflows.expressions.errors import ExpressionError
 from muster.workflows.expressions.gotime import parse_duration
@@ -38,9 +38,9 @@ from muster.workflows.pods.templates import (
     main_containers,
     volume_mounts,
 )
+from muster.workflows.pods.volumes import WORKFLOW_LABEL, owner_of, volumes_in_use
 
 GROUP = "workflows.argoproj.io"
-WORKFLOW_LABEL = f"{GROUP}/workflow"
 COMPLETED_LABEL = f"{GROUP}/completed"
 ON_EXIT_LABEL = f"{GROUP}/on-exit"
 NODE_ID = f"{GROUP}/node-id"
@@ -110,7 +110,7 @@ def pod_for(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged: S
         labels.update(metadata.get("labels") or {})
     if inits:
         body["initContainers"] = inits
-    volumes += _volumes_in_use(workflow, spec, template, launch, volumes)
+    volumes += volumes_in_use(workflow, spec, template, launch, volumes)
     if volumes:
         body["volumes"] = volumes
     metadata = {
@@ -118,7 +118,7 @@ def pod_for(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged: S
         "namespace": namespace_of(workflow),
         "labels": labels,
         "annotations": annotations,
-        "ownerReferences": [_owner(workflow)],
+        "ownerReferences": [owner_of(workflow)],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _patched(body, spec, launch)}
 
@@ -133,51 +133,9 @@ def script_for(workflow: Object, launch: Launch) -> Object | None:
         "namespace": namespace_of(workflow),
         "labels": {WORKFLOW_LABEL: name_of(workflow)},
         "annotations": {NODE_ID: launch.node["id"], NODE_NAME: launch.node["name"]},
-        "ownerReferences": [_owner(workflow)],
+        "ownerReferences": [owner_of(workflow)],
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"script": source}}
-
-
-def claims_for(workflow: Object, spec: Mapping[str, Any]) -> list[Object]:
-    """The claims that `volumeClaimTemplates` stand for, which all Pods of the workflow share."""
-    claims = []
-    for index, template in enumerate(spec.get("volumeClaimTemplates") or ()):
-        metadata = template.get("metadata") or {}
-        if not metadata.get("name"):
-            raise CannotRun(f"volumeClaimTemplates[{index}].metadata.name is required")
-        metadata = {
-            **metadata,
-            "name": _claim_name(workflow, metadata["name"]),
-            "namespace": namespace_of(workflow),
-            "labels": {**(metadata.get("labels") or {}), WORKFLOW_LABEL: name_of(workflow)},
-            "ownerReferences": [_owner(workflow)],
-        }
-        claims.append(
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]}
-        )
-    return claims
-
-
-def scope_of(workflow: Object, launch: Launch) -> dict[str, Any]:
-    """The variables that names outside of the template may still hold: of volumes, of patches, of keys."""
-    created = str((workflow.get("metadata") or {}).get("creationTimestamp") or "")
-    scope: dict[str, Any] = {
-        "workflow.name": name_of(workflow),
-        "workflow.namespace": namespace_of(workflow),
-        "workflow.uid": uid_of(workflow),
-        "pod.name": launch.pod_name,
-        "node.name": launch.node["name"],
-        "workflow.creationTimestamp": created,
-    }
-    if len(created) >= len("2000-01-01T00"):
-        fields = {"Y": created[:4], "m": created[5:7], "d": created[8:10], "H": created[11:13]}
-        fields |= {"y": created[2:4], "M": created[14:16], "S": created[17:19]}
-        scope.update((f"workflow.creationTimestamp.{name}", value) for name, value in fields.items())
-    for parameter in ((workflow.get("spec") or {}).get("arguments") or {}).get("parameters") or ():
-        scope[f"workflow.parameters.{parameter['name']}"] = str(parameter.get("value", ""))
-    for parameter in (launch.template.get("inputs") or {}).get("parameters") or ():
-        scope[f"inputs.parameters.{parameter['name']}"] = str(parameter.get("value", ""))
-    return scope
 
 
 def _containers(template: Template) -> list[dict[str, Any]]:
@@ -230,10 +188,9 @@ def _script_item(**source: Any) -> dict[str, Any]:
 
 
 def _mount_inputs(template: Template, containers: list[dict[str, Any]], staged: Staged) -> list[dict[str, Any]]:
-    """Answers the init container that copies those which belong into a volume, if there are any."""
-    main = next((c for c in containers if c["name"] == MAIN), None)
-    if main is None:
-        return []
+    """Of a set without a main container, in all of them. Answers the init container that copies those which belong
+    into a volume, if there are any."""
+    users = [c for c in containers if c["name"] == MAIN] or containers
     mounts = volume_mounts(template)
     copies: list[str] = []
     for index, artifact in enumerate(input_artifacts(template)):
@@ -243,7 +200,8 @@ def _mount_inputs(template: Template, containers: list[dict[str, Any]], staged: 
         if is_inside(path, [str(m.get("mountPath") or "") for m in mounts]):
             copies += [f"{_INPUTS}/{index}", f"{_MAIN_FILES}{path}"]
         else:
-            _mount(main, {"name": "input-artifacts", "mountPath": path, "subPath": str(index)})
+            for container in users:
+                _mount(container, {"name": "input-artifacts", "mountPath": path, "subPath": str(index)})
     if not copies:
         return []
     moved = [
@@ -252,7 +210,7 @@ def _mount_inputs(template: Template, containers: list[dict[str, Any]], staged: 
     return [
         {
             "name": "init",
-            "image": main.get("image") or "",
+            "image": users[0].get("image") or "",
             "command": ["sh", "-c", _COPY, "init", *copies],
             "volumeMounts": [{"name": "input-artifacts", "mountPath": _INPUTS}, *moved],
         }
@@ -313,41 +271,6 @@ def _add_settings(body: dict[str, Any], spec: Mapping[str, Any], template: Templ
         body["activeDeadlineSeconds"] = _whole(deadline, "activeDeadlineSeconds")
 
 
-def _volumes_in_use(
-    workflow: Object, spec: Mapping[str, Any], template: Template, launch: Launch, have: list[Any]
-) -> list[dict[str, Any]]:
-    """The workflow's volumes and claims that a container of the template mounts."""
-    known = {volume["name"] for volume in have}
-    mounts = [*volume_mounts(template)]
-    for container in (template.get("containerSet") or {}).get("containers") or ():
-        mounts += container.get("volumeMounts") or ()
-    for container in (*(template.get("initContainers") or ()), *(template.get("sidecars") or ())):
-        mounts += container.get("volumeMounts") or ()
-    wanted = dict.fromkeys(str(m["name"]) for m in mounts if m["name"] not in known)
-    if not wanted:
-        return []
-    offered = {volume["name"]: volume for volume in spec.get("volumes") or ()}
-    for claim in spec.get("volumeClaimTemplates") or ():
-        name = (claim.get("metadata") or {}).get("name") or ""
-        source = {"claimName": _claim_name(workflow, name)}
-        offered.setdefault(name, {"name": name, "persistentVolumeClaim": source})
-    missing = [name for name in wanted if name not in offered]
-    if missing:
-        raise CannotRun(f"volume '{missing[0]}' not found in workflow spec")
-    found: list[dict[str, Any]] = substitute(
-        [offered[name] for name in wanted], scope_of(workflow, launch), allow_unresolved=True
-    )
-    return found
-
-
-def _claim_name(workflow: Object, name: str) -> str:
-    return f"{name_of(workflow)}-{name}"
-
-
-def _owner(workflow: Object) -> Object:
-    return owner_reference({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": workflow["metadata"]})
-
-
 def _patched(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> dict[str, Any]:
     """With the patches of the workflow and of the template."""
     for patch in (spec.get("podSpecPatch"), launch.template.get("podSpecPatch")):
@@ -357,10 +280,25 @@ def _patched(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> d
             parsed = yaml.safe_load(substitute(str(patch), _patch_scope(launch), allow_unresolved=True))
             if not isinstance(parsed, dict):
                 raise CannotRun("podSpecPatch: a Pod's spec is needed, in JSON or YAML")
-            body = strategic_merge(body, parsed, POD_SPEC_SCHEMA)
+            body = _without_argos(strategic_merge(body, parsed, POD_SPEC_SCHEMA))
         except (yaml.YAMLError, ApiError, ExpressionError) as error:
             raise CannotRun(f"Error applying PodSpecPatch: {error}") from None
     return body
+
+
+def _without_argos(body: dict[str, Any]) -> dict[str, Any]:
+    """A patch may speak of containers that Argo adds, to limit what they use. There are none here."""
+    for field, name in (("containers", "wait"), ("initContainers", "init")):
+        found = body.get(field)
+        if not isinstance(found, list) or not any(_is_only_named(c, name) for c in found):
+            continue
+        left = [c for c in found if not _is_only_named(c, name)]
+        body = {**body, field: left} if left else {k: v for k, v in body.items() if k != field}
+    return body
+
+
+def _is_only_named(container: Any, name: str) -> bool:
+    return isinstance(container, dict) and container.get("name") == name and not container.get("image")
 
 
 def _patch_scope(launch: Launch) -> dict[str, Any]:

@@ -33,13 +33,14 @@ from muster.workflows.artifacts.artifacts import Artifacts
 from muster.workflows.artifacts.locations import LOCAL
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactUnreachable
 from muster.workflows.model import Launch, Node, Outcome, Report
-from muster.workflows.pods.building import NODE_ID, WORKFLOW_LABEL, claims_for, pod_for, script_for
+from muster.workflows.pods.building import NODE_ID, pod_for, script_for
 from muster.workflows.pods.data import run_data
 from muster.workflows.pods.inputs import Inputs
 from muster.workflows.pods.outcomes import outcome_of
 from muster.workflows.pods.outputs import Collector
 from muster.workflows.pods.progress import SECONDS, progress_file, reported_progress
 from muster.workflows.pods.templates import CannotRun
+from muster.workflows.pods.volumes import WORKFLOW_LABEL, claims_for
 
 log = logging.getLogger(__name__)
 
@@ -189,8 +190,8 @@ class PodLeaves:
             await self._cluster.create(pod)
         except AlreadyExists:
             found = await self._find(key)
-            if found is None or is_deleting(found):
-                raise Conflict(f"Pod {key} is still going") from None
+            if found is None or is_deleting(found) or _is_of_namesake(found, workflow):
+                raise Conflict(f"an earlier Pod {key} is still going") from None
             if not _is_of(found, workflow):
                 raise CannotRun(f"a Pod {key.name} exists already, and it is none of this workflow's") from None
             self._look(key, leaf, found)
@@ -345,6 +346,12 @@ def _never_begun() -> Outcome:
 def _by_node(pod: Object) -> Iterable[Hashable]:
     node = annotations_of(pod).get(NODE_ID)
     return [(namespace_of(pod), node)] if node else []
+
+
+def _is_of_namesake(pod: Object, workflow: Object) -> bool:
+    """Of an earlier workflow of the same name, with which it will go."""
+    owner = controller_of(pod) or {}
+    return (owner.get("kind"), owner.get("name")) == ("Workflow", name_of(workflow)) and not _is_of(pod, workflow)
 
 
 def _is_of(pod: Object, workflow: Object) -> bool:

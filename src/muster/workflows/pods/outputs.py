@@ -20,7 +20,6 @@ from muster.workflows.artifacts.artifacts import Artifacts
 from muster.workflows.artifacts.locations import repository_for
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactUnreachable
 from muster.workflows.model import Launch, Outcome, Outputs, Template
-from muster.workflows.pods.building import scope_of
 from muster.workflows.pods.templates import (
     LONGEST_TEXT,
     MAIN,
@@ -32,6 +31,7 @@ from muster.workflows.pods.templates import (
     output_artifacts,
     output_parameters,
 )
+from muster.workflows.pods.volumes import scope_of
 
 RESULT_BYTES = 256 * 1024
 PARAMETER_BYTES = 1024 * 1024
