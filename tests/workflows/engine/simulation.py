@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -114,7 +114,7 @@ class Simulation:
                 outcomes[node_id] = Outcome("Failed", "stopped", exit_code=143)
                 del self.open[node_id]
                 continue
-            outcome = self.answer(launch)
+            outcome = self.answer(replace(launch, node=self.run.nodes[node_id]))
             if outcome.phase in ("Pending", "Running"):
                 node = self.run.nodes[node_id]
                 if node["phase"] != outcome.phase or (outcome.ready and not node.get("daemoned")):

@@ -13,9 +13,9 @@ from muster.workflows.model import Template
 MAPS = {"settings": {"size": "9"}}
 
 
-def filled(template: Template, arguments: dict[str, Any] | None = None, **own: str) -> Template:
+def filled(template: Template, arguments: dict[str, Any] | None = None, own: dict[str, str] | None = None) -> Template:
     return with_arguments(
-        template, arguments or {}, {"workflow.name": "wf", "workflow.parameters.p": "g"}, own, MAPS.get
+        template, arguments or {}, {"workflow.name": "wf", "workflow.parameters.p": "g"}, own or {}, MAPS.get
     )
 
 
@@ -86,7 +86,7 @@ def test_tags_of_all_kinds() -> None:
                 "env": [{"name": "{{inputs.parameters.m}}", "value": "{{=nope.nope}}"}],
             },
         },
-        **{"pod.name": "pod", "node.name": "node"},
+        own={"pod.name": "pod", "node.name": "node"},
     )
     assert template["container"]["args"] == [
         "/a /q pod node",

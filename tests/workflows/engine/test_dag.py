@@ -187,13 +187,18 @@ def test_tasks_see_what_others_came_to() -> None:
 
     tasks = """
 - {name: A, template: say}
-- {name: fan, template: say, depends: A, withSequence: {count: "{{tasks.A.outputs.result}}"}, arguments: {parameters: [{name: m, value: "{{item}}"}]}}
+- {name: fan, template: say, depends: A, withSequence: {count: "{{tasks.A.outputs.result}}"},
+     arguments: {parameters: [{name: m, value: "{{item}}"}]}}
 - {name: P, template: say, depends: fan, arguments: {parameters: [{name: m, value: "{{tasks.fan.outputs.result}}"}]}}
 - name: Q
   template: say
   depends: P
   arguments:
-    parameters: [{name: m, value: "{{tasks.P.outputs.parameters.size}} {{tasks.A.status}} {{=asInt(tasks.A.outputs.result) + 1}} {{tasks.A.id}} {{tasks.A.name}} {{tasks.A.exitCode}}"}]
+    parameters:
+    - name: m
+      value: >-
+        {{tasks.P.outputs.parameters.size}} {{tasks.A.status}} {{=asInt(tasks.A.outputs.result) + 1}}
+        {{tasks.A.id}} {{tasks.A.name}} {{tasks.A.exitCode}}
 """
     sim = run_to_end(dag(tasks), lambda launch: Outcome("Succeeded", exit_code=0, outputs=answer(launch).outputs))
     assert sim.phase == "Succeeded", sim.phases()
@@ -235,9 +240,12 @@ def test_skipped_and_omitted_tasks_leave_defaults_or_nothing() -> None:
     tasks = """
 - {name: A, template: gen, when: "1 == 2"}
 - {name: O, template: gen, depends: A.Failed}
-- {name: B, template: say, depends: "A && O.Omitted", arguments: {parameters: [{name: m, value: "{{tasks.A.outputs.parameters.with}}"}]}}
-- {name: C, template: say, depends: "A && O.Omitted", arguments: {parameters: [{name: m, value: "{{tasks.O.outputs.parameters.without}}"}]}}
-- {name: D, template: say, depends: A, arguments: {parameters: [{name: m, value: "-{{tasks.A.outputs.parameters.without}}"}]}}
+- {name: B, template: say, depends: "A && O.Omitted",
+     arguments: {parameters: [{name: m, value: "{{tasks.A.outputs.parameters.with}}"}]}}
+- {name: C, template: say, depends: "A && O.Omitted",
+     arguments: {parameters: [{name: m, value: "{{tasks.O.outputs.parameters.without}}"}]}}
+- {name: D, template: say, depends: A,
+     arguments: {parameters: [{name: m, value: "-{{tasks.A.outputs.parameters.without}}"}]}}
 """
     seen: dict[str, str] = {}
 
@@ -290,7 +298,13 @@ def test_no_more_side_by_side_than_the_template_allows() -> None:
 
 
 def test_a_dag_of_dags() -> None:
-    more = "- name: inner\n  dag:\n    tasks:\n    - {name: x, template: say}\n    - {name: y, template: say, depends: x}\n"
+    more = """
+- name: inner
+  dag:
+    tasks:
+    - {name: x, template: say}
+    - {name: y, template: say, depends: x}
+"""
     sim = run_to_end(dag("- {name: A, template: inner}\n- {name: B, template: inner, depends: A}", more=more))
     assert sim.phase == "Succeeded"
     assert sim.node("wf.B.x")["boundaryID"] == sim.node("wf.B")["id"]

@@ -17,7 +17,10 @@ SAY = """
 
 
 def with_steps(step: str, rest: str = "") -> str:
-    return f"entrypoint: main\n{rest}\ntemplates:\n- name: main\n  steps:\n  - - {step}\n  - - {{name: z, template: say}}\n{SAY}"
+    return (
+        f"entrypoint: main\n{rest}\ntemplates:\n- name: main\n  steps:\n"
+        f"  - - {step}\n  - - {{name: z, template: say}}\n{SAY}"
+    )
 
 
 def with_tasks(task: str) -> str:
@@ -93,11 +96,11 @@ def test_an_exit_handler_may_have_a_condition(expression: str, runs: bool) -> No
 @pytest.mark.parametrize(("make", "word"), [(with_steps, "steps"), (with_tasks, "tasks")])
 def test_hooks_run_when_their_time_comes(make: object, word: str) -> None:
     assert callable(make)
-    hooks = f"{{running: {{template: say, expression: \"{word}.a.status == 'Running'\"}}, bad: {{template: say, expression: \"{word}['a'].status == 'Failed'\"}}}}"
-    running = Outcome("Running")
-    sim = Simulation(
-        make(f"{{name: a, template: say, hooks: {hooks}}}"), by_node({"a": [running, Outcome("Succeeded")]})
-    )
+    running = f"{{template: say, expression: \"{word}.a.status == 'Running'\"}}"
+    bad = f"{{template: say, expression: \"{word}['a'].status == 'Failed'\"}}"
+    hooks = f"{{running: {running}, bad: {bad}}}"
+    outcomes = [Outcome("Running"), Outcome("Succeeded")]
+    sim = Simulation(make(f"{{name: a, template: say, hooks: {hooks}}}"), by_node({"a": outcomes}))
     sim.finish()
     assert sim.phases()["a.hooks.running"] == "Succeeded"
     assert "a.hooks.bad" not in sim.phases()

@@ -109,7 +109,7 @@ def test_an_artifact_that_is_passed_has_the_name_it_is_passed_under() -> None:
 
 def test_an_artifact_that_is_not_there_is_left_out_if_it_may_be() -> None:
     missing = {"name": "x", "from": "{{steps.gone.outputs.artifacts.f}}"}
-    with pytest.raises(ExpressionError, match='Unable to resolve: "steps.gone.outputs.artifacts.f"'):
+    with pytest.raises(ExpressionError, match=r'Unable to resolve: "steps\.gone\.outputs\.artifacts\.f"'):
         resolved({"name": "s", "arguments": {"artifacts": [missing]}}, scope(), {})
     found = resolved({"name": "s", "arguments": {"artifacts": [{**missing, "optional": True}]}}, scope(), {})
     assert found["arguments"]["artifacts"] == []

@@ -28,7 +28,10 @@ def test_what_a_step_has_come_to() -> None:
     node = Node(
         id="wf-1", name="wf.a", displayName="a", type="Pod", phase="Succeeded", startedAt="t0", finishedAt="t1",
         podIP="10.0.0.1", hostNodeName="node-1",
-        outputs={"result": "r", "exitCode": "0", "parameters": [{"name": "p", "value": 3}], "artifacts": [{"name": "f"}]},
+        outputs={
+            "result": "r", "exitCode": "0",
+            "parameters": [{"name": "p", "value": 3}], "artifacts": [{"name": "f"}],
+        },
     )  # fmt: skip
     scope = Scope({"inputs": {"parameters": [{"name": "i", "value": 1}], "artifacts": [{"name": "g", "path": "/g"}]}})
     scope.add_node("steps.a", node, Tree("wf", {}))
@@ -105,10 +108,12 @@ def test_outputs_of_one_that_did_not_run() -> None:
 
 
 def test_of_retries_the_last_attempt_counts_and_hooks_do_not() -> None:
-    def node(name: str, **fields: Any) -> Node:
-        return Node(id=name, name=name, type="Pod", phase="Failed", **fields)
+    def node(name: str) -> Node:
+        return Node(id=name, name=name, type="Pod", phase="Failed")
 
-    nodes = {n["id"]: n for n in (node("a(0)"), node("a(1)"), node("a.onExit", nodeFlag={"hooked": True}))}
+    hook = node("a.onExit")
+    hook["nodeFlag"] = {"hooked": True}
+    nodes = {n["id"]: n for n in (node("a(0)"), node("a(1)"), hook)}
     retry = Node(id="a", name="a", type="Retry", phase="Failed", children=["a(0)", "a(1)", "a.onExit", "gone"])
     nodes["a"] = retry
     found = last_attempt(retry, Tree("wf", nodes))

@@ -132,7 +132,8 @@ def test_loops_and_what_they_come_to() -> None:
 - - {name: a, template: say, withItems: [p, q], arguments: {parameters: [{name: m, value: "{{item}}"}]}}
 - - {name: b, template: say, arguments: {parameters: [{name: m, value: "{{steps.a.outputs.parameters.size}}"}]}}
   - {name: c, template: say, arguments: {parameters: [{name: m, value: "{{steps.a.outputs.parameters}}"}]}}
-  - {name: d, template: say, withParam: "{{steps.a.outputs.parameters.size}}", arguments: {parameters: [{name: m, value: "{{item}}"}]}}
+  - {name: d, template: say, withParam: "{{steps.a.outputs.parameters.size}}",
+       arguments: {parameters: [{name: m, value: "{{item}}"}]}}
 """
         ),
         answer,
@@ -227,7 +228,8 @@ def test_skipped_steps_leave_defaults_or_nothing() -> None:
 - - {name: a, template: gen, when: "false"}
 - - {name: b, template: say, arguments: {parameters: [{name: m, value: "{{steps.a.outputs.parameters.with}}"}]}}
   - {name: c, template: say, arguments: {parameters: [{name: m, value: "{{steps.a.outputs.parameters.without}}"}]}}
-  - {name: d, template: say, arguments: {parameters: [{name: m, value: "{{=steps.a.outputs.parameters.without ?? 'no'}}"}]}}
+  - {name: d, template: say,
+       arguments: {parameters: [{name: m, value: "{{=steps.a.outputs.parameters.without ?? 'no'}}"}]}}
 """,
         more="""
 - name: gen

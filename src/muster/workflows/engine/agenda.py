@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from muster.workflows.engine.phases import is_ended
-from muster.workflows.engine.work import Advancing, Work
+from muster.workflows.engine.work import Advancing, Place, Work
 
 
 class Agenda:
@@ -17,7 +17,8 @@ class Agenda:
         self._queue: deque[Advancing] = deque()
         self._times: list[tuple[datetime, int, Advancing]] = []
         self._number = itertools.count()
-        self._blocked: dict[int, Advancing] = {}
+        self._blocked: list[tuple[Place, int, Advancing]] = []
+        self._is_granted = False
 
     def add(self, item: Advancing) -> None:
         if not item.queued:
@@ -27,9 +28,16 @@ class Agenda:
     def add_at(self, moment: datetime, item: Advancing) -> None:
         heapq.heappush(self._times, (moment, next(self._number), item))
 
-    def await_slot(self, item: Advancing) -> None:
-        """It goes on once fewer Pods of the workflow run."""
-        self._blocked.setdefault(id(item), item)
+    def may_begin(self, item: Advancing, place: Place) -> bool:
+        """Whether one more Pod may run now. If not, the item is told to go on once it may. Whoever comes first in the
+        workflow goes first, not who asked first: a restart would forget that."""
+        if self._is_granted:
+            self._is_granted = False
+            return True
+        if not item.blocked:
+            item.blocked = True
+            heapq.heappush(self._blocked, (place, next(self._number), item))
+        return False
 
     def add_due(self, now: datetime) -> None:
         while self._times and self._times[0][0] <= now:
@@ -49,8 +57,11 @@ class Agenda:
                 item.advance()
             if not self._blocked or is_full():
                 return
-            first = next(iter(self._blocked))
-            self.add(self._blocked.pop(first))
+            item = heapq.heappop(self._blocked)[2]
+            item.blocked = False
+            self._is_granted = True
+            item.advance()
+            self._is_granted = False
 
 
 def _is_over(item: Advancing) -> bool:

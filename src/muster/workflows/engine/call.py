@@ -12,7 +12,7 @@ from muster.workflows.engine.errors import Refused, message_of
 from muster.workflows.engine.phases import is_ended, is_fulfilled
 from muster.workflows.engine.synchronization import locks_of
 from muster.workflows.engine.templates import POD_TYPES, Context, node_type, type_of
-from muster.workflows.engine.work import Owner, Parent, Work
+from muster.workflows.engine.work import Owner, Parent, Place, Work
 from muster.workflows.expressions.errors import ExpressionError
 from muster.workflows.model import Node, NodeType, Phase, Template
 
@@ -40,6 +40,7 @@ class Call(Parent):
         on_exit: bool = False,
         flag: dict[str, bool] | None = None,
         depth: int = 1,
+        place: Place = (),
     ) -> None:
         self.run = run
         self.owner = owner
@@ -52,6 +53,7 @@ class Call(Parent):
         self.on_exit = on_exit
         self.flag = flag
         self.depth = depth
+        self.place = place
         self.child: Child | None = None
         self.error = ""
         self.inner = context

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from muster.workflows.engine.run import Run
 
 _EXIT = "exit"
+HOOKS = 1 << 60
+"""Hooks come after all else that is inside of a step."""
 
 
 class Child:
@@ -143,6 +145,7 @@ class HookMaker:
             on_exit=is_exit,
             flag={"hooked": True},
             depth=self.depth,
+            place=(*(child.call.place if child.call is not None else ()), HOOKS, int(is_exit)),
         )
         call.child = child
         return call

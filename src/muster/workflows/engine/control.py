@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from muster.workflows.engine.phases import is_ended
+from muster.workflows.model import Stop
+
 if TYPE_CHECKING:
     from muster.workflows.engine.run import Run
 
@@ -34,3 +37,18 @@ def apply_deadline(run: Run) -> None:
             node.stop(EXCEEDED)
     run.locking.give_up(EXCEEDED, keep_exit=True)
     run.wake_all()
+
+
+def abandon(run: Run, message: str) -> None:
+    """The workflow is over although something of it is not: nobody will hear of that any more."""
+    for leaf in list(run.leaves.values()):
+        run.actions.stop.append(Stop(leaf.id))
+        run.leaving[leaf.id] = leaf
+        run.tree.mark(leaf.id, "Failed", message)
+    run.leaves.clear()
+    for work in (*run.suspended_nodes.values(), *run.live.values()):
+        node = run.tree.nodes.get(work.id)
+        if node is not None and not is_ended(node):
+            run.tree.mark(work.id, "Failed", message)
+    run.suspended_nodes.clear()
+    run.live.clear()

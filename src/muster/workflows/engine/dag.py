@@ -80,7 +80,7 @@ class Dag(Work, Owner):
         self.ready = []
         self.children: dict[str, Child] = {}
         self.loops: dict[str, Loop] = {}
-        self.waiting_loops: deque[str] = deque()
+        self.waiting_loops: list[tuple[int, str]] = []
         self.settled: dict[str, frozenset[str]] = {}
         self.open_count = 0
         self.scopes: dict[str, Scope] = {}
@@ -124,7 +124,7 @@ class Dag(Work, Owner):
                 else:
                     loop.waiting.append(child)
             if loop.waiting:
-                self.waiting_loops.append(name)
+                heapq.heappush(self.waiting_loops, (self.graph.order[name], name))
         self.noticed.append(group)
 
     def _take_up(self, name: str, child: Child) -> None:
@@ -152,8 +152,8 @@ class Dag(Work, Owner):
     def _begin_task(self) -> bool:
         """Takes the next task whose turn it is; False if there is no room for it."""
         assert self.graph is not None
-        _, name = self.ready[0]
-        if not self.run.may_start(self, self.id, self.template):
+        index, name = self.ready[0]
+        if not self.run.may_start(self, (*self.call.place, index, 0), self.id, self.template):
             return False
         heapq.heappop(self.ready)
         task = self.graph.tasks[name]
@@ -187,6 +187,7 @@ class Dag(Work, Owner):
         self.noticed.append(child)
 
     def _begin_loop(self, name: str, task: Mapping[str, Any], items: list[Child]) -> None:
+        assert self.graph is not None
         node_id = self.run.tree.id_of(self._name(name))
         self._connect(name, node_id)
         self._add_node(self._name(name), "TaskGroup", "Running", task)
@@ -194,23 +195,25 @@ class Dag(Work, Owner):
         self.open_count += 1
         loop = self.loops[name] = Loop()
         loop.waiting.extend(items)
-        self.waiting_loops.append(name)
+        heapq.heappush(self.waiting_loops, (self.graph.order[name], name))
         self.noticed.append(self.children[name])
 
     def _start_items(self) -> bool:
         """Starts as many items of the first loop as there is room for; False if some have to wait."""
-        name = self.waiting_loops[0]
+        _, name = self.waiting_loops[0]
         loop = self.loops[name]
         group = self.run.tree.id_of(self._name(name))
         while loop.waiting:
-            if self._is_held() or not self.run.may_start(self, self.id, self.template):
+            child = loop.waiting[0]
+            assert child.call is not None
+            if self._is_held() or not self.run.may_start(self, child.call.place, self.id, self.template):
                 return False
-            child = loop.waiting.popleft()
+            loop.waiting.popleft()
             loop.open += 1
             self.run.tree.link(group, child.id)
             self._run(child, name)
             self.noticed.append(child)
-        self.waiting_loops.popleft()
+        heapq.heappop(self.waiting_loops)
         self.noticed.append(self.children[name])
         return True
 
@@ -253,7 +256,8 @@ class Dag(Work, Owner):
             for end in tree.outbound(tree.id_of(self._name(need))):
                 tree.link(end, child)
 
-    def _child(self, name: str, step: Mapping[str, Any], node: Node | None) -> Child:
+    def _child(self, name: str, step: Mapping[str, Any], node: Node | None, item: int = 0) -> Child:
+        assert self.graph is not None
         if node is not None and not is_ended(node):
             step = self._resolved_again(step)
         call = Call(
@@ -266,6 +270,7 @@ class Dag(Work, Owner):
             boundary=self.id,
             on_exit=self.call.on_exit,
             depth=self.call.depth + 1,
+            place=(*self.call.place, self.graph.order[name.partition("(")[0]], item),
         )
         return Child(self.run, self._name(name), step, call)
 
@@ -286,8 +291,8 @@ class Dag(Work, Owner):
 
     def _expanded(self, name: str, step: Mapping[str, Any], scope: Scope) -> list[Child]:
         found = []
-        for item in expand(step, scope.texts(self.run.variables)):
-            child = self._child(item.name, item.step, None)
+        for index, item in enumerate(expand(step, scope.texts(self.run.variables))):
+            child = self._child(item.name, item.step, None, index)
             # The hooks of a loop hang on its group; only the last one is run for each item, too.
             child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _only_exit(item.step)
             found.append(child)

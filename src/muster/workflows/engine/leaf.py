@@ -15,6 +15,8 @@ from muster.workflows.engine.work import Work
 from muster.workflows.model import Launch, NodeType, Outcome, Phase, Stop
 
 _EXCEEDED = "Step exceeded its deadline"
+_TIMEOUT = "timeout"
+"""What Argo says of a node that has not begun to run in its time."""
 
 
 class Leaf(Work):
@@ -65,11 +67,13 @@ class Leaf(Work):
         self._watch_time()
 
     def advance(self) -> None:
-        """Time has passed: a request or an object has no Pod whose deadline would end it."""
-        limit = self._limit()
-        if self.kind == "pod" or limit is None or is_ended(self.node):
+        """Time has passed. A Pod that runs is ended by its own deadline; what waits, or is no Pod, by us."""
+        limit = self._watched_limit()
+        if limit is None or is_ended(self.node) or self.run.now < moment_of(self.node["startedAt"]) + limit:
             return
-        if self.run.now >= moment_of(self.node["startedAt"]) + limit:
+        if self.node["phase"] == "Pending":
+            self.stop(_TIMEOUT)
+        elif self.kind != "pod":
             self.stop(_EXCEEDED)
 
     def launch(self) -> Launch:
@@ -192,13 +196,16 @@ class Leaf(Work):
             limits.append(timedelta(seconds=self.deadline_seconds))
         return min(limits, default=None)
 
-    def _watch_time(self) -> None:
-        if self.kind == "pod":
-            return
+    def _watched_limit(self) -> timedelta | None:
         try:
-            limit = self._limit()
+            if self.kind != "pod":
+                return self._limit()
+            return duration(self.template["timeout"], "timeout") if self.template.get("timeout") else None
         except Refused:
-            return
+            return None
+
+    def _watch_time(self) -> None:
+        limit = self._watched_limit()
         if limit is not None:
             self.run.agenda.add_at(moment_of(self.node["startedAt"]) + limit, self)
 

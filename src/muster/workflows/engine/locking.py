@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,16 @@ from muster.workflows.engine.synchronization import Holdings, Lock, limit_of
 if TYPE_CHECKING:
     from muster.workflows.engine.call import Call
     from muster.workflows.engine.run import Run
+    from muster.workflows.engine.work import Place
 
 
 class Locking:
     def __init__(self, run: Run, holdings: Holdings) -> None:
         self.run = run
         self.holdings = holdings
-        self._waiting: dict[str, deque[Call]] = {}
+        self._waiting: dict[str, list[tuple[Place, str, Call]]] = {}
+        """By lock, a heap: those that come first in the workflow go first."""
         self._workflow_waits = False
-        self._trying: Call | None = None
 
     def acquire(self, node_id: str, locks: Sequence[Lock]) -> tuple[str, str] | None:
         """All of the locks, or none: then which one it has to wait for, and the message to show. Raises Refused."""
@@ -57,11 +58,7 @@ class Locking:
             self.holdings.hold(lock, self._holder(node_id))
 
     def wait(self, call: Call, lock: str) -> None:
-        line = self._waiting.setdefault(lock, deque())
-        if call is self._trying:
-            line.appendleft(call)
-        else:
-            line.append(call)
+        heapq.heappush(self._waiting.setdefault(lock, []), (call.place, call.id, call))
 
     def wait_for_workflow(self) -> None:
         self._workflow_waits = True
@@ -84,7 +81,7 @@ class Locking:
             self.run.agenda.add(self.run.root)
         found = False
         for lock in list(self._waiting):
-            while (line := self._waiting.get(lock)) and self._try(line.popleft()):
+            while (line := self._waiting.get(lock)) and self._try(heapq.heappop(line)[2]):
                 found = True
             if not self._waiting.get(lock):
                 self._waiting.pop(lock, None)
@@ -93,24 +90,21 @@ class Locking:
     def give_up(self, message: str, *, keep_exit: bool) -> None:
         """Nobody gets a lock any more, except what runs at the end."""
         for lock, line in list(self._waiting.items()):
-            staying = deque(call for call in line if keep_exit and call.on_exit)
-            for call in line:
-                if call not in staying:
+            staying = [entry for entry in line if keep_exit and entry[2].on_exit]
+            for *_, call in sorted(line):
+                if not (keep_exit and call.on_exit):
                     self._release(self._holder(call.id))
                     self.run.tree.change(call.id, synchronizationStatus=None)
                     self.run.tree.mark(call.id, "Failed", message)
                     call.owner.notice(call)
             if staying:
                 self._waiting[lock] = staying
+                heapq.heapify(staying)
             else:
                 del self._waiting[lock]
 
     def _try(self, call: Call) -> bool:
-        self._trying = call
-        try:
-            call.enter()
-        finally:
-            self._trying = None
+        call.enter()
         return not (self.run.tree.nodes[call.id].get("synchronizationStatus") or {}).get("waiting")
 
     def _release(self, holder: str) -> None:

@@ -16,20 +16,28 @@ from muster.workflows.model import Memo, Node, Outputs
 _KEY = re.compile(r"^[a-zA-Z0-9][-a-zA-Z0-9]*$")
 
 
-def recall(memoize: Mapping[str, Any], config_maps: ConfigMaps, now: datetime) -> tuple[dict[str, Any], Outputs | None]:
-    """The node's memoizationStatus, and what was answered if that is known. Raises Refused."""
+def recall(
+    memoize: Mapping[str, Any],
+    config_maps: ConfigMaps,
+    now: datetime,
+    recent: Mapping[tuple[str, str], Memo],
+) -> tuple[dict[str, Any], Outputs | None]:
+    """The node's memoizationStatus, and what was answered if that is known. `recent` are memos of the same run, by
+    cache and key. Raises Refused."""
     key = str(memoize.get("key") or "")
-    name = ((memoize.get("cache") or {}).get("configMap") or {}).get("name")
+    name = str(((memoize.get("cache") or {}).get("configMap") or {}).get("name") or "")
     if not name:
         raise Refused("memoize needs cache.configMap.name: where answers are kept")
     if not _KEY.match(key):
         raise Refused(f"invalid cache key: {key} (letters, digits and dashes, and no dash first)")
-    entry = _entry(config_maps(str(name)), key)
+    longest = duration(memoize["maxAge"], "memoize.maxAge") if memoize.get("maxAge") else None
+    if (name, key) in recent:
+        return {"hit": True, "key": key, "cacheName": name}, recent[name, key].outputs
+    entry = _entry(config_maps(name), key)
     hit = entry is not None and bool(entry.get("nodeID"))
-    if hit and entry is not None and memoize.get("maxAge"):
-        age = now - moment_of(str(entry.get("creationTimestamp") or "1970-01-01T00:00:00Z"))
-        hit = age <= duration(memoize["maxAge"], "memoize.maxAge")
-    status = {"hit": hit, "key": key, "cacheName": str(name)}
+    if hit and entry is not None and longest is not None:
+        hit = now - moment_of(str(entry.get("creationTimestamp") or "1970-01-01T00:00:00Z")) <= longest
+    status = {"hit": hit, "key": key, "cacheName": name}
     return status, cast(Outputs, entry.get("outputs") or {}) if hit and entry is not None else None
 
 

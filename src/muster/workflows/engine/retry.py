@@ -78,8 +78,7 @@ class Retry(Work, Parent):
                 self.run.agenda.add_at(decision.until, self)
                 return
             self.run.tree.change(self.id, message=None)
-        if attempts and self.run.is_full:
-            self.run.agenda.await_slot(self)
+        if attempts and not self.run.may_begin(self, self.call.place):
             return
         self._begin(attempts)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from muster.workflows.engine import names
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.child import exit_hook, holder_of
+from muster.workflows.engine.child import HOOKS, exit_hook, holder_of
 from muster.workflows.engine.dice import CHANCE
 from muster.workflows.engine.errors import Refused, message_of
 from muster.workflows.engine.phases import WORKFLOW_PHASE, has_failed
@@ -64,8 +64,7 @@ class Root(Owner):
         if self.run.finished or not self._has_locks():
             return
         if self.entry is None:
-            if self.run.is_full:
-                self.run.agenda.await_slot(self)
+            if not self.run.may_begin(self, ()):
                 return
             self.entry = self._entry()
             self.entry.start()
@@ -163,7 +162,15 @@ class Root(Owner):
             scope.add_outputs("workflow", self.run.outputs)
             arguments = resolved_arguments(arguments, scope, self.run.variables)
         return Call(
-            self.run, self, name, holder_of(hook), self.context, arguments, on_exit=on_exit, flag={"hooked": True}
+            self.run,
+            self,
+            name,
+            holder_of(hook),
+            self.context,
+            arguments,
+            on_exit=on_exit,
+            flag={"hooked": True},
+            place=(HOOKS, int(on_exit)),
         )
 
     def _run_exit(self) -> bool:
@@ -173,8 +180,8 @@ class Root(Owner):
             return True
         if self.exit is None:
             try:
-                if last.get("expression") and not evaluate_bool(str(last["expression"]), self.run.variables, CHANCE):
-                    return True
+                if last.get("expression"):
+                    self.run.warn_once("ExitExpression", "hooks.exit.expression is ignored: it always runs at the end")
                 self.exit = self._hook(names.on_exit(self.run.name), last, on_exit=True)
             except (Refused, ExpressionError) as error:
                 self.run.finish("Error", f"error in exit template execution : {message_of(error)}")

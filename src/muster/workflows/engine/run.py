@@ -33,9 +33,10 @@ from muster.workflows.engine.times import moment_of, seconds_between, stamp
 from muster.workflows.engine.tree import Tree
 from muster.workflows.engine.unsupported import Unsupported
 from muster.workflows.engine.values import text_of
-from muster.workflows.engine.work import Advancing, Parent, Work
+from muster.workflows.engine.variables import metadata_variables
+from muster.workflows.engine.work import Advancing, Parent, Place, Work
 from muster.workflows.expressions.tags import substitute
-from muster.workflows.model import Actions, Launch, News, Node, NodeType, Outcome, Outputs, Phase, Template, World
+from muster.workflows.model import Actions, Launch, Memo, News, Node, NodeType, Outcome, Outputs, Phase, Template, World
 
 _WORKS: Mapping[str, type[Work]] = {"steps": Steps, "dag": Dag, "suspend": Suspend, "plugin": Unsupported}
 
@@ -77,6 +78,8 @@ class Run:
         self.suspended_nodes: dict[str, Suspend] = {}
         self.live: dict[str, Work] = {}
         """Steps, DAGs and retries that have not ended."""
+        self._memos: dict[tuple[str, str], Memo] = {}
+        """What this run has found out: it may not be in the ConfigMap yet."""
         self._warned: set[str] = set()
         self._shutdown_applied = ""
         self._deadline_applied = False
@@ -115,6 +118,7 @@ class Run:
         self.spec.update({name: source[name] for name in CONTROLS if source.get(name) is not None})
         if spec.get("suspend") is None:
             self.spec.pop("suspend", None)
+        self.variables.update(metadata_variables(workflow, self.spec))
         self.book.adopt(status_of(workflow))
 
     def unfinished(self) -> list[str]:
@@ -210,14 +214,16 @@ class Run:
         """Whether `shutdown` lets something run: Stop lets exit handlers, Terminate nothing."""
         return self.shutdown == "" or (self.shutdown == "Stop" and on_exit)
 
-    def may_start(self, owner: Advancing, boundary: str, template: Template) -> bool:
-        """Whether there is room for one more inside of a template; if the workflow has none, the owner is told when
-        it has."""
-        if self.is_full:
-            self.agenda.await_slot(owner)
-            return False
+    def may_begin(self, item: Advancing, place: Place) -> bool:
+        """Whether the workflow has room for one more Pod; if not, the item is told when it has."""
+        return self.spec.get("parallelism") is None or self.agenda.may_begin(item, place)
+
+    def may_start(self, owner: Advancing, place: Place, boundary: str, template: Template) -> bool:
+        """Whether there is room for one more inside of a template, and in the workflow."""
         limit = template.get("parallelism")
-        return not limit or self.tree.inside[boundary].active < int(limit)
+        if limit and self.tree.inside[boundary].active >= int(limit):
+            return False
+        return self.may_begin(owner, place)
 
     def config_map(self, name: str) -> Mapping[str, str] | None:
         return self.world.config_map(name)
@@ -283,11 +289,12 @@ class Run:
         return [*own, *(volume for volume in filled if volume.get("name") not in taken)]
 
     def recall(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
-        return recall(memoize, self.config_map, self.now)
+        return recall(memoize, self.config_map, self.now, self._memos)
 
     def remember(self, node: Node) -> None:
         memo = memo_of(node)
         if memo is not None:
+            self._memos[memo.cache, memo.key] = memo
             self.actions.remember.append(memo)
 
     def add_outputs(self, outputs: Outputs | None) -> None:
@@ -325,9 +332,8 @@ class Run:
     def finish(self, phase: str, message: str) -> None:
         if self.finished:
             return
-        for leaf in list(self.leaves.values()):
-            leaf.stop(message)
         self.daemons.dismiss_all()
+        control.abandon(self, f"the workflow has ended: {message}" if message else "the workflow has ended")
         self.locking.release_all()
         self.book.finish(phase, message, self.tree.now)
         succeeded = phase == "Succeeded"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from muster.workflows.engine.errors import Refused, message_of
 from muster.workflows.engine.items import expand, is_loop
 from muster.workflows.engine.phases import continues_on, has_failed, is_ended
 from muster.workflows.engine.references import outputs_of, resolved
-from muster.workflows.engine.scope import Scope
+from muster.workflows.engine.scope import Scope, mentioned
 from muster.workflows.engine.work import Owner, Work
 from muster.workflows.expressions.errors import ExpressionError
 from muster.workflows.expressions.govaluate import evaluate_when
@@ -84,16 +85,22 @@ class Steps(Work, Owner):
             self.index += 1
 
     def variables_for(self, text: Mapping[str, Any]) -> Scope:
-        """What a text inside of the template may name."""
-        return self.scope
+        """What a text inside of the template may name: of the steps that are done, those that it does name."""
+        scope = Scope(self.template)
+        scope.add_outputs("workflow", self.run.outputs)
+        named = mentioned(json.dumps(text, ensure_ascii=False, default=str))
+        for name in self.done if named is None else named:
+            if name in self.done:
+                scope.include(self.done[name])
+        return scope
 
     def _prepare(self) -> None:
         self.groups: list[list[Mapping[str, Any]]] = list(self.template["steps"])
-        self.scope = Scope(self.template)
-        self.scope.add_outputs("workflow", self.run.outputs)
+        self.done: dict[str, Scope] = {}
+        """What the steps of the groups before came to."""
         self.noticed: deque[Child] = deque()
         self.hooks = HookMaker(
-            self.run, self, self.call.inner, self.id, self.call.depth + 1, "steps", lambda _: self.scope
+            self.run, self, self.call.inner, self.id, self.call.depth + 1, "steps", self._scope_of_child
         )
 
     def _group_name(self, index: int) -> str:
@@ -122,27 +129,26 @@ class Steps(Work, Owner):
     def _expanded(self) -> Group:
         """The steps of the group, with what they take from others, one for each item of a loop."""
         group = Group(self._group_name(self.index), self.index)
-        self.scope.add_outputs("workflow", self.run.outputs)
-        texts = self.scope.texts(self.run.variables)
         throw_for(group.name)
         try:
             found: list[Mapping[str, Any]] = []
             for written in self.groups[self.index]:
-                step = resolved(written, self.scope, self.run.variables)
+                scope = self.variables_for(written)
+                step = resolved(written, scope, self.run.variables)
                 if not is_loop(step):
                     found.append(step)
                     continue
-                items = expand(step, texts)
+                items = expand(step, scope.texts(self.run.variables))
                 found.extend(item.step for item in items)
                 if not items:
                     found.append({**step, "when": "", "_empty": True})
         except (Refused, ExpressionError) as error:
             group.error = f"failed to resolve references: {message_of(error)}"
             return group
-        group.waiting.extend(self._child(group, step) for step in found)
+        group.waiting.extend(self._child(group, step, index) for index, step in enumerate(found))
         return group
 
-    def _child(self, group: Group, step: Mapping[str, Any]) -> Child:
+    def _child(self, group: Group, step: Mapping[str, Any], index: int) -> Child:
         name = f"{group.name}.{step['name']}"
         call = Call(
             self.run,
@@ -154,6 +160,7 @@ class Steps(Work, Owner):
             boundary=self.id,
             on_exit=self.call.on_exit,
             depth=self.call.depth + 1,
+            place=(*self.call.place, group.index, index),
         )
         return Child(self.run, name, step, call)
 
@@ -181,7 +188,7 @@ class Steps(Work, Owner):
         while group.waiting and not group.error and not self._is_failing_fast():
             child = group.waiting[0]
             runs = self._runs(child, group)
-            if runs and not self.run.may_start(self, self.id, self.template):
+            if runs and child.call is not None and not self._has_room(child.call):
                 return
             group.waiting.popleft()
             group.started[child.name] = child
@@ -192,6 +199,9 @@ class Steps(Work, Owner):
                     group.error = f"step group deemed errored due to child {child.name} error: {child.call.error}"
             self.run.tree.link(self.run.tree.id_of(group.name), child.id)
             self.noticed.append(child)
+
+    def _has_room(self, call: Call) -> bool:
+        return self.run.may_start(self, call.place, self.id, self.template)
 
     def _runs(self, child: Child, group: Group) -> bool:
         """Whether the step runs; if not, its node says why."""
@@ -265,29 +275,34 @@ class Steps(Work, Owner):
         group = tree.nodes[tree.id_of(self._group_name(index))]
         for step in self.groups[index]:
             name, prefix = f"{group['name']}.{step['name']}", f"steps.{step['name']}"
-            node = tree.named(name)
+            node, scope = tree.named(name), Scope()
             if node is not None:
-                self.scope.add_node(prefix, node, tree)
+                scope.add_node(prefix, node, tree)
                 if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):
-                    self._add_skipped(prefix, step)
-                continue
-            self.scope.add_loop(prefix, self._items_of(group, name))
-            self.scope.add_node(prefix, group, tree)
+                    self._add_skipped(scope, prefix, step)
+            else:
+                scope.add_loop(prefix, self._items_of(group, name))
+                scope.add_node(prefix, group, tree)
+            self.done[str(step["name"])] = scope
+
+    def _scope_of_child(self, child: Child) -> Scope:
+        return self.variables_for(child.step)
 
     def _items_of(self, group: Node, name: str) -> list[Node]:
         found = self.run.tree.children(group["id"])
         return [n for n in found if n["name"].startswith(f"{name}(") and n["type"] != "Skipped"]
 
-    def _add_skipped(self, prefix: str, step: Mapping[str, Any]) -> None:
+    def _add_skipped(self, scope: Scope, prefix: str, step: Mapping[str, Any]) -> None:
         try:
             _, template = self.run.templates.resolve(step, self.call.inner)
         except Refused:
             return
-        self.scope.add_skipped(prefix, template, with_artifacts=True)
+        scope.add_skipped(prefix, template, with_artifacts=True)
 
     def _succeed(self) -> None:
         try:
-            outputs = outputs_of(self.template, self.scope, self.run.variables)
+            scope = self.variables_for(self.template["outputs"]) if self.template.get("outputs") else Scope()
+            outputs = outputs_of(self.template, scope, self.run.variables)
         except (Refused, ExpressionError) as error:
             self._wind_up()
             self.fail(message_of(error))

@@ -40,7 +40,20 @@ def workflow_variables(workflow: Object, spec: Object, now: datetime, config_map
     if spec.get("priority") is not None:
         found["workflow.priority"] = str(spec["priority"])
     _add_parameters(found, spec, config_maps)
-    _add_metadata(found, workflow, spec)
+    return found | metadata_variables(workflow, spec)
+
+
+def metadata_variables(workflow: Object, spec: Object) -> dict[str, str]:
+    """`workflow.labels.*` and `workflow.annotations.*`, with those that the spec adds."""
+    found: dict[str, str] = {}
+    extra: Mapping[str, Any] = spec.get("workflowMetadata") or {}
+    for field, own in (("annotations", annotations_of(workflow)), ("labels", labels_of(workflow))):
+        written = json.dumps(dict(sorted(own.items())), ensure_ascii=False, separators=(",", ":")) if own else "null"
+        found[f"workflow.{field}"] = found[f"workflow.{field}.json"] = written
+        later = extra.get("labelsFrom") or {} if field == "labels" else {}
+        for name, value in {**own, **(extra.get(field) or {})}.items():
+            if name not in later:
+                found[f"workflow.{field}.{name}"] = str(value)
     return found
 
 
@@ -58,14 +71,3 @@ def _add_parameters(found: dict[str, str], spec: Object, config_maps: ConfigMaps
             found[f"workflow.parameters.{name}"] = text_of(parameter["default"])
         else:
             raise Refused(f"either value or valueFrom must be specified in order to set global parameter {name}")
-
-
-def _add_metadata(found: dict[str, str], workflow: Object, spec: Object) -> None:
-    extra: Mapping[str, Any] = spec.get("workflowMetadata") or {}
-    for field, own in (("annotations", annotations_of(workflow)), ("labels", labels_of(workflow))):
-        written = json.dumps(dict(sorted(own.items())), ensure_ascii=False, separators=(",", ":")) if own else "null"
-        found[f"workflow.{field}"] = found[f"workflow.{field}.json"] = written
-        later = extra.get("labelsFrom") or {} if field == "labels" else {}
-        for name, value in {**own, **(extra.get(field) or {})}.items():
-            if name not in later:
-                found[f"workflow.{field}.{name}"] = str(value)

@@ -4,7 +4,7 @@ be read again from the nodes."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from muster.workflows.model import Node, NodeType, Phase, Template
 
@@ -13,10 +13,15 @@ if TYPE_CHECKING:
     from muster.workflows.engine.run import Run
 
 
+Place: TypeAlias = tuple[int, ...]
+"""Where in the workflow something is: places that come first are smaller."""
+
+
 class Advancing(ABC):
     """Something that can be told to go on as far as it can."""
 
     queued = False
+    blocked = False
 
     @abstractmethod
     def advance(self) -> None: ...
