@@ -7,7 +7,7 @@ import os
 import pwd
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -49,7 +49,15 @@ def postgres_server() -> Iterator[PostgresServer]:
         if user is not None:
             os.chown(folder, user.pw_uid, user.pw_gid)
         _run([programs / "initdb", "-D", folder / "data", "-U", "muster", "-A", "trust", "-E", "UTF8", "-N"], user)
-        options = f"-k {folder} -c listen_addresses='' -c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_connections=200"
+        settings = {
+            "listen_addresses": "''",
+            "max_connections": 200,
+            "fsync": "off",
+            "full_page_writes": "off",
+            "wal_level": "minimal",
+            "max_wal_senders": 0,
+        }
+        options = " ".join([f"-k {folder}", *(f"-c {name}={value}" for name, value in settings.items())])
         server = [programs / "pg_ctl", "-D", folder / "data", "-l", folder / "log"]
         _run([*server, "-w", "-o", options, "start"], user)
         try:
@@ -96,9 +104,16 @@ def _account() -> pwd.struct_passwd | None:
         return pwd.getpwnam("nobody")
 
 
-def _run(command: list[Path | str], user: pwd.struct_passwd | None) -> None:
-    who = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+def _run(command: Sequence[object], user: pwd.struct_passwd | None) -> None:
     done = subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, cwd="/", **who
+        [str(word) for word in command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd="/",
+        user=None if user is None else user.pw_uid,
+        group=None if user is None else user.pw_gid,
+        extra_groups=None if user is None else [],
     )
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from typing import cast
 
@@ -71,5 +72,5 @@ def test_a_list_of_runs_says_which_column_names_them() -> None:
         visible(token, "run", owner=things.c.owner)
 
 
-def _subject(kind: Kind, row: dict[str, object]) -> Subject:
+def _subject(kind: Kind, row: Mapping[str, object]) -> Subject:
     return Subject(kind, str(row["id"]), str(row["owner"]), str(row["team"] or ""), bool(row["public"]))

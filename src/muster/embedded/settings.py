@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from muster.embedded.agent.settings import AgentSettings, ImageSettings, LogLimits, NodeSettings
 from muster.embedded.scheduling.settings import SchedulerSettings
+from muster.embedded.web_settings import OIDC_SCHEMA, WEB_SCHEMA, WebSettings, read_web_settings
 from muster.kube.kinds import Schema
 from muster.kube.manifests import ManifestError, load_mapping
 from muster.kube.schema import (
@@ -67,6 +68,9 @@ SCHEMA: Schema = obj({
     "durability": string(["power", "process"]),
     "eventHours": NUMBER,
     "listen": obj({"host": STRING, "port": integer(0, 65535)}),
+    "web": WEB_SCHEMA,
+    "database": STRING,
+    "oidc": OIDC_SCHEMA,
 })  # fmt: skip
 
 
@@ -87,6 +91,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 0
     """0: any free port; the kubeconfig says which."""
+    web: WebSettings = field(default_factory=WebSettings)
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -147,6 +152,7 @@ def read_settings(home: Path, said: Mapping[str, Any]) -> Settings:
         event_hours=said.get("eventHours", 24.0),
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,
+        web=read_web_settings(said),
     )
 
 

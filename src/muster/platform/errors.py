@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +13,10 @@ class FieldError:
     field: str
     """Where, as in `nodes[0].name`."""
     message: str
+    code: str = ""
+    """For those who show it in another language: what it is, ..."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """... and what to put into the sentence."""
 
 
 class Problem(Exception):

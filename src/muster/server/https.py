@@ -1,4 +1,4 @@
-"""Serves an ASGI app over TLS on a socket that listens already, for as long as a block lasts."""
+"""Serves an ASGI app on a socket that is bound already, over TLS or not, for as long as a block lasts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,19 @@ _LEAVE_SECONDS = 1.0
 
 @asynccontextmanager
 async def https(app: ASGIApp, listener: socket.socket, certificates: Certificates) -> AsyncIterator[None]:
+    async with _served(app, listener, ssl_certfile=certificates.certificate, ssl_keyfile=str(certificates.key)):
+        yield
+
+
+@asynccontextmanager
+async def http(app: ASGIApp, listener: socket.socket, *, behind_proxy: bool = False) -> AsyncIterator[None]:
+    """With a proxy in front, which is on this machine, clients are who it says they are."""
+    async with _served(app, listener, proxy_headers=behind_proxy):
+        yield
+
+
+@asynccontextmanager
+async def _served(app: ASGIApp, listener: socket.socket, **more: Any) -> AsyncIterator[None]:
     server = _Server(
         uvicorn.Config(
             app,
@@ -34,8 +47,7 @@ async def https(app: ASGIApp, listener: socket.socket, certificates: Certificate
             server_header=False,
             # Longer than clients keep a connection: one that closes just when it is used again fails a request.
             timeout_keep_alive=120,
-            ssl_certfile=certificates.certificate,
-            ssl_keyfile=str(certificates.key),
+            **more,
         )
     )
     task = asyncio.create_task(server.serve(sockets=[listener]), name="https")
@@ -44,7 +56,7 @@ async def https(app: ASGIApp, listener: socket.socket, certificates: Certificate
     if task.done():
         ready.cancel()
         task.result()
-        raise ServerError("the HTTPS server did not start")
+        raise ServerError("the HTTP server did not start")
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from sqlalchemy import Connection, delete, func, insert, select
@@ -61,7 +62,7 @@ async def test_pieces_of_any_size_make_the_whole_list(database: Database, sort: 
         cursor: str | None = ""
         while cursor is not None:
             wanted = PageRequest(limit, cursor, sort)
-            items, cursor, total = await database.read(lambda c, wanted=wanted: names(c, wanted))
+            items, cursor, total = await database.read(partial(names, wanted=wanted))
             assert total == len(ROWS)
             assert len(items) == limit or cursor is None
             seen += items

@@ -1,0 +1,81 @@
+"""The platform's API. An area of it is a module here with a `router`, named in ROUTERS.
+
+    router = APIRouter(prefix="/runs", tags=["runs"])
+
+    @router.get("")
+    async def list_runs(here: Here, who: Who, paging: Paging) -> PageOf[RunAnswer]: ...
+
+Nobody reaches a route of `router` without identity. `open_router`, if there is one, is for those who have none yet.
+`async def background(platform)`, if there is one, runs for as long as the server does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Coroutine
+from types import ModuleType
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+
+from muster import __version__
+from muster.server.platform.bodies import only_known_parameters
+from muster.server.platform.identity import identify
+from muster.server.platform.problems import ProblemDocument, answer_problems
+from muster.server.platform.security import Security
+from muster.server.platform.state import Platform
+
+PREFIX = "/api/v1"
+
+ROUTERS = (
+    "health",
+    "sessions",
+    "openid",
+    "users",
+    "teams",
+    "tokens",
+    "audit",
+    "document",
+)
+"""Modules of this package, one a line."""
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": ProblemDocument, "description": "It was refused; the document says why."},
+}
+
+
+def platform_app(platform: Platform) -> FastAPI:
+    """Serves it all. Its background work is for `backgrounds`."""
+    app = FastAPI(
+        title="Muster",
+        version=__version__,
+        description="Workflows with versions, modules, runs, resources and users.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    app.state.platform = platform
+    answer_problems(app)
+    for module in _modules():
+        include(app, module.router)
+        if hasattr(module, "open_router"):
+            include(app, module.open_router, anybody=True)
+    app.add_middleware(Security, https=platform.url.startswith("https:"))
+    return app
+
+
+def backgrounds() -> list[Callable[[Platform], Coroutine[Any, Any, None]]]:
+    """What is to run beside the app, each until it is cancelled."""
+    return [module.background for module in _modules() if hasattr(module, "background")]
+
+
+def include(app: FastAPI, router: APIRouter, *, anybody: bool = False) -> None:
+    """Identity is asked for here, and nowhere else, so that no route can forget to."""
+    checks = [Depends(only_known_parameters)] if anybody else [Depends(identify), Depends(only_known_parameters)]
+    app.include_router(router, prefix=PREFIX, dependencies=checks, responses=_ERRORS)
+
+
+def _modules() -> list[ModuleType]:
+    return [importlib.import_module(f"muster.server.platform.{name}") for name in ROUTERS]

@@ -1,0 +1,100 @@
+"""Errors as problem+json (RFC 9457), with the path of every field at fault."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from sqlalchemy.exc import DBAPIError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from muster.platform.errors import FieldError, Invalid, Problem, Unavailable
+
+log = logging.getLogger(__name__)
+
+_PHRASES = {404: ("not-found", "There is no such thing"), 405: ("method-not-allowed", "This cannot be done here")}
+
+
+class FieldProblem(BaseModel):
+    field: str
+    message: str
+    code: str | None = None
+    """For those who show it in another language: which sentence it is, and what to put into it."""
+    arguments: dict[str, Any] | None = None
+
+
+class ProblemDocument(BaseModel):
+    """What every error looks like."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldProblem] = []
+
+
+def answer_problems(app: FastAPI) -> None:
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(DBAPIError, _database)
+
+
+def problem_response(problem: Problem) -> Response:
+    errors = [
+        {"field": error.field, "message": error.message, "code": error.code or None, "arguments": dict(error.arguments)}
+        for error in problem.errors
+    ]
+    return _response(problem.status, problem.type, problem.title, problem.detail, errors, problem.headers)
+
+
+def field_path(location: Sequence[str | int]) -> str:
+    """('body', 'nodes', 0, 'name') is nodes[0].name."""
+    path = ""
+    for part in location[1:]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return problem_response(error)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [FieldError(field_path(fault["loc"]), _message(fault)) for fault in error.errors()]
+    return problem_response(Invalid.fields(faults))
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    """What the framework says itself: no such path, no such method."""
+    assert isinstance(error, HTTPException)
+    kind, title = _PHRASES.get(error.status_code, ("http", "The request cannot be answered"))
+    return _response(error.status_code, kind, title, str(error.detail), [], dict(error.headers or {}))
+
+
+async def _database(request: Request, error: Exception) -> Response:
+    log.error("%s %s: the database failed", request.method, request.url.path, exc_info=error)
+    return problem_response(Unavailable("the database did not answer as it should; try again in a moment"))
+
+
+def _message(fault: Any) -> str:
+    if fault["type"] == "extra_forbidden":
+        return "there is no such field"
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
+
+
+def _response(
+    status: int, kind: str, title: str, detail: str, errors: list[dict[str, Any]], headers: dict[str, str]
+) -> Response:
+    document: dict[str, Any] = {"type": f"/problems/{kind}", "title": title, "status": status, "detail": detail}
+    document["errors"] = errors
+    return Response(orjson.dumps(document), status, headers, "application/problem+json")

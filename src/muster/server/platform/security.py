@@ -1,0 +1,101 @@
+"""What every answer carries and every request has to respect, whatever the route."""
+
+from __future__ import annotations
+
+import logging
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster.platform.errors import Forbidden, Problem, TooLarge
+from muster.server.platform.identity import SAFE
+from muster.server.platform.problems import problem_response
+
+log = logging.getLogger(__name__)
+
+LARGEST_BODY = 16 * 1024 * 1024
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+
+
+class Security:
+    """Refuses what another site's page sends and what is too large; adds the headers that keep browsers careful."""
+
+    def __init__(self, app: ASGIApp, *, https: bool = False, largest_body: int = LARGEST_BODY) -> None:
+        self._app = app
+        self._largest = largest_body
+        self._headers = {**_HEADERS, **({"Strict-Transport-Security": "max-age=31536000"} if https else {})}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def careful_send(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                self._add_headers(scope, message)
+            await send(message)
+
+        try:
+            request = Headers(scope=scope)
+            _refuse_other_sites(scope["method"], request)
+            await self._app(scope, self._counted(request, receive), careful_send)
+        except Exception as error:
+            if begun:
+                raise
+            if not isinstance(error, Problem):
+                log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
+                error = Problem("this is a bug in muster; the server's log says more")
+            await problem_response(error)(scope, receive, careful_send)
+
+    def _add_headers(self, scope: Scope, message: Message) -> None:
+        headers = MutableHeaders(scope=message)
+        for name, value in self._headers.items():
+            headers.setdefault(name, value)
+        if scope["path"].startswith("/api/"):
+            headers.setdefault("Cache-Control", "no-store")
+
+    def _counted(self, request: Headers, receive: Receive) -> Receive:
+        length = request.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self._largest:
+            raise self._too_large()
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._largest:
+                raise self._too_large()
+            return message
+
+        return counted
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"a request has {self._largest // 1024 // 1024} MB at most")
+
+
+def _refuse_other_sites(method: str, headers: Headers) -> None:
+    """A browser says where a page is from. One of another site cannot read our answers, but could make changes with our
+    user's cookie, or log them in as somebody else."""
+    if method in SAFE:
+        return
+    origin = headers.get("origin")
+    if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"} or (
+        origin is not None and urlsplit(origin).netloc != headers.get("host")
+    ):
+        raise Forbidden("a page of another site may not change anything here")

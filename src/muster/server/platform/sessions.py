@@ -1,0 +1,205 @@
+"""Logging in, logging out, and who one is."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from pydantic import Field
+from sqlalchemy import Connection
+
+from muster.platform.errors import Invalid, NotFound, TooManyRequests, Unauthenticated
+from muster.platform.rules import Actor, Scope
+from muster.platform.users.accounts import User, get_user, password_hash_of, set_password
+from muster.platform.users.audit import record
+from muster.platform.users.credentials import csrf_token
+from muster.platform.users.first import forget_used_link
+from muster.platform.users.links import link_user, use_link
+from muster.platform.users.passwords import hash_password, outdated, password_fault, verify_password
+from muster.platform.users.sessions import LASTS, begin_session, end_session, list_sessions
+from muster.server.platform.bodies import Answer, Body
+from muster.server.platform.identity import CSRF_COOKIE, SESSION_COOKIE, Who, address_of
+from muster.server.platform.paging import PageOf, Paging, page_of
+from muster.server.platform.state import Here, Platform
+from muster.server.platform.users import UserAnswer
+
+router = APIRouter(tags=["session"])
+open_router = APIRouter(tags=["session"])
+
+WRONG = "the name or the password is wrong"
+
+
+class Login(Body):
+    name: Annotated[str, Field(max_length=200)]
+    password: Annotated[str, Field(max_length=1000)]
+
+
+class LinkSecret(Body):
+    secret: Annotated[str, Field(max_length=200)]
+
+
+class NewPassword(Body):
+    secret: Annotated[str, Field(max_length=200)]
+    password: Annotated[str, Field(max_length=1000)]
+
+
+class PasswordChange(Body):
+    old: Annotated[str, Field(max_length=1000)]
+    new: Annotated[str, Field(max_length=1000)]
+
+
+class LinkAnswer(Answer):
+    name: str
+    """The account that the password will be for."""
+
+
+class LoginOptions(Answer):
+    password: bool
+    openid: str | None
+    """What the button says, if there is another way than a password: it leads to /api/v1/openid/login."""
+
+
+class Me(Answer):
+    user: UserAnswer
+    teams: dict[str, str]
+    """By team id: leader or member."""
+    scopes: list[Scope]
+    via: str
+
+
+class SessionAnswer(Answer):
+    id: str
+    created: datetime
+    last_used: datetime
+    expires: datetime
+    address: str
+    browser: str
+
+
+@open_router.get("/login-options")
+async def login_options(here: Here) -> LoginOptions:
+    return LoginOptions(password=True, openid=here.openid.settings.title if here.openid else None)
+
+
+@open_router.post("/session")
+async def log_in(body: Login, request: Request, response: Response, here: Here) -> UserAnswer:
+    """Sets the session's cookie, and one that a page has to repeat as the header X-CSRF-Token with every change."""
+    address = address_of(request)
+    wait = here.logins.wait(body.name, address, time.monotonic())
+    if wait > 0:
+        seconds = int(wait) + 1
+        told = f"there were too many failed attempts; try again in {seconds} s"
+        raise TooManyRequests(told, headers={"Retry-After": str(seconds)})
+    user, stored = await here.database.read(lambda connection: _account(connection, body.name))
+    if not await verify_password(body.password, stored) or user is None or user.disabled:
+        here.logins.failed(body.name, address, time.monotonic())
+        if user is not None:
+            actor = Actor(user.id, user.name, address=address)
+            await here.database.write(
+                lambda connection: record(connection, actor, "fail to log in", "user", user.id, user.name)
+            )
+        raise Unauthenticated(WRONG)
+    here.logins.succeeded(body.name)
+    if stored is not None and outdated(stored):
+        stronger = await hash_password(body.password)
+        actor = Actor(user.id, user.name, address=address)
+        await here.database.write(lambda connection: set_password(connection, actor, user, stronger))
+    await open_session(here, user, request, response, "password")
+    return UserAnswer.whole(user)
+
+
+@router.delete("/session", status_code=204)
+async def log_out(here: Here, who: Who, response: Response) -> None:
+    if who.via != "session":
+        raise NotFound("this request has no session; to end a token, revoke it")
+    await here.database.write(lambda connection: end_session(connection, who, who.credential))
+    for name in (SESSION_COOKIE, CSRF_COOKIE):
+        response.delete_cookie(name, path="/")
+
+
+@router.get("/session")
+async def get_session(here: Here, who: Who) -> Me:
+    """Who one is, and what one may use of one's rights."""
+    user = await here.database.read(lambda connection: get_user(connection, who.id))
+    return Me(user=UserAnswer.whole(user), teams=dict(who.teams), scopes=sorted(who.scopes), via=who.via)
+
+
+@router.get("/sessions", operation_id="list_sessions")
+async def sessions_of_mine(here: Here, who: Who, paging: Paging) -> PageOf[SessionAnswer]:
+    """Where one is logged in."""
+    page = await here.database.read(
+        lambda connection: list_sessions(connection, who, get_user(connection, who.id), paging)
+    )
+    return page_of(page, SessionAnswer.model_validate)
+
+
+@router.delete("/sessions/{session_id}", status_code=204)
+async def end_one_session(session_id: str, here: Here, who: Who) -> None:
+    """Logs out elsewhere."""
+    await here.database.write(lambda connection: end_session(connection, who, session_id))
+
+
+@router.post("/password", status_code=204)
+async def change_password(body: PasswordChange, here: Here, who: Who) -> None:
+    """Of one's own account. All other sessions of it end."""
+    if who.via != "session":
+        raise Unauthenticated("log in with the old password to change it; a token is not enough")
+    wait = here.logins.wait(who.name, who.address, time.monotonic())
+    if wait > 0:
+        raise TooManyRequests("there were too many failed attempts", headers={"Retry-After": str(int(wait) + 1)})
+    user, stored = await here.database.read(
+        lambda connection: (get_user(connection, who.id), password_hash_of(connection, who.id))
+    )
+    if not await verify_password(body.old, stored):
+        here.logins.failed(who.name, who.address, time.monotonic())
+        raise Invalid.field("old", "this is not your password")
+    _check("new", body.new, user.name)
+    new = await hash_password(body.new)
+    await here.database.write(lambda connection: set_password(connection, who, user, new, keep_session=who.credential))
+
+
+@open_router.post("/link")
+async def look_at_link(body: LinkSecret, here: Here) -> LinkAnswer:
+    """Whose password a one-time link is for."""
+    user = await here.database.read(lambda connection: link_user(connection, body.secret))
+    return LinkAnswer(name=user.name)
+
+
+@open_router.post("/link/use")
+async def use_one_time_link(body: NewPassword, request: Request, response: Response, here: Here) -> UserAnswer:
+    """Chooses the password and logs in. The link cannot be used again."""
+    user = await here.database.read(lambda connection: link_user(connection, body.secret))
+    _check("password", body.password, user.name)
+    chosen = await hash_password(body.password)
+    address = address_of(request)
+    user = await here.database.write(lambda connection: use_link(connection, body.secret, chosen, address))
+    await here.database.read(lambda connection: forget_used_link(connection, here.folder))
+    await open_session(here, user, request, response, "link")
+    return UserAnswer.whole(user)
+
+
+async def open_session(here: Platform, user: User, request: Request, response: Response, how: str) -> None:
+    """Sets the cookies. Whoever had a session before gets a new one, so nobody can wait inside one they prepared."""
+    address, browser = address_of(request), request.headers.get("user-agent", "")
+    secret = await here.database.write(lambda connection: begin_session(connection, user, address, browser, how))
+    secure, seconds = here.url.startswith("https:"), int(LASTS.total_seconds())
+    response.set_cookie(SESSION_COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")
+    response.set_cookie(
+        CSRF_COOKIE, csrf_token(secret), max_age=seconds, path="/", secure=secure, httponly=False, samesite="lax"
+    )
+
+
+def _account(connection: Connection, name: str) -> tuple[User | None, str | None]:
+    try:
+        user = get_user(connection, name)
+    except NotFound:
+        return None, None
+    return (user, password_hash_of(connection, user.id)) if user.name == name else (None, None)
+
+
+def _check(field: str, password: str, name: str) -> None:
+    fault = password_fault(password, name=name)
+    if fault:
+        raise Invalid.field(field, fault)

@@ -1,0 +1,41 @@
+"""What every route of the platform can reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from muster.embedded.web_settings import WebSettings
+from muster.kube.cluster import Cluster
+from muster.platform.database.database import Database
+from muster.platform.users.identity import Identities
+from muster.platform.users.limits import LoginLimits
+from muster.platform.users.openid import OpenId
+
+
+@dataclass(slots=True)
+class Platform:
+    database: Database
+    cluster: Cluster
+    settings: WebSettings
+    folder: Path
+    """In the box's home, for what the platform keeps in files."""
+    url: str
+    """Where browsers reach it, without a slash at the end."""
+    identities: Identities
+    openid: OpenId | None = None
+    logins: LoginLimits = field(default_factory=LoginLimits)
+    parts: dict[str, Any] = field(default_factory=dict)
+    """What the areas of the platform keep for their own routes, by a name of their choice."""
+
+
+def platform_of(request: Request) -> Platform:
+    platform: Platform = request.app.state.platform
+    return platform
+
+
+Here = Annotated[Platform, Depends(platform_of)]
+"""For a route's signature: `async def list_runs(here: Here, ...)`."""

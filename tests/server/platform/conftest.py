@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from muster.platform.database.database import Database
+from tests.platform.fixtures import *  # noqa: F403 (fixtures are found by their names here)
+from tests.server.platform.served import Served, serving
+
+
+@pytest.fixture
+async def served(database: Database, tmp_path: Path) -> AsyncIterator[Served]:
+    """The platform's API on a real socket, with the first admin's account and nobody else's."""
+    async with serving(database, tmp_path / "platform") as running:
+        yield running

@@ -1,0 +1,144 @@
+"""The platform's API as its clients meet it: over HTTP, with cookies or a token."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+from sqlalchemy import Connection
+from yarl import URL
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.web_settings import WebSettings
+from muster.kube.builtin import new_catalogue
+from muster.platform.database.database import Database
+from muster.platform.rules import SYSTEM
+from muster.platform.users.accounts import insert_user
+from muster.platform.users.credentials import csrf_token
+from muster.platform.users.first import LINK_FILE, TOKEN_FILE, prepare_secrets, settle
+from muster.platform.users.identity import Identities
+from muster.platform.users.openid import OpenId
+from muster.platform.users.passwords import hash_password
+from muster.platform.users.sessions import begin_session
+from muster.server.https import http
+from muster.server.platform.app import platform_app
+from muster.server.platform.openid import CALLBACK
+from muster.server.platform.state import Platform
+
+PASSWORD = "correct horse battery"
+_hash = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+    def ok(self) -> Any:
+        assert self.status < 400, self.body
+        return self.body
+
+    def refused(self, status: int) -> Any:
+        """The problem, which has to be one."""
+        assert self.status == status, self.body
+        assert self.headers["Content-Type"] == "application/problem+json"
+        assert self.body["status"] == status
+        return self.body
+
+
+class Client:
+    """Somebody at the API: a script with a token, or a browser with a jar of cookies."""
+
+    def __init__(self, url: str, token: str = "") -> None:
+        self.url = url
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.jar = aiohttp.CookieJar(unsafe=True)
+
+    async def __call__(
+        self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None, csrf: bool = True
+    ) -> Reply:
+        sent = {**self._headers, **(headers or {})}
+        cookies = self.cookies
+        if csrf and "muster_csrf" in cookies:
+            sent.setdefault("X-CSRF-Token", cookies["muster_csrf"])
+        data = None if body is None else orjson.dumps(body)
+        if data is not None:
+            sent.setdefault("Content-Type", "application/json")
+        address = self.url + (path if path.startswith("/") else f"/api/v1/{path}")
+        async with (
+            aiohttp.ClientSession(cookie_jar=self.jar) as session,
+            session.request(method, address, data=data, headers=sent, allow_redirects=False) as response,
+        ):
+            raw = await response.read()
+            said = orjson.loads(raw) if raw and "json" in response.content_type else raw.decode()
+            return Reply(response.status, said, response.headers)
+
+    async def get(self, path: str) -> Any:
+        return (await self("GET", path)).ok()
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        return (await self("POST", path, body)).ok()
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        return {cookie.key: cookie.value for cookie in self.jar}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    url: str
+    platform: Platform
+    folder: Path
+
+    @property
+    def admin(self) -> Client:
+        """The shell of the person whose box it is."""
+        return self.client((self.folder / TOKEN_FILE).read_text())
+
+    def client(self, token: str = "") -> Client:
+        return Client(self.url, token)
+
+    @property
+    def first_link(self) -> str:
+        return (self.folder / LINK_FILE).read_text()
+
+    async def user(self, name: str, role: str = "member") -> Client:
+        """A new account, and a browser that is logged in."""
+        global _hash
+        password = _hash = _hash or await hash_password(PASSWORD)  # it takes long, on purpose
+
+        def insert(connection: Connection) -> str:
+            user = insert_user(connection, SYSTEM, name, admin=role == "admin", password_hash=password)
+            return begin_session(connection, user, "127.0.0.1", "test", "password")
+
+        secret = await self.platform.database.write(insert)
+        client = self.client()
+        client.jar.update_cookies({"muster_session": secret, "muster_csrf": csrf_token(secret)}, URL(self.url))
+        return client
+
+    async def log_in(self, name: str) -> Client:
+        client = self.client()
+        await client.post("session", {"name": name, "password": PASSWORD})
+        return client
+
+
+@asynccontextmanager
+async def serving(database: Database, folder: Path, settings: WebSettings | None = None) -> AsyncIterator[Served]:
+    prepare_secrets(folder)
+    await database.write(lambda connection: settle(connection, folder))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        web = settings or WebSettings()
+        openid = OpenId(web.oidc, f"{url}{CALLBACK}") if web.oidc else None
+        async with EmbeddedCluster(folder / "store", new_catalogue(), durability="process") as cluster:
+            platform = Platform(database, cluster, web, folder, url, Identities(database), openid)
+            async with http(platform_app(platform), listener):
+                yield Served(url, platform, folder)
