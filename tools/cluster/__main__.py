@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 
-from tools.cluster import addons, network, processes
+from tools.cluster import kwok, network, processes
 from tools.cluster.build import BuildError, build, missing, program
 from tools.cluster.cluster import PARTS, Cluster, ClusterError, chosen
+from tools.cluster.images import ImageError
 from tools.cluster.kubectl import KubectlFailed, kubectl
 from tools.cluster.processes import ComponentFailed
 from tools.cluster.progress import say
@@ -23,7 +24,7 @@ def main(arguments: list[str]) -> int:
     cluster = Cluster(told.name)
     try:
         return _do(told, cluster)
-    except (BuildError, ClusterError, ComponentFailed, KubectlFailed) as error:
+    except (BuildError, ClusterError, ComponentFailed, ImageError, KubectlFailed) as error:
         say(f"error: {error}")
         return 1
 
@@ -44,7 +45,7 @@ def _do(told: argparse.Namespace, cluster: Cluster) -> int:
     elif told.action == "restart":
         cluster.restart(told.component, *told.arguments)
     elif told.action == "fake-nodes":
-        addons.fake_nodes(cluster.layout, told.count, cpu=told.cpu, memory=told.memory, gpus=told.gpus)
+        kwok.fake_nodes(cluster.layout, told.count, cpu=told.cpu, memory=told.memory, gpus=told.gpus)
     elif told.action == "run":
         return _run(cluster, told.command)
     return 0

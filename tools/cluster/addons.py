@@ -1,4 +1,4 @@
-"""What runs in the cluster beside Kubernetes itself: KWOK, Volcano, Argo and Kubeflow's training-operator.
+"""What runs in the cluster beside Kubernetes itself: Volcano, Argo and Kubeflow's training-operator.
 
 They run as processes outside of Pods, each as a user of its own who may do everything.
 """
@@ -17,58 +17,14 @@ from tools.cluster.images import ARGOEXEC
 from tools.cluster.kubectl import apply, apply_definitions, kubectl
 from tools.cluster.layout import NODE_ADDRESS, Layout
 from tools.cluster.processes import Component, Health, is_running, wait_until
-from tools.cluster.sources import ARGO, KWOK, TRAINING_OPERATOR, VOLCANO
+from tools.cluster.sources import ARGO, TRAINING_OPERATOR, VOLCANO
 
-FAKE_NODE = "kwok"
-"""Value of the label `type` of nodes that only look like nodes."""
-
-FAKE_TOLERATION = {"key": "kwok.x-k8s.io/node", "operator": "Exists"}
-"""What a Pod needs to be placed on one."""
-
-SECONDS = "muster.dev/simulated-seconds"
-"""Annotation: after so many seconds a Pod on a fake node has Succeeded; with a `muster.dev/simulated-exit-code` other
-than 0, Failed. The first means the same to Muster's own cluster."""
-
-EXIT_CODE = "muster.dev/simulated-exit-code"
 WORKFLOWS = "argo"
 """The namespace whose workflows Argo runs."""
 
 OPERATOR_NAMESPACE = "kubeflow"
 _WEBHOOK_SECRET = "training-operator-webhook-cert"  # noqa: S105 (its name)
 _PRIVATE_TMP = 'mount --make-rprivate / && mount --bind "$0" /tmp && exec "$@"'
-
-
-def kwok(layout: Layout) -> Component:
-    configuration = layout.configuration / "kwok.yaml"
-    stages = [manifest(KWOK, name).read_text() for name in KWOK.manifests]
-    stages.append(yaml.safe_dump(_finish_stage(), sort_keys=False))
-    configuration.write_text("\n---\n".join(stages))
-    command = [
-        str(program(KWOK, "kwok")),
-        f"--kubeconfig={layout.kubeconfig_of('kwok')}",
-        f"--config={configuration}",
-        "--manage-all-nodes=false",
-        f"--manage-nodes-with-label-selector=type={FAKE_NODE}",
-        f"--node-ip={NODE_ADDRESS}",
-        "--cidr=10.99.0.0/16",
-        "--server-address=127.0.0.1:10247",
-        "--node-lease-duration-seconds=40",
-    ]
-    return Component("kwok", command, health=Health(10247))
-
-
-def fake_nodes(layout: Layout, count: int, *, cpu: int = 32, memory: str = "256Gi", gpus: int = 0) -> None:
-    """As many nodes as that, no more and no less."""
-    listed = kubectl(layout, "get", "nodes", f"--selector=type={FAKE_NODE}", "--output=name").split()
-    wanted = [f"fake-{number:04d}" for number in range(count)]
-    surplus = [name for name in listed if name.removeprefix("node/") not in wanted]
-    if surplus:
-        kubectl(layout, "delete", "--wait=false", *surplus)
-    if wanted:
-        apply(layout, [_fake_node(name, cpu, memory, gpus) for name in wanted])
-        kubectl(
-            layout, "wait", "--for=condition=Ready", "--timeout=90s", "nodes", f"--selector=type={FAKE_NODE}"
-        )  # fmt: skip
 
 
 def prepare_volcano(layout: Layout) -> None:
@@ -238,68 +194,3 @@ def _webhook_endpoint() -> dict[str, Any]:
         ],
         "endpoints": [{"addresses": [NODE_ADDRESS], "conditions": {"ready": True}}],
     }
-
-
-def _fake_node(name: str, cpu: int, memory: str, gpus: int) -> dict[str, Any]:
-    resources = {"cpu": str(cpu), "memory": memory, "pods": "1000", "ephemeral-storage": "1Ti"}
-    if gpus:
-        resources["nvidia.com/gpu"] = str(gpus)
-    labels = {
-        "type": FAKE_NODE, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
-    }  # fmt: skip
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
-        "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
-        "status": {"allocatable": resources, "capacity": resources},
-    }
-
-
-def _finish_stage() -> dict[str, Any]:
-    """Pods end as their annotations say."""
-    return {
-        "apiVersion": "kwok.x-k8s.io/v1alpha1",
-        "kind": "Stage",
-        "metadata": {"name": "pod-finish"},
-        "spec": {
-            "resourceRef": {"apiGroup": "v1", "kind": "Pod"},
-            "selector": {
-                "matchExpressions": [
-                    {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"},
-                    {"key": ".status.phase", "operator": "In", "values": ["Running"]},
-                    {"key": f'.metadata.annotations["{SECONDS}"]', "operator": "Exists"},
-                ]
-            },
-            "delay": {
-                "durationMilliseconds": 0,
-                "durationFrom": {"expressionFrom": f'.metadata.annotations["{SECONDS}"] + "s"'},
-            },
-            "next": {"statusTemplate": _FINISHED},
-        },
-    }
-
-
-_FINISHED = (
-    """\
-{{ $now := Now }}
-{{ $root := . }}
-{{ $code := or ( index .metadata.annotations "CODE" ) "0" }}
-containerStatuses:
-{{ range $index, $item := .spec.containers }}
-{{ $origin := index $root.status.containerStatuses $index }}
-- image: {{ $item.image | Quote }}
-  name: {{ $item.name | Quote }}
-  ready: false
-  restartCount: 0
-  started: false
-  state:
-    terminated:
-      exitCode: {{ $code }}
-      finishedAt: {{ $now | Quote }}
-      reason: {{ if eq $code "0" }}Completed{{ else }}Error{{ end }}
-      startedAt: {{ $origin.state.running.startedAt | Quote }}
-{{ end }}
-phase: {{ if eq $code "0" }}Succeeded{{ else }}Failed{{ end }}
-"""
-).replace("CODE", EXIT_CODE)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tools.cluster import addons, control_plane, credentials, images, network, node, processes, remains
+from tools.cluster import addons, control_plane, credentials, images, kwok, network, node, processes, remains
 from tools.cluster.build import build
 from tools.cluster.kubectl import apply, kubectl, succeeds
 from tools.cluster.layout import Layout
@@ -48,7 +48,7 @@ PARTS: Mapping[str, Part] = {
         (control_plane.etcd, control_plane.api_server, control_plane.controller_manager, control_plane.scheduler),
         (ETCD, KUBERNETES),
     ),
-    "kwok": Part((addons.kwok,), (KWOK,)),
+    "kwok": Part((kwok.controller,), (KWOK,)),
     "node": Part((node.containerd, node.kubelet, node.proxy, node.coredns), (KUBERNETES_NODE, COREDNS), node.PACKAGES),
     "volcano": Part((addons.volcano_scheduler, addons.volcano_controllers), (VOLCANO,)),
     "argo": Part((addons.argo,), (ARGO,), needs=("node",)),
@@ -94,7 +94,7 @@ class Cluster:
                 for part in wanted:
                     self._start_part(part)
             if "kwok" in wanted:
-                addons.fake_nodes(self.layout, fake_nodes)
+                kwok.fake_nodes(self.layout, fake_nodes)
 
     def down(self) -> None:
         """Removes everything of it, however little there is."""

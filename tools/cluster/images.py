@@ -33,7 +33,10 @@ PYTHON = "muster-python:3.11"
 DEBIAN = "bookworm"
 _PYTHON_PACKAGES = ("python3", "ca-certificates", "openssh-client")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_BUSYBOX = Path("/bin/busybox")
+
+
+class ImageError(RuntimeError):
+    """Says which program could not do its part, and what it said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,9 @@ def load(image: Image, layout: Layout) -> None:
         return
     with tempfile.NamedTemporaryFile(dir=_folder(), suffix=".archive") as archive:
         write_archive(image, Path(archive.name))
-        ran = subprocess.run(
-            ["ctr", f"--address={layout.containerd_socket}", "--namespace=k8s.io", "images", "import", archive.name],
-            capture_output=True, text=True,
+        _checked(
+            ["ctr", f"--address={layout.containerd_socket}", "--namespace=k8s.io", "images", "import", archive.name]
         )  # fmt: skip
-    if ran.returncode:
-        raise RuntimeError(f"containerd does not take the image {image.name}: {ran.stderr.strip()}")
     loaded.parent.mkdir(exist_ok=True)
     loaded.write_text(digest)
 
@@ -179,18 +179,27 @@ def _layer(name: str, parts: Sequence[str], fill: Callable[[Path], None]) -> Pat
 
 
 def _busybox_layer() -> Path:
-    content = hashlib.sha256(_BUSYBOX.read_bytes()).hexdigest()
-    return _layer("busybox", [content], _busybox)
+    return _layer("busybox", [DEBIAN], _busybox)
 
 
 def _busybox(folder: Path) -> None:
+    """Debian's, with the C library it needs. Taken from the package: installing it would replace the static one."""
     programs = folder / "bin"
     programs.mkdir()
-    shutil.copy(_BUSYBOX, programs / "busybox")
-    applets = subprocess.run([_BUSYBOX, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    with tempfile.TemporaryDirectory() as place:
+        _checked(["apt-get", "download", "-qq", "busybox"], place)
+        (package,) = Path(place).glob("busybox_*.deb")
+        _checked(["dpkg-deb", "--extract", str(package), "unpacked"], place)
+        shutil.copy(Path(place, "unpacked", "bin", "busybox"), programs / "busybox")
+        applets = _checked([str(programs / "busybox"), "--list"], place).split()
+        needed = _checked(["ldd", str(programs / "busybox")], place)
     for applet in applets:
         if applet != "busybox":
             (programs / applet).symlink_to("busybox")
+    for library in sorted({word for word in needed.split() if word.startswith("/")}):
+        target = folder / library.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, target)
     for name in ("etc", "root", "var", "usr", "tmp"):
         (folder / name).mkdir()
     (folder / "tmp").chmod(0o1777)
@@ -206,12 +215,9 @@ def _argoexec(folder: Path, binary: Path) -> None:
 
 
 def _debootstrap(folder: Path, packages: Sequence[str]) -> None:
-    ran = subprocess.run(
-        ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", DEBIAN, str(folder), _mirror()],
-        capture_output=True, text=True,
+    _checked(
+        ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", DEBIAN, str(folder), _mirror()]
     )  # fmt: skip
-    if ran.returncode:
-        raise RuntimeError(f"debootstrap failed: {(ran.stdout + ran.stderr).strip()[-800:]}")
     for unneeded in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
         shutil.rmtree(folder / unneeded, ignore_errors=True)
     # Device files come from the container runtime.
@@ -224,22 +230,25 @@ def _debootstrap(folder: Path, packages: Sequence[str]) -> None:
 
 def _pip(folder: Path, requirements: Sequence[str]) -> None:
     target = folder / "usr" / "local" / "lib" / "python3.11" / "dist-packages"
-    ran = subprocess.run(
+    _checked(
         [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
-         "--python-version=3.11", f"--target={target}", *requirements],
-        capture_output=True, text=True,
+         "--python-version=3.11", f"--target={target}", *requirements]
     )  # fmt: skip
-    if ran.returncode:
-        raise RuntimeError(f"pip could not install {' '.join(requirements)}: {ran.stderr.strip()[-800:]}")
 
 
 def _mirror() -> str:
     """Where this machine's own packages come from."""
-    told = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(SITE)|$(CODENAME)"], capture_output=True, text=True
-    ).stdout  # fmt: skip
+    told = _checked(["apt-get", "indextargets", "--format", "$(SITE)|$(CODENAME)"])
     for line in told.splitlines():
         site, _, release = line.partition("|")
         if release == DEBIAN:
             return site
-    raise RuntimeError(f"no package source for Debian {DEBIAN} is configured on this machine; apt-get update?")
+    raise ImageError(f"no package source for Debian {DEBIAN} is configured on this machine; apt-get update?")
+
+
+def _checked(command: Sequence[str], folder: str = "/") -> str:
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if ran.returncode:
+        said = (ran.stderr or ran.stdout).strip()
+        raise ImageError(f"{' '.join(command)} failed: {said[-800:]}")
+    return ran.stdout

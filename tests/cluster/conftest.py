@@ -1,0 +1,96 @@
+"""A real Kubernetes, as `make cluster-up` starts it. These tests run inside its network."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.garbage import GarbageCollector
+from muster.embedded.namespaces import NamespaceController
+from muster.kube.builtin import NAMESPACE, new_catalogue
+from muster.kube.cluster import Cluster
+from muster.kube.remote.client import RemoteCluster
+from muster.kube.remote.kubeconfig import load_kubeconfig
+from tests.embedded.waiting import going
+from tools.cluster.cluster import PARTS
+from tools.cluster.cluster import Cluster as RealCluster
+
+Needs = Callable[..., RealCluster]
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[RealCluster]:
+    """The cluster; this process is in its network. MUSTER_CLUSTER names another than the usual one."""
+    cluster = RealCluster(os.environ.get("MUSTER_CLUSTER", "muster"))
+    if not cluster.is_up():
+        pytest.fail("there is no cluster to test with: make cluster-up")
+    with cluster.entered():
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def needs(real: RealCluster) -> Needs:
+    """`needs("kwok", "volcano")`: the cluster, in which those parts run."""
+
+    def with_parts(*parts: str) -> RealCluster:
+        for part in parts:
+            ended = [name for make in PARTS[part].components if not real.pid(name := make(real.layout).name)]
+            if ended:
+                pytest.fail(f"{', '.join(ended)} does not run: make cluster-up PARTS={part}")
+        return real
+
+    return with_parts
+
+
+@pytest.fixture
+async def remote(real: RealCluster) -> AsyncIterator[RemoteCluster]:
+    """Muster's own client of it."""
+    async with RemoteCluster(load_kubeconfig(real.kubeconfig)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def namespace(remote: RemoteCluster) -> AsyncIterator[str]:
+    """One of the test's own."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    await remote.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield name
+    await remote.delete(NAMESPACE, name)
+
+
+@pytest.fixture(params=["real", "embedded"])
+async def either(request: pytest.FixtureRequest, tmp_path: Path, real: RealCluster) -> AsyncIterator[Cluster]:
+    """The real cluster through our client, and our own: what holds for one holds for the other. Each has a namespace
+    called "trial" that goes with the test."""
+    trial = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trial"}}
+    if request.param == "embedded":
+        async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as embedded:
+            await embedded.create(trial)
+            async with going(GarbageCollector(embedded), NamespaceController(embedded)):
+                yield embedded
+        return
+    async with RemoteCluster(load_kubeconfig(real.kubeconfig)) as remote:
+        await remote.create(trial)
+        try:
+            yield remote
+        finally:
+            await remote.delete(NAMESPACE, "trial")
+            await _gone(remote, "trial")
+
+
+async def _gone(remote: RemoteCluster, name: str) -> None:
+    async with asyncio.timeout(60):
+        listing = await remote.list(NAMESPACE, fields=f"metadata.name={name}")
+        while listing.items:
+            events = remote.watch(
+                NAMESPACE, fields=f"metadata.name={name}", resource_version=listing.resource_version
+            )  # fmt: skip
+            async for event in events:
+                if event.type == "DELETED":
+                    return

@@ -1,0 +1,41 @@
+"""Waiting for a cluster to get somewhere, by watching it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from muster.kube.cluster import Cluster
+from muster.kube.conditions import is_true
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, name_of, status_of
+
+
+async def until(
+    cluster: Cluster, kind: Kind, name: str, namespace: str, so: Callable[[Object], bool], seconds: float = 90.0
+) -> Object:
+    """The object, once it is as wanted. Says how it was last if it does not get there."""
+    last: Any = "never seen"
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                events: Any = cluster.watch(kind, namespace, fields=f"metadata.name={name}")
+                async with aclosing(events):
+                    async for event in events:
+                        last = event.object.get("status")
+                        if name_of(event.object) == name and event.type != "DELETED" and so(event.object):
+                            found: Object = event.object
+                            return found
+    except TimeoutError:
+        raise AssertionError(f"{kind.kind} {namespace}/{name} did not get there; last: {last}") from None
+
+
+def phase_of(obj: Object) -> str:
+    return str(status_of(obj).get("phase") or "")
+
+
+def has(condition: str) -> Callable[[Object], bool]:
+    """Of that type, and true."""
+    return lambda obj: is_true(status_of(obj).get("conditions") or [], condition)
