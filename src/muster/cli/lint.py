@@ -10,7 +10,7 @@ import typer
 
 from muster.cli.failures import Ended, Failure
 from muster.cli.options import ContextName, Debug, Kubeconfig, Namespace, configure_logging
-from muster.cli.output import say
+from muster.cli.output import say, warn
 from muster.cli.session import connect, home
 from muster.kube.errors import Cause
 from muster.kube.objects import Object, name_of
@@ -32,12 +32,14 @@ def lint(
     No cluster is needed. Templates that the files refer to are looked for in the files, and in the cluster if one runs.
     Exit code: 0 if nothing is wrong, else 1.
     """
-    from muster.kube.manifests import load_files
+    from muster.cli.manifests import read
 
     configure_logging(debug)
-    documents = load_files(files)
+    documents = read(files)
     known = [] if offline else asyncio.run(_templates(kubeconfig, context, namespace))
     checked, complaints = check(documents, known)
+    for line in without_effect(documents):
+        warn(f"Warning: {line}")
     for line in complaints:
         say(line)
     if complaints:
@@ -75,6 +77,15 @@ def check(documents: list[Document], known: Iterable[Object] = ()) -> tuple[int,
         causes = validate(document.object, kind.schema) or problems(document.object, lookup if templates else None)
         complaints += [_line(document, cause) for cause in causes]
     return checked, complaints
+
+
+def without_effect(documents: Iterable[Document]) -> list[str]:
+    """A line about everything that is accepted but does nothing here, or hardly what was meant."""
+    from muster.workflows.kinds import API_VERSION
+    from muster.workflows.lint import warnings
+
+    ours = [document for document in documents if document.object.get("apiVersion") == API_VERSION]
+    return [_line(document, cause) for document in ours for cause in warnings(document.object)]
 
 
 async def _templates(kubeconfig: str, context: str, namespace: str) -> list[Object]:

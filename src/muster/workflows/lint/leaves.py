@@ -29,7 +29,7 @@ def check_leaf(frame: Frame, scope: Scope) -> None:
     if template.get("containerSet") is not None:
         _check_container_set(findings, template, f"{path}.containerSet")
     if template.get("resource") is not None:
-        check_resource(frame)
+        check_resource(frame, scope)
     if template.get("suspend") is not None:
         _check_duration(findings, template["suspend"].get("duration"), f"{path}.suspend.duration")
     if template.get("http") is not None:

@@ -11,7 +11,6 @@ from muster.workflows.lint.findings import Findings
 
 _FIELD = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9]*", re.ASCII)
 _VALUE = re.compile(r"[-a-zA-Z0-9_]+", re.ASCII)
-_TAG = re.compile(r"\{\{.*?\}\}")
 _LONGEST = 128
 _FIELD_RULE = (
     "name must consist of alpha-numeric characters or '-', and must start with an alpha-numeric character "
@@ -25,11 +24,6 @@ def field_name_problem(name: str) -> str:
     if len(name) > _LONGEST:
         return f"must be no more than {_LONGEST} characters"
     return "" if _FIELD.fullmatch(name) else _FIELD_RULE
-
-
-def step_name_problem(name: str) -> str:
-    """The same, with tags that will be filled in."""
-    return field_name_problem(_TAG.sub("x", name))
 
 
 def value_name_problem(name: str) -> str:

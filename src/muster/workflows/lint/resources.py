@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
+from typing import Any
 
 import yaml
 
+from muster.workflows.lint.scope import Scope
 from muster.workflows.lint.walk import Frame
 
 _ACTIONS = ("get", "create", "apply", "delete", "replace", "patch")
 _STRATEGIES = ("strategic", "merge", "json")
-_TAG = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
-def check_resource(frame: Frame) -> None:
+def check_resource(frame: Frame, scope: Scope) -> None:
     resource, path, findings = frame.template["resource"], f"{frame.path}.resource", frame.holder.findings
     action = frame.filled(resource.get("action") or "")
     if action not in _ACTIONS and "{{" not in action:
@@ -37,18 +38,36 @@ def check_resource(frame: Frame) -> None:
             message = f"artifact {name} in `manifestFrom` refer to a non-exist artifact"
             findings.add(f"{path}.manifestFrom.artifact.name", f"{message}{findings.meant(name, known)}")
     if manifest:
-        wrong = _yaml_problem(_TAG.sub("x", manifest))
+        wrong = _yaml_problem(scope.without_known(manifest))
         if wrong:
             findings.add(f"{path}.manifest", f"resource.manifest must be a valid yaml: {wrong}")
 
 
 def _yaml_problem(text: str) -> str:
     try:
-        for _ in yaml.parse(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
-            pass
+        line = _line_of_a_key_that_is_none(yaml.parse(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
     except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1} of it: " if error.problem_mark else ""
-        return f"{line}{error.problem}"
+        place = f"line {error.problem_mark.line + 1} of it: " if error.problem_mark else ""
+        return f"{place}{error.problem}"
     except yaml.YAMLError as error:
         return str(error)
-    return ""
+    return f"line {line} of it: a key must be plain text; put a tag in quotes" if line else ""
+
+
+def _line_of_a_key_that_is_none(events: Iterable[Any]) -> int:
+    """`{{x}}` without quotes is a mapping in a mapping, and that cannot be a key. 0 if all keys are good."""
+    places: list[bool | None] = []
+    """For every list and mapping that is open: whether a key comes next; None in lists."""
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            places.pop()
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        if places and places[-1] is not None:
+            if places[-1] and isinstance(event, yaml.CollectionStartEvent):
+                return event.start_mark.line + 1 if event.start_mark else 1
+            places[-1] = not places[-1]
+        if isinstance(event, yaml.CollectionStartEvent):
+            places.append(True if isinstance(event, yaml.MappingStartEvent) else None)
+    return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ _LATE = (
     "steps.name",
     "node.name",
 )
+_TAG = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _PARAMETERS = "workflow.outputs.parameters."
 _ARTIFACTS = "workflow.outputs.artifacts."
 
@@ -49,6 +51,14 @@ class Scope:
     any_item: bool = False
     any_parameter_output: bool = False
     any_artifact_output: bool = False
+
+    def without_known(self, text: str) -> str:
+        """The text with an x for every tag that surely will be filled in."""
+        return _TAG.sub(lambda tag: "x" if self._is_known(tag[1]) else tag[0], text)
+
+    def _is_known(self, inside: str) -> bool:
+        name = inside.strip()
+        return inside.startswith("=") or name in self.names or name in self.everywhere.names
 
     def has(self, name: str, extra: frozenset[str] | set[str] = frozenset()) -> bool:
         """Also for what is none of ours, and for what only is known when it runs."""
@@ -82,6 +92,9 @@ def check_tags(
     """Every tag in the value can be resolved, every expression can be read. `skip`: fields of the value itself that
     are looked at elsewhere."""
     for where, text in tagged_strings(value, path, skip):
+        after = _open_tag(text)
+        if after.startswith(CHECKED):
+            findings.add(where, f"failed to resolve {{{{{after[:50]}: the tag has no }}}}")
         for tag in tags(text, allow_open=True):
             if tag.is_expression:
                 wrong = expression_problem(tag.text)
@@ -115,6 +128,13 @@ def tagged_strings(value: Any, path: str, skip: frozenset[str] = frozenset()) ->
                     yield f"{path}[{index}]", inner
             elif inner and isinstance(inner, dict | list):
                 yield from tagged_strings(inner, f"{path}[{index}]")
+
+
+def _open_tag(text: str) -> str:
+    """What comes after braces that nothing closes."""
+    end = text.rfind("}}")
+    _, braces, after = text[max(end, 0) :].partition("{{")
+    return after if braces else ""
 
 
 def _spelled(key: str) -> str:

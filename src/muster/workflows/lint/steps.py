@@ -12,7 +12,7 @@ from muster.workflows.lint.items import (
     gathers_items,
     has_exit_hook,
 )
-from muster.workflows.lint.names import step_name_problem
+from muster.workflows.lint.names import field_name_problem
 from muster.workflows.lint.scope import Scope, check_tags
 from muster.workflows.lint.walk import Frame, Walk
 
@@ -21,11 +21,13 @@ def visit_steps(walk: Walk, frame: Frame, scope: Scope) -> Iterator[Frame]:
     """A step sees what came before it, in earlier groups and in its own. The templates it runs are visited first."""
     findings = frame.holder.findings
     seen: set[str] = set()
+    if not frame.template["steps"]:
+        findings.add(f"{frame.path}.steps", f"{frame.name} must have at least one step")
     for number, group in enumerate(frame.template["steps"]):
         for index, step in enumerate(group):
             path = f"{frame.path}.steps[{number}][{index}]"
             name = frame.filled(step.get("name") or "")
-            _check_name(frame, name, f"{path}.name", seen)
+            _check_name(frame, scope, name, f"{path}.name", seen)
             prefix = f"steps.{name}"
             scope.names.add(f"{prefix}.status")
             items = check_items(findings, step, path)
@@ -47,7 +49,7 @@ def visit_steps(walk: Walk, frame: Frame, scope: Scope) -> Iterator[Frame]:
             walk.add_outputs(scope, callee, prefix, of_items=gathers_items(step))
 
 
-def _check_name(frame: Frame, name: str, field: str, seen: set[str]) -> None:
+def _check_name(frame: Frame, scope: Scope, name: str, field: str, seen: set[str]) -> None:
     findings = frame.holder.findings
     if not name:
         findings.add(field, "name is required")
@@ -56,6 +58,6 @@ def _check_name(frame: Frame, name: str, field: str, seen: set[str]) -> None:
         findings.add(field, f"name '{name}' is not unique among the steps of '{frame.name}'")
         return
     seen.add(name)
-    wrong = step_name_problem(name)
+    wrong = field_name_problem(scope.without_known(name))
     if wrong:
         findings.add(field, f"name '{name}' is invalid: {wrong}")

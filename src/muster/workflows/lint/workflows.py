@@ -97,14 +97,15 @@ class _Check:
         if not name:
             self.findings.add(f"{field}.name", "resource name is required")
         elif not self.walk.can_look_up:
-            check_arguments(self.findings, self._arguments(), f"{self.path}.arguments", may_lack=True)
+            check_arguments(self.findings, self._merged({}), f"{self.path}.arguments", may_lack=True)
         else:
             holder = self.walk.holder(name, cluster_scope, self.findings, field)
             if holder is None:
                 plural = "clusterworkflowtemplates" if cluster_scope else "workflowtemplates"
                 self.findings.add(f"{field}.name", f'{plural}.argoproj.io "{name}" not found')
             else:
-                self._run(holder, {**holder.spec, **self.spec, "arguments": self._merged(holder.spec)})
+                own = {field: value for field, value in self.spec.items() if value}
+                self._run(holder, {**holder.spec, **own, "arguments": self._merged(holder.spec)})
 
     def _run(self, holder: Holder, spec: Mapping[str, Any]) -> None:
         """`spec`: with what comes from the template it refers to."""
@@ -142,12 +143,13 @@ class _Check:
         return self.spec.get("arguments") or {}
 
     def _merged(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        theirs, ours = other.get("arguments") or {}, self._arguments()
-        merged: dict[str, Any] = {}
+        """The first of a name counts: ours go before theirs."""
+        theirs, merged = other.get("arguments") or {}, {}
         for field in ("parameters", "artifacts"):
-            own = list(ours.get(field) or ())
-            names = {item.get("name") for item in own}
-            merged[field] = own + [item for item in theirs.get(field) or () if item.get("name") not in names]
+            by_name: dict[Any, Any] = {}
+            for item in (*(self._arguments().get(field) or ()), *(theirs.get(field) or ())):
+                by_name.setdefault(item.get("name"), item)
+            merged[field] = list(by_name.values())
         return merged
 
     def _add_globals(self, holder: Holder, arguments: Mapping[str, Any]) -> None:
