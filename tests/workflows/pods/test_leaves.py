@@ -184,6 +184,17 @@ async def test_a_pod_that_has_gone_is_not_run_again(stage: Stage) -> None:
     assert (outcome.phase, outcome.message) == ("Error", "pod deleted")
 
 
+async def test_a_pod_that_was_deleted_for_a_retry_is_made_anew(stage: Stage) -> None:
+    workflow = await stage.workflow()
+    assert (await stage.run("a", shell("exit 1"), workflow=workflow)).phase == "Failed"
+    first = await stage.pod("a")
+    stage.reports.clear()
+    await stage.cluster.delete(POD, "wf-a", "default", grace_seconds=0)
+    await stage.launch(workflow, launch_of("a", shell("true")))
+    assert (await stage.end("a")).phase == "Succeeded"
+    assert (await stage.pod("a"))["metadata"]["uid"] != first["metadata"]["uid"]
+
+
 async def test_launching_twice_makes_one_pod(stage: Stage) -> None:
     workflow = await stage.workflow()
     for _ in range(3):

@@ -47,6 +47,8 @@ def keep(root: int, paths: Sequence[str], folder: str, allowance: Allowance | No
         os.makedirs(folder, mode=0o700)
         for number, path in enumerate(paths):
             _keep_one(root, path, f"{folder}/{number}", allowance)
+    except RecursionError:
+        note_problem(folder, "folders are nested too deeply")
     except OSError as error:
         note_problem(folder, f"{error.strerror or error}")
 

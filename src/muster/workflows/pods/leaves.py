@@ -112,9 +112,9 @@ class PodLeaves:
             return  # it is being seen to
         leaf = self._leaves[key] = _Leaf(workflow, spec, launch, await self._repository(workflow))
         pod = self._informer.get(*key)
-        if pod is None and begun:
-            pod = await self._find(key)
-        if pod is not None and _is_of(pod, workflow):
+        if pod is not None or begun:
+            pod = await self._find(key)  # the copy may be behind: one that was deleted for a retry does not count
+        if pod is not None and _is_of(pod, workflow) and (begun or not is_deleting(pod)):
             self._look(key, leaf, pod)
         elif begun:
             self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
