@@ -129,7 +129,7 @@ def _twig(root: str, nodes: dict[str, Object], below: dict[str, list[str]]) -> T
 
 
 def _depths(nodes: dict[str, Object]) -> dict[str, int]:
-    """How many nodes came before each one: much can follow from another within a second, which is all that times tell."""
+    """How many nodes came before each one: within a second, which is all that times tell, much can follow."""
     before = dict.fromkeys(nodes, 0)
     for node in nodes.values():
         for child in node.get("children") or ():
