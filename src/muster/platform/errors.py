@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 
@@ -15,7 +15,7 @@ class FieldError:
     message: str
     code: str = ""
     """For those who show it in another language: what it is, ..."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] | None = None
     """... and what to put into the sentence."""
 
 

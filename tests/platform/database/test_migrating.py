@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 import muster.platform
 from muster.platform.database.columns import metadata
 from muster.platform.database.database import Database
-from muster.platform.database.migrating import MIGRATIONS, latest
+from muster.platform.database.migrating import MIGRATIONS, heads, latest
 
 STEPS = sorted(path.stem for path in (MIGRATIONS / "versions").glob("*.py"))
 AREAS = [path.parent.name for path in Path(muster.platform.__path__[0]).glob("*/tables.py")]
@@ -50,7 +50,7 @@ def test_a_step_is_called_as_its_file(step: str) -> None:
 
 async def test_the_database_says_which_steps_it_has_taken(database: Database) -> None:
     taken = await database.read(lambda c: c.execute(text("SELECT version_num FROM alembic_version")).scalars().all())
-    assert set(taken) == latest(STEPS)
+    assert set(taken) == heads(MIGRATIONS / "versions")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,14 @@ async def test_the_database_says_which_steps_it_has_taken(database: Database) ->
 )
 def test_the_last_step_of_every_area_counts(names: list[str], expected: set[str]) -> None:
     assert latest(names) == expected
+
+
+def test_a_step_that_another_area_depends_on_goes_without_saying(tmp_path: Path) -> None:
+    (tmp_path / "users_0001.py").write_text("depends_on = None\n")
+    (tmp_path / "runs_0001.py").write_text('revision = "runs_0001"\ndepends_on = ("users_0001",)  # owners\n')
+    assert heads(tmp_path) == {"runs_0001"}
+    (tmp_path / "users_0002.py").write_text("depends_on = None\n")
+    assert heads(tmp_path) == {"runs_0001", "users_0002"}
 
 
 def test_a_step_without_a_number_is_refused() -> None:

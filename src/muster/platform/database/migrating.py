@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _NAME = re.compile(r"([a-z]+)_(\d{4})")
+_DEPENDS_ON = re.compile(r"^depends_on(?:: [^=]+)? = (.+)$", re.MULTILINE)
 _LOCK = 0x6D7573746572
 """The number that servers which share a PostgreSQL agree on: one of them upgrades, the others wait."""
 
@@ -20,8 +22,16 @@ def migrate(engine: Engine) -> None:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
         # Alembic takes half a second to import, and there is something to do for it only after an upgrade.
-        if _applied(connection) != latest(path.stem for path in (MIGRATIONS / "versions").glob("*.py")):
+        if _applied(connection) != heads(MIGRATIONS / "versions"):
             _upgrade(connection)
+
+
+def heads(folder: Path) -> set[str]:
+    """What Alembic writes down once all steps are taken: the last step of every area, unless a step of another area,
+    which depends on it, says so already."""
+    steps = list(folder.glob("*.py"))
+    needed = {need for step in steps for need in _needs(step.read_text())}
+    return latest(step.stem for step in steps) - needed
 
 
 def latest(names: Iterable[str]) -> set[str]:
@@ -33,6 +43,12 @@ def latest(names: Iterable[str]) -> set[str]:
             raise ValueError(f"{name}.py: a migration is called AREA_NNNN, as in users_0001")
         last[match[1]] = name
     return set(last.values())
+
+
+def _needs(step: str) -> tuple[str, ...]:
+    """What a step says it depends on, read without running it: at every start, with Alembic not yet imported."""
+    found = _DEPENDS_ON.search(step)
+    return tuple(ast.literal_eval(found[1]) or ()) if found else ()
 
 
 def _applied(connection: Connection) -> set[str]:

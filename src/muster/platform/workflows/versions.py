@@ -1,0 +1,299 @@
+"""Versions: what a workflow is, unchangeable from the moment it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from sqlalchemy import Connection, insert, select, update
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import FieldError, Invalid, NotFound, taken
+from muster.platform.graphs.context import Context
+from muster.platform.graphs.diff import Change, diff
+from muster.platform.graphs.document import canonical, content_hash
+from muster.platform.graphs.importing import from_manifest
+from muster.platform.graphs.messages import Problem
+from muster.platform.graphs.model import Document
+from muster.platform.graphs.problems import errors, problems
+from muster.platform.graphs.secrecy import masked, unmasked
+from muster.platform.rules import Actor, may, require
+from muster.platform.users.audit import record
+from muster.platform.users.tables import users
+from muster.platform.workflows.tables import versions
+from muster.platform.workflows.workflows import (
+    NewWorkflow,
+    Workflow,
+    check_not_archived,
+    check_revision,
+    count_version,
+    create_workflow,
+    get_workflow,
+)
+
+Look: TypeAlias = Callable[[Connection, Actor, Document], Context]
+"""Finds what a document refers to: virtual clusters, storage roots, modules, and whether the actor may use them."""
+
+LATEST = "latest"
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    id: str
+    workflow_id: str
+    number: int
+    name: str
+    description: str
+    type: str
+    """`graph` or `yaml`."""
+    hash: str
+    """The same for versions that run the same."""
+    nodes: int
+    author_id: str
+    author_name: str
+    copied_from: str
+    created: datetime
+    archived: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewVersion:
+    """One of `document` and `manifest`."""
+
+    name: str = ""
+    """vN if there is none."""
+    description: str = ""
+    document: Document | None = None
+    manifest: str = ""
+    """An Argo Workflow, which becomes a graph if it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    workflow: Workflow
+    version: Version
+    notes: list[Problem]
+    """What is worth a second look, though it could be stored."""
+
+
+def create_with_version(
+    connection: Connection, actor: Actor, new: NewWorkflow, version: NewVersion, look: Look
+) -> Stored:
+    """A workflow and its first version, or neither."""
+    return _stored(connection, actor, create_workflow(connection, actor, new), version, look, prefix="version.")
+
+
+def add_version(
+    connection: Connection, actor: Actor, workflow_id: str, new: NewVersion, look: Look, revision: int | None = None
+) -> Stored:
+    """Secrets that `new` leaves out are those of the latest version. With a `revision`, only if nobody changed the
+    workflow (added a version, say) since."""
+    workflow = get_workflow(connection, actor, workflow_id)
+    require(actor, "create", workflow.version_subject, workflow.name)
+    check_revision(workflow, revision)
+    check_not_archived(workflow)
+    before = find_version(connection, workflow, str(workflow.versions)) if workflow.versions else None
+    base = document_for(connection, actor, workflow, before) if before else None
+    return _stored(connection, actor, workflow, new, look, base=base)
+
+
+def copy_version(
+    connection: Connection,
+    actor: Actor,
+    source: tuple[Workflow, Version],
+    into: NewWorkflow | str,
+    new: NewVersion,
+    look: Look,
+) -> Stored:
+    """Into a new workflow, or one that is there (by id or name). What `new` does not say is as in the source; of its
+    secrets, only what the actor may see is taken over."""
+    workflow, version = source
+    require(actor, "copy", workflow.version_subject, workflow.name)
+    base = document_for(connection, actor, workflow, version)
+    if new.document is None and not new.manifest:
+        new = NewVersion(new.name, new.description or version.description, base)
+    if isinstance(into, NewWorkflow):
+        target = create_workflow(connection, actor, into)
+    else:
+        target = get_workflow(connection, actor, into)
+        require(actor, "create", target.version_subject, target.name)
+        check_not_archived(target)
+    return _stored(connection, actor, target, new, look, base=base, copied_from=version.id, prefix="version.")
+
+
+def find_version(connection: Connection, workflow: Workflow, word: str) -> Version:
+    """By its number, name or id, or `latest`: the newest one that is not archived."""
+    query = _VERSIONS.where(versions.c.workflow_id == workflow.id)
+    if word == LATEST:
+        query = query.where(versions.c.archived.is_(None)).order_by(versions.c.number.desc()).limit(1)
+    elif word.isdecimal() and len(word) < 10:
+        query = query.where(versions.c.number == int(word))
+    else:
+        query = query.where((versions.c.name == word) | (versions.c.id == word))
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFound(f'the workflow "{workflow.name}" has no version "{word}"')
+    return _version(row)
+
+
+def get_version(connection: Connection, actor: Actor, identifier: str) -> tuple[Workflow, Version]:
+    """By its id alone."""
+    row = connection.execute(_VERSIONS.where(versions.c.id == identifier)).first()
+    if row is None:
+        raise NotFound.of("version", identifier)
+    workflow = get_workflow(connection, actor, row.workflow_id)
+    require(actor, "view", workflow.version_subject, identifier)
+    return workflow, _version(row)
+
+
+def document_of(connection: Connection, version_id: str) -> Document:
+    """Secrets included: for running it, not for showing it."""
+    document: Document = connection.execute(select(versions.c.document).where(versions.c.id == version_id)).scalar_one()
+    return document
+
+
+def document_for(connection: Connection, actor: Actor, workflow: Workflow, version: Version) -> Document:
+    """As the actor may see it."""
+    document = document_of(connection, version.id)
+    return document if may(actor, "reveal", workflow.version_subject) else masked(document)
+
+
+def list_versions(
+    connection: Connection, workflow: Workflow, wanted: PageRequest, *, q: str = "", archived: bool | None = None
+) -> Page[Version]:
+    query = _VERSIONS.where(versions.c.workflow_id == workflow.id)
+    if q:
+        query = query.where(mentions(q, versions.c.name, versions.c.description))
+    if archived is not None:
+        query = query.where(versions.c.archived.is_not(None) if archived else versions.c.archived.is_(None))
+    sortable = {"number": versions.c.number, "name": versions.c.name, "author": users.c.name}
+    return select_page(connection, query, wanted, key=versions.c.id, sortable=sortable, usual="-number").map(_version)
+
+
+def archive_version(
+    connection: Connection, actor: Actor, workflow: Workflow, version: Version, *, archived: bool
+) -> Version:
+    """One that is archived is not run any more, and not the latest."""
+    require(actor, "archive", workflow.version_subject, workflow.name)
+    if (version.archived is not None) == archived:
+        return version
+    moment = now() if archived else None
+    connection.execute(update(versions).where(versions.c.id == version.id).values(archived=moment))
+    record(connection, actor, "archive" if archived else "restore", "version", version.id, _shown(workflow, version))
+    return find_version(connection, workflow, version.id)
+
+
+def compare(connection: Connection, old: Version, new: Version) -> list[Change]:
+    """What has changed, without the values of secrets."""
+    return diff(document_of(connection, old.id), document_of(connection, new.id))
+
+
+def look_over(document: Document, context: Context, prefix: str = "") -> list[Problem]:
+    """What is worth a second look. Raises Invalid for what cannot be stored."""
+    found = problems(document, context)
+    wrong = errors(found)
+    if wrong:
+        raise Invalid.fields([_fault(problem, prefix) for problem in wrong])
+    return found
+
+
+def _stored(
+    connection: Connection,
+    actor: Actor,
+    workflow: Workflow,
+    new: NewVersion,
+    look: Look,
+    *,
+    base: Document | None = None,
+    copied_from: str = "",
+    prefix: str = "",
+) -> Stored:
+    document, notes = _document(connection, actor, new, base, look, prefix)
+    notes = [*notes, *look_over(document, look(connection, actor, document), f"{prefix}document.")]
+    document = canonical(document)
+    number = count_version(connection, workflow)
+    name = new.name or f"v{number}"
+    _check_name(name, prefix)
+    identifier = new_id()
+    with taken(f'the workflow "{workflow.name}" has a version "{name}" already', f"{prefix}name"):
+        connection.execute(
+            insert(versions).values(
+                id=identifier,
+                workflow_id=workflow.id,
+                number=number,
+                name=name,
+                description=new.description,
+                type=document.get("type", "graph"),
+                document=document,
+                hash=content_hash(document),
+                nodes=len(document.get("nodes") or ()),
+                author_id=actor.id,
+                copied_from=copied_from,
+                created=now(),
+            )
+        )
+    version = find_version(connection, workflow, identifier)
+    details = {"number": number, "hash": version.hash, **({"copied from": copied_from} if copied_from else {})}
+    record(connection, actor, "create", "version", identifier, _shown(workflow, version), details)
+    return Stored(get_workflow(connection, actor, workflow.id), version, notes)
+
+
+def _document(
+    connection: Connection, actor: Actor, new: NewVersion, base: Document | None, look: Look, prefix: str
+) -> tuple[Document, list[Problem]]:
+    if new.manifest and new.document is not None:
+        raise Invalid.field(f"{prefix}manifest", "there is a document, too; leave one of them out")
+    if new.document is not None:
+        return unmasked(new.document, base or {}), []
+    if not new.manifest:
+        raise Invalid.field(
+            f"{prefix}document", "it is missing; send a graph document, or an Argo Workflow as manifest"
+        )
+    imported = from_manifest(new.manifest, look(connection, actor, {}))
+    if imported.document is None:
+        raise Invalid.fields([_fault(problem, prefix) for problem in imported.problems])
+    return imported.document, imported.problems
+
+
+def _fault(problem: Problem, prefix: str) -> FieldError:
+    message = f"{problem.message}; {problem.fix}" if problem.fix else problem.message
+    return FieldError(f"{prefix}{problem.path}".rstrip("."), message, problem.code, problem.arguments)
+
+
+def _shown(workflow: Workflow, version: Version) -> str:
+    return f"{workflow.name} {version.name}"
+
+
+def _check_name(name: str, prefix: str) -> None:
+    if len(name) > _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
+        told = f"write at most {_LONGEST_NAME} characters on one line, without blanks at either end, and without /"
+        raise Invalid.field(f"{prefix}name", f'"{name}" cannot be the name of a version; {told}')
+    if name == LATEST or name.isdecimal():
+        raise Invalid.field(f"{prefix}name", f'"{name}" means another version; write a name such as v{name}')
+
+
+_VERSIONS = select(
+    versions.c.id,
+    versions.c.workflow_id,
+    versions.c.number,
+    versions.c.name,
+    versions.c.description,
+    versions.c.type,
+    versions.c.hash,
+    versions.c.nodes,
+    versions.c.author_id,
+    users.c.name.label("author_name"),
+    versions.c.copied_from,
+    versions.c.created,
+    versions.c.archived,
+).join(users, users.c.id == versions.c.author_id)
+
+
+def _version(row: AnyRow) -> Version:
+    return as_record(row, Version)

@@ -1,0 +1,232 @@
+"""Workflows: named pipelines, each with its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.rules import Actor, Subject, require
+from muster.platform.users.audit import record
+from muster.platform.users.tables import teams, users
+from muster.platform.users.teams import get_team
+from muster.platform.visibility import visible
+from muster.platform.workflows.tables import workflows
+
+LONGEST_NAME = 100
+NAME_RULE = f"write 1 to {LONGEST_NAME} characters on one line, without blanks at either end, and without /"
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    id: str
+    name: str
+    description: str
+    owner_id: str
+    owner_name: str
+    team_id: str | None
+    team_name: str | None
+    created: datetime
+    updated: datetime
+    archived: datetime | None
+    versions: int
+    """How many there are; the latest has this number."""
+    revision: int
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("workflow", self.id, owner=self.owner_id, team=self.team_id or "")
+
+    @property
+    def version_subject(self) -> Subject:
+        """Versions have the owner and team of their workflow."""
+        return Subject("version", self.id, owner=self.owner_id, team=self.team_id or "")
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorkflow:
+    name: str
+    description: str = ""
+    team: str = ""
+    """The id or name of the team it is shared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowFilter:
+    q: str = ""
+    owner: str = ""
+    """The id or name of a user."""
+    team: str = ""
+    """The id or name of a team."""
+    archived: bool | None = False
+    """None is both."""
+
+
+def create_workflow(connection: Connection, actor: Actor, new: NewWorkflow) -> Workflow:
+    """Without a version; see `versions.create_with_version`."""
+    require(actor, "create", Subject("workflow", owner=actor.id))
+    _check_name(new.name)
+    moment, identifier = now(), new_id()
+    with taken(f'there is a workflow "{new.name}" already', "name"):
+        connection.execute(
+            insert(workflows).values(
+                id=identifier,
+                name=new.name,
+                description=new.description,
+                owner_id=actor.id,
+                team_id=_team(connection, actor, new.team),
+                created=moment,
+                updated=moment,
+                versions=0,
+                revision=1,
+            )
+        )
+    record(connection, actor, "create", "workflow", identifier, new.name)
+    return get_workflow(connection, actor, identifier)
+
+
+def get_workflow(connection: Connection, actor: Actor, id_or_name: str) -> Workflow:
+    found = connection.execute(_WORKFLOWS.where(or_(workflows.c.id == id_or_name, workflows.c.name == id_or_name)))
+    row = found.first()
+    if row is None:
+        raise NotFound.of("workflow", id_or_name)
+    workflow = _workflow(row)
+    require(actor, "view", workflow.subject, id_or_name)
+    return workflow
+
+
+def list_workflows(connection: Connection, actor: Actor, wanted: PageRequest, only: WorkflowFilter) -> Page[Workflow]:
+    query = _WORKFLOWS.where(visible(actor, "workflow", owner=workflows.c.owner_id, team=workflows.c.team_id))
+    if only.q:
+        query = query.where(mentions(only.q, workflows.c.name, workflows.c.description))
+    if only.owner:
+        query = query.where(or_(workflows.c.owner_id == only.owner, users.c.name == only.owner))
+    if only.team:
+        query = query.where(or_(workflows.c.team_id == only.team, teams.c.name == only.team))
+    if only.archived is not None:
+        query = query.where(workflows.c.archived.is_not(None) if only.archived else workflows.c.archived.is_(None))
+    sortable = {
+        "name": func.lower(workflows.c.name),
+        "created": workflows.c.created,
+        "updated": workflows.c.updated,
+        "owner": users.c.name,
+        "versions": workflows.c.versions,
+    }
+    page = select_page(connection, query, wanted, key=workflows.c.id, sortable=sortable, usual="-updated")
+    return page.map(_workflow)
+
+
+def edit_workflow(
+    connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
+) -> Workflow:
+    """`changes` may hold name, description and team. With a `revision`, only if nobody changed it since."""
+    workflow = get_workflow(connection, actor, identifier)
+    require(actor, "edit", workflow.subject, workflow.name)
+    check_revision(workflow, revision)
+    values = {name: changes[name] for name in ("name", "description") if name in changes}
+    if "name" in values:
+        _check_name(values["name"])
+    if "team" in changes:
+        values["team_id"] = _team(connection, actor, changes["team"] or "", workflow.team_id)
+    changed = {name: value for name, value in values.items() if value != getattr(workflow, name)}
+    if not changed:
+        return workflow
+    with taken(f'there is a workflow "{changed.get("name")}" already', "name"):
+        _update(connection, workflow, changed)
+    record(connection, actor, "edit", "workflow", workflow.id, workflow.name, changed)
+    return get_workflow(connection, actor, workflow.id)
+
+
+def archive_workflow(
+    connection: Connection, actor: Actor, identifier: str, *, archived: bool, revision: int | None = None
+) -> Workflow:
+    """One that is archived keeps its versions and runs, and gets no new ones. It can be brought back."""
+    workflow = get_workflow(connection, actor, identifier)
+    require(actor, "archive", workflow.subject, workflow.name)
+    check_revision(workflow, revision)
+    if (workflow.archived is not None) == archived:
+        return workflow
+    _update(connection, workflow, {"archived": now() if archived else None})
+    record(connection, actor, "archive" if archived else "restore", "workflow", workflow.id, workflow.name)
+    return get_workflow(connection, actor, workflow.id)
+
+
+def delete_workflow(connection: Connection, actor: Actor, identifier: str, revision: int | None = None) -> None:
+    """With all its versions, unless they have runs."""
+    workflow = get_workflow(connection, actor, identifier)
+    require(actor, "delete", workflow.subject, workflow.name)
+    check_revision(workflow, revision)
+    with taken(f'the workflow "{workflow.name}" has runs; delete those first, or archive it instead'):
+        connection.execute(delete(workflows).where(workflows.c.id == workflow.id))
+    record(connection, actor, "delete", "workflow", workflow.id, workflow.name)
+
+
+def check_revision(workflow: Workflow, revision: int | None) -> None:
+    if revision is not None and revision != workflow.revision:
+        raise PreconditionFailed(f'the workflow "{workflow.name}" was changed meanwhile; load it again')
+
+
+def check_not_archived(workflow: Workflow) -> None:
+    if workflow.archived is not None:
+        raise Conflict(f'the workflow "{workflow.name}" is archived; restore it first')
+
+
+def count_version(connection: Connection, workflow: Workflow) -> int:
+    """The number of the next version, which is taken from now on."""
+    _update(connection, workflow, {"versions": workflow.versions + 1})
+    return workflow.versions + 1
+
+
+def _update(connection: Connection, workflow: Workflow, values: Mapping[str, Any]) -> None:
+    connection.execute(
+        update(workflows)
+        .where(workflows.c.id == workflow.id)
+        .values(**values, updated=now(), revision=workflow.revision + 1)
+    )
+
+
+_WORKFLOWS = (
+    select(
+        workflows.c.id,
+        workflows.c.name,
+        workflows.c.description,
+        workflows.c.owner_id,
+        users.c.name.label("owner_name"),
+        workflows.c.team_id,
+        teams.c.name.label("team_name"),
+        workflows.c.created,
+        workflows.c.updated,
+        workflows.c.archived,
+        workflows.c.versions,
+        workflows.c.revision,
+    )
+    .join(users, users.c.id == workflows.c.owner_id)
+    .outerjoin(teams, teams.c.id == workflows.c.team_id)
+)
+
+
+def _workflow(row: AnyRow) -> Workflow:
+    return as_record(row, Workflow)
+
+
+def _check_name(name: str) -> None:
+    if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
+        raise Invalid.field("name", f'"{name}" cannot be the name of a workflow; {NAME_RULE}')
+
+
+def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str | None = None) -> str | None:
+    """One can only share with a team one is in, or that it is shared with already."""
+    if not id_or_name:
+        return None
+    team = get_team(connection, id_or_name)
+    if team.id not in actor.teams and team.id != now_with and not actor.admin:
+        raise Forbidden(f'you are not in the team "{team.name}"; ask one of its leaders to take you in')
+    return team.id
