@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from muster.server.argo.fields import Fields, parse_fields
 
 _SSE = "text/event-stream"
 _FIRST_MESSAGE_SECONDS = 0.2
+_PAUSE_SECONDS = 15.0
+_PAUSE, _END = object(), object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +84,34 @@ async def _pieces(messages: AsyncGenerator[Any, None], events: bool) -> AsyncGen
     begun = False
     async with aclosing(messages):
         try:
-            async for message in messages:
+            async for message in _with_pauses(messages):
+                if message is _PAUSE:
+                    # A comment, so that nobody takes the line for dead. There are none in JSON.
+                    if events:
+                        yield b":\n"
+                    continue
                 begun = True
                 yield framed({"result": message}, events)
         except ApiError as error:
             if not begun:
                 raise
             yield framed(stream_failure(error), events)
+
+
+async def _with_pauses(messages: AsyncGenerator[Any, None]) -> AsyncIterator[Any]:
+    """Each message, and `_PAUSE` whenever there has been none for a while."""
+    coming = asyncio.ensure_future(anext(messages, _END))
+    try:
+        while True:
+            done, _ = await asyncio.wait((coming,), timeout=_PAUSE_SECONDS)
+            if not done:
+                yield _PAUSE
+                continue
+            message = coming.result()
+            if message is _END:
+                return
+            yield message
+            coming = asyncio.ensure_future(anext(messages, _END))
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
