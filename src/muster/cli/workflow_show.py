@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _TICK = 1.0
+_LONGEST_END = 80
 _HEADERS = ("STEP", "TEMPLATE", "POD", "DURATION", "MESSAGE")
 
 
@@ -75,7 +76,7 @@ async def watch_until_over(session: Session, workflow: Object) -> Object:
 
 
 class _LiveScreen:
-    """Redrawn in place; in the end the whole of it stays."""
+    """Redrawn in place; in the end it stays, with neighbours that ended alike in one line if it is long."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -96,7 +97,7 @@ class _LiveScreen:
 
     def end(self, workflow: Object) -> None:
         self._live.stop()
-        show(workflow)
+        self._console.print(live_text(workflow, datetime.now(UTC), _LONGEST_END))
 
 
 class _PlainScreen:

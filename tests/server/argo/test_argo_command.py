@@ -16,8 +16,9 @@ import pytest
 
 from tests.cli.commands import PATIENCE, Muster
 
-BUILT = Path.home() / ".cache/muster/cluster/argo-v4.0.7/bin/argo"
-ARGO = os.environ.get("MUSTER_TEST_ARGO") or (str(BUILT) if BUILT.exists() else shutil.which("argo") or "")
+CACHE = Path.home() / ".cache" / "muster"
+BUILT = [path for path in (CACHE / "cluster/argo-v4.0.7/bin/argo", CACHE / "bin/argo-4.0.7") if path.exists()]
+ARGO = os.environ.get("MUSTER_TEST_ARGO") or (str(BUILT[0]) if BUILT else shutil.which("argo") or "")
 pytestmark = pytest.mark.skipif(
     not ARGO, reason="there is no argo: python -m tools.argo_cli builds one (with Go), or name it in MUSTER_TEST_ARGO"
 )
