@@ -43,6 +43,10 @@ cluster-down: $(STAMPS)/dev ## remove it
 cluster-status: $(STAMPS)/dev ## what of it runs
 	@$(BIN)/python -m tools.cluster status
 
+conformance: $(STAMPS)/dev ## run the workflows that other people wrote, and report on each
+	@scripts/apt-install curl
+	$(BIN)/python -m tools.conformance
+
 lint: $(STAMPS)/dev ## ruff, strict types, layering
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
