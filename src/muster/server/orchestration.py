@@ -1,0 +1,31 @@
+"""Everything that makes workflows run in a box."""
+
+from __future__ import annotations
+
+from muster.embedded.box import Box
+from muster.workflows.artifacts.artifacts import Artifacts
+from muster.workflows.controller import WorkflowController
+from muster.workflows.cron.controller import CronController
+from muster.workflows.lint import problems
+from muster.workflows.model import Leaves, Report
+from muster.workflows.pods.leaves import PodLeaves
+from muster.workflows.requests.leaves import HttpLeaves
+from muster.workflows.resources.leaves import ResourceLeaves
+from muster.workflows.resources.permission import permissions
+
+
+def look_after_workflows(box: Box) -> Artifacts:
+    """Answers where their artifacts are."""
+    cluster, home = box.cluster, box.settings.home / "workflows"
+    artifacts = Artifacts(cluster, home)
+
+    def leaves(report: Report) -> dict[str, Leaves]:
+        return {
+            "pod": PodLeaves(cluster, report, agent=box.settings.agent, home=home, artifacts=artifacts),
+            "resource": ResourceLeaves(cluster, report, may=permissions(box.identity)),
+            "http": HttpLeaves(cluster, report),
+        }
+
+    box.look_after(WorkflowController(cluster, box.recorder("workflow-controller"), leaves, problems))
+    box.look_after(CronController(cluster, box.recorder("cron-controller")))
+    return artifacts
