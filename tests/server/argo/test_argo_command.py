@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -85,6 +87,16 @@ class Argo:
         )  # fmt: skip
         assert (done.returncode == 0) is fine, (words, done.returncode, done.stdout, done.stderr)
         return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout if fine else done.stdout + done.stderr)
+
+    def until_it_waits(self, name: str) -> None:
+        """At a step that somebody has to resume."""
+        deadline = time.monotonic() + PATIENCE
+        while "Suspend" not in [node["type"] for node in self.nodes(name)]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    def nodes(self, name: str) -> list[dict[str, Any]]:
+        return list((json.loads(self("get", name, "-o", "json"))["status"].get("nodes") or {}).values())
 
     def file(self, name: str, text: str) -> str:
         (self.folder / name).write_text(dedent(text))
@@ -173,10 +185,12 @@ def test_fail_then_retry_and_resubmit(argo: Argo) -> None:
 def test_stop_runs_exit_handlers_and_terminate_does_not(argo: Argo) -> None:
     waiting = argo.file("waiting.yaml", WAITING)
     stopped = argo("submit", waiting, "-o", "name").strip()
+    argo.until_it_waits(stopped)
     argo("stop", "-n", "argo", stopped)
     argo("wait", stopped, fine=False)
     assert "good-bye" in argo("logs", stopped)
     ended = argo("submit", waiting, "-o", "name").strip()
+    argo.until_it_waits(ended)
     argo("terminate", ended)
     argo("wait", ended, fine=False)
     assert "good-bye" not in argo("logs", ended)
@@ -185,6 +199,7 @@ def test_stop_runs_exit_handlers_and_terminate_does_not(argo: Argo) -> None:
 
 def test_suspend_and_resume(argo: Argo) -> None:
     name = argo("submit", argo.file("waiting.yaml", WAITING), "-o", "name").strip()
+    argo.until_it_waits(name)
     assert f"{name} suspended" in argo("suspend", name)
     assert "Suspended" in argo("get", name)
     assert f"{name} resumed" in argo("resume", name)
@@ -192,6 +207,45 @@ def test_suspend_and_resume(argo: Argo) -> None:
     assert status(argo, name) == "Succeeded"
     assert "Succeeded" in argo("watch", name)
     assert "good-bye" in argo("logs", name, "--follow")
+
+
+def test_answer_for_a_step_that_waits(argo: Argo) -> None:
+    asking = """
+        apiVersion: argoproj.io/v1alpha1
+        kind: Workflow
+        metadata: {generateName: asking-}
+        spec:
+          entrypoint: main
+          templates:
+          - name: main
+            steps:
+            - - {name: ask, template: ask}
+            - - name: tell
+                template: tell
+                arguments: {parameters: [{name: word, value: "{{steps.ask.outputs.parameters.word}}"}]}
+          - name: ask
+            suspend: {}
+            outputs: {parameters: [{name: word, valueFrom: {supplied: {}}}]}
+          - name: tell
+            inputs: {parameters: [{name: word}]}
+            container: {image: busybox, command: [echo, "the word is {{inputs.parameters.word}}"]}
+    """
+    name = argo("submit", argo.file("asking.yaml", asking), "-o", "name").strip()
+    asked = ("--node-field-selector", "displayName=ask")
+    argo.until_it_waits(name)
+    argo("node", "set", name, "--output-parameter", "word=go", *asked)
+    argo("resume", name, *asked)
+    argo("wait", name)
+    assert "the word is go" in argo("logs", name)
+
+
+def test_limits_of_semaphores(argo: Argo) -> None:
+    where = ("gpu", "--type", "configmap", "--cm-name", "limits")
+    argo("sync", "create", *where, "--limit", "2")
+    assert "2" in argo("sync", "get", *where)
+    argo("sync", "update", *where, "--limit", "3")
+    argo("sync", "delete", *where)
+    argo("sync", "get", *where, fine=False)
 
 
 def test_cron_workflows(argo: Argo) -> None:

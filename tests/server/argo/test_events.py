@@ -121,7 +121,7 @@ async def test_there_are_no_event_sources(argo: Argo) -> None:
 
 async def test_limits_of_semaphores(argo: Argo) -> None:
     where = {"type": "configmap", "cmName": "limits"}
-    told = {"type": "CONFIG_MAP", "cmName": "limits", "namespace": "default", "key": "gpu", "limit": 2}
+    told = {"cmName": "limits", "namespace": "default", "key": "gpu", "limit": 2}
     assert await argo("POST", "sync/default", {"cmName": "limits", "key": "gpu", "limit": 2}) == told
     assert await argo("GET", "sync/default/gpu", query=where) == told
     await argo("POST", "sync/default", {"cmName": "limits", "key": "gpu", "limit": 3}, status=409)

@@ -10,7 +10,7 @@ from muster.kube.errors import AlreadyExists, BadRequest, NotFound
 from muster.server.argo.failures import Unimplemented
 from muster.server.argo.requests import Request
 
-_CONFIG_MAP_TYPES = ("", "CONFIG_MAP", "CONFIGMAP", "0")
+_CONFIG_MAP_TYPES = ("", "CONFIGMAP", "0")
 
 
 async def create(request: Request) -> Answer:
@@ -84,10 +84,9 @@ def _asked(body: dict[str, Any], key: str) -> tuple[str, str, int]:
 
 def _require_config_map(kind: str) -> None:
     if kind.upper() not in _CONFIG_MAP_TYPES:
-        raise Unimplemented("limits are kept in ConfigMaps here, not in a database: use the type configmap")
+        raise Unimplemented("limits are kept in ConfigMaps here, not in a database: use --type configmap")
 
 
 def _told(request: Request, name: str, key: str, limit: int) -> Answer:
-    return request.answer({
-        "type": "CONFIG_MAP", "cmName": name, "namespace": request.namespace, "key": key, "limit": limit,
-    })  # fmt: skip
+    """Without a type: the first of its values is the ConfigMap, and Go leaves such a value out."""
+    return request.answer({"cmName": name, "namespace": request.namespace, "key": key, "limit": limit})
