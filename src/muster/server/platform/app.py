@@ -35,6 +35,9 @@ ROUTERS = (
     "teams",
     "tokens",
     "audit",
+    "graphs",
+    "workflows",
+    "versions",
     "document",
 )
 """Modules of this package, one a line."""

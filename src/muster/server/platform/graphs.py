@@ -1,0 +1,90 @@
+"""Graph documents that are not stored yet: what is wrong with one, and what a manifest would become."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import Field
+from sqlalchemy import Connection
+
+from muster.platform.graphs.context import Context
+from muster.platform.graphs.importing import from_manifest
+from muster.platform.graphs.messages import Problem
+from muster.platform.graphs.model import Document
+from muster.platform.graphs.problems import problems
+from muster.platform.graphs.schema import LONGEST_MANIFEST, json_schema
+from muster.platform.rules import Actor
+from muster.platform.workflows.versions import Look
+from muster.server.platform.bodies import Answer, Body
+from muster.server.platform.identity import Who
+from muster.server.platform.state import Here, Platform
+
+router = APIRouter(prefix="/graphs", tags=["graphs"])
+
+LOOK = "graph context"
+"""The part of the platform that finds what documents refer to: a `Look`."""
+
+
+class DocumentBody(Body):
+    document: dict[str, Any]
+
+
+class ManifestBody(Body):
+    manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)]
+
+
+class GraphProblem(Answer):
+    path: str
+    code: str
+    """With the arguments, what a user interface makes a sentence in the reader's language of."""
+    message: str
+    fix: str
+    arguments: dict[str, Any]
+    severity: Literal["error", "warning"]
+
+    @classmethod
+    def of(cls, problem: Problem) -> GraphProblem:
+        return cls.model_validate(problem.to_json())
+
+
+class Findings(Answer):
+    problems: list[GraphProblem]
+
+
+class ImportAnswer(Answer):
+    document: dict[str, Any] | None
+    """A graph if the manifest says nothing that a graph cannot; null if it cannot run at all."""
+    problems: list[GraphProblem]
+
+
+def look_of(here: Platform) -> Look:
+    found: Look = here.parts.get(LOOK, _nothing_there)
+    return found
+
+
+@router.get("/schema")
+async def graph_schema(who: Who) -> dict[str, Any]:
+    """The JSON Schema of graph documents."""
+    return json_schema()
+
+
+@router.post("/check")
+async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
+    """What is wrong with a document, and what to write instead. With errors it could not be stored."""
+    look = look_of(here)
+    context = await here.database.read(lambda connection: look(connection, who, body.document))
+    return Findings(problems=[GraphProblem.of(problem) for problem in problems(body.document, context)])
+
+
+@router.post("/import")
+async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportAnswer:
+    """What an Argo Workflow would be as a version. Nothing is stored."""
+    look = look_of(here)
+    context = await here.database.read(lambda connection: look(connection, who, {}))
+    found = from_manifest(body.manifest, context)
+    return ImportAnswer(document=found.document, problems=[GraphProblem.of(problem) for problem in found.problems])
+
+
+def _nothing_there(_: Connection, __: Actor, ___: Document) -> Context:
+    return Context()
