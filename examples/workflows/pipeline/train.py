@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ from xgboost.tracker import RabitTracker
 folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+
+warnings.filterwarnings("ignore", module="xgboost.collective")  # the master may not be up yet: it is tried again
 
 
 class Progress(xgb.callback.TrainingCallback):
