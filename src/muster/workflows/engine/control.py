@@ -46,9 +46,8 @@ def abandon(run: Run, message: str) -> None:
         run.leaving[leaf.id] = leaf
         run.tree.mark(leaf.id, "Failed", message)
     run.leaves.clear()
-    for work in (*run.suspended_nodes.values(), *run.live.values()):
-        node = run.tree.nodes.get(work.id)
-        if node is not None and not is_ended(node):
-            run.tree.mark(work.id, "Failed", message)
     run.suspended_nodes.clear()
     run.live.clear()
+    for node in list(run.tree.nodes.values()):
+        if not is_ended(node):
+            run.tree.mark(node["id"], "Failed", message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import json
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +10,14 @@ from typing import Any
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.child import Child, HookMaker
 from muster.workflows.engine.dag_phase import phase_of
+from muster.workflows.engine.dag_scope import TaskScopes
 from muster.workflows.engine.dice import throw_for
 from muster.workflows.engine.errors import Refused, message_of
 from muster.workflows.engine.graph import Graph, results_of
 from muster.workflows.engine.items import expand, is_loop
 from muster.workflows.engine.phases import has_failed, is_ended, is_fulfilled
 from muster.workflows.engine.references import outputs_of, resolved
-from muster.workflows.engine.scope import Scope, mentioned
+from muster.workflows.engine.scope import Scope
 from muster.workflows.engine.steps import FAIL_FAST
 from muster.workflows.engine.work import Owner, Work
 from muster.workflows.expressions.errors import ExpressionError
@@ -34,7 +34,9 @@ class Loop:
 
 
 class Dag(Work, Owner):
-    graph: Graph | None = None
+    graph: Graph
+    broken = ""
+    """Why its tasks make no sense."""
     ready: list[tuple[int, str]]
     """Tasks that wait for nothing but room, by their place in the template."""
 
@@ -45,12 +47,11 @@ class Dag(Work, Owner):
 
     def restore(self) -> None:
         self._prepare()
-        if self.graph is not None:
-            for name in self.graph.tasks:
-                if name in self.graph.wanted:
-                    self._restore_task(name)
-            self.ready = [entry for entry in self.ready if entry[1] not in self.children]
-            heapq.heapify(self.ready)
+        for name in self.graph.tasks:
+            if name in self.graph.wanted:
+                self._restore_task(name)
+        self.ready = [entry for entry in self.ready if entry[1] not in self.children]
+        heapq.heapify(self.ready)
         self.run.agenda.add(self)
 
     def notice(self, call: Call) -> None:
@@ -59,7 +60,10 @@ class Dag(Work, Owner):
             self.run.agenda.add(self)
 
     def advance(self) -> None:
-        if is_ended(self.node) or self.graph is None:
+        if is_ended(self.node):
+            return
+        if self.broken:
+            self.fail(self.broken)
             return
         while True:
             while self.noticed:
@@ -71,9 +75,7 @@ class Dag(Work, Owner):
             if not self.noticed:
                 break
         if not self.open_count:
-            self._assess(self.graph)
-
-    # -- setting up ----------------------------------------------------------------------------------------------------
+            self._assess()
 
     def _prepare(self) -> None:
         self.noticed: deque[Child] = deque()
@@ -83,22 +85,30 @@ class Dag(Work, Owner):
         self.waiting_loops: list[tuple[int, str]] = []
         self.settled: dict[str, frozenset[str]] = {}
         self.open_count = 0
-        self.scopes: dict[str, Scope] = {}
+        self.graph = self._drawn()
+        self.scopes = TaskScopes(self, self.graph)
         self.hooks = HookMaker(
-            self.run, self, self.call.inner, self.id, self.call.depth + 1, "tasks", self._scope_of_child
+            self.run,
+            self,
+            self.call.inner,
+            self.id,
+            self.call.depth + 1,
+            "tasks",
+            lambda child: self.variables_for(child.step),
         )
-        try:
-            self.graph = Graph(self.template["dag"])
-        except (Refused, ExpressionError) as error:
-            self.fail(message_of(error))
-            return
         self.unmet = {name: len(needs) for name, needs in self.graph.needs.items()}
         for name in self.graph.tasks:
             if not self.unmet[name] and name in self.graph.wanted:
                 heapq.heappush(self.ready, (self.graph.order[name], name))
 
+    def _drawn(self) -> Graph:
+        try:
+            return Graph(self.template["dag"])
+        except (Refused, ExpressionError) as error:
+            self.broken = message_of(error)
+            return Graph({})
+
     def _restore_task(self, name: str) -> None:
-        assert self.graph is not None
         node = self.run.tree.named(self._name(name))
         if node is None:
             return
@@ -109,7 +119,6 @@ class Dag(Work, Owner):
         self._take_up(name, child)
 
     def _restore_loop(self, name: str, node: Node) -> None:
-        assert self.graph is not None
         task = self.graph.tasks[name]
         group = self._child(name, task, None)
         self.children[name] = group
@@ -138,8 +147,6 @@ class Dag(Work, Owner):
         child.restore_hooks(self.hooks)
         self.noticed.append(child)
 
-    # -- tasks ---------------------------------------------------------------------------------------------------------
-
     def _name(self, task: str) -> str:
         return f"{self.name}.{task}"
 
@@ -151,7 +158,6 @@ class Dag(Work, Owner):
 
     def _begin_task(self) -> bool:
         """Takes the next task whose turn it is; False if there is no room for it."""
-        assert self.graph is not None
         index, name = self.ready[0]
         if not self.run.may_start(self, (*self.call.place, index, 0), self.id, self.template):
             return False
@@ -187,7 +193,6 @@ class Dag(Work, Owner):
         self.noticed.append(child)
 
     def _begin_loop(self, name: str, task: Mapping[str, Any], items: list[Child]) -> None:
-        assert self.graph is not None
         node_id = self.run.tree.id_of(self._name(name))
         self._connect(name, node_id)
         self._add_node(self._name(name), "TaskGroup", "Running", task)
@@ -219,7 +224,6 @@ class Dag(Work, Owner):
 
     def _run(self, child: Child, task: str) -> None:
         """Starts it, unless its `when` says no."""
-        assert self.graph is not None
         when = str(child.step.get("when") or "")
         declared = self.graph.tasks[task]
         try:
@@ -247,7 +251,6 @@ class Dag(Work, Owner):
 
     def _connect(self, task: str, child: str) -> None:
         """Draws the arrows from the ends of the tasks it depends on."""
-        assert self.graph is not None
         tree = self.run.tree
         needs = self.graph.needs[task]
         if not needs:
@@ -257,7 +260,6 @@ class Dag(Work, Owner):
                 tree.link(end, child)
 
     def _child(self, name: str, step: Mapping[str, Any], node: Node | None, item: int = 0) -> Child:
-        assert self.graph is not None
         if node is not None and not is_ended(node):
             step = self._resolved_again(step)
         call = Call(
@@ -281,7 +283,6 @@ class Dag(Work, Owner):
             return task  # It could be resolved when it began, and its node has the inputs.
 
     def _items(self, name: str) -> list[Child]:
-        assert self.graph is not None
         task = self.graph.tasks[name]
         try:
             scope = self.variables_for(task)
@@ -297,8 +298,6 @@ class Dag(Work, Owner):
             child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _only_exit(item.step)
             found.append(child)
         return found
-
-    # -- what has come of them -----------------------------------------------------------------------------------------
 
     def _look(self, child: Child) -> None:
         if child.settled or not child.exists:
@@ -347,7 +346,6 @@ class Dag(Work, Owner):
         return short if short in self.children else short.partition("(")[0]
 
     def _settle(self, task: str) -> None:
-        assert self.graph is not None
         node = self.run.tree.nodes[self.run.tree.id_of(self._name(task))]
         self.settled[task] = results_of(node, self.run.tree)
         if node["type"] == "TaskGroup" or node.get("outputs"):
@@ -358,91 +356,51 @@ class Dag(Work, Owner):
             if waits:
                 heapq.heappush(self.ready, (self.graph.order[name], name))
 
-    def _assess(self, graph: Graph) -> None:
+    def _assess(self) -> None:
         if not self.run.may_execute(self.call.on_exit):
-            self._finish(graph, "Failed")
+            self._finish("Failed")
             return
         if self._is_held() and (self.ready or self.waiting_loops):
-            self._finish(graph, "Failed", FAIL_FAST)
+            self._finish("Failed", FAIL_FAST)
             return
         fail_fast = self.template["dag"].get("failFast")
-        phase = phase_of(graph, self.run.tree, self.node, fail_fast=fail_fast is None or bool(fail_fast))
+        phase = phase_of(self.graph, self.run.tree, self.node, fail_fast=fail_fast is None or bool(fail_fast))
         if phase == "Running":
             return
         if phase == "Succeeded":
-            self._succeed(graph)
+            self._succeed()
         else:
-            self._finish(graph, phase)
+            self._finish(phase)
 
-    def _succeed(self, graph: Graph) -> None:
+    def _succeed(self) -> None:
         try:
             scope = self.variables_for(self.template.get("outputs") or {}) if self.template.get("outputs") else Scope()
             outputs = outputs_of(self.template, scope, self.run.variables)
         except (Refused, ExpressionError) as error:
-            self._wind_up(graph)
+            self._wind_up()
             self.fail(message_of(error))
             return
         if outputs is not None:
             self.run.tree.change(self.id, outputs=outputs)
             self.run.add_outputs(outputs)
-        self._finish(graph, "Succeeded")
+        self._finish("Succeeded")
         self.run.remember(self.node)
 
-    def _finish(self, graph: Graph, phase: Phase, message: str | None = None) -> None:
-        self._wind_up(graph)
+    def _finish(self, phase: Phase, message: str | None = None) -> None:
+        self._wind_up()
         self.run.live.pop(self.id, None)
         self.run.tree.close(self.id, phase, message)
         self.parent.work_changed(self)
 
-    def _wind_up(self, graph: Graph) -> None:
+    def _wind_up(self) -> None:
         tree = self.run.tree
-        ends = [end for name in graph.targets for end in tree.outbound(tree.id_of(self._name(name)))]
+        ends = [end for name in self.graph.targets for end in tree.outbound(tree.id_of(self._name(name)))]
         tree.change(self.id, outboundNodes=ends or None)
         self.run.daemons.dismiss(self.id)
 
-    # -- variables -----------------------------------------------------------------------------------------------------
-
-    def _scope_of_child(self, child: Child) -> Scope:
-        return self.variables_for(child.step)
-
     def variables_for(self, text: Mapping[str, Any]) -> Scope:
-        """What a text inside of the template may name: of the tasks that are done, those that it names."""
-        assert self.graph is not None
-        scope = Scope(self.template)
-        scope.add_outputs("workflow", self.run.outputs)
-        names = mentioned(json.dumps(text, ensure_ascii=False, default=str))
-        for name in self.graph.tasks if names is None else names:
-            known = self._scope_of_task(name)
-            if known is not None:
-                scope.include(known)
-        return scope
-
-    def _scope_of_task(self, name: str) -> Scope | None:
-        if name in self.scopes:
-            return self.scopes[name]
-        assert self.graph is not None
-        tree = self.run.tree
-        node = tree.named(self._name(name)) if name in self.graph.tasks else None
-        if node is None or not is_fulfilled(node):
-            return None
-        scope = Scope()
-        prefix = f"tasks.{name}"
-        if node["type"] == "TaskGroup":
-            own = f"{node['name']}("
-            scope.add_loop(prefix, [n for n in tree.children(node["id"]) if n["name"].startswith(own)])
-        scope.add_node(prefix, node, tree)
-        if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):
-            self._add_skipped(scope, prefix, self.graph.tasks[name])
-        if is_ended(node):
-            self.scopes[name] = scope
-        return scope
-
-    def _add_skipped(self, scope: Scope, prefix: str, task: Mapping[str, Any]) -> None:
-        try:
-            _, template = self.run.templates.resolve(task, self.call.inner)
-        except Refused:
-            return
-        scope.add_skipped(prefix, template, with_artifacts=False)
+        """What a text inside of the template may name."""
+        return self.scopes.seen_by(text)
 
 
 def _only_exit(step: Mapping[str, Any]) -> dict[str, Any]:

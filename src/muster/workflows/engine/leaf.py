@@ -11,6 +11,7 @@ from muster.workflows.engine.global_outputs import named_globally
 from muster.workflows.engine.phases import is_ended
 from muster.workflows.engine.templates import type_of
 from muster.workflows.engine.times import duration, moment_of
+from muster.workflows.engine.volumes import open_volumes, with_volumes
 from muster.workflows.engine.work import Work
 from muster.workflows.model import Launch, NodeType, Outcome, Phase, Stop
 
@@ -79,9 +80,10 @@ class Leaf(Work):
     def launch(self) -> Launch:
         """What the shell has to do for it. Raises Refused."""
         template = self.template
-        volumes = self.run.open_volumes(self.call, template)
-        if volumes:
-            template = {**template, "volumes": volumes}
+        around = self.run.live.get(self.call.boundary)
+        if around is not None and self.run.spec.get("volumes"):
+            volumes = open_volumes(self.run.spec)
+            template = with_volumes(self.run, template, around.variables_for({"volumes": volumes}))
         limit = self._limit()
         if limit is not None:
             template = {**template, "activeDeadlineSeconds": max(1, int(limit.total_seconds()))}

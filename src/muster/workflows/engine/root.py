@@ -126,8 +126,9 @@ class Root(Owner):
             variables["workflow.failures"] = json.dumps(self._failures(), ensure_ascii=False)
 
     def _failures(self) -> str:
-        tree = self.run.tree
-        found = [_failure(self.run, tree.nodes[node_id]) for node_id in tree.failures]
+        nodes = [self.run.nodes[node_id] for node_id in self.run.tree.failures]
+        nodes.sort(key=lambda node: (node.get("finishedAt") or "", node["id"]))
+        found = [_failure(self.run, node) for node in nodes]
         return json.dumps(found, ensure_ascii=False, separators=(",", ":")) if found else "null"
 
     def _events(self) -> dict[str, Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from muster.workflows.engine.agenda import Agenda
 from muster.workflows.engine.call import Call
 from muster.workflows.engine.daemons import Daemons
 from muster.workflows.engine.dag import Dag
-from muster.workflows.engine.dice import CHANCE, set_time
+from muster.workflows.engine.dice import set_time
 from muster.workflows.engine.global_outputs import with_outputs
 from muster.workflows.engine.leaf import Leaf
 from muster.workflows.engine.locking import Locking
@@ -23,7 +23,7 @@ from muster.workflows.engine.memoization import memo_of, recall
 from muster.workflows.engine.resolving import CONTROLS, resolve_workflow
 from muster.workflows.engine.retry import Retry
 from muster.workflows.engine.root import Root
-from muster.workflows.engine.scope import Scope, results_wanted
+from muster.workflows.engine.scope import results_wanted
 from muster.workflows.engine.status import Status
 from muster.workflows.engine.steps import Steps
 from muster.workflows.engine.suspend import Suspend
@@ -35,7 +35,6 @@ from muster.workflows.engine.unsupported import Unsupported
 from muster.workflows.engine.values import text_of
 from muster.workflows.engine.variables import metadata_variables
 from muster.workflows.engine.work import Advancing, Parent, Place, Work
-from muster.workflows.expressions.tags import substitute
 from muster.workflows.model import Actions, Launch, Memo, News, Node, NodeType, Outcome, Outputs, Phase, Template, World
 
 _WORKS: Mapping[str, type[Work]] = {"steps": Steps, "dag": Dag, "suspend": Suspend, "plugin": Unsupported}
@@ -83,7 +82,6 @@ class Run:
         self._warned: set[str] = set()
         self._shutdown_applied = ""
         self._deadline_applied = False
-        self._volumes = [v for v in self.spec.get("volumes") or () if "{{" in str(v)]
         self._restore_outputs()
         self.root = Root(self)
 
@@ -276,18 +274,6 @@ class Run:
             around.results = results_wanted(around.template)
         return names.step_of(node_name) in around.results
 
-    def open_volumes(self, call: Call, template: Template) -> list[Any] | None:
-        """The workflow's volumes that take something from the inputs or steps around a template, with its own."""
-        around = self.live.get(call.boundary)
-        if not self._volumes or not isinstance(around, Steps | Dag):
-            return None
-        own = template.get("volumes") or []
-        scope: Scope = around.variables_for({"volumes": self._volumes})
-        known = {name: value for name, value in scope.parameters.items() if value is not None}
-        filled = substitute(self._volumes, {**self.variables, **known}, allow_unresolved=True, chance=CHANCE)
-        taken = {volume.get("name") for volume in own}
-        return [*own, *(volume for volume in filled if volume.get("name") not in taken)]
-
     def recall(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
         return recall(memoize, self.config_map, self.now, self._memos)
 
@@ -319,7 +305,8 @@ class Run:
 
     def begin_running(self) -> None:
         if not self.book.fields.get("startedAt"):
-            self.book.set(startedAt=self.tree.now)
+            first = self.nodes.get(self.name)
+            self.book.set(startedAt=first["startedAt"] if first is not None else self.tree.now)
         if self.book.fields.get("phase") != "Running":
             self.book.set(phase="Running", message=None)
             self.actions.news.append(News("Normal", "WorkflowRunning", "Workflow Running"))

@@ -16,6 +16,7 @@ from muster.workflows.expressions.gojson import from_json, to_json
 from muster.workflows.model import Node, Outputs, Template
 
 _MENTION = re.compile(r"""\b(?:steps|tasks)\b(?:\s*\.\s*([\w-]+)|\s*\[\s*\\?["']([^"'\\\]]+)\\?["']\s*\])?""")
+_RESULT = re.compile(r"""\s*(?:\.|\?\.)\s*outputs\b\s*(?:\??\.\s*result\b|\[\\?["']result)""")
 _INDEX = re.compile(r"\((\d+):")
 
 
@@ -145,12 +146,8 @@ def results_wanted(template: Template) -> frozenset[str]:
 def _results(text: str) -> Iterator[str]:
     for match in _MENTION.finditer(text):
         name = match[1] or match[2]
-        if name and re.match(
-            r"""\s*(?:\.|\?\.)\s*outputs\b\s*(?:\??\.\s*result|\[\\?["']result)""", text[match.end() :]
-        ):
+        if name and _RESULT.match(text, match.end()):
             yield name
-        elif name is None:
-            continue
 
 
 def _is_extra(node: Node) -> bool:

@@ -46,8 +46,8 @@ class Tree:
         self.changed: set[str] = set()
         self.inside: dict[str, Content] = defaultdict(Content)
         self.all = Content()
-        self.failures: dict[str, None] = {}
-        """Nodes that are Failed or in Error, in the order in which they came to be."""
+        self.failures: set[str] = set()
+        """Nodes that are Failed or in Error."""
         self.running_pods = 0
         self._ids: dict[str, str] = {}
         self._mine: set[str] = set()
@@ -200,9 +200,9 @@ class Tree:
         kind, phase = node["type"], node["phase"]
         if phase in FAILED:
             if sign > 0:
-                self.failures[node["id"]] = None
+                self.failures.add(node["id"])
             else:
-                self.failures.pop(node["id"], None)
+                self.failures.discard(node["id"])
         if kind not in _WEIGHED:
             return
         boundary = node.get("boundaryID") or ""

@@ -4,8 +4,10 @@ be read again from the nodes."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from muster.workflows.engine.scope import Scope
 from muster.workflows.model import Node, NodeType, Phase, Template
 
 if TYPE_CHECKING:
@@ -68,6 +70,10 @@ class Work(Advancing):
     @abstractmethod
     def restore(self) -> None:
         """Picks up what the nodes tell of it. Changes nothing."""
+
+    def variables_for(self, text: Mapping[str, Any]) -> Scope:
+        """What a text inside of the template may name."""
+        return Scope(self.template)
 
     def open(self, kind: NodeType, phase: Phase) -> Node:
         """Makes its node, or sets the phase of the one that has been waiting."""
