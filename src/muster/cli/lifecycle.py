@@ -11,6 +11,7 @@ from muster.cli.failures import Failure
 from muster.cli.options import Debug, Gang, configure_logging
 from muster.cli.output import say
 from muster.cli.session import home, load_settings
+from muster.platform.users.local_secrets import platform_folder, waiting_link
 from muster.server.presence import ServerError, ServerInfo, running, start_detached, stop
 
 
@@ -59,14 +60,26 @@ def down(debug: Debug = False) -> None:
         say("the cluster is down; Pods that run go on, and the next `muster up` finds them again")
 
 
+def status(debug: Debug = False) -> None:
+    """Show where the cluster in a box is, if it runs."""
+    configure_logging(debug)
+    there = running(home())
+    if there is None:
+        raise Failure("no cluster is running; start one with `muster up`")
+    say("\n".join([f"a cluster is running (process {there.pid})", *_where(there)]))
+
+
 def _say_ready(info: ServerInfo) -> None:
     say("\n".join(["the cluster is up; Ctrl-C stops it", *_where(info)]))
 
 
 def _where(info: ServerInfo) -> list[str]:
+    link = waiting_link(platform_folder(home()))
     return [
         f"  API         {info.url}",
         f"  kubeconfig  {info.kubeconfig}",
+        *([f"  web         {info.web}"] if info.web else []),
+        *([f"  first login {info.web}/welcome#{link}  (works once)"] if info.web and link else []),
         f"  data        {home()}",
         "  try         muster get nodes",
         f"              kubectl --kubeconfig {info.kubeconfig} get nodes",

@@ -26,6 +26,7 @@ COMMANDS = {
     "run": Entry("runfile", "run", "Run what files describe and end as it ends."),
     "up": Entry("lifecycle", "up", "Start the cluster in a box."),
     "down": Entry("lifecycle", "down", "Stop the cluster in a box."),
+    "status": Entry("lifecycle", "status", "Show where the cluster in a box is."),
     "submit": Entry("submit", "submit", "Start workflows from files or from a template."),
     "lint": Entry("lint", "lint", "Check workflows for mistakes."),
     "list": Entry("workflow_list", "list_workflows", "List workflows, those that run first."),

@@ -12,11 +12,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import orjson
 
@@ -31,6 +31,12 @@ class ServerInfo:
     url: str
     kubeconfig: str
     started: float
+    web: str = ""
+    """Where browsers go; '' if there is nothing for them."""
+
+
+class Announce(Protocol):
+    def __call__(self, url: str, kubeconfig: Path, web: str = "") -> ServerInfo: ...
 
 
 def running(home: Path) -> ServerInfo | None:
@@ -47,9 +53,9 @@ def running(home: Path) -> ServerInfo | None:
 
 
 @contextmanager
-def claimed(home: Path) -> Iterator[Callable[[str, Path], ServerInfo]]:
+def claimed(home: Path) -> Iterator[Announce]:
     """For the server: keeps others out of `home` until the block or the process ends. Call what it gives you with the
-    address and the kubeconfig once requests are answered."""
+    address, the kubeconfig and the address for browsers once requests are answered."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (home / "server.json").open("ab+") as file:
         if not _take(file, fcntl.LOCK_EX):
@@ -58,8 +64,8 @@ def claimed(home: Path) -> Iterator[Callable[[str, Path], ServerInfo]]:
             raise ServerError(f"a server already runs in {home}{who}")
         file.truncate(0)
 
-        def announce(url: str, kubeconfig: Path) -> ServerInfo:
-            info = ServerInfo(os.getpid(), url, str(kubeconfig), time.time())
+        def announce(url: str, kubeconfig: Path, web: str = "") -> ServerInfo:
+            info = ServerInfo(os.getpid(), url, str(kubeconfig), time.time(), web)
             file.write(orjson.dumps(asdict(info)))
             file.flush()
             return info
@@ -72,9 +78,10 @@ def claimed(home: Path) -> Iterator[Callable[[str, Path], ServerInfo]]:
 
 def start_detached(home: Path, timeout: float = 30.0, options: Sequence[str] = ()) -> ServerInfo:
     """Starts a server that outlives this process, with these options of `muster up`, and waits until it answers."""
-    home.mkdir(parents=True, exist_ok=True)
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = home / "server.log"
-    with log.open("ab") as sink:
+    # Nobody else may read it: a new server writes there how to log in as its admin.
+    with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as sink:
         before = sink.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "muster", "up", *options],

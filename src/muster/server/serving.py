@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from muster.embedded.agent.isolation import probe_isolation
@@ -20,7 +19,9 @@ from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
 from muster.server.argo.app import argo_app
 from muster.server.https import https
-from muster.server.presence import ServerError, ServerInfo, claimed
+from muster.server.listening import listening
+from muster.server.platform.hosting import hosting
+from muster.server.presence import ServerInfo, claimed
 from muster.training.controller import TrainingController
 from muster.training.loopback import ENVIRONMENT
 from muster.training.plan import GangSettings
@@ -42,9 +43,9 @@ class Serving:
 
 
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[Serving]:
-    """A whole Muster for as long as the block lasts. Pods that still run when it ends go on; the next one adopts
-    them."""
+async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Serving]:
+    """A whole Muster for as long as the block lasts; with `web`, the platform that teams use as well. Pods that still
+    run when it ends go on; the next one adopts them."""
     home = settings.home
     # It takes another process a while to find out: meanwhile all the rest is made ready.
     isolation = asyncio.get_running_loop().run_in_executor(None, probe_isolation)
@@ -53,7 +54,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     catalogue = new_catalogue()
     for kind in (*training_kinds(), *workflow_kinds()):
         catalogue.register(kind)
-    with claimed(home) as announce, _listen(settings) as listener:
+    with claimed(home) as announce, listening(settings.host, settings.port, home / "port") as listener:
         port = listener.getsockname()[1]
         url = f"https://{settings.host}:{port}"
         certificates = ensure_certificates(home / "identity", [settings.host])
@@ -68,8 +69,10 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
             box.look_after(_workflow_controller(box, artifacts))
             kube = kube_app(box.cluster, box.identity)
             apis = argo_app(box.cluster, box.identity, kube, artifacts=artifacts)
-            async with https(apis, listener, certificates):
-                yield Serving(box.cluster, announce(url, kubeconfig))
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(https(apis, listener, certificates))
+                page = await stack.enter_async_context(hosting(settings, box.cluster, artifacts)) if web else ""
+                yield Serving(box.cluster, announce(url, kubeconfig, page))
 
 
 def _workflow_controller(box: Box, artifacts: Artifacts) -> WorkflowController:
@@ -90,26 +93,7 @@ async def serve(settings: Settings, on_ready: Callable[[ServerInfo], None] | Non
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    async with serving(settings) as server:
+    async with serving(settings, web=True) as server:
         if on_ready is not None:
             on_ready(server.info)
         await ended.wait()
-
-
-@contextmanager
-def _listen(settings: Settings) -> Iterator[socket.socket]:
-    """On the port that was set, else on the one of last time, so that kubeconfigs and Pods stay right; else on any."""
-    remembered = settings.home / "port"
-    wanted = settings.port
-    if not wanted and remembered.exists():
-        wanted = int(remembered.read_text())
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((settings.host, wanted))
-        except OSError as error:
-            if settings.port:
-                raise ServerError(f"cannot listen on {settings.host}:{wanted}: {error.strerror}") from None
-            listener.bind((settings.host, 0))
-        remembered.write_text(str(listener.getsockname()[1]))
-        yield listener

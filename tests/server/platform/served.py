@@ -14,21 +14,21 @@ import orjson
 from sqlalchemy import Connection
 from yarl import URL
 
+from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.settings import Settings
 from muster.embedded.web_settings import WebSettings
 from muster.kube.builtin import new_catalogue
 from muster.platform.database.database import Database
 from muster.platform.rules import SYSTEM
 from muster.platform.users.accounts import insert_user
 from muster.platform.users.credentials import csrf_token
-from muster.platform.users.first import LINK_FILE, TOKEN_FILE, prepare_secrets, settle
-from muster.platform.users.identity import Identities
-from muster.platform.users.openid import OpenId
+from muster.platform.users.local_secrets import local_token, platform_folder, prepare_secrets, waiting_link
 from muster.platform.users.passwords import hash_password
 from muster.platform.users.sessions import begin_session
 from muster.server.https import http
 from muster.server.platform.app import platform_app
-from muster.server.platform.openid import CALLBACK
+from muster.server.platform.starting import started
 from muster.server.platform.state import Platform
 
 PASSWORD = "correct horse battery"
@@ -100,14 +100,14 @@ class Served:
     @property
     def admin(self) -> Client:
         """The shell of the person whose box it is."""
-        return self.client((self.folder / TOKEN_FILE).read_text())
+        return self.client(local_token(self.folder))
 
     def client(self, token: str = "") -> Client:
         return Client(self.url, token)
 
     @property
     def first_link(self) -> str:
-        return (self.folder / LINK_FILE).read_text()
+        return waiting_link(self.folder)
 
     async def user(self, name: str, role: str = "member") -> Client:
         """A new account, and a browser that is logged in."""
@@ -130,15 +130,14 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(database: Database, folder: Path, settings: WebSettings | None = None) -> AsyncIterator[Served]:
+async def serving(database: Database, home: Path, web: WebSettings | None = None) -> AsyncIterator[Served]:
+    folder = platform_folder(home)
     prepare_secrets(folder)
-    await database.write(lambda connection: settle(connection, folder))
+    settings = Settings(home, AgentSettings(home), web=web or WebSettings())
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        web = settings or WebSettings()
-        openid = OpenId(web.oidc, f"{url}{CALLBACK}") if web.oidc else None
-        async with EmbeddedCluster(folder / "store", new_catalogue(), durability="process") as cluster:
-            platform = Platform(database, cluster, web, folder, url, Identities(database), openid)
+        async with EmbeddedCluster(home / "store", new_catalogue(), durability="process") as cluster:
+            platform = await started(database, cluster, settings, url)
             async with http(platform_app(platform), listener):
                 yield Served(url, platform, folder)

@@ -21,6 +21,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from muster import __version__
 from muster.server.platform.bodies import only_known_parameters
 from muster.server.platform.identity import identify
+from muster.server.platform.pages import add_pages
 from muster.server.platform.problems import ProblemDocument, answer_problems
 from muster.server.platform.security import Security
 from muster.server.platform.state import Platform
@@ -35,9 +36,6 @@ ROUTERS = (
     "teams",
     "tokens",
     "audit",
-    "graphs",
-    "workflows",
-    "versions",
     "document",
 )
 """Modules of this package, one a line."""
@@ -65,6 +63,7 @@ def platform_app(platform: Platform) -> FastAPI:
         include(app, module.router)
         if hasattr(module, "open_router"):
             include(app, module.open_router, anybody=True)
+    add_pages(app)
     app.add_middleware(Security, https=platform.url.startswith("https:"))
     return app
 

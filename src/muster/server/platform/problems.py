@@ -48,7 +48,7 @@ def answer_problems(app: FastAPI) -> None:
 
 def problem_response(problem: Problem) -> Response:
     errors = [
-        {"field": error.field, "message": error.message, "code": error.code or None, "arguments": dict(error.arguments)}
+        {"field": error.field, "message": error.message, "code": error.code or None, "arguments": error.arguments}
         for error in problem.errors
     ]
     return _response(problem.status, problem.type, problem.title, problem.detail, errors, problem.headers)

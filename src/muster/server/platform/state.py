@@ -8,19 +8,20 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from muster.embedded.web_settings import WebSettings
+from muster.embedded.settings import Settings
 from muster.kube.cluster import Cluster
 from muster.platform.database.database import Database
 from muster.platform.users.identity import Identities
 from muster.platform.users.limits import LoginLimits
 from muster.platform.users.openid import OpenId
+from muster.workflows.artifacts.artifacts import Artifacts
 
 
 @dataclass(slots=True)
 class Platform:
     database: Database
     cluster: Cluster
-    settings: WebSettings
+    settings: Settings
     folder: Path
     """In the box's home, for what the platform keeps in files."""
     url: str
@@ -28,6 +29,7 @@ class Platform:
     identities: Identities
     openid: OpenId | None = None
     logins: LoginLimits = field(default_factory=LoginLimits)
+    artifacts: Artifacts | None = None
     parts: dict[str, Any] = field(default_factory=dict)
     """What the areas of the platform keep for their own routes, by a name of their choice."""
 

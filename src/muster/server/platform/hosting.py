@@ -1,0 +1,133 @@
+"""Serves the platform on a port of its own, beside the cluster.
+
+The libraries behind it take half a second to load, and most boxes are started for something else. So the port is open
+at once, and the platform is loaded behind it: right away if it was used before, else when the first request comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from muster.embedded.settings import Settings
+from muster.embedded.web_settings import PORT
+from muster.kube.cluster import Cluster
+from muster.platform.users.local_secrets import platform_folder, prepare_secrets
+from muster.server.https import http
+from muster.server.listening import listening
+
+if TYPE_CHECKING:
+    from muster.server.platform.state import Platform
+    from muster.workflows.artifacts.artifacts import Artifacts
+
+log = logging.getLogger(__name__)
+
+_TRY_AGAIN_SECONDS = 5.0
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+@asynccontextmanager
+async def hosting(settings: Settings, cluster: Cluster, artifacts: Artifacts | None = None) -> AsyncIterator[str]:
+    """For as long as the block lasts; answers where."""
+    web = settings.web
+    prepare_secrets(platform_folder(settings.home))
+    with listening(web.host, web.port, settings.home / "web-port", usual=PORT) as listener:
+        port = listener.getsockname()[1]
+        host = "127.0.0.1" if web.host == "0.0.0.0" else web.host  # noqa: S104 (it is asked about, not listened on)
+        url = web.url or f"http://{host}:{port}"
+        if web.host not in _LOOPBACK and not web.url.startswith("https:"):
+            log.warning("web.host: passwords cross the network in the clear; put a proxy in front and set web.url")
+        hosted = _Hosted(settings, cluster, url, artifacts)
+        task = asyncio.create_task(hosted.run(), name="platform")
+        try:
+            async with http(hosted, listener, behind_proxy=bool(web.url)):
+                yield url
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+class _Hosted:
+    """An app that loads the real one."""
+
+    def __init__(self, settings: Settings, cluster: Cluster, url: str, artifacts: Artifacts | None) -> None:
+        self._settings, self._cluster, self._url, self._artifacts = settings, cluster, url, artifacts
+        self._app: ASGIApp | None = None
+        self._trouble = ""
+        self._asked = asyncio.Event()
+        self._settled = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._asked.set()
+        await self._settled.wait()
+        if self._app is not None:
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await _unavailable(send, self._trouble)
+
+    async def run(self) -> None:
+        if not self._settings.web.database and not self._file.exists():
+            await self._asked.wait()
+        while True:
+            try:
+                await self._serve()
+            except Exception as error:
+                self._app, self._trouble = None, str(error)
+                log.error("the platform cannot be served: %s", error, exc_info=not _expected(error))
+                self._settled.set()
+                await asyncio.sleep(_TRY_AGAIN_SECONDS)
+
+    async def _serve(self) -> None:
+        """Until it is cancelled. The modules are imported here, on a thread: the cluster goes on meanwhile."""
+        await asyncio.to_thread(import_module, "muster.server.platform.app")
+        from muster.platform.database.database import Database, sqlite_url
+        from muster.server.platform.app import backgrounds, platform_app
+        from muster.server.platform.starting import started
+
+        database = await Database.open(
+            self._settings.web.database or sqlite_url(self._file),
+            survives_power_cut=self._settings.durability == "power",
+        )
+        try:
+            platform = await started(database, self._cluster, self._settings, self._url, self._artifacts)
+            self._app, self._trouble = platform_app(platform), ""
+            self._settled.set()
+            async with asyncio.TaskGroup() as group:
+                for background in backgrounds():
+                    group.create_task(_kept_up(background, platform))
+                await asyncio.Event().wait()
+        finally:
+            await asyncio.to_thread(database.close)
+
+    @property
+    def _file(self) -> Any:
+        return platform_folder(self._settings.home) / "platform.db"
+
+
+async def _kept_up(background: Callable[[Platform], Coroutine[Any, Any, None]], platform: Platform) -> None:
+    """One that fails begins again, and takes nobody else down."""
+    while True:
+        try:
+            await background(platform)
+        except Exception:
+            log.exception("%s failed; it begins again", background.__module__)
+        await asyncio.sleep(_TRY_AGAIN_SECONDS)
+
+
+def _expected(error: Exception) -> bool:
+    """Whether the message says it all: then it is not our bug."""
+    return type(error).__name__ == "DatabaseError"
+
+
+async def _unavailable(send: Send, trouble: str) -> None:
+    document = {"type": "/problems/unavailable", "title": "Not now", "status": 503, "detail": trouble, "errors": []}
+    headers = [(b"content-type", b"application/problem+json"), (b"retry-after", b"5"), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": orjson.dumps(document)})
