@@ -97,7 +97,9 @@ class HttpLeaves:
         except RequestError as error:
             outcome = Outcome("Failed", _without(str(error), secrets), started=started, finished=timestamp())
         except Exception as error:
-            log.exception("%s: the request of %s failed", workflow, place[1])
+            log.error(
+                "%s: the request of %s failed: %s", workflow, place[1], type(error).__name__
+            )  # it may quote a Secret
             outcome = Outcome("Error", f"{type(error).__name__}", started=started, finished=timestamp())
         self._tasks.pop(place, None)
         self._report(workflow, place[1], outcome)

@@ -1,0 +1,1 @@
+"""CronWorkflows: workflows that run at certain times."""

@@ -1,0 +1,238 @@
+"""Makes the workflows of CronWorkflows when they are due, and keeps their books."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
+
+from muster.kube.cluster import Cluster
+from muster.kube.controller import Controller
+from muster.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound, TooLarge
+from muster.kube.informer import Informer, by_controller
+from muster.kube.objects import (
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    parse_time,
+    spec_of,
+    status_of,
+    timestamp,
+    uid_of,
+)
+from muster.workflows.cron import plan
+from muster.workflows.cron.schedule import Schedule, ScheduleError
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.kinds import CRON_WORKFLOW, WORKFLOW
+
+_REFUSALS = (BadRequest, Forbidden, Invalid, NotFound, TooLarge)
+
+
+class EventRecorder(Protocol):
+    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
+
+
+class CronController:
+    """After a restart nothing runs twice: a workflow's name follows from the time it was due. What was due while nobody
+    was there runs only within its startingDeadlineSeconds, as with Argo."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        recorder: EventRecorder,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._clock = clock
+        self._queue: Controller[Key] = Controller("cron workflows", self._reconcile)
+        self._crons = Informer(cluster, CRON_WORKFLOW, on_change=self._cron_changed)
+        self._workflows = Informer(
+            cluster,
+            WORKFLOW,
+            labels=plan.CRON_LABEL,
+            on_change=self._workflow_changed,
+            indexers={"owner": by_controller},
+        )
+        self._until: dict[tuple[str, str], datetime] = {}
+        """By uid and schedule: what was due until then has been seen to."""
+        self._made: dict[str, dict[str, Object]] = {}
+        """By uid of the CronWorkflow, then of the workflow: those that the informer may not show yet."""
+        self._tried: dict[str, datetime] = {}
+        """By uid: the time it was last tried to run for. What failed then is not tried for the same time again."""
+
+    async def run(self) -> None:
+        async with self._workflows, self._crons:
+            await self._queue.run()
+
+    async def _reconcile(self, key: Key) -> float | None:
+        cron = self._crons.get(*key)
+        if cron is None or is_deleting(cron):
+            return None
+        workflows = self._workflows_of(cron)
+        for workflow in plan.surplus(cron, workflows):
+            await self._delete(workflow)
+        status = plan.observed(cron, workflows)
+        if labels_of(cron).get(plan.COMPLETED_LABEL) == "true":
+            await self._write(cron, status)
+            return None
+        try:
+            schedules = plan.schedules_of(cron)
+        except ScheduleError as error:
+            await self._refuse(cron, status, f"cron schedule is malformed: {error}")
+            return None
+        now = self._clock()
+        status = {**status, "conditions": _without(status, "SpecError")}
+        try:
+            is_over = plan.is_over(cron, status)
+        except ExpressionError as error:
+            await self._refuse(cron, status, f"failed to check the stopping condition: {error}")
+            return None
+        if is_over:
+            await self._write(cron, {**status, "phase": "Stopped"}, labels={plan.COMPLETED_LABEL: "true"})
+            return None
+        before = status.get("lastScheduledTime")
+        for due, schedule in self._due(cron, schedules, now):
+            status = await self._run(cron, status, due, schedule)
+        annotations = {plan.SCHEDULE_ANNOTATION: plan.schedule_text(cron)}
+        await self._write(cron, status, annotations=annotations if status.get("lastScheduledTime") != before else {})
+        self._settle(cron, schedules, now)
+        return self._pause(cron, schedules, now)
+
+    def _workflows_of(self, cron: Object) -> list[Object]:
+        shown = {uid_of(workflow): workflow for workflow in self._workflows.by("owner", uid_of(cron))}
+        made = self._made.get(uid_of(cron), {})
+        for uid in [uid for uid in made if uid in shown]:
+            del made[uid]
+        return list({**made, **shown}.values())
+
+    def _due(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> list[tuple[datetime, Schedule]]:
+        """The times it has to run for now, each once."""
+        found: dict[datetime, Schedule] = {}
+        late = plan.missed(cron, schedules, now)
+        if late is not None and late[0] != self._tried.get(uid_of(cron)):
+            found[late[0]] = late[1]
+        for text, schedule in schedules:
+            until = self._until.setdefault((uid_of(cron), text), now)
+            due = schedule.next_after(until)
+            if due is not None and due <= now:
+                found[due] = schedule
+        return sorted(found.items(), key=lambda item: item[0])
+
+    def _settle(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> None:
+        for text, schedule in schedules:
+            until = self._until[uid_of(cron), text]
+            if schedule.every:  # it keeps its beat
+                self._until[uid_of(cron), text] = schedule.latest_between(until, now) or until
+            else:
+                self._until[uid_of(cron), text] = now
+
+    def _pause(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> float | None:
+        nexts = [schedule.next_after(self._until.get((uid_of(cron), text), now)) for text, schedule in schedules]
+        waits = [(due - self._clock()).total_seconds() for due in nexts if due is not None]
+        return max(0.0, min(waits)) if waits else None
+
+    async def _run(self, cron: Object, status: dict[str, Any], due: datetime, schedule: Schedule) -> dict[str, Any]:
+        wanted = plan.workflow_for(cron, due, schedule)
+        if any(ref["name"] == name_of(wanted) for ref in status["active"]):
+            # It was made, and the books could not be written.
+            return {**status, "phase": "Active", "lastScheduledTime": _later(status.get("lastScheduledTime"), due)}
+        try:
+            if not plan.may_run(cron, status):
+                return status
+        except ExpressionError as error:
+            self._tried[uid_of(cron)] = due
+            return self._failed(cron, status, f"run policy error: {error}")
+        self._tried[uid_of(cron)] = due
+        if spec_of(cron).get("concurrencyPolicy") == "Replace":
+            await asyncio.gather(*(self._terminate(cron, ref) for ref in status["active"]))
+        try:
+            made = await self._cluster.create(wanted)
+        except AlreadyExists:
+            there = await self._cluster.get(WORKFLOW, name_of(wanted), namespace_of(wanted))
+            if (controller_of(there) or {}).get("uid") == uid_of(cron):
+                return {**status, "lastScheduledTime": _later(status.get("lastScheduledTime"), due)}
+            return self._failed(cron, status, f'Workflow "{name_of(wanted)}" exists and is not its own')
+        except _REFUSALS as error:
+            return self._failed(cron, status, f"Failed to submit Workflow: {error.message}")
+        self._made.setdefault(uid_of(cron), {})[uid_of(made)] = made
+        self._recorder.event(cron, "Normal", "WorkflowCreated", f"Created workflow {name_of(made)}")
+        return plan.started(status, made, due)
+
+    def _failed(self, cron: Object, status: dict[str, Any], message: str) -> dict[str, Any]:
+        self._recorder.event(cron, "Warning", "SubmissionError", message)
+        return plan.failed(status, "SubmissionError", message)
+
+    async def _refuse(self, cron: Object, status: dict[str, Any], message: str) -> None:
+        self._recorder.event(cron, "Warning", "SpecError", message)
+        await self._write(cron, plan.failed(status, "SpecError", message))
+
+    async def _write(
+        self,
+        cron: Object,
+        status: dict[str, Any],
+        *,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+    ) -> None:
+        metadata = dict(meta(cron))
+        if labels:
+            metadata["labels"] = {**labels_of(cron), **labels}
+        if annotations:
+            metadata["annotations"] = {**annotations_of(cron), **annotations}
+        if metadata != meta(cron) or _told(status) != _told(status_of(cron)):
+            await self._cluster.update({**cron, "metadata": metadata, "status": status})
+
+    async def _terminate(self, cron: Object, ref: dict[str, Any]) -> None:
+        try:
+            await self._cluster.patch(WORKFLOW, ref["name"], namespace_of(cron), {"spec": {"shutdown": "Terminate"}})
+        except NotFound:
+            return
+
+    async def _delete(self, workflow: Object) -> None:
+        try:
+            await self._cluster.delete(WORKFLOW, name_of(workflow), namespace_of(workflow), uid=uid_of(workflow))
+        except NotFound:
+            return
+
+    def _cron_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is None and before is not None:
+            uid = uid_of(before)
+            self._made.pop(uid, None)
+            self._tried.pop(uid, None)
+            for place in [place for place in self._until if place[0] == uid]:
+                del self._until[place]
+        self._queue.enqueue(key_of(after or before or {}))
+
+    def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
+        """Only its beginning and its end matter."""
+        changed = after or before or {}
+        owner = controller_of(changed)
+        if owner is None or owner.get("kind") != CRON_WORKFLOW.kind:
+            return
+        if after is None:
+            self._made.get(owner["uid"], {}).pop(uid_of(changed), None)
+        if before is None or after is None or status_of(before).get("phase") != status_of(after).get("phase"):
+            self._queue.enqueue(Key(namespace_of(changed), owner["name"]))
+
+
+def _later(last: str | None, due: datetime) -> str:
+    """A time of which the books already know may not go back."""
+    return timestamp(due if not last or parse_time(last) < due else parse_time(last))
+
+
+def _without(status: dict[str, Any], type: str) -> list[dict[str, Any]]:
+    return [c for c in status.get("conditions") or () if c.get("type") != type]
+
+
+def _told(status: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in status.items() if value not in ([], 0, None)}

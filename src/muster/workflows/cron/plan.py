@@ -1,0 +1,217 @@
+"""What a CronWorkflow does next: decided from itself, its workflows and the time. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from muster.kube.conditions import set_condition
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    owner_reference,
+    parse_time,
+    spec_of,
+    status_of,
+    timestamp,
+    uid_of,
+    version_of,
+)
+from muster.workflows.cron.schedule import Schedule, parse_schedule
+from muster.workflows.expressions.environment import evaluate_bool
+from muster.workflows.expressions.gojson import to_json
+from muster.workflows.expressions.gotime import SECOND
+from muster.workflows.expressions.govaluate import evaluate_when
+from muster.workflows.expressions.moments import Time
+from muster.workflows.expressions.tags import substitute
+from muster.workflows.submission import from_cron
+
+CRON_LABEL = "workflows.argoproj.io/cron-workflow"
+COMPLETED_LABEL = "cronworkflows.argoproj.io/completed"
+SCHEDULE_ANNOTATION = "cronworkflows.argoproj.io/last-used-schedule"
+_PASSED_ON = tuple(
+    f"workflows.argoproj.io/{name}"
+    for name in ("creator", "creator-email", "creator-preferred-username", "controller-instanceid")
+)
+_ENDED = frozenset(("Succeeded", "Failed", "Error"))
+_NUMBERS = re.compile(r"\{\{\s*cronworkflow\.(failed|succeeded)\s*\}\}")
+_WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32))
+
+
+class Timed(NamedTuple):
+    """One of its schedules, as it is written and as it is read."""
+
+    text: str
+    schedule: Schedule
+
+
+def schedules_of(cron: Object) -> list[Timed]:
+    """Raises ScheduleError."""
+    spec = spec_of(cron)
+    texts = list(spec.get("schedules") or ()) or [t for t in (spec.get("schedule"),) if t]
+    zone = str(spec.get("timezone") or "")
+    return [Timed(str(text), parse_schedule(str(text), zone)) for text in texts]
+
+
+def schedule_text(cron: Object) -> str:
+    """All of them with their zone, as Argo notes them."""
+    spec = spec_of(cron)
+    texts = list(spec.get("schedules") or ()) or [t for t in (spec.get("schedule"),) if t]
+    zone = f"CRON_TZ={spec['timezone']} " if spec.get("timezone") else ""
+    return ",".join(f"{zone}{text}" for text in texts)
+
+
+def missed(cron: Object, schedules: Iterable[Timed], now: datetime) -> tuple[datetime, Schedule] | None:
+    """The last time it should have run since it did, if startingDeadlineSeconds lets it run even now."""
+    deadline = spec_of(cron).get("startingDeadlineSeconds")
+    last = status_of(cron).get("lastScheduledTime")
+    if deadline is None or not last or annotations_of(cron).get(SCHEDULE_ANNOTATION) != schedule_text(cron):
+        return None
+    earliest = max(parse_time(last), now - timedelta(seconds=int(deadline)))
+    for _, schedule in schedules:
+        if schedule.every:
+            found = schedule.latest_between(parse_time(last), now)
+            if found is not None and found >= earliest:
+                return found, schedule
+            continue
+        # The last one counts, so it is looked for in the last hour first.
+        for window in (*_WINDOWS, now - earliest):
+            found = schedule.latest_between(max(earliest, now - window), now)
+            if found is not None:
+                return found, schedule
+    return None
+
+
+def observed(cron: Object, workflows: Sequence[Object]) -> dict[str, Any]:
+    """Its status, with what has become of its workflows."""
+    status = {"active": [], "succeeded": 0, "failed": 0, **status_of(cron)}
+    known = {uid_of(workflow): workflow for workflow in workflows}
+    active: list[dict[str, Any]] = []
+    for ref in status["active"] or ():
+        workflow = known.get(ref.get("uid"))
+        if workflow is None:
+            continue
+        phase = status_of(workflow).get("phase")
+        if phase not in _ENDED:
+            active.append(ref)
+        elif phase == "Succeeded":
+            status["succeeded"] += 1
+        else:
+            status["failed"] += 1
+    listed = {ref.get("uid") for ref in active}
+    active += [
+        reference(workflow)
+        for uid, workflow in known.items()
+        if uid not in listed and status_of(workflow).get("phase") not in _ENDED
+    ]
+    return {**status, "active": active}
+
+
+def is_over(cron: Object, status: Mapping[str, Any]) -> bool:
+    """Whether stopStrategy says that it has run often enough. Raises ExpressionError."""
+    expression = (spec_of(cron).get("stopStrategy") or {}).get("expression")
+    return bool(expression) and evaluate_bool(str(expression), _scope(cron, status))
+
+
+def may_run(cron: Object, status: Mapping[str, Any]) -> bool:
+    """Raises ExpressionError."""
+    spec = spec_of(cron)
+    if spec.get("suspend") or status.get("phase") == "Stopped":
+        return False
+    when = spec.get("when")
+    if when and not _holds(cron, status, str(when)):
+        return False
+    return not (spec.get("concurrencyPolicy") == "Forbid" and status["active"])
+
+
+def workflow_for(cron: Object, due: datetime, schedule: Schedule) -> Object:
+    """Its name follows from the time it is due, so it cannot be made twice."""
+    made = from_cron(cron, schedule.written(due))
+    passed_on = {name: value for name, value in labels_of(cron).items() if name in _PASSED_ON}
+    metadata = {name: value for name, value in meta(made).items() if name != "generateName"}
+    return {
+        **made,
+        "metadata": {
+            **metadata,
+            "name": f"{name_of(cron)}-{int(due.timestamp())}",
+            "namespace": namespace_of(cron),
+            "labels": {**passed_on, **labels_of(made)},
+            "ownerReferences": [owner_reference(cron)],
+        },
+    }
+
+
+def started(status: Mapping[str, Any], workflow: Object, due: datetime) -> dict[str, Any]:
+    """The status once a workflow has been made."""
+    refs = [ref for ref in status["active"] if ref.get("uid") != uid_of(workflow)]
+    conditions = [c for c in status.get("conditions") or () if c.get("type") != "SubmissionError"]
+    return {
+        **status,
+        "active": [*refs, reference(workflow)],
+        "phase": "Active",
+        "lastScheduledTime": timestamp(due),
+        "conditions": conditions,
+    }
+
+
+def failed(status: Mapping[str, Any], type: str, message: str) -> dict[str, Any]:
+    """The status with a SpecError or a SubmissionError."""
+    conditions = set_condition(status.get("conditions"), type, True, message=message)
+    more = {"failed": status.get("failed", 0) + 1} if type == "SubmissionError" else {}
+    return {**status, **more, "conditions": conditions}
+
+
+def surplus(cron: Object, workflows: Iterable[Object]) -> list[Object]:
+    """The oldest of its ended workflows, beyond what it is to keep."""
+    spec = spec_of(cron)
+    ended = [
+        w for w in workflows if status_of(w).get("phase") in _ENDED and labels_of(w).get(CRON_LABEL) == name_of(cron)
+    ]
+    ended.sort(key=lambda w: str(status_of(w).get("finishedAt") or ""), reverse=True)
+    good = [w for w in ended if status_of(w)["phase"] == "Succeeded"]
+    bad = [w for w in ended if status_of(w)["phase"] != "Succeeded"]
+    return (
+        good[_limit(spec.get("successfulJobsHistoryLimit"), 3) :] + bad[_limit(spec.get("failedJobsHistoryLimit"), 1) :]
+    )
+
+
+def reference(workflow: Object) -> dict[str, Any]:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Workflow",
+        "name": name_of(workflow),
+        "namespace": namespace_of(workflow),
+        "uid": uid_of(workflow),
+        "resourceVersion": version_of(workflow),
+    }
+
+
+def _limit(given: int | None, default: int) -> int:
+    return default if given is None or given < 0 else given
+
+
+def _holds(cron: Object, status: Mapping[str, Any], when: str) -> bool:
+    numbers = _NUMBERS.sub(lambda found: str(status.get(found[1]) or 0), when)
+    return evaluate_when(str(substitute(numbers, _scope(cron, status))))
+
+
+def _scope(cron: Object, status: Mapping[str, Any]) -> dict[str, Any]:
+    last = status.get("lastScheduledTime")
+    scope: dict[str, Any] = {
+        "name": name_of(cron),
+        "namespace": namespace_of(cron),
+        "failed": status.get("failed") or 0,
+        "succeeded": status.get("succeeded") or 0,
+        "lastScheduledTime": Time(int(parse_time(last).astimezone(UTC).timestamp()) * SECOND) if last else None,
+        "labels.json": to_json(labels_of(cron)),
+        "annotations.json": to_json(annotations_of(cron)),
+        **{f"labels.{name}": value for name, value in labels_of(cron).items()},
+        **{f"annotations.{name}": value for name, value in annotations_of(cron).items()},
+    }
+    return {f"cronworkflow.{name}": value for name, value in scope.items()}

@@ -1,0 +1,292 @@
+"""Cron schedules as robfig/cron, and thus Argo, reads them. Pure.
+
+Five fields (minute, hour, day of month, month, day of week) with `*`, `?`, lists, ranges, steps and English names, or
+one of `@yearly`, `@monthly`, `@weekly`, `@daily`, `@hourly` and `@every 1h30m`. If both days are restricted, either
+will do. When clocks are put forward, what was due in the hour that is left out does not happen; when they are put back,
+what is due in the hour that comes twice happens twice.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.expressions.gotime import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    UTC_ZONE,
+    Zone,
+    civil,
+    load_zone,
+    moment,
+    parse_duration,
+)
+
+_LOCALTIME = Path("/etc/localtime")
+_YEARS = 5
+"""How far ahead a time is looked for: 29 February is at most that far, 31 April is nowhere."""
+
+
+class ScheduleError(ValueError):
+    """A schedule that cannot be read; the message says which part, and what may stand there."""
+
+
+class _Field(NamedTuple):
+    name: str
+    first: int
+    last: int
+    words: tuple[str, ...] = ()
+    """Names for the numbers from `first` on."""
+
+
+class _Values(NamedTuple):
+    allowed: frozenset[int]
+    is_free: bool
+    """It is `*` or `?`: the other day decides."""
+
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of month", 1, 31),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of week", 0, 6, _DAYS),
+)
+_WORDS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+
+class Schedule(NamedTuple):
+    """Times that come again."""
+
+    every: int
+    """Nanoseconds between two of them; 0 if the fields say when."""
+    fields: tuple[_Values, ...]
+    zone: Zone
+
+    def next_after(self, when: datetime) -> datetime | None:
+        """The first time after `when`; None if there is none within five years. With `@every`, counted from `when`."""
+        found = self._next(_nanoseconds(when))
+        return None if found is None else datetime.fromtimestamp(found // SECOND, UTC)
+
+    def latest_between(self, since: datetime, until: datetime) -> datetime | None:
+        """The last time after `since` that is before `until`."""
+        if self.every:
+            count = (_nanoseconds(until) - 1 - _nanoseconds(since)) // self.every
+            whole = _nanoseconds(since) // SECOND * SECOND + count * self.every
+            return datetime.fromtimestamp(whole // SECOND, UTC) if count > 0 else None
+        latest, found = None, self.next_after(since)
+        while found is not None and found < until:
+            latest, found = found, self.next_after(found)
+        return latest
+
+    def written(self, when: datetime) -> str:
+        """The time as clocks of the schedule's zone show it, in RFC 3339."""
+        _, offset = self.zone.at(int(when.timestamp()))
+        if not offset:
+            return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        local = datetime.fromtimestamp(when.timestamp() + offset, UTC)
+        sign, minutes = ("-" if offset < 0 else "+"), abs(offset) // 60
+        return f"{local:%Y-%m-%dT%H:%M:%S}{sign}{minutes // 60:02}:{minutes % 60:02}"
+
+    def _next(self, when: int) -> int | None:
+        if self.every:
+            return when // SECOND * SECOND + self.every
+        return _Search(self, when // SECOND * SECOND + SECOND).found()
+
+
+@lru_cache(maxsize=1024)
+def parse_schedule(text: str, timezone: str = "") -> Schedule:
+    """`timezone` is a name such as Asia/Tokyo; without one, local time of this machine counts. A schedule may name its
+    own in front (`CRON_TZ=UTC 0 0 * * *`). Raises ScheduleError."""
+    rest = text.strip()
+    if rest.startswith(("TZ=", "CRON_TZ=")):
+        head, _, rest = rest.partition(" ")
+        timezone, rest = head.partition("=")[2], rest.strip()
+    zone = _zone(timezone)
+    if rest.startswith("@every "):
+        return Schedule(_every(rest), (), zone)
+    if rest.startswith("@"):
+        if rest not in _WORDS:
+            raise ScheduleError(f'"{text}": unrecognized descriptor: {rest}; one of {", ".join(_WORDS)}, @every 1h30m')
+        rest = _WORDS[rest]
+    parts = rest.split()
+    if len(parts) != len(_FIELDS):
+        raise ScheduleError(
+            f'"{text}": expected exactly 5 fields (minute, hour, day of month, month, day of week), found {len(parts)}'
+        )
+    return Schedule(0, tuple(_read(part, field) for part, field in zip(parts, _FIELDS, strict=True)), zone)
+
+
+class _Search:
+    """Looks for the next time that fits, from the month to the minute. Each step that changes something larger starts
+    what is smaller anew."""
+
+    def __init__(self, schedule: Schedule, at: int) -> None:
+        self.minutes, self.hours, self.days, self.months, self.weekdays = schedule.fields
+        self.zone = schedule.zone
+        self.at = at
+        self.is_whole = False
+        """What is smaller than the step has been set to its beginning."""
+
+    def found(self) -> int | None:
+        limit = civil(self.at, self.zone).year + _YEARS
+        while civil(self.at, self.zone).year <= limit:
+            if self._month() and self._day() and self._hour() and self._minute() and self._second():
+                return self.at
+        return None
+
+    def _month(self) -> bool:
+        while (now := civil(self.at, self.zone)).month not in self.months.allowed:
+            self.is_whole = True
+            self.at = moment(now.year, now.month + 1, 1, 0, 0, self.zone)
+            while civil(self.at, self.zone).month == now.month:  # where the first midnight of a month is left out
+                self.at += HOUR
+            if now.month == 12:
+                return False
+        return True
+
+    def _day(self) -> bool:
+        while not self._fits_day():
+            before, now = self.at, civil(self.at, self.zone)
+            clock = 0 if not self.is_whole else now.hour * 3600 + now.minute * 60 + now.second
+            self.is_whole = True
+            self.at = moment(now.year, now.month, now.day + 1, clock, 0, self.zone)
+            # Midnight may be left out, or come twice.
+            after = civil(self.at, self.zone)
+            if after.hour:
+                self.at += (24 - after.hour) * HOUR if after.hour > 12 else -after.hour * HOUR
+            if self.at <= before:  # Samoa once left out a whole day
+                self.at = before + DAY
+            if civil(self.at, self.zone).day == 1:
+                return False
+        return True
+
+    def _fits_day(self) -> bool:
+        now = civil(self.at, self.zone)
+        by_month, by_week = now.day in self.days.allowed, now.weekday in self.weekdays.allowed
+        return by_month and by_week if self.days.is_free or self.weekdays.is_free else by_month or by_week
+
+    def _hour(self) -> bool:
+        while (now := civil(self.at, self.zone)).hour not in self.hours.allowed:
+            if not self.is_whole:
+                self.is_whole = True
+                self.at = moment(now.year, now.month, now.day, now.hour * 3600, 0, self.zone)
+            self.at += HOUR
+            if civil(self.at, self.zone).hour == 0:
+                return False
+        return True
+
+    def _minute(self) -> bool:
+        while (now := civil(self.at, self.zone)).minute not in self.minutes.allowed:
+            if not self.is_whole:
+                self.is_whole = True
+                self.at -= now.second * SECOND
+            self.at += MINUTE
+            if civil(self.at, self.zone).minute == 0:
+                return False
+        return True
+
+    def _second(self) -> bool:
+        second = civil(self.at, self.zone).second
+        if second == 0:
+            return True
+        self.is_whole = True
+        self.at += (60 - second) * SECOND
+        return False
+
+
+def _read(text: str, field: _Field) -> _Values:
+    parts = [_range(part, field) for part in text.split(",") if part]
+    if not parts:
+        raise ScheduleError(f"{field.name}: nothing is there")
+    return _Values(frozenset().union(*(p.allowed for p in parts)), any(p.is_free for p in parts))
+
+
+def _range(text: str, field: _Field) -> _Values:
+    span, slash, step_text = text.partition("/")
+    if "/" in step_text:
+        raise ScheduleError(f'{field.name}: too many slashes: "{text}"')
+    step = _number(step_text, field, text) if slash else 1
+    if step == 0:
+        raise ScheduleError(f'{field.name}: step of range should be a positive number: "{text}"')
+    low, dash, high = span.partition("-")
+    if low in ("*", "?") and not dash:
+        return _Values(frozenset(range(field.first, field.last + 1, step)), is_free=step == 1)
+    first = _named(low, field, text)
+    if dash:
+        if "-" in high:
+            raise ScheduleError(f'{field.name}: too many hyphens: "{text}"')
+        last = _named(high, field, text)
+    else:
+        last = field.last if slash else first
+    if first < field.first:
+        raise ScheduleError(f'{field.name}: beginning of range ({first}) below minimum ({field.first}): "{text}"')
+    if last > field.last:
+        raise ScheduleError(f'{field.name}: end of range ({last}) above maximum ({field.last}): "{text}"')
+    if first > last:
+        raise ScheduleError(f'{field.name}: beginning of range ({first}) beyond end of range ({last}): "{text}"')
+    return _Values(frozenset(range(first, last + 1, step)), is_free=False)
+
+
+def _named(text: str, field: _Field, whole: str) -> int:
+    word = text.lower()
+    return field.first + field.words.index(word) if word in field.words else _number(text, field, whole)
+
+
+def _number(text: str, field: _Field, whole: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        names = f" or {field.words[0]} to {field.words[-1]}" if field.words else ""
+        raise ScheduleError(
+            f'{field.name}: "{text}" in "{whole}" is not a number from {field.first} to {field.last}{names}'
+        )
+    return int(text)
+
+
+def _every(text: str) -> int:
+    try:
+        nanoseconds = parse_duration(text.removeprefix("@every ").strip())
+    except ExpressionError as error:
+        raise ScheduleError(f'"{text}": {error.message}') from None
+    return max(SECOND, nanoseconds // SECOND * SECOND)
+
+
+def _zone(name: str) -> Zone:
+    if not name or name == "Local":
+        return _local_zone()
+    try:
+        return load_zone(name)
+    except ExpressionError as error:
+        raise ScheduleError(f"timezone: {error.message}; one looks like Europe/Zurich") from None
+
+
+@lru_cache(maxsize=1)
+def _local_zone() -> Zone:
+    name = os.environ.get("TZ", "").lstrip(":")
+    try:
+        if name:
+            return load_zone(name)
+        with _LOCALTIME.open("rb") as file:
+            return Zone("Local", info=ZoneInfo.from_file(file, key="Local"))
+    except (ExpressionError, OSError, ValueError):
+        return UTC_ZONE
+
+
+def _nanoseconds(when: datetime) -> int:
+    return int(when.timestamp()) * SECOND + when.microsecond * 1000
