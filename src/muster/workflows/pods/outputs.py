@@ -107,8 +107,8 @@ class Collector:
                         raise OutputError(f"open {path}: no such file or directory")
                     continue
                 done.append(await self._artifacts.keep(workflow, artifact, source, scope, repository))
-            except ArtifactUnreachable:
-                raise
+            except ArtifactUnreachable as error:
+                raise ArtifactUnreachable(f"failed to save output artifact '{artifact.get('name')}': {error}") from None
             except (OutputError, ArtifactError, OSError) as error:
                 problems.append(f"failed to save output artifact '{artifact.get('name')}': {error}")
         return done, problems
