@@ -6,6 +6,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.garbage import GarbageCollector
 from muster.embedded.namespaces import NamespaceController
-from muster.kube.builtin import NAMESPACE, new_catalogue
+from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, POD, new_catalogue
 from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, meta, name_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
 from tests.embedded.waiting import going
@@ -67,7 +71,7 @@ async def namespace(remote: RemoteCluster) -> AsyncIterator[str]:
 @pytest.fixture(params=["real", "embedded"])
 async def either(request: pytest.FixtureRequest, tmp_path: Path, real: RealCluster) -> AsyncIterator[Cluster]:
     """The real cluster through our client, and our own: what holds for one holds for the other. Each has a namespace
-    called "trial" that goes with the test."""
+    "trial" without any ConfigMaps, Pods and Jobs but the test's own."""
     trial = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "trial"}}
     if request.param == "embedded":
         async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as embedded:
@@ -76,21 +80,24 @@ async def either(request: pytest.FixtureRequest, tmp_path: Path, real: RealClust
                 yield embedded
         return
     async with RemoteCluster(load_kubeconfig(real.kubeconfig)) as remote:
-        await remote.create(trial)
-        try:
-            yield remote
-        finally:
-            await remote.delete(NAMESPACE, "trial")
-            await _gone(remote, "trial")
+        # One for all: a real cluster takes five seconds to remove a namespace.
+        with suppress(AlreadyExists):
+            await remote.create(trial)
+        await _empty(remote, "trial")
+        yield remote
 
 
-async def _gone(remote: RemoteCluster, name: str) -> None:
+async def _empty(remote: RemoteCluster, namespace: str) -> None:
     async with asyncio.timeout(60):
-        listing = await remote.list(NAMESPACE, fields=f"metadata.name={name}")
-        while listing.items:
-            events = remote.watch(
-                NAMESPACE, fields=f"metadata.name={name}", resource_version=listing.resource_version
-            )  # fmt: skip
-            async for event in events:
-                if event.type == "DELETED":
-                    return
+        for kind in (JOB, POD, CONFIG_MAP):
+            while found := await _of_tests(remote, kind, namespace):
+                for obj in found:
+                    with suppress(NotFound):
+                        if meta(obj).get("finalizers"):
+                            await remote.patch(kind, name_of(obj), namespace, {"metadata": {"finalizers": None}})
+                        await remote.delete(kind, name_of(obj), namespace, grace_seconds=0)
+
+
+async def _of_tests(remote: RemoteCluster, kind: Kind, namespace: str) -> list[Object]:
+    """All but what Kubernetes itself puts into a namespace."""
+    return [obj for obj in (await remote.list(kind, namespace)).items if name_of(obj) != "kube-root-ca.crt"]

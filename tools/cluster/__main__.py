@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     for action in ("build", "up"):
         action_parser = actions.add_parser(action)
         action_parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"of {', '.join(PARTS)}; all, if none")
-        action_parser.add_argument("--fake-nodes", type=int, default=4, help="how many nodes KWOK plays")
+        action_parser.add_argument("--fake-nodes", type=int, help="how many nodes KWOK plays")
     actions.add_parser("down")
     actions.add_parser("status")
     logs = actions.add_parser("logs")

@@ -74,8 +74,9 @@ class Cluster:
         priority and fairness."""
         return self.layout.kubeconfig_of(user)
 
-    def up(self, parts: Sequence[str] = tuple(PARTS), *, fake_nodes: int = 4) -> None:
-        """Starts what does not run yet of these parts. `fake_nodes` are KWOK's."""
+    def up(self, parts: Sequence[str] = tuple(PARTS), *, fake_nodes: int | None = None) -> None:
+        """Starts what does not run yet of these parts. `fake_nodes` are KWOK's; untold, those that are there stay, and
+        a new cluster gets four."""
         if os.geteuid():
             raise ClusterError("the cluster needs root: it makes network namespaces, mounts and control groups")
         wanted = chosen(parts)
@@ -93,8 +94,8 @@ class Cluster:
             with step(f"Starting {', '.join(wanted)}"):
                 for part in wanted:
                     self._start_part(part)
-            if "kwok" in wanted:
-                kwok.fake_nodes(self.layout, fake_nodes)
+            if "kwok" in wanted and (fake_nodes is not None or not kwok.has_nodes(self.layout)):
+                kwok.fake_nodes(self.layout, 4 if fake_nodes is None else fake_nodes)
 
     def down(self) -> None:
         """Removes everything of it, however little there is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -46,29 +47,38 @@ def controller(layout: Layout) -> Component:
 
 def fake_nodes(layout: Layout, count: int, *, cpu: int = 32, memory: str = "256Gi", gpus: int = 0) -> None:
     """As many nodes as that, no more and no less."""
-    listed = kubectl(layout, "get", "nodes", f"--selector=type={FAKE_NODE}", "--output=name").split()
+    listed = _listed(layout)
     wanted = [f"fake-{number:04d}" for number in range(count)]
     surplus = [name for name in listed if name.removeprefix("node/") not in wanted]
     if surplus:
         kubectl(layout, "delete", "--wait=false", *surplus)
     if wanted:
-        apply(layout, [_fake_node(name, cpu, memory, gpus) for name in wanted])
+        apply(layout, [fake_node(name, cpu=cpu, memory=memory, gpus=gpus) for name in wanted])
         kubectl(
             layout, "wait", "--for=condition=Ready", "--timeout=90s", "nodes", f"--selector=type={FAKE_NODE}"
         )  # fmt: skip
 
 
-def _fake_node(name: str, cpu: int, memory: str, gpus: int) -> dict[str, Any]:
+def has_nodes(layout: Layout) -> bool:
+    return bool(_listed(layout))
+
+
+def _listed(layout: Layout) -> list[str]:
+    return kubectl(layout, "get", "nodes", f"--selector=type={FAKE_NODE}", "--output=name").split()
+
+
+def fake_node(
+    name: str, *, cpu: int = 32, memory: str = "256Gi", gpus: int = 0, labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """One of them as an object."""
     resources = {"cpu": str(cpu), "memory": memory, "pods": "1000", "ephemeral-storage": "1Ti"}
     if gpus:
         resources["nvidia.com/gpu"] = str(gpus)
-    labels = {
-        "type": FAKE_NODE, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
-    }  # fmt: skip
+    own = {"type": FAKE_NODE, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "metadata": {"name": name, "labels": {**own, **(labels or {})}, "annotations": {"kwok.x-k8s.io/node": "fake"}},
         "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
         "status": {"allocatable": resources, "capacity": resources},
     }

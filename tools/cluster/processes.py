@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 from tools.cluster import network
 from tools.cluster.layout import Layout
@@ -78,6 +79,8 @@ def start(layout: Layout, component: Component) -> bool:
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             env={**os.environ, **(component.environment or {})}, cwd="/",
         )  # fmt: skip
+    # Whoever starts a process reaps it; it may end long before us.
+    Thread(target=process.wait, name=f"reaper of {component.name}", daemon=True).start()
     record = {"pid": process.pid, "started": _start_time(process.pid), "command": list(component.command)}
     unfinished = layout.processes / f".{component.name}"
     unfinished.write_text(json.dumps(record))
