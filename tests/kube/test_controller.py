@@ -268,3 +268,23 @@ def test_a_look_that_is_due_at_once_needs_no_timer() -> None:
             await until(lambda: len(calls) == 3)
 
     uvloop.run(story())
+
+
+def test_of_two_waits_too_short_for_uvloop_neither_does_harm() -> None:
+    """It rounds to milliseconds, and answers what comes to none with a handle that does not know when it is due."""
+
+    async def story() -> None:
+        calls: list[str] = []
+
+        async def reconcile(key: str) -> float | None:
+            calls.append(key)
+            return None
+
+        async with running(reconcile) as controller:
+            controller.enqueue_after("a", 0.0001)
+            controller.enqueue_after("a", 0.0001)
+            controller.enqueue_after("b", 0.0001)
+            controller.enqueue_after("b", 0.00005)
+            await until(lambda: set(calls) == {"a", "b"})
+
+    uvloop.run(story())

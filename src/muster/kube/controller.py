@@ -60,7 +60,7 @@ class Controller(Generic[K]):
                     group.create_task(self._work(), name=f"{self._name} {number}")
         finally:
             for timers in (self._wishes, self._retries):
-                for timer in timers.values():
+                for _, timer in timers.values():
                     timer.cancel()
                 timers.clear()
 
@@ -72,10 +72,10 @@ class Controller(Generic[K]):
         at = loop.time() + seconds
         timer = timers.get(key)
         if timer is not None:
-            if timer.when() <= at:
+            if timer[0] <= at:
                 return
-            timer.cancel()
-        timers[key] = loop.call_at(at, self._due, timers, key)
+            timer[1].cancel()
+        timers[key] = at, loop.call_at(at, self._due, timers, key)
 
     def _due(self, timers: _Timers[K], key: K) -> None:
         timers.pop(key, None)
@@ -97,7 +97,7 @@ class Controller(Generic[K]):
     async def _attempt(self, key: K) -> None:
         retry = self._retries.pop(key, None)
         if retry is not None:
-            retry.cancel()  # this is it, whoever asked for it
+            retry[1].cancel()  # this is it, whoever asked for it
         try:
             again = await self._reconcile(key)
         except asyncio.CancelledError as error:
@@ -123,7 +123,8 @@ class Controller(Generic[K]):
         self._set(self._retries, key, delay)
 
 
-_Timers: TypeAlias = dict[K, asyncio.TimerHandle]
+_Timers: TypeAlias = dict[K, tuple[float, asyncio.Handle]]
+"""When they are due, and what cancels them: uvloop makes no timer of less than a millisecond, so none is asked."""
 
 
 def _is_being_cancelled() -> bool:
