@@ -108,12 +108,16 @@ class Steps(Work, Owner):
 
     def _begin_group(self) -> Group:
         name = self._group_name(self.index)
-        if self.run.tree.named(name) is None:
+        is_new = self.run.tree.named(name) is None
+        if is_new:
             node = self.run.new_node(name, "StepGroup", "Running", {}, self.call.inner, self.id)
             node["nodeFlag"] = {}
             self.run.tree.add(node)
         self._connect(name)
-        return self._expanded()
+        group = self._expanded()
+        if not is_new:  # a retry has begun with an earlier one, whose daemon had to be there again
+            self._restore_group(group)
+        return group
 
     def _connect(self, name: str) -> None:
         """Draws the arrows from the ends of the group before."""
