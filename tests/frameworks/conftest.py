@@ -28,11 +28,11 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
 def prepared(muster: Muster) -> Prepare:
     """`prepared("xgboost")`: a `muster` in whose settings the image of that example means its environment."""
 
-    def prepare(example: str, *, environment: str = "", more: str = "") -> Muster:
-        programs = _environment(environment or f"examples/training/{example}")
+    def prepare(example: str, *, folder: str = "examples/training", environment: str = "", more: str = "") -> Muster:
+        programs = _environment(environment or f"{folder}/{example}")
         settings = (
             f'images:\n  "muster-examples/{example}*":\n    path: [{programs}]\n'
-            f"    workingDir: {ROOT}/examples/training/{example}\n    env: {{OMP_NUM_THREADS: '1'}}\n{more}"
+            f"    workingDir: {ROOT}/{folder}/{example}\n    env: {{OMP_NUM_THREADS: '1'}}\n{more}"
         )
         (muster.home / "config.yaml").write_text(settings)
         return muster

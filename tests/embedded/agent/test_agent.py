@@ -116,7 +116,7 @@ async def test_a_missing_config_map_volume_is_waited_for(node: Node) -> None:
 
 
 async def test_an_image_without_a_command_says_what_to_do(node: Node) -> None:
-    await node.create("p", container={"command": None, "image": "nginx"})
+    await node.create("p", container={"command": None, "image": "team/server"})
     pod = await node.until("p", lambda pod: waiting(pod))
     assert waiting(pod)["reason"] == "ImageNeedsCommand"
     assert "command:" in waiting(pod)["message"]
