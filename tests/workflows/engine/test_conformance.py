@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,15 @@ from muster.kube.objects import Object
 from muster.workflows.model import Launch, Outcome
 from tests.workflows.engine.simulation import FakeWorld, Simulation, manifest
 
-_FOLDER = next(
-    (
-        p / "shared/conformance/argo"
-        for p in Path(__file__).resolve().parents
-        if (p / "shared/conformance/argo").is_dir()
-    ),
-    None,
-)
+
+def _folder() -> Path | None:
+    """Where Argo's examples are: MUSTER_CONFORMANCE, or beside the project."""
+    named = os.environ.get("MUSTER_CONFORMANCE")
+    places = [Path(named)] if named else [p / "shared/conformance/argo" for p in Path(__file__).resolve().parents]
+    return next((place for place in places if place.is_dir()), None)
+
+
+_FOLDER = _folder()
 _NEEDS_MORE = {
     "synchronization-db-tmpl-level.yaml": "takes its limit from a database",
     "synchronization-db-wf-level.yaml": "takes its limit from a database",
