@@ -48,6 +48,7 @@ COMMANDS = {
     "wait": Entry("wait", "wait", "Wait until objects are as they should be."),
     "delete": Entry("delete", "delete", "Delete objects."),
     "top": Entry("top", "top", "Show what nodes or Pods use."),
+    "workflows": Entry("workflows", "app", "The platform's workflows and their versions."),
     "env": Entry("env", "env", "Print the settings with which kubectl, argo and Hera find the cluster."),
     "doctor": Entry("doctor", "doctor", "Show what this machine can do, and what to install for the rest."),
     "version": Entry("version", "version", "Print the version of the command and of the cluster."),
@@ -68,9 +69,14 @@ class Commands(TyperGroup):
         if entry is None:
             return None
         module = import_module(f"muster.cli.{entry.module}")
+        served = getattr(module, entry.function)
+        if isinstance(served, typer.Typer):  # a word with verbs of its own
+            group = get_command(served)
+            group.name = cmd_name
+            return group
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         settings = getattr(module, "CONTEXT_SETTINGS", None)
-        single.command(cmd_name, context_settings=settings)(getattr(module, entry.function))
+        single.command(cmd_name, context_settings=settings)(served)
         return get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -36,6 +36,9 @@ ROUTERS = (
     "teams",
     "tokens",
     "audit",
+    "graphs",
+    "workflows",
+    "versions",
     "document",
 )
 """Modules of this package, one a line."""

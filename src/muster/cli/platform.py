@@ -1,0 +1,61 @@
+"""How a command reaches the platform: the one in the box, or another by MUSTER_URL and MUSTER_TOKEN."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from muster.cli.failures import Failure
+from muster.cli.session import home
+from muster.sdk import Muster, PlatformError
+
+
+@contextmanager
+def platform() -> Iterator[Muster]:
+    """What the server refuses ends the command with its words, one line for each field at fault."""
+    try:
+        yield _found()
+    except PlatformError as error:
+        named = [f"{fault.field}: {fault.message}" for fault in error.errors if fault.field]
+        raise Failure("\n".join(["error: " + (error.detail if not named else "it was refused"), *named])) from None
+
+
+def content_of(file: str) -> dict[str, Any] | str:
+    """Of a version: a graph document, in JSON or YAML, or the text of an Argo Workflow."""
+    from muster.kube.manifests import ManifestError, values_in
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        values = values_in(text, file)
+    except OSError as error:
+        raise Failure(f"error: {file}: {error.strerror}") from None
+    except ManifestError as error:
+        raise Failure(str(error)) from None
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise Failure(f"error: {file} has to hold one graph document, or one Argo Workflow")
+    value: dict[str, Any] = values[0]
+    return text if value.get("kind") == "Workflow" else value
+
+
+def _found() -> Muster:
+    url, token = os.environ.get("MUSTER_URL", ""), os.environ.get("MUSTER_TOKEN", "")
+    if url:
+        if not token:
+            raise Failure("error: MUSTER_URL is set; set MUSTER_TOKEN to an API token, too")
+        return Muster(url, token)
+    from muster.platform.users.local_secrets import local_token, platform_folder
+    from muster.server.presence import running
+
+    there = running(home())
+    if there is None or not there.web:
+        raise Failure(
+            "no platform is running; start one with `muster up`, or name another with MUSTER_URL and MUSTER_TOKEN"
+        )
+    token = token or local_token(platform_folder(home()))
+    if not token:
+        raise Failure("error: you cannot read the token of this box; set MUSTER_TOKEN to an API token")
+    return Muster(there.web, token)

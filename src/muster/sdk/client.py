@@ -1,0 +1,14 @@
+"""Where everything begins."""
+
+from __future__ import annotations
+
+from muster.sdk.transport import Transport
+from muster.sdk.workflows import Workflows
+
+
+class Muster:
+    """A platform at an address, as the owner of a token."""
+
+    def __init__(self, url: str, token: str, *, timeout: float = 60.0) -> None:
+        self.transport = Transport(url, token, timeout)
+        self.workflows = Workflows(self.transport)

@@ -1,0 +1,105 @@
+"""Requests and answers: JSON over HTTP, with a token; errors are the problems that the server explains."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+PREFIX = "/api/v1"
+_PAGE = 200
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFault:
+    field: str
+    message: str
+    code: str | None = None
+    arguments: Mapping[str, Any] | None = None
+
+
+class PlatformError(Exception):
+    """The server refused, and says why. Status 0: it could not be reached."""
+
+    def __init__(self, status: int, type: str, detail: str, errors: tuple[FieldFault, ...] = ()) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.type = type
+        """`not-found`, `forbidden`, `invalid` ..."""
+        self.detail = detail
+        self.errors = errors
+
+
+class Transport:
+    def __init__(self, url: str, token: str, timeout: float = 60.0) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise PlatformError(0, "unreachable", f'"{url}" is no address; write http://HOST:PORT or https://HOST')
+        self.url = url.rstrip("/")
+        self._is_safe = parts.scheme == "https"
+        self._host, self._base = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
+        self._token, self._timeout = token, timeout
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:  # fmt: skip
+        """What the answer holds: JSON, else text, None if it is empty. Raises PlatformError."""
+        asked = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+        target = f"{self._base}{PREFIX}/{path}" + (f"?{urlencode(asked)}" if asked else "")
+        sent = {"Authorization": f"Bearer {self._token}", "Accept": "*/*", **(headers or {})}
+        data = None
+        if body is not None:
+            data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
+        connection = (HTTPSConnection if self._is_safe else HTTPConnection)(self._host, timeout=self._timeout)
+        try:
+            connection.request(method, target, data, sent)
+            response = connection.getresponse()
+            raw, kind = response.read(), response.headers.get_content_type()
+        except (OSError, HTTPException) as error:
+            raise PlatformError(0, "unreachable", f"{self.url} does not answer: {error}") from None
+        finally:
+            connection.close()
+        if response.status >= 400:
+            raise _problem(response.status, raw, kind)
+        if not raw:
+            return None
+        return json.loads(raw) if kind.endswith("json") else raw.decode()
+
+    def pages(self, path: str, query: Mapping[str, Any], most: int | None = None) -> Iterator[dict[str, Any]]:
+        """All items of a list, piece by piece."""
+        cursor, left = "", most
+        while left is None or left > 0:
+            limit = _PAGE if left is None else min(left, _PAGE)
+            page = self.request("GET", path, query={**query, "limit": limit, "cursor": cursor})
+            yield from page["items"]
+            cursor = page["next"]
+            left = None if left is None else left - len(page["items"])
+            if not cursor:
+                return
+
+
+def record(kind: type[T], data: Mapping[str, Any]) -> T:
+    """A dataclass of the fields it knows: a newer server may answer more."""
+    known = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: _value(data[name], type) for name, type in known.items() if name in data})
+
+
+def _value(value: Any, type: str) -> Any:
+    return datetime.fromisoformat(value) if isinstance(value, str) and "datetime" in type else value
+
+
+def _problem(status: int, raw: bytes, kind: str) -> PlatformError:
+    try:
+        said = json.loads(raw) if kind.endswith("json") else {}
+    except ValueError:
+        said = {}
+    faults = tuple(record(FieldFault, error) for error in said.get("errors") or ())
+    detail = said.get("detail") or f"the server answered {status}"
+    return PlatformError(status, str(said.get("type") or "").removeprefix("/problems/"), detail, faults)
