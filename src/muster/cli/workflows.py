@@ -13,7 +13,12 @@ from muster.cli.output import say, table_lines, warn
 from muster.cli.platform import content_of, platform
 from muster.sdk.workflows import Stored
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="The platform's workflows and their versions.",
+)
 
 _Workflow = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Its name or id.")]
 _One = Annotated[
