@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 import orjson
@@ -106,12 +106,13 @@ class OpenId:
         }
         secret = self.settings.secret()
         methods = metadata.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
-        basic = None
+        headers = {}
         if secret and "client_secret_basic" in methods:
-            basic = aiohttp.BasicAuth(self.settings.client_id, secret)
+            both = f"{quote(self.settings.client_id, safe='')}:{quote(secret, safe='')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(both.encode()).decode()}"
         elif secret:
             form["client_secret"] = secret
-        return await self._ask("POST", str(metadata["token_endpoint"]), form, basic)
+        return await self._ask("POST", str(metadata["token_endpoint"]), form, headers)
 
     async def _claims(self, metadata: Mapping[str, Any], token: str, nonce: str) -> Mapping[str, Any]:
         for fresh in (False, True):
@@ -135,13 +136,13 @@ class OpenId:
         return self._metadata[0]
 
     async def _ask(
-        self, method: str, url: str, form: Mapping[str, str] | None = None, basic: aiohttp.BasicAuth | None = None
+        self, method: str, url: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> Mapping[str, Any]:
         try:
-            timeout = aiohttp.ClientTimeout(total=15)
+            timeout, asked = aiohttp.ClientTimeout(total=15), {"Accept": "application/json", **(headers or {})}
             async with (
-                aiohttp.ClientSession(timeout=timeout, auth=basic) as session,
-                session.request(method, url, data=form, headers={"Accept": "application/json"}) as response,
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.request(method, url, data=form, headers=asked) as response,
             ):
                 answer = orjson.loads(await response.read())
                 if response.status == 200 and isinstance(answer, dict):
