@@ -23,6 +23,7 @@ from muster.kube.informer import Informer
 from muster.kube.objects import (
     Key,
     Object,
+    annotations_of,
     copy_of,
     is_deleting,
     key_of,
@@ -221,7 +222,7 @@ class WorkflowController:
         is_due = active.run.finished or active.run.status.get("phase") != active.phase or begun >= active.write_at
         if not active.unwritten or not (changed or is_due):
             return
-        update = _updated(active.obj, active.run.status) if is_due else None
+        update = _updated(active.obj, active.run.status, active.run.metadata) if is_due else None
         active.obj = await self._cluster.write_parts(WORKFLOW, active.obj, changed, update=update)
         if is_due:
             active.unwritten = False
@@ -301,8 +302,12 @@ class WorkflowController:
                 self._queue.enqueue(key)
 
 
-def _updated(obj: Object, status: Mapping[str, Any]) -> Object:
-    """The workflow with its new status, and the labels by which it is found."""
+def _updated(obj: Object, status: Mapping[str, Any], wanted: Mapping[str, Any] | None = None) -> Object:
+    """The workflow with its new status, the labels by which it is found, and the metadata that it wants to have."""
     phase = str(status.get("phase") or "")
-    labels = {**labels_of(obj), PHASE_LABEL: phase, COMPLETED_LABEL: str(phase in ENDED).lower()}
-    return {**obj, "metadata": {**meta(obj), "labels": labels}, "status": copy_of(dict(status))}
+    wanted = wanted or {}
+    found = {PHASE_LABEL: phase, COMPLETED_LABEL: str(phase in ENDED).lower()}
+    metadata = {**meta(obj), "labels": {**labels_of(obj), **(wanted.get("labels") or {}), **found}}
+    if wanted.get("annotations"):
+        metadata["annotations"] = {**annotations_of(obj), **wanted["annotations"]}
+    return {**obj, "metadata": metadata, "status": copy_of(dict(status))}

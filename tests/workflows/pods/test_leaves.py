@@ -265,6 +265,8 @@ async def test_the_claims_of_a_workflow_are_shared_by_its_pods(stage: Stage) -> 
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
     }
     workflow = await stage.workflow(volumeClaimTemplates=[claim])
+    for made in claims_of(workflow):
+        await stage.cluster.create(made)
     mount = [{"name": "work", "mountPath": "/work"}]
     assert (await stage.run("a", shell("echo x > /work/f", volumeMounts=mount), workflow=workflow)).phase == "Succeeded"
     outcome = await stage.run("b", shell("cat /work/f", volumeMounts=mount), workflow=workflow, wants_result=True)

@@ -23,6 +23,7 @@ from muster.kube.builtin import POD_SPEC_SCHEMA
 from muster.kube.errors import ApiError
 from muster.kube.objects import Object, name_of, namespace_of
 from muster.kube.strategic import strategic_merge
+from muster.workflows.cleanup.claims import WORKFLOW_LABEL
 from muster.workflows.expressions.errors import ExpressionError
 from muster.workflows.expressions.gotime import parse_duration
 from muster.workflows.expressions.tags import substitute
@@ -38,7 +39,7 @@ from muster.workflows.pods.templates import (
     main_containers,
     volume_mounts,
 )
-from muster.workflows.pods.volumes import WORKFLOW_LABEL, owner_of, volumes_in_use
+from muster.workflows.pods.volumes import owner_of, volumes_in_use
 
 GROUP = "workflows.argoproj.io"
 COMPLETED_LABEL = f"{GROUP}/completed"

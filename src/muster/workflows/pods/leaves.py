@@ -32,6 +32,7 @@ from muster.kube.objects import (
 from muster.workflows.artifacts.artifacts import Artifacts
 from muster.workflows.artifacts.locations import LOCAL
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactUnreachable
+from muster.workflows.cleanup.claims import WORKFLOW_LABEL
 from muster.workflows.model import Launch, Node, Outcome, Report
 from muster.workflows.pods.building import NODE_ID, pod_for, script_for
 from muster.workflows.pods.data import run_data
@@ -40,7 +41,6 @@ from muster.workflows.pods.outcomes import outcome_of
 from muster.workflows.pods.outputs import Collector
 from muster.workflows.pods.progress import SECONDS, progress_file, reported_progress
 from muster.workflows.pods.templates import CannotRun
-from muster.workflows.pods.volumes import WORKFLOW_LABEL, claims_for
 
 log = logging.getLogger(__name__)
 
@@ -173,8 +173,6 @@ class PodLeaves:
 
     async def _create(self, key: Key, leaf: _Leaf) -> None:
         workflow, spec, launch = leaf.workflow, leaf.spec, leaf.launch
-        for claim in claims_for(workflow, spec):
-            await self._make(claim)
         staged = None
         if (launch.template.get("inputs") or {}).get("artifacts"):
             async with self._gate:

@@ -6,31 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.kube.objects import Object, name_of, namespace_of, owner_reference, uid_of
+from muster.workflows.cleanup.claims import volumes_of
 from muster.workflows.expressions.tags import substitute
 from muster.workflows.model import Launch, Template
 from muster.workflows.pods.templates import CannotRun, volume_mounts
-
-WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
-
-
-def claims_for(workflow: Object, spec: Mapping[str, Any]) -> list[Object]:
-    """The claims that `volumeClaimTemplates` stand for, which all Pods of the workflow share."""
-    claims = []
-    for index, template in enumerate(spec.get("volumeClaimTemplates") or ()):
-        metadata = template.get("metadata") or {}
-        if not metadata.get("name"):
-            raise CannotRun(f"volumeClaimTemplates[{index}].metadata.name is required")
-        metadata = {
-            **metadata,
-            "name": _claim_name(workflow, metadata["name"]),
-            "namespace": namespace_of(workflow),
-            "labels": {**(metadata.get("labels") or {}), WORKFLOW_LABEL: name_of(workflow)},
-            "ownerReferences": [owner_of(workflow)],
-        }
-        claims.append(
-            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]}
-        )
-    return claims
 
 
 def volumes_in_use(
@@ -47,10 +26,8 @@ def volumes_in_use(
     if not wanted:
         return []
     offered = {volume["name"]: volume for volume in spec.get("volumes") or ()}
-    for claim in spec.get("volumeClaimTemplates") or ():
-        name = (claim.get("metadata") or {}).get("name") or ""
-        source = {"claimName": _claim_name(workflow, name)}
-        offered.setdefault(name, {"name": name, "persistentVolumeClaim": source})
+    for volume in volumes_of(workflow, dict(spec)):
+        offered.setdefault(volume["name"], volume)
     missing = [name for name in wanted if name not in offered]
     if missing:
         raise CannotRun(f"volume '{missing[0]}' not found in workflow spec")
@@ -84,7 +61,3 @@ def scope_of(workflow: Object, launch: Launch) -> dict[str, Any]:
 
 def owner_of(workflow: Object) -> Object:
     return owner_reference({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": workflow["metadata"]})
-
-
-def _claim_name(workflow: Object, name: str) -> str:
-    return f"{name_of(workflow)}-{name}"
