@@ -40,7 +40,7 @@ async def test_a_job_runs_and_succeeds(needs: Needs, remote: RemoteCluster, name
     kind = await remote.find("pytorchjobs.kubeflow.org")
     await remote.create(job(namespace))
     done = await until(remote, kind, "job", namespace, has("Succeeded"))
-    assert status_of(done)["replicaStatuses"]["Worker"]["succeeded"] in (2, 3)
+    assert status_of(done)["replicaStatuses"]["Master"]["succeeded"] == 1
     pods = (await remote.list(POD, namespace)).items
     assert sorted(pod["metadata"]["name"] for pod in pods) == [
         "job-master-0", "job-worker-0", "job-worker-1", "job-worker-2",
@@ -50,5 +50,5 @@ async def test_a_job_runs_and_succeeds(needs: Needs, remote: RemoteCluster, name
 async def test_its_webhook_is_asked(needs: Needs, remote: RemoteCluster, namespace: str) -> None:
     needs("kwok", "training-operator")
     await remote.find("pytorchjobs.kubeflow.org")
-    with pytest.raises(ApiError, match=r"must have at least one container named pytorch|container named `?pytorch"):
+    with pytest.raises(ApiError, match="must have at least one container with name pytorch"):
         await remote.create(job(namespace, container="main"))

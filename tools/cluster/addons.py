@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from tools.cluster.build import manifest, program
-from tools.cluster.images import ARGOEXEC
+from tools.cluster.images import ARGOEXEC, BUSYBOX
 from tools.cluster.kubectl import apply, apply_definitions, kubectl
 from tools.cluster.layout import NODE_ADDRESS, Layout
 from tools.cluster.processes import Component, Health, is_running, wait_until
@@ -149,6 +149,8 @@ def training_operator(layout: Layout) -> Component:
         f"--kubeconfig={layout.kubeconfig_of('training-operator')}",
         "--metrics-bind-address=127.0.0.1:8080",
         "--health-probe-bind-address=127.0.0.1:8081",
+        # The image it would use cannot be had here; this one has the nslookup that it calls.
+        f"--pytorch-init-container-image={BUSYBOX}",
     ]  # fmt: skip
     return Component("training-operator", command, health=Health(8081, "/readyz"))
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.cluster import network
 from tools.cluster.build import cache_folder, program
 from tools.cluster.layout import Layout
 from tools.cluster.progress import step
@@ -164,7 +165,7 @@ def _layer(name: str, parts: Sequence[str], fill: Callable[[Path], None]) -> Pat
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
             return path
-        with step(f"Making the image layer {name} ({', '.join(parts)[:60]})"):
+        with network.left(), step(f"Making the image layer {name} ({', '.join(parts)[:60]})"):
             workplace = Path(tempfile.mkdtemp(dir=_folder(), prefix=f".{name}-"))
             try:
                 workplace.chmod(0o755)

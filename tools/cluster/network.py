@@ -8,11 +8,13 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tools.cluster.layout import NODE_ADDRESS, Layout
 
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
+_homes: list[IO[str]] = []
 
 
 def make(layout: Layout) -> None:
@@ -45,16 +47,36 @@ def inside(layout: Layout, command: Sequence[str]) -> list[str]:
 @contextmanager
 def entered(network: Path) -> Iterator[None]:
     """This thread, and the threads and processes it starts, are in the namespace."""
-    with Path("/proc/thread-self/ns/net").open() as home, network.open() as there:
-        _enter(there.fileno())
+    with _current() as home, network.open() as there:
+        _homes.append(home)
+        _enter(there)
         try:
             yield
         finally:
-            _enter(home.fileno())
+            _enter(home)
+            _homes.remove(home)
 
 
-def _enter(namespace: int) -> None:
-    if _libc.setns(namespace, _CLONE_NEWNET):
+@contextmanager
+def left() -> Iterator[None]:
+    """This thread is where it was before it entered any: where packages can be had."""
+    if not _homes:
+        yield
+        return
+    with _current() as here:
+        _enter(_homes[0])
+        try:
+            yield
+        finally:
+            _enter(here)
+
+
+def _current() -> IO[str]:
+    return Path("/proc/thread-self/ns/net").open()
+
+
+def _enter(namespace: IO[str]) -> None:
+    if _libc.setns(namespace.fileno(), _CLONE_NEWNET):
         number = ctypes.get_errno()
         raise OSError(number, f"cannot enter the network namespace: {os.strerror(number)}")
 

@@ -15,7 +15,7 @@ from tools.cluster.processes import CGROUPS, Component, Health, control_groups
 from tools.cluster.sources import COREDNS, KUBERNETES_NODE
 
 PACKAGES = (
-    "containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "iproute2",
+    "containerd", "runc", "containernetworking-plugins", "iptables", "conntrack", "iproute2", "debootstrap",
 )  # fmt: skip
 PLUGINS = Path("/usr/lib/cni")
 
