@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import POD
+from muster.workflows.cleanup.claims import claims_of
 
 from .conftest import Stage, launch_of, shell
 
