@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 Document: TypeAlias = dict[str, Any]
@@ -122,18 +123,30 @@ class Edge(NamedTuple):
     after: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Graph:
     parameters: tuple[Parameter, ...] = ()
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
 
     def node(self, name: str) -> Node | None:
-        return next((node for node in self.nodes if node.name == name), None)
+        return self._by_name.get(name)
 
     def parents(self, name: str) -> list[str]:
         """Each once, in the order of the edges."""
-        return list(dict.fromkeys(edge.before for edge in self.edges if edge.after == name))
+        return self._parents.get(name, [])
+
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        """Of two nodes with one name, the first."""
+        return {node.name: node for node in reversed(self.nodes)}
+
+    @cached_property
+    def _parents(self) -> dict[str, list[str]]:
+        found: dict[str, dict[str, None]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.after, {})[edge.before] = None
+        return {name: list(parents) for name, parents in found.items()}
 
 
 def is_graph(document: Mapping[str, Any]) -> bool:
@@ -150,22 +163,53 @@ def read(document: Mapping[str, Any]) -> Graph:
     )
 
 
-def ancestors(graph: Graph) -> dict[str, set[str]]:
-    """By node, all nodes that have ended before it starts. Edges that lead nowhere, or in circles, are followed as far
-    as they lead."""
-    parents = {node.name: graph.parents(node.name) for node in graph.nodes}
-    found: dict[str, set[str]] = {}
-    for start in parents:
-        seen: set[str] = set()
-        waiting = list(parents[start])
+class Order:
+    """Which nodes have ended before which others start. Edges that lead nowhere, or in circles, are followed as far as
+    they lead."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._names = list(dict.fromkeys(node.name for node in graph.nodes))
+        self._bits = {name: 1 << number for number, name in enumerate(self._names)}
+        parents = {name: [p for p in graph.parents(name) if p in self._bits] for name in self._names}
+        self._before: dict[str, int] = {}
+        self._settle(parents)
+        for name in self._names:  # those in circles, and what comes after them
+            if name not in self._before:
+                self._before[name] = self._reached(name, parents)
+
+    def is_before(self, first: str, second: str) -> bool:
+        return bool(self._before.get(second, 0) & self._bits.get(first, 0)) and first != second
+
+    def before(self, name: str) -> list[str]:
+        return [each for each in self._names if self.is_before(each, name)]
+
+    def _settle(self, parents: Mapping[str, list[str]]) -> None:
+        """A node whose parents are settled is so, too: what is before them, and they."""
+        children: dict[str, list[str]] = {name: [] for name in self._names}
+        left = {name: len(before) for name, before in parents.items()}
+        for name, before in parents.items():
+            for parent in before:
+                children[parent].append(name)
+        ready = [name for name, count in left.items() if not count]
+        while ready:
+            name = ready.pop()
+            found = 0
+            for parent in parents[name]:
+                found |= self._bits[parent] | self._before[parent]
+            self._before[name] = found
+            for child in children[name]:
+                left[child] -= 1
+                if not left[child]:
+                    ready.append(child)
+
+    def _reached(self, start: str, parents: Mapping[str, list[str]]) -> int:
+        found, waiting = 0, list(parents[start])
         while waiting:
             name = waiting.pop()
-            if name in seen or name not in parents:
-                continue
-            seen.add(name)
-            waiting += found[name] - seen if name in found else parents[name]
-        found[start] = seen
-    return found
+            if not found & self._bits[name]:
+                found |= self._bits[name]
+                waiting += parents[name]
+        return found
 
 
 def _parameter(written: Mapping[str, Any]) -> Parameter:

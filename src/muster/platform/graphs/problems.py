@@ -10,7 +10,7 @@ from muster.kube.schema import validate
 from muster.platform.graphs.context import Context, with_modules
 from muster.platform.graphs.manifest import manifest_problems
 from muster.platform.graphs.messages import Problem, problem
-from muster.platform.graphs.model import RESERVED_PREFIX, Graph, Node, ancestors, is_graph, read
+from muster.platform.graphs.model import RESERVED_PREFIX, Graph, Node, Order, is_graph, read
 from muster.platform.graphs.problems_flow import edge_problems, input_problems
 from muster.platform.graphs.problems_node import node_problems
 from muster.platform.graphs.schema import SCHEMA
@@ -41,13 +41,13 @@ def problems(document: Mapping[str, Any], context: Context) -> list[Problem]:
     if not graph.nodes:
         found.append(problem("nodes", "graph.empty"))
     found += _node_names(graph)
-    before = ancestors(graph)
+    order = Order(graph)
     filled = with_modules(graph, context)
     for index, (node, whole) in enumerate(zip(graph.nodes, filled.nodes, strict=True)):
         path = f"nodes[{index}]"
         found += _names_inside(node, path)
         found += node_problems(node, document["nodes"][index], path, context)
-        found += input_problems(filled, whole, document["nodes"][index], path, before)
+        found += input_problems(filled, whole, document["nodes"][index], path, order)
     found += edge_problems(graph)
     return found
 

@@ -6,15 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from muster.platform.graphs.messages import Problem, problem
-from muster.platform.graphs.model import Edge, FromOutput, FromParameter, Graph, Input, Node, Output
+from muster.platform.graphs.model import Edge, FromOutput, FromParameter, Graph, Input, Node, Order, Output
 
 
 def edge_problems(graph: Graph) -> Iterator[Problem]:
     names = [node.name for node in graph.nodes]
+    known = set(names)
     seen: set[Edge] = set()
     for index, edge in enumerate(graph.edges):
         for end, name in (("from", edge.before), ("to", edge.after)):
-            if name not in names:
+            if name not in known:
                 yield problem(f"edges[{index}].{end}", "edge.unknown", name=name, nodes=names)
         if edge.before == edge.after:
             yield problem(f"edges[{index}]", "edge.self", name=edge.before)
@@ -26,9 +27,7 @@ def edge_problems(graph: Graph) -> Iterator[Problem]:
         yield problem(f"edges[{index}]", "cycle", cycle=" -> ".join([*cycle, cycle[0]]), nodes=cycle)
 
 
-def input_problems(
-    graph: Graph, node: Node, written: Mapping[str, Any], path: str, before: Mapping[str, set[str]]
-) -> Iterator[Problem]:
+def input_problems(graph: Graph, node: Node, written: Mapping[str, Any], path: str, order: Order) -> Iterator[Problem]:
     """`graph` has its modules filled in."""
     places: dict[str, str] = {}
     for index, given in enumerate(node.inputs):
@@ -41,7 +40,7 @@ def input_problems(
         if given.source is None:
             yield problem(where, "input.unbound", name=given.name)
             continue
-        found = list(_source_problems(graph, node, given, where, before))
+        found = list(_source_problems(graph, node, given, where, order))
         yield from found
         output = None if found else file_of(graph, given)
         if output is None:
@@ -61,29 +60,27 @@ def file_of(graph: Graph, given: Input) -> Output | None:
     return next((o for o in outputs if o.name == given.source.output and o.type == "file"), None)
 
 
-def _source_problems(
-    graph: Graph, node: Node, given: Input, where: str, before: Mapping[str, set[str]]
-) -> Iterator[Problem]:
+def _source_problems(graph: Graph, node: Node, given: Input, where: str, order: Order) -> Iterator[Problem]:
     source = given.source
     if isinstance(source, FromParameter):
         names = [p.name for p in graph.parameters]
         if source.parameter not in names:
             yield problem(f"{where}.from.parameter", "input.parameter", parameter=source.parameter, parameters=names)
     elif isinstance(source, FromOutput):
-        earlier = [n.name for n in graph.nodes if n.name in before.get(node.name, ()) and n.name != node.name]
         origin = graph.node(source.node)
         if source.node == node.name:
             yield problem(f"{where}.from.node", "input.self", name=node.name)
             return
         if origin is None:
-            yield problem(f"{where}.from.node", "input.node", node=source.node, nodes=earlier)
+            yield problem(f"{where}.from.node", "input.node", node=source.node, nodes=order.before(node.name))
             return
         outputs = [output.name for output in origin.outputs]
         if source.output not in outputs:
             yield problem(
                 f"{where}.from.output", "input.output", node=source.node, output=source.output, outputs=outputs
             )
-        if source.node not in earlier:
+        if not order.is_before(source.node, node.name):
+            earlier = order.before(node.name)
             yield problem(
                 f"{where}.from", "input.ancestor", node=source.node, name=node.name, output=source.output, nodes=earlier
             )
