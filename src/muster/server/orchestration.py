@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from muster.embedded.box import Box
 from muster.workflows.artifacts.artifacts import Artifacts
+from muster.workflows.artifacts.garbage import collect_garbage, needs_finalizer
+from muster.workflows.cleanup.controller import CleanupController
 from muster.workflows.controller import WorkflowController
 from muster.workflows.cron.controller import CronController
 from muster.workflows.lint import problems
@@ -28,4 +32,11 @@ def look_after_workflows(box: Box) -> Artifacts:
 
     box.look_after(WorkflowController(cluster, box.recorder("workflow-controller"), leaves, problems))
     box.look_after(CronController(cluster, box.recorder("cron-controller")))
+    cleanup = CleanupController(
+        cluster,
+        box.recorder("workflow-cleanup"),
+        collect=partial(collect_garbage, artifacts),
+        wants_collection=needs_finalizer,
+    )
+    box.look_after(cleanup)
     return artifacts

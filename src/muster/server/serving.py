@@ -20,20 +20,14 @@ from muster.kube.builtin import new_catalogue
 from muster.server.argo.app import argo_app
 from muster.server.https import https
 from muster.server.listening import listening
+from muster.server.orchestration import look_after_workflows
 from muster.server.platform.hosting import hosting
 from muster.server.presence import ServerInfo, claimed
 from muster.training.controller import TrainingController
 from muster.training.loopback import ENVIRONMENT
 from muster.training.plan import GangSettings
 from muster.training.registry import DIALECTS, training_kinds
-from muster.workflows.artifacts.artifacts import Artifacts
-from muster.workflows.controller import WorkflowController
 from muster.workflows.kinds import workflow_kinds
-from muster.workflows.lint import problems
-from muster.workflows.model import Leaves, Report
-from muster.workflows.pods.leaves import PodLeaves
-from muster.workflows.resources.leaves import ResourceLeaves
-from muster.workflows.resources.permission import permissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +59,13 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
             box.start(api, (await isolation)[0])
             gang = GangSettings(always=settings.gang)
             box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
-            artifacts = Artifacts(box.cluster, home / "workflows")
-            box.look_after(_workflow_controller(box, artifacts))
+            artifacts = look_after_workflows(box)
             kube = kube_app(box.cluster, box.identity)
             apis = argo_app(box.cluster, box.identity, kube, artifacts=artifacts)
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(https(apis, listener, certificates))
                 page = await stack.enter_async_context(hosting(settings, box.cluster, artifacts)) if web else ""
                 yield Serving(box.cluster, announce(url, kubeconfig, page))
-
-
-def _workflow_controller(box: Box, artifacts: Artifacts) -> WorkflowController:
-    cluster, home = box.cluster, box.settings.home / "workflows"
-
-    def leaves(report: Report) -> dict[str, Leaves]:
-        return {
-            "pod": PodLeaves(cluster, report, agent=box.settings.agent, home=home, artifacts=artifacts),
-            "resource": ResourceLeaves(cluster, report, may=permissions(box.identity)),
-        }
-
-    return WorkflowController(cluster, box.recorder("workflow-controller"), leaves, problems)
 
 
 async def serve(settings: Settings, on_ready: Callable[[ServerInfo], None] | None = None) -> None:
