@@ -16,10 +16,11 @@ AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
 def as_record(row: AnyRow, record: type[T], **other: Any) -> T:
     """Fields are taken from the columns of the same name; `other` gives those that have none, or are kept otherwise."""
-    columns, named = row._mapping, _fields(cast(Hashable, record))
-    return record(**{name: columns[name] for name in named if name in columns and name not in other}, **other)
+    places = _places(cast(Hashable, record), row._fields)
+    return record(**{name: row[place] for name, place in places if name not in other}, **other)
 
 
 @cache
-def _fields(record: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(record) if field.init)
+def _places(record: Any, columns: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """Where in a row each field is: looked up once for all rows of a query."""
+    return tuple((each.name, columns.index(each.name)) for each in fields(record) if each.init and each.name in columns)
