@@ -6,15 +6,12 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import Field
-from sqlalchemy import Connection
 
-from muster.platform.graphs.context import Context
 from muster.platform.graphs.importing import from_manifest
 from muster.platform.graphs.messages import Problem
-from muster.platform.graphs.model import Document
 from muster.platform.graphs.problems import problems
 from muster.platform.graphs.schema import LONGEST_MANIFEST, json_schema
-from muster.platform.rules import Actor
+from muster.platform.workflows.surroundings import graph_context
 from muster.platform.workflows.versions import Look
 from muster.server.platform.bodies import Answer, Body
 from muster.server.platform.identity import Who
@@ -23,7 +20,7 @@ from muster.server.platform.state import Here, Platform
 router = APIRouter(prefix="/graphs", tags=["graphs"])
 
 LOOK = "graph context"
-"""The part of the platform that finds what documents refer to: a `Look`."""
+"""The part of the platform, if it has another one than the usual, that finds what documents refer to: a `Look`."""
 
 
 class DocumentBody(Body):
@@ -59,7 +56,7 @@ class ImportAnswer(Answer):
 
 
 def look_of(here: Platform) -> Look:
-    found: Look = here.parts.get(LOOK, _nothing_there)
+    found: Look = here.parts.get(LOOK, graph_context)
     return found
 
 
@@ -84,7 +81,3 @@ async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportAns
     context = await here.database.read(lambda connection: look(connection, who, {}))
     found = from_manifest(body.manifest, context)
     return ImportAnswer(document=found.document, problems=[GraphProblem.of(problem) for problem in found.problems])
-
-
-def _nothing_there(_: Connection, __: Actor, ___: Document) -> Context:
-    return Context()
