@@ -42,7 +42,7 @@ from muster.workflows.engine.step import step
 from muster.workflows.engine.synchronization import Holdings
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.memos import remember
-from muster.workflows.model import Actions, Launch, Leaves, Node, Outcome, Report, Stop
+from muster.workflows.model import Actions, Launch, Leaves, Memo, Node, Outcome, Report, Stop
 from muster.workflows.world import StoreWorld
 
 PHASE_LABEL = "workflows.argoproj.io/phase"
@@ -50,7 +50,11 @@ COMPLETED_LABEL = "workflows.argoproj.io/completed"
 ENDED = frozenset(("Succeeded", "Failed", "Error"))
 
 Lookup: TypeAlias = Callable[[str, bool], Object | None]
-Lint: TypeAlias = Callable[[Object, Lookup], list[Cause]]
+
+
+class Lint(Protocol):
+    def __call__(self, obj: Object, lookup: Lookup, *, submitted: bool) -> list[Cause]: ...
+
 
 _WRITE_PAUSE = 0.1
 """Between two writes of a workflow's own row that only tell how far it is: watchers need no more."""
@@ -72,17 +76,19 @@ class _Active:
     obj: Object
     """As it was stored last."""
     run: Run
+    stored: dict[str, Node]
+    """Its nodes, as they were stored last."""
+    spoiled: bool = False
+    """What the run has come to could not be stored, or not be seen to: it has to be loaded again."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
+    memos: list[Memo] = field(default_factory=list)
+    """What is not in its cache yet."""
     launching: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     resting: set[str] = field(default_factory=set)
     """Of those, the ones that wait for another try."""
     unwritten: bool = False
     """Nodes have been stored since the workflow's own row was."""
     write_at: float = 0.0
-
-    @property
-    def phase(self) -> str:
-        return str(status_of(self.obj).get("phase") or "")
 
 
 class WorkflowController:
@@ -115,6 +121,7 @@ class WorkflowController:
                     group.create_task(informer.run())
                 await self._workflows.synced.wait()
                 self._restore_locks()
+                group.create_task(self._end_strays())
                 await self._queue.run()
         finally:
             for key in list(self._active):
@@ -136,30 +143,30 @@ class WorkflowController:
             active = None
         if obj is None or is_deleting(obj):
             return None
-        if active is not None and version_of(active.obj) != version_of(obj) and not self._take_over(active, obj):
-            self._drop(key)
-            active = None
         if active is None:
             if status_of(obj).get("phase") in ENDED:
                 return None
             active = await self._begin(key, obj)
             if active is None:
                 return None
+        elif active.spoiled or (version_of(active.obj) != version_of(obj) and not self._take_over(active, obj)):
+            await self._load_again(key, active, obj)
+        outcomes, active.outcomes = active.outcomes, {}
         try:
-            return await self._advance(key, active)
-        except (Conflict, NotFound):
-            # Somebody changed it in the middle. What this step decided is forgotten, and decided anew.
-            self._drop(key)
-            self._queue.enqueue(key)
+            return await self._advance(key, active, outcomes)
+        except BaseException as error:
+            # What this step decided is forgotten, and decided anew. What it had heard is not: it may not be told twice.
+            active.spoiled = True
+            active.outcomes = outcomes | active.outcomes
+            if not isinstance(error, Conflict | NotFound):
+                raise
+            self._queue.enqueue(key)  # somebody changed it in the middle
             return None
-        except BaseException:
-            self._drop(key)
-            raise
 
     def _take_over(self, active: _Active, obj: Object) -> bool:
         """A change that somebody else has made. False if it is about nodes: then the run has to be loaded again."""
-        stored = self._cluster.parts(WORKFLOW, uid_of(obj))
-        if len(stored) != len(active.run.nodes) or any(active.run.nodes.get(n) != node for n, node in stored.items()):
+        nodes, known = self._cluster.parts(WORKFLOW, uid_of(obj)), active.stored
+        if len(nodes) != len(known) or any(known.get(name) is not node for name, node in nodes.items()):
             return False
         active.obj = obj
         active.run.update(obj)
@@ -168,7 +175,9 @@ class WorkflowController:
     async def _begin(self, key: Key, obj: Object) -> _Active | None:
         world = self._world(obj)
         if not status_of(obj).get("phase"):
-            causes = self._lint(obj, lambda name, cluster_scope: world.template(name, cluster_scope=cluster_scope))
+            causes = self._lint(
+                obj, lambda name, cluster_scope: world.template(name, cluster_scope=cluster_scope), submitted=True
+            )
             if causes:
                 await self._refuse(obj, causes)
                 return None
@@ -179,10 +188,30 @@ class WorkflowController:
                 await self._cluster.create(claim)
             except AlreadyExists:
                 continue
-        active = self._active[key] = _Active(obj, run)
-        for node in run.unfinished():
-            self._launch(key, active, run.launch(node), begun=run.nodes[node].get("phase") != "Pending")
+        active = self._active[key] = _Active(obj, run, nodes, spoiled=True)
+        await self._see_to(key, active)
         return active
+
+    async def _load_again(self, key: Key, active: _Active, obj: Object) -> None:
+        """What runs goes on, and so does what is being launched: only what was decided about it is read again."""
+        nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(obj))
+        active.obj, active.stored = obj, nodes
+        active.run = Run.load(obj, nodes, self._world(obj))
+        for node in active.launching.keys() - active.run.unfinished():
+            active.launching.pop(node).cancel()
+        await self._see_to(key, active)
+
+    async def _see_to(self, key: Key, active: _Active) -> None:
+        """To what the nodes say is running, and to it that nothing else is."""
+        run = active.run
+        unfinished = run.unfinished()
+        for node in unfinished:
+            if node not in active.launching:
+                self._launch(key, active, run.launch(node), begun=run.nodes[node].get("phase") != "Pending")
+        if run.nodes:
+            for leaves in self._leaves.values():
+                await leaves.stop_others(active.obj, unfinished)
+        active.spoiled = False
 
     async def _refuse(self, obj: Object, causes: Sequence[Cause]) -> None:
         message = "invalid spec: " + "; ".join(f"{c.field}: {c.message}" if c.field else c.message for c in causes)
@@ -191,14 +220,12 @@ class WorkflowController:
         self._recorder.event(obj, "Warning", "WorkflowFailed", message)
         await self._cluster.update(_updated(obj, status))
 
-    async def _advance(self, key: Key, active: _Active) -> float | None:
-        outcomes, active.outcomes = active.outcomes, {}
+    async def _advance(self, key: Key, active: _Active, outcomes: Mapping[str, Outcome]) -> float | None:
         actions = step(active.run, outcomes, self._world(active.obj))
+        active.memos += actions.remember
         await self._store(active, actions)
         for severity, reason, message in actions.news:
             self._recorder.event(active.obj, severity, reason, message)
-        if actions.remember:
-            await remember(self._cluster, key.namespace, actions.remember, datetime.now(UTC))
         for launch in actions.launch:
             self._launch(key, active, launch, begun=False)
         if actions.stop:
@@ -214,27 +241,51 @@ class WorkflowController:
         return max(0.0, min(waits)) if waits else None
 
     async def _store(self, active: _Active, actions: Actions) -> None:
-        """Nodes at once. The workflow's own row, by which watchers hear of it, as often as is reasonable."""
-        changed = {name: active.run.nodes[name] for name in actions.changed}
-        status = actions.status
-        active.unwritten = active.unwritten or bool(changed) or status is not None
+        """Nodes at once. The workflow's own row, by which watchers hear of it, and caches, as often as is
+        reasonable."""
+        run = active.run
+        changed = {name: run.nodes[name] for name in actions.changed}
+        active.unwritten = active.unwritten or bool(changed) or actions.status is not None
         begun = time.monotonic()
-        is_due = active.run.finished or active.run.status.get("phase") != active.phase or begun >= active.write_at
+        is_due = run.finished or begun >= active.write_at or _tells_others(active.obj, run.status)
         if not active.unwritten or not (changed or is_due):
             return
-        update = _updated(active.obj, active.run.status, active.run.metadata) if is_due else None
-        active.obj = await self._cluster.write_parts(WORKFLOW, active.obj, changed, update=update)
+        if is_due and active.memos:
+            await self._remember(active)
+        await self._write(active, changed, with_row=is_due)
         if is_due:
             active.unwritten = False
             now = time.monotonic()
             active.write_at = now + max(_WRITE_PAUSE, _WRITE_SHARE * (now - begun))
+
+    async def _write(self, active: _Active, changed: dict[str, Node], *, with_row: bool) -> None:
+        """Whoever changes anything else than nodes meanwhile does not undo what was decided. Raises Conflict if it is
+        about nodes, NotFound if the workflow is gone."""
+        while True:
+            update = _updated(active.obj, active.run.status) if with_row else None
+            try:
+                active.obj = await self._cluster.write_parts(WORKFLOW, active.obj, changed, update=update)
+                break
+            except Conflict:
+                obj = self._cluster.store.get(WORKFLOW.resource, key_of(active.obj))
+                if obj is None or uid_of(obj) != uid_of(active.obj) or not self._take_over(active, obj):
+                    raise
+        active.stored.update(changed)
+
+    async def _remember(self, active: _Active) -> None:
+        """A cache that cannot be written makes nothing wrong, only slow."""
+        memos, active.memos = active.memos, []
+        try:
+            await remember(self._cluster, namespace_of(active.obj), memos, datetime.now(UTC))
+        except ApiError as error:
+            self._recorder.event(active.obj, "Warning", "WorkflowMemoizationFailed", error.message)
 
     def _launch(self, key: Key, active: _Active, launch: Launch, *, begun: bool) -> None:
         """In the background: input artifacts may take their time."""
         node = launch.node["id"]
         task = asyncio.create_task(self._keep_launching(active, launch, begun), name=f"launch {key} {node}")
         active.launching[node] = task
-        task.add_done_callback(lambda _: active.launching.pop(node, None))
+        task.add_done_callback(lambda _: _forget(active.launching, node, task))
 
     async def _keep_launching(self, active: _Active, launch: Launch, begun: bool) -> None:
         pause = _FIRST_RETRY
@@ -289,6 +340,13 @@ class WorkflowController:
                 for lock, holders in Holdings(status_of(obj).get("synchronization")).holding.items():
                     self._locks.restore(lock, holders)
 
+    async def _end_strays(self) -> None:
+        """Workflows that ended shortly before the server did may not have come to ending what still ran of them."""
+        for obj in list(self._workflows.objects.values()):
+            if status_of(obj).get("phase") in ENDED:
+                for leaves in self._leaves.values():
+                    await leaves.stop_others(obj, ())
+
     def _world(self, obj: Object) -> StoreWorld:
         return StoreWorld(self._cluster.store, namespace_of(obj), self._locks)
 
@@ -300,6 +358,16 @@ class WorkflowController:
         for key, active in self._active.items():
             if active.run.status.get("synchronization"):
                 self._queue.enqueue(key)
+
+
+def _tells_others(obj: Object, status: Mapping[str, Any]) -> bool:
+    """Whether others have to know before anything is done about it: that it has begun, and which locks it has."""
+    return any(status_of(obj).get(field) != status.get(field) for field in ("phase", "synchronization"))
+
+
+def _forget(tasks: dict[str, asyncio.Task[None]], node: str, task: asyncio.Task[None]) -> None:
+    if tasks.get(node) is task:
+        del tasks[node]
 
 
 def _updated(obj: Object, status: Mapping[str, Any], wanted: Mapping[str, Any] | None = None) -> Object:

@@ -10,7 +10,7 @@ import orjson
 
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.cluster import Cluster
-from muster.kube.errors import NotFound
+from muster.kube.errors import AlreadyExists, NotFound
 from muster.kube.objects import Object, timestamp
 from muster.workflows.model import Memo
 
@@ -26,7 +26,10 @@ async def remember(cluster: Cluster, namespace: str, memos: Sequence[Memo], now:
         try:
             await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
         except NotFound:
-            await cluster.create(_cache(name, namespace, entries))
+            try:
+                await cluster.create(_cache(name, namespace, entries))
+            except AlreadyExists:  # another workflow has made it just now
+                await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
 
 
 def _entry(memo: Memo, now: str) -> str:

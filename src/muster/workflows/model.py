@@ -7,7 +7,7 @@ for every leaf. Everything may be told twice; nothing depends on having been tol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
@@ -186,6 +186,11 @@ class Leaves(Protocol):
         ...
 
     async def stop(self, workflow: Object, node: Node, *, force: bool) -> None: ...
+
+    async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
+        """Ends what runs for other nodes of the workflow than these: they were to be stopped, and the server ended
+        before that was done."""
+        ...
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Collection, Coroutine, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,10 @@ class _Leaf:
     spec: Mapping[str, Any]
     launch: Launch
     repository: Mapping[str, Any]
+    pod: str = ""
+    """The uid of its Pod, once there is one."""
+    gone: str = ""
+    """The uid of the last Pod of its name that was deleted."""
     told: Outcome | None = None
     collecting: bool = False
     stopped: bool = False
@@ -88,7 +92,11 @@ class PodLeaves:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = asyncio.Event()
         self._informer = Informer(
-            cluster, POD, labels=WORKFLOW_LABEL, on_change=self._changed, indexers={"node": _by_node}
+            cluster,
+            POD,
+            labels=WORKFLOW_LABEL,
+            on_change=self._changed,
+            indexers={"node": _by_node, "workflow": _by_workflow},
         )
 
     async def run(self) -> None:
@@ -107,21 +115,32 @@ class PodLeaves:
     async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
         await self._ready.wait()
         key = Key(namespace_of(workflow), launch.pod_name)
-        leaf = self._leaves.get(key)
-        if leaf is not None and uid_of(leaf.workflow) == uid_of(workflow):
-            return  # it is being seen to
-        leaf = self._leaves[key] = _Leaf(workflow, spec, launch, await self._repository(workflow))
-        pod = self._informer.get(*key)
-        if pod is not None or begun:
+        known, pod = self._leaves.get(key), None
+        if known is not None or begun or self._informer.get(*key) is not None:
             pod = await self._find(key)  # the copy may be behind: one that was deleted for a retry does not count
-        if pod is not None and _is_of(pod, workflow) and (begun or not is_deleting(pod)):
-            self._look(key, leaf, pod)
-        elif begun:
-            self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
-        elif "data" in launch.template or (launch.template.get("inputs") or {}).get("artifacts"):
-            await self._keep_trying(key, leaf)
-        else:
-            await self._begin(key, leaf)
+            if pod is not None and (not _is_of(pod, workflow) or (is_deleting(pod) and not begun)):
+                pod = None
+        if known is not None and uid_of(known.workflow) == uid_of(workflow):
+            if not known.pod:
+                return  # it is being made
+            if pod is not None and uid_of(pod) == known.pod:
+                if known.told is not None:
+                    self._report(key_of(workflow), launch.node["id"], known.told)  # whoever asks may not have heard
+                return
+        leaf = self._leaves[key] = _Leaf(workflow, spec, launch, await self._repository(workflow))
+        try:
+            if pod is not None:
+                self._adopt(key, leaf, pod)
+            elif begun:
+                self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+            elif "data" in launch.template or (launch.template.get("inputs") or {}).get("artifacts"):
+                await self._keep_trying(key, leaf)
+            else:
+                await self._begin(key, leaf)
+        except BaseException:
+            if self._leaves.get(key) is leaf:
+                del self._leaves[key]
+            raise
 
     async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
         namespace = namespace_of(workflow)
@@ -137,6 +156,13 @@ class PodLeaves:
                 known.stopped, known.stop_sent = True, True
             await self._stop_pod(pod, force)
 
+    async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
+        await self._ready.wait()
+        for pod in list(self._informer.by("workflow", uid_of(workflow))):
+            node = annotations_of(pod).get(NODE_ID)
+            if node and node not in nodes and not is_deleting(pod):
+                await self._stop_pod(pod, force=False)
+
     async def _keep_trying(self, key: Key, leaf: _Leaf) -> None:
         """A store that does not answer may do so in a moment, but not for ever."""
         wait = _FIRST_WAIT
@@ -151,7 +177,6 @@ class PodLeaves:
                 if attempt == _TRIES - 1:
                     self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
                     return
-                self._leaves[key] = leaf
                 self._tell(leaf, Outcome("Pending", str(error)))
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
@@ -167,9 +192,6 @@ class PodLeaves:
             self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
         except (Invalid, BadRequest, TooLarge) as error:
             self._tell_end(key, leaf, Outcome("Error", error.message, finished=timestamp()))
-        except BaseException:
-            self._leaves.pop(key, None)
-            raise
 
     async def _create(self, key: Key, leaf: _Leaf) -> None:
         workflow, spec, launch = leaf.workflow, leaf.spec, leaf.launch
@@ -185,14 +207,24 @@ class PodLeaves:
             self._tell_end(key, leaf, _never_begun())
             return
         try:
-            await self._cluster.create(pod)
+            made = await self._cluster.create(pod)
         except AlreadyExists:
             found = await self._find(key)
             if found is None or is_deleting(found) or _is_of_namesake(found, workflow):
                 raise Conflict(f"an earlier Pod {key} is still going") from None
             if not _is_of(found, workflow):
                 raise CannotRun(f"a Pod {key.name} exists already, and it is none of this workflow's") from None
-            self._look(key, leaf, found)
+            made = found
+        self._adopt(key, leaf, made)
+
+    def _adopt(self, key: Key, leaf: _Leaf, pod: Object) -> None:
+        """From now on, this Pod's news is the leaf's; some may have come already."""
+        leaf.pod = uid_of(pod)
+        news = self._informer.get(*key)
+        if leaf.gone == leaf.pod:
+            self._lost(key, leaf)
+        else:
+            self._look(key, leaf, news if news is not None and uid_of(news) == leaf.pod else pod)
 
     async def _make(self, obj: Object) -> None:
         try:
@@ -224,13 +256,22 @@ class PodLeaves:
         assert pod is not None
         key = key_of(pod)
         leaf = self._leaves.get(key)
-        if leaf is None or not _is_of(pod, leaf.workflow):
+        if leaf is None:
             return
-        if after is not None:
+        if uid_of(pod) != leaf.pod:
+            # An earlier one of the same name, or its own, of which it has not been told.
+            leaf.gone = uid_of(pod) if after is None else leaf.gone
+        elif after is not None:
             self._look(key, leaf, after)
-        elif not leaf.collecting and leaf.stopped:
+        else:
+            self._lost(key, leaf)
+
+    def _lost(self, key: Key, leaf: _Leaf) -> None:
+        if leaf.collecting:
+            return
+        if leaf.stopped:
             self._tell_end(key, leaf, _never_begun())
-        elif not leaf.collecting:
+        else:
             self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
 
     def _look(self, key: Key, leaf: _Leaf, pod: Object) -> None:
@@ -344,6 +385,11 @@ def _never_begun() -> Outcome:
 def _by_node(pod: Object) -> Iterable[Hashable]:
     node = annotations_of(pod).get(NODE_ID)
     return [(namespace_of(pod), node)] if node else []
+
+
+def _by_workflow(pod: Object) -> Iterable[Hashable]:
+    owner = controller_of(pod)
+    return [owner.get("uid")] if owner is not None else []
 
 
 def _is_of_namesake(pod: Object, workflow: Object) -> bool:

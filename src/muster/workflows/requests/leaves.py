@@ -9,6 +9,7 @@ import asyncio
 import base64
 import contextlib
 import logging
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from muster.kube.builtin import SECRET
@@ -56,6 +57,12 @@ class HttpLeaves:
                 await asyncio.wait([task])
         if task is None or task.cancelled():
             self._report(key_of(workflow), str(node["id"]), Outcome("Failed", "stopped", finished=timestamp()))
+
+    async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
+        """No request outlives the server."""
+        others = [node for uid, node in self._tasks if uid == uid_of(workflow) and node not in nodes]
+        for node in others:
+            self._tasks.pop((uid_of(workflow), node)).cancel()
 
     async def run(self) -> None:
         try:

@@ -7,7 +7,7 @@ may be done twice when the server dies before their end is stored, which only a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -112,6 +112,13 @@ class ResourceLeaves:
         leaf = self._leaves.get(place) or _Leaf(place, key_of(workflow), {}, node.get("startedAt") or timestamp())
         waited = ", ".join(str(wait.target) for wait in leaf.waits)
         self._fail(leaf, f"stopped while waiting for {waited}" if waited else "stopped")
+
+    async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
+        """Nobody waits for their objects any more."""
+        for leaf in [
+            leaf for (uid, node), leaf in self._leaves.items() if uid == uid_of(workflow) and node not in nodes
+        ]:
+            self._fail(leaf, "stopped")
 
     async def run(self) -> None:
         await self._watch.run()
