@@ -1,4 +1,4 @@
-"""Measures the model on rows it has never seen, and hands both on: the figure as a parameter, the model as an artifact."""
+"""Measures the model on rows it has never seen; hands the figure on as a parameter and the model as an artifact."""
 
 import shutil
 import sys
