@@ -27,7 +27,7 @@ def containerd(layout: Layout) -> Component:
     # with bridges.
     network = {
         "cniVersion": "0.4.0",
-        "name": "pods",
+        "name": layout.identity,
         "plugins": [
             {
                 "type": "ptp",
@@ -166,6 +166,7 @@ runtime_type = "io.containerd.runc.v2"
 
 [{cri}.containerd.runtimes.runc.options]
 SystemdCgroup = false
+Root = "{layout.root / "runc"}"
 
 [plugins."io.containerd.internal.v1.opt"]
 path = "{layout.root / "containerd-opt"}"

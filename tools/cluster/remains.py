@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import time
@@ -12,6 +13,7 @@ from tools.cluster.layout import Layout
 from tools.cluster.processes import control_groups
 
 _CONTAINER_LOGS = Path("/var/log/containers")
+_NETWORK_RESULTS = Path("/var/lib/cni/results")
 
 
 def remove(layout: Layout) -> None:
@@ -20,6 +22,7 @@ def remove(layout: Layout) -> None:
     network.remove(layout)
     _remove_control_groups(layout)
     _remove_log_links(layout)
+    _remove_network_results(layout)
     if layout.root.exists():
         shutil.rmtree(layout.root)
 
@@ -77,3 +80,12 @@ def _remove_log_links(layout: Layout) -> None:
     for link in _CONTAINER_LOGS.iterdir():
         if link.is_symlink() and link.readlink().is_relative_to(layout.root):
             link.unlink()
+
+
+def _remove_network_results(layout: Layout) -> None:
+    """The network plugins' notes have but one place, too. Of a Pod's two notes only one says whose it is."""
+    ours = re.compile(rf"{re.escape(layout.identity)}-([0-9a-f]{{64}})-\w+")
+    for note in list(_NETWORK_RESULTS.glob(f"{layout.identity}-*")):
+        if found := ours.fullmatch(note.name):
+            note.unlink()
+            (_NETWORK_RESULTS / f"cni-loopback-{found[1]}-lo").unlink(missing_ok=True)

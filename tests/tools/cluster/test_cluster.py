@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from tools.cluster.cluster import PARTS, ClusterError, chosen
+
+
+@pytest.mark.parametrize(
+    ("asked", "started"),
+    [
+        ([], ["control-plane"]),
+        (["kwok"], ["control-plane", "kwok"]),
+        (["volcano", "kwok"], ["control-plane", "kwok", "volcano"]),
+        (["argo"], ["control-plane", "node", "argo"]),
+        (list(PARTS), list(PARTS)),
+    ],
+)
+def test_parts_bring_what_they_need_and_start_in_order(asked: list[str], started: list[str]) -> None:
+    assert chosen(asked) == started
+
+
+def test_a_part_that_does_not_exist() -> None:
+    with pytest.raises(ClusterError, match='no part "kueue"; there are: control-plane, kwok, node'):
+        chosen(["kueue"])
