@@ -61,7 +61,7 @@ def down(debug: Debug = False) -> None:
 
 
 def status(debug: Debug = False) -> None:
-    """Show where the cluster in a box is, if it runs."""
+    """Show where the cluster in a box is."""
     configure_logging(debug)
     there = running(home())
     if there is None:

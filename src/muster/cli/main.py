@@ -49,6 +49,14 @@ COMMANDS = {
     "delete": Entry("delete", "delete", "Delete objects."),
     "top": Entry("top", "top", "Show what nodes or Pods use."),
     "workflows": Entry("workflows", "app", "The platform's workflows and their versions."),
+    "users": Entry("users", "app", "Accounts, and who changed what."),
+    "teams": Entry("teams", "app", "Teams and who is in them."),
+    "tokens": Entry("tokens", "app", "API tokens, for scripts."),
+    "login": Entry(
+        "logins", "login", "Choose the platform that workflows, modules, runs, users ... are on, and who you are there."
+    ),
+    "logout": Entry("logins", "logout", "Forget that platform; the commands are for the one in the box again."),
+    "openapi": Entry("openapi", "openapi", "Print the OpenAPI document of the platform's API."),
     "env": Entry("env", "env", "Print the settings with which kubectl, argo and Hera find the cluster."),
     "doctor": Entry("doctor", "doctor", "Show what this machine can do, and what to install for the rest."),
     "version": Entry("version", "version", "Print the version of the command and of the cluster."),

@@ -1,4 +1,5 @@
-"""How a command reaches the platform: the one in the box, or another by MUSTER_URL and MUSTER_TOKEN."""
+"""How a command reaches the platform: the one of MUSTER_URL and MUSTER_TOKEN, else that of `muster login`, else the
+one in the box."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.cli.failures import Failure
+from muster.cli.logins import stored_login
 from muster.cli.session import home
 from muster.sdk import Muster, PlatformError
 
@@ -17,8 +19,14 @@ from muster.sdk import Muster, PlatformError
 @contextmanager
 def platform() -> Iterator[Muster]:
     """What the server refuses ends the command with its words, one line for each field at fault."""
-    try:
+    with explained():
         yield _found()
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    try:
+        yield
     except PlatformError as error:
         named = [f"{fault.field}: {fault.message}" for fault in error.errors if fault.field]
         raise Failure("\n".join(["error: " + (error.detail if not named else "it was refused"), *named])) from None
@@ -47,14 +55,15 @@ def _found() -> Muster:
         if not token:
             raise Failure("error: MUSTER_URL is set; set MUSTER_TOKEN to an API token, too")
         return Muster(url, token)
+    login = stored_login()
+    if login is not None:
+        return Muster(login.url, token or login.token)
     from muster.platform.users.local_secrets import local_token, platform_folder
     from muster.server.presence import running
 
     there = running(home())
     if there is None or not there.web:
-        raise Failure(
-            "no platform is running; start one with `muster up`, or name another with MUSTER_URL and MUSTER_TOKEN"
-        )
+        raise Failure("no platform is running; start one with `muster up`, or choose another with `muster login`")
     token = token or local_token(platform_folder(home()))
     if not token:
         raise Failure("error: you cannot read the token of this box; set MUSTER_TOKEN to an API token")

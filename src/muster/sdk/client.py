@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster.sdk.transport import Transport
+from muster.sdk.users import Audit, Teams, Tokens, Users
 from muster.sdk.workflows import Workflows
 
 
@@ -12,3 +13,7 @@ class Muster:
     def __init__(self, url: str, token: str, *, timeout: float = 60.0) -> None:
         self.transport = Transport(url, token, timeout)
         self.workflows = Workflows(self.transport)
+        self.users = Users(self.transport)
+        self.teams = Teams(self.transport)
+        self.tokens = Tokens(self.transport)
+        self.audit = Audit(self.transport)

@@ -50,25 +50,17 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 
 def platform_app(platform: Platform) -> FastAPI:
     """Serves it all. Its background work is for `backgrounds`."""
-    app = FastAPI(
-        title="Muster",
-        version=__version__,
-        description="Workflows with versions, modules, runs, resources and users.",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,
-    )
+    app = _routed()
     app.state.platform = platform
     answer_problems(app)
-    for module in _modules():
-        include(app, module.router)
-        if hasattr(module, "open_router"):
-            include(app, module.open_router, anybody=True)
     add_pages(app)
     app.add_middleware(Security, https=platform.url.startswith("https:"))
     return app
+
+
+def openapi_document() -> dict[str, Any]:
+    """The same for every server of this release."""
+    return _routed().openapi()
 
 
 def backgrounds() -> list[Callable[[Platform], Coroutine[Any, Any, None]]]:
@@ -80,6 +72,24 @@ def include(app: FastAPI, router: APIRouter, *, anybody: bool = False) -> None:
     """Identity is asked for here, and nowhere else, so that no route can forget to."""
     checks = [Depends(only_known_parameters)] if anybody else [Depends(identify), Depends(only_known_parameters)]
     app.include_router(router, prefix=PREFIX, dependencies=checks, responses=_ERRORS)
+
+
+def _routed() -> FastAPI:
+    app = FastAPI(
+        title="Muster",
+        version=__version__,
+        description="Workflows with versions, modules, runs, resources and users.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    for module in _modules():
+        include(app, module.router)
+        if hasattr(module, "open_router"):
+            include(app, module.open_router, anybody=True)
+    return app
 
 
 def _modules() -> list[ModuleType]:

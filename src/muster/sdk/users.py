@@ -1,0 +1,195 @@
+"""Accounts, teams, tokens and the record of what was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from urllib.parse import quote
+
+from muster.sdk.transport import Transport, record
+
+Role = Literal["admin", "member"]
+TeamRole = Literal["leader", "member"]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    id: str
+    name: str
+    display_name: str
+    role: str
+    """admin, leader (of at least one team) or member."""
+    disabled: bool
+    created: datetime
+    revision: int
+    email: str | None
+    """None, as the fields below, unless one is an admin or the person themselves."""
+    last_login: datetime | None
+    has_password: bool | None
+    openid: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    user: User
+    teams: dict[str, str]
+    """By team id: leader or member."""
+    scopes: list[str]
+    via: str
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    id: str
+    name: str
+    description: str
+    created: datetime
+    revision: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    user_id: str
+    name: str
+    display_name: str
+    role: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    id: str
+    user_name: str
+    name: str
+    hint: str
+    scopes: list[str]
+    created: datetime
+    last_used: datetime | None
+    expires: datetime | None
+    revoked: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    id: str
+    at: datetime
+    actor_name: str
+    via: str
+    address: str
+    action: str
+    kind: str
+    subject_id: str
+    subject_name: str
+    details: dict[str, Any]
+
+
+class Users:
+    """Users are named by id or name."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._ask = transport.request
+        self._pages = transport.pages
+
+    def me(self) -> Me:
+        answer = self._ask("GET", "session")
+        return Me(record(User, answer["user"]), answer["teams"], answer["scopes"], answer["via"])
+
+    def list(
+        self, *, q: str = "", role: str = "", team: str = "", disabled: bool | None = None, most: int | None = None
+    ) -> Iterator[User]:
+        """`team` is the id of one."""
+        only = None if disabled is None else str(disabled).lower()
+        query = {"q": q, "role": role, "team": team, "disabled": only}
+        return (record(User, item) for item in self._pages("users", query, most))
+
+    def get(self, user: str) -> User:
+        return record(User, self._ask("GET", _path("users", user)))
+
+    def create(
+        self, name: str, *, display_name: str = "", email: str = "", role: Role = "member", password: str | None = None
+    ) -> tuple[User, str | None]:
+        """The account, and if it has no password, the link by which its person chooses one."""
+        body = {"name": name, "display_name": display_name, "email": email, "role": role, "password": password}
+        answer = self._ask("POST", "users", body)
+        return record(User, answer["user"]), answer["link"]
+
+    def edit(self, user: str, **changes: Any) -> User:
+        """`changes`: display_name, email, role, disabled."""
+        return record(User, self._ask("PATCH", _path("users", user), changes))
+
+    def reset_password(self, user: str) -> str:
+        """The link by which the person chooses a new one."""
+        return str(self._ask("POST", f"{_path('users', user)}/link")["link"])
+
+
+class Teams:
+    """Teams and users are named by id or name."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._ask = transport.request
+        self._pages = transport.pages
+
+    def list(self, *, q: str = "", member: str = "", most: int | None = None) -> Iterator[Team]:
+        """`member` is the id of a user."""
+        return (record(Team, item) for item in self._pages("teams", {"q": q, "member": member}, most))
+
+    def get(self, team: str) -> Team:
+        return record(Team, self._ask("GET", _path("teams", team)))
+
+    def create(self, name: str, description: str = "") -> Team:
+        return record(Team, self._ask("POST", "teams", {"name": name, "description": description}))
+
+    def edit(self, team: str, **changes: Any) -> Team:
+        """`changes`: name, description."""
+        return record(Team, self._ask("PATCH", _path("teams", team), changes))
+
+    def delete(self, team: str) -> None:
+        self._ask("DELETE", _path("teams", team))
+
+    def members(self, team: str) -> Iterator[Member]:
+        return (record(Member, item) for item in self._pages(f"{_path('teams', team)}/members", {}))
+
+    def set_member(self, team: str, user: str, role: TeamRole = "member") -> None:
+        self._ask("PUT", f"{_path('teams', team)}/{_path('members', user)}", {"role": role})
+
+    def remove_member(self, team: str, user: str) -> None:
+        self._ask("DELETE", f"{_path('teams', team)}/{_path('members', user)}")
+
+
+class Tokens:
+    def __init__(self, transport: Transport) -> None:
+        self._ask = transport.request
+        self._pages = transport.pages
+
+    def list(self, *, user: str = "", all: bool = False, most: int | None = None) -> Iterator[Token]:
+        """Those that work; `all`: those that were revoked or have expired, too."""
+        return (record(Token, item) for item in self._pages("tokens", {"user": user, "all": str(all).lower()}, most))
+
+    def create(
+        self, name: str, *, scopes: Sequence[str] = ("read", "write"), days: float | None = 90
+    ) -> tuple[Token, str]:
+        """The token and its secret, which nobody can be told again. `days` None: it does not expire."""
+        answer = self._ask("POST", "tokens", {"name": name, "scopes": [*scopes], "days": days})
+        return record(Token, answer["token"]), answer["secret"]
+
+    def revoke(self, token_id: str) -> Token:
+        return record(Token, self._ask("DELETE", _path("tokens", token_id)))
+
+
+class Audit:
+    def __init__(self, transport: Transport) -> None:
+        self._pages = transport.pages
+
+    def list(
+        self, *, q: str = "", actor: str = "", kind: str = "", subject: str = "", most: int | None = None
+    ) -> Iterator[Entry]:
+        """The newest first."""
+        query = {"q": q, "actor": actor, "kind": kind, "subject": subject}
+        return (record(Entry, item) for item in self._pages("audit", query, most))
+
+
+def _path(kind: str, name: str) -> str:
+    return f"{kind}/{quote(name, safe='')}"

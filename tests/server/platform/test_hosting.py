@@ -1,0 +1,85 @@
+"""The platform beside the cluster: there at once, loaded when needed, and back after whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from muster.embedded.agent.settings import AgentSettings
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.settings import Settings
+from muster.embedded.web_settings import WebSettings
+from muster.kube.builtin import new_catalogue
+from muster.platform.users.local_secrets import local_token, platform_folder, waiting_link
+from muster.server.platform import hosting
+from tests.platform.databases import PostgresServer
+from tests.server.platform.served import PASSWORD, Client
+
+
+@asynccontextmanager
+async def hosted(home: Path, web: WebSettings | None = None) -> AsyncIterator[Client]:
+    home.mkdir(exist_ok=True)
+    settings = Settings(home, AgentSettings(home), web=web or WebSettings(), durability="process")
+    async with (
+        EmbeddedCluster(home / "store", new_catalogue(), durability="process") as cluster,
+        hosting.hosting(settings, cluster) as url,
+    ):
+        yield Client(url, local_token(platform_folder(home)))
+
+
+async def test_nothing_is_loaded_before_somebody_asks_and_everything_is_then(tmp_path: Path) -> None:
+    file = platform_folder(tmp_path) / "platform.db"
+    async with hosted(tmp_path) as client:
+        assert waiting_link(platform_folder(tmp_path)), "the first link is there all the same"
+        await asyncio.sleep(0)
+        assert not file.exists()
+        replies = await asyncio.gather(*(client.get("health") for _ in range(5)))
+        assert {reply["status"] for reply in replies} == {"ok"}
+        assert file.exists()
+
+
+async def test_the_next_server_knows_what_the_last_one_knew_at_the_same_address(tmp_path: Path) -> None:
+    async with hosted(tmp_path) as client:
+        secret, first = waiting_link(platform_folder(tmp_path)), client.url
+        me = await client.get("session")
+    async with hosted(tmp_path) as client:
+        assert client.url == first
+        assert waiting_link(platform_folder(tmp_path)) == secret, "it waits until it is used"
+        assert await client.get("session") == me
+        await Client(client.url).post("link/use", {"secret": secret, "password": PASSWORD})
+    async with hosted(tmp_path) as client:
+        assert waiting_link(platform_folder(tmp_path)) == ""
+        (await Client(client.url)("POST", "link", {"secret": secret})).refused(404)
+        await Client(client.url).post("session", {"name": me["user"]["name"], "password": PASSWORD})
+
+
+async def test_two_boxes_share_one_database_and_one_person(postgres: PostgresServer, tmp_path: Path) -> None:
+    web = WebSettings(database=postgres.url(postgres.new_database()))
+    async with hosted(tmp_path / "a", web) as one, hosted(tmp_path / "b", web) as two:
+        first, second = await one.get("session"), await two.get("session")
+        assert first["user"]["id"] == second["user"]["id"]
+        await one.post("teams", {"name": "crew"})
+        assert (await two.get("teams/crew"))["name"] == "crew"
+
+
+async def test_a_database_that_is_away_is_told_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(hosting, "_TRY_AGAIN_SECONDS", 0.05)
+    blocked = tmp_path / "platform"
+    with caplog.at_level(logging.CRITICAL):
+        blocked.write_text("in the way")
+        async with hosted(tmp_path / "home", WebSettings(database=f"sqlite:///{blocked}/x.db")) as client:
+            problem = (await client("GET", "health")).refused(503)
+            assert f"the database {blocked}/x.db cannot be used" in problem["detail"]
+            blocked.unlink()
+            for _ in range(1000):
+                if (await client("GET", "health")).status == 200:
+                    return
+                await asyncio.sleep(0.02)
+            pytest.fail("it did not come back")
