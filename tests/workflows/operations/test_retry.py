@@ -306,6 +306,14 @@ def test_a_stopped_workflow_goes_on_with_all_that_was_stopped() -> None:
     assert names(retry(before).workflow) == {"wf": "Running", "wf.c": "Succeeded"}
 
 
+def test_a_long_chain_is_no_deep_one() -> None:
+    size = 3000
+    tasks = [step("t0"), *(step(f"t{n}", depends=f"t{n - 1}") for n in range(1, size))]
+    lines = ["- DAG wf -> wf.t0", "- Pod wf.t0 -> wf.t1"]
+    lines += [f"o Skipped wf.t{n} -> wf.t{n + 1}" for n in range(1, size - 1)] + [f"o Skipped wf.t{size - 1}"]
+    assert names(retry(workflow(dag(*tasks), "\n".join(lines))).workflow) == {"wf": "Running"}
+
+
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [

@@ -158,15 +158,17 @@ class _Plan:
         return False
 
     def _redo_followers(self, task: str) -> None:
-        for follower in self._tree.followers(task):
-            node = self._tree.nodes[follower]
-            if follower in self.gone or follower in self.entered or node.get("phase") == "Succeeded":
-                continue
-            if node.get("phase") in ("Omitted", "Skipped"):
-                self._remove(follower)
-            else:
-                self._redo(follower)
-            self._redo_followers(follower)
+        waiting = [task]
+        while waiting:
+            for follower in self._tree.followers(waiting.pop()):
+                phase = self._tree.nodes[follower].get("phase")
+                if follower in self.gone or follower in self.entered or phase == "Succeeded":
+                    continue
+                if phase in ("Omitted", "Skipped"):
+                    self._remove(follower)
+                else:
+                    self._redo(follower)
+                waiting.append(follower)
 
     def _continues_on(self, key: str, phase: str = "") -> bool:
         allowed = (self._tree.declaration(key) or {}).get("continueOn") or {}

@@ -33,6 +33,9 @@ class Tree:
                 self.whole[key] = whole
                 self.parts[whole].append(key)
         self._followers: dict[str, set[str]] | None = None
+        self._declared: dict[str, dict[str, Mapping[str, Any]]] = {}
+        spec = self._status.get("storedWorkflowTemplateSpec") or self._spec
+        self._templates: dict[str, Template] = {str(t.get("name")): t for t in spec.get("templates") or ()}
 
     def members(self, key: str) -> list[str]:
         """What makes up a node, hooks left out."""
@@ -87,21 +90,15 @@ class Tree:
         found = stored.get(f"{node.get('templateScope')}/{name}")
         if found is not None:
             return dict(found)
-        spec = self._status.get("storedWorkflowTemplateSpec") or self._spec
-        return next((t for t in spec.get("templates") or () if t.get("name") == name), None)
+        return self._templates.get(name)
 
     def declaration(self, key: str) -> Mapping[str, Any] | None:
         """The step or task that a node stems from, as it is written in the template around it."""
         node = self.nodes[key]
         boundary = node.get("boundaryID") or ""
-        template = self.template(boundary) if boundary in self.nodes else None
-        if template is None:
-            return None
-        name = step_of(str(node["name"]))
-        steps = [step for group in template.get("steps") or () for step in _listed(group)]
-        tasks = (template.get("dag") or {}).get("tasks") or ()
-        found: list[Mapping[str, Any]] = [s for s in (*steps, *tasks) if s.get("name") == name]
-        return found[0] if found else None
+        if boundary not in self._declared:
+            self._declared[boundary] = _declarations(self.template(boundary) if boundary in self.nodes else None)
+        return self._declared[boundary].get(step_of(str(node["name"])))
 
     def _whole(self, name: str) -> str | None:
         for separator in reversed(list(_SEPARATORS.finditer(name))):
@@ -127,6 +124,13 @@ class Tree:
 def is_hook(node: Node) -> bool:
     flag = node.get("nodeFlag") or {}
     return bool(flag.get("hooked") and not flag.get("retried")) or str(node["name"]).endswith(".onExit")
+
+
+def _declarations(template: Template | None) -> dict[str, Mapping[str, Any]]:
+    """The steps or tasks of a template by their names."""
+    found = template or {}
+    steps = [step for group in found.get("steps") or () for step in _listed(group)]
+    return {str(step.get("name")): step for step in (*steps, *((found.get("dag") or {}).get("tasks") or ()))}
 
 
 def _listed(group: Any) -> list[Any]:
