@@ -22,10 +22,6 @@ OPEN = {
     ("POST", "/api/v1/link/use"),
     ("GET", "/api/v1/openid/login"),
     ("GET", "/api/v1/openid/callback"),
-    ("GET", "/welcome"),
-    ("HEAD", "/welcome"),
-    ("GET", "/welcome.js"),
-    ("HEAD", "/welcome.js"),
 }
 """How one gets in, and whether there is anything to get into."""
 
