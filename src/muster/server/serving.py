@@ -59,12 +59,16 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
             box.start(api, (await isolation)[0])
             gang = GangSettings(always=settings.gang)
             box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
-            artifacts = look_after_workflows(box)
+            workflows = look_after_workflows(box)
             kube = kube_app(box.cluster, box.identity)
-            apis = argo_app(box.cluster, box.identity, kube, artifacts=artifacts)
+            apis = argo_app(
+                box.cluster, box.identity, kube, artifacts=workflows.artifacts, metrics=workflows.metrics.text
+            )
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(https(apis, listener, certificates))
-                page = await stack.enter_async_context(hosting(settings, box.cluster, artifacts)) if web else ""
+                page = (
+                    await stack.enter_async_context(hosting(settings, box.cluster, workflows.artifacts)) if web else ""
+                )
                 yield Serving(box.cluster, announce(url, kubeconfig, page))
 
 

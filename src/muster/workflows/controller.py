@@ -42,6 +42,8 @@ from muster.workflows.engine.step import step
 from muster.workflows.engine.synchronization import Holdings
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.memos import remember
+from muster.workflows.metrics.emission import Emitter
+from muster.workflows.metrics.registry import Registry
 from muster.workflows.model import Actions, Launch, Leaves, Memo, Node, Outcome, Report, Stop
 from muster.workflows.world import StoreWorld
 
@@ -78,6 +80,7 @@ class _Active:
     run: Run
     stored: dict[str, Node]
     """Its nodes, as they were stored last."""
+    emitter: Emitter
     spoiled: bool = False
     """What the run has come to could not be stored, or not be seen to: it has to be loaded again."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -92,7 +95,8 @@ class _Active:
 
 
 class WorkflowController:
-    """`leaves` makes what runs each kind of leaf, given where to report to; `lint` is asked before it begins."""
+    """`leaves` makes what runs each kind of leaf, given where to report to; `lint` is asked before a workflow begins;
+    `metrics` are told what it says of itself."""
 
     def __init__(
         self,
@@ -100,11 +104,13 @@ class WorkflowController:
         recorder: EventRecorder,
         leaves: Callable[[Report], Mapping[str, Leaves]],
         lint: Lint,
+        metrics: Registry,
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._leaves = leaves(self.report)
         self._lint = lint
+        self._metrics = metrics
         self._locks = LockTable()
         self._active: dict[Key, _Active] = {}
         self._queue: Controller[Key] = Controller("workflows", self._reconcile)
@@ -188,7 +194,7 @@ class WorkflowController:
                 await self._cluster.create(claim)
             except AlreadyExists:
                 continue
-        active = self._active[key] = _Active(obj, run, nodes, spoiled=True)
+        active = self._active[key] = _Active(obj, run, nodes, Emitter(self._metrics, run), spoiled=True)
         await self._see_to(key, active)
         return active
 
@@ -226,6 +232,8 @@ class WorkflowController:
         await self._store(active, actions)
         for severity, reason, message in actions.news:
             self._recorder.event(active.obj, severity, reason, message)
+        for problem in active.emitter.emit(active.obj, active.run, actions.changed, datetime.now(UTC)):
+            self._recorder.event(active.obj, "Warning", "MetricsError", problem)
         for launch in actions.launch:
             self._launch(key, active, launch, begun=False)
         if actions.stop:
@@ -262,7 +270,7 @@ class WorkflowController:
         """Whoever changes anything else than nodes meanwhile does not undo what was decided. Raises Conflict if it is
         about nodes, NotFound if the workflow is gone."""
         while True:
-            update = _updated(active.obj, active.run.status) if with_row else None
+            update = _updated(active.obj, active.run.status, active.run.metadata) if with_row else None
             try:
                 active.obj = await self._cluster.write_parts(WORKFLOW, active.obj, changed, update=update)
                 break

@@ -33,6 +33,9 @@ class OnBehalf:
         scope = namespace if kind.namespaced else ""
         self._gate.require(self.user, Action(verb, kind.group, kind.plural, subresource, scope, name))
 
+    def require_path(self, path: str) -> None:
+        self._gate.require(self.user, Action("get", path=path))
+
     async def create(self, obj: Object, kind: Kind, *, dry_run: bool = False) -> Object:
         self.require("create", kind, namespace_of(obj))
         return await self.cluster.create(obj, dry_run=dry_run, field_validation="Warn")

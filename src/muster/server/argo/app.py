@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from datetime import datetime
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,19 +35,29 @@ _V1 = "/api/v1"
 
 
 def argo_app(
-    cluster: EmbeddedCluster, identity: Identity, otherwise: ASGIApp, *, artifacts: Reader | None = None
+    cluster: EmbeddedCluster,
+    identity: Identity,
+    otherwise: ASGIApp,
+    *,
+    artifacts: Reader | None = None,
+    metrics: Callable[[datetime], str] | None = None,
 ) -> ASGIApp:
     """Same tokens and roles as the Kubernetes API of `cluster`, which most likely is `otherwise`. Without `artifacts`,
-    none can be downloaded."""
-    return _App(cluster, Gate(identity), otherwise, artifacts)
+    none can be downloaded; without `metrics`, Prometheus hears nothing."""
+    routes = _routes()
+    if artifacts is not None:
+        routes += _downloads(Downloads(artifacts))
+    if metrics is not None:
+        routes.append(route("GET", "/metrics", info.metrics(metrics)))
+    return _App(cluster, Gate(identity), otherwise, Routes(routes))
 
 
 class _App:
-    def __init__(self, cluster: EmbeddedCluster, gate: Gate, otherwise: ASGIApp, artifacts: Reader | None) -> None:
+    def __init__(self, cluster: EmbeddedCluster, gate: Gate, otherwise: ASGIApp, routes: Routes) -> None:
         self._cluster = cluster
         self._gate = gate
         self._otherwise = otherwise
-        self._routes = Routes([*_routes(), *(_downloads(Downloads(artifacts)) if artifacts is not None else ())])
+        self._routes = routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not self._routes.knows(scope["method"], scope["path"]):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 from muster import __version__
 from muster.embedded.api.calls import Answer
@@ -30,6 +32,16 @@ async def version(request: Request) -> Answer:
         "compiler": platform.python_implementation().lower(),
         "platform": f"linux/{machine}",
     })  # fmt: skip
+
+
+def metrics(text: Callable[[datetime], str]) -> Callable[[Request], Awaitable[Answer]]:
+    """What workflows tell Prometheus of themselves."""
+
+    async def told(request: Request) -> Answer:
+        request.api.require_path("/metrics")
+        return Answer(text(datetime.now(UTC)).encode(), media="text/plain; version=0.0.4; charset=utf-8")
+
+    return told
 
 
 async def userinfo(request: Request) -> Answer:
