@@ -104,13 +104,13 @@ class WorkflowController:
         recorder: EventRecorder,
         leaves: Callable[[Report], Mapping[str, Leaves]],
         lint: Lint,
-        metrics: Registry,
+        metrics: Registry | None = None,
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._leaves = leaves(self.report)
         self._lint = lint
-        self._metrics = metrics
+        self._metrics = metrics or Registry()
         self._locks = LockTable()
         self._active: dict[Key, _Active] = {}
         self._queue: Controller[Key] = Controller("workflows", self._reconcile)
