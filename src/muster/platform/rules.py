@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Flag, auto
 from typing import Literal, NamedTuple, TypeAlias
 
 from muster.platform.errors import Forbidden, NotFound
@@ -25,20 +24,19 @@ FULL: frozenset[Scope] = frozenset({"read", "write", "admin"})
 """What a person who has logged in may use of their rights; a token may have less."""
 
 
-class Who(Flag):
-    """What somebody can be to a thing."""
+class Who:
+    """What somebody can be to a thing; several at once are added up. Plain numbers: lists ask for every row."""
 
-    NOBODY = 0
-    ADMIN = auto()
-    LEADER = auto()
+    ADMIN = 1
+    LEADER = 2
     """Leads the team that the thing belongs to."""
-    TEAM = auto()
+    TEAM = 4
     """Is in the team that the thing belongs to, leaders included."""
-    OWNER = auto()
+    OWNER = 8
     """Made it; of a user: is it."""
-    PUBLIC = auto()
+    PUBLIC = 16
     """Anybody, if the thing is there for all, as a published module is."""
-    ANYBODY = auto()
+    ANYBODY = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class Verdict(NamedTuple):
 
 
 class Rule(NamedTuple):
-    who: Who
+    who: int
     scope: Scope
     not_owner: bool = False
     """Even if they are an admin or leader as well."""
@@ -190,7 +188,7 @@ def may(actor: Actor, action: str, subject: Subject) -> Verdict:
     elif rule.scope not in actor.scopes:
         return Verdict(False, f'this token lacks the scope "{rule.scope}", which "{action}" needs')
     are = relations(actor, subject)
-    if rule.not_owner and Who.OWNER in are:
+    if rule.not_owner and are & Who.OWNER:
         return Verdict(False, f"nobody may {action} their own {subject.kind}; ask somebody else to do it")
     if rule.who & are:
         return Verdict(True)
@@ -207,7 +205,7 @@ def require(actor: Actor, action: str, subject: Subject, name: str = "") -> None
     raise Forbidden(verdict.reason)
 
 
-def relations(actor: Actor, subject: Subject) -> Who:
+def relations(actor: Actor, subject: Subject) -> int:
     """Everything that the actor is to the subject."""
     are = Who.ANYBODY
     if actor.admin and "admin" in actor.scopes:
@@ -232,6 +230,6 @@ def _run_token_refuses(actor: Actor, action: str, subject: Subject) -> str:
     return ""
 
 
-def _listed(who: Who) -> str:
-    names = [name for flag, name in _NAMES.items() if flag in who]
+def _listed(who: int) -> str:
+    names = [name for flag, name in _NAMES.items() if flag & who]
     return " or ".join(names)

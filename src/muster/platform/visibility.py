@@ -39,18 +39,18 @@ def visible(
 
 def _any_of(
     actor: Actor,
-    who: Who,
+    who: int,
     owner: ColumnElement[Any] | None,
     team: ColumnElement[Any] | None,
     public: ColumnElement[bool] | None,
 ) -> ColumnElement[bool]:
-    if Who.ANYBODY in who or (Who.ADMIN in who and actor.admin and "admin" in actor.scopes):
+    if who & Who.ANYBODY or (who & Who.ADMIN and actor.admin and "admin" in actor.scopes):
         return true()
     allowed: list[ColumnElement[bool]] = [false()]
-    if Who.OWNER in who and owner is not None:
+    if who & Who.OWNER and owner is not None:
         allowed.append(owner == actor.id)
-    if Who.PUBLIC in who and public is not None:
+    if who & Who.PUBLIC and public is not None:
         allowed.append(public)
     if team is not None and who & (Who.TEAM | Who.LEADER):
-        allowed.append(team.in_([name for name, role in actor.teams.items() if Who.TEAM in who or role == "leader"]))
+        allowed.append(team.in_([name for name, role in actor.teams.items() if who & Who.TEAM or role == "leader"]))
     return or_(*allowed)

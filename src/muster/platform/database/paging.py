@@ -65,7 +65,7 @@ def select_page(
     if column is None:
         raise Invalid.field("sort", f'"{sort}" is not one of {", ".join(sortable)}, or one of these after a "-"')
     down = sort.startswith("-")
-    total = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
+    total = connection.execute(_count(query)).scalar_one()
     piece = query.add_columns(column.label("page_value"), key.label("page_key"))
     if wanted.cursor:
         value, last = _decode(wanted.cursor, sort)
@@ -82,6 +82,13 @@ def mentions(text: str, *columns: ColumnElement[Any]) -> ColumnElement[bool]:
     """Whether every word of `text` occurs in one of the columns, whatever its case."""
     found = (or_(*(column.icontains(word, autoescape=True) for column in columns)) for word in text.split())
     return and_(true(), *found)
+
+
+def _count(query: Select[Any]) -> Select[int]:
+    if query._group_by_clauses or query._distinct:
+        return select(func.count()).select_from(query.subquery())
+    # The columns themselves, some of which are queries of their own, are not worked out for rows that only count.
+    return query.with_only_columns(func.count(), maintain_column_froms=True)
 
 
 def _encode(sort: str, value: Any, key: str) -> str:

@@ -21,7 +21,7 @@ def fresh(request: Request, tag: str) -> Response | None:
     return Response(status_code=304, headers={"ETag": tag}) if tag in tags or "*" in tags else None
 
 
-def _revision(if_match: Annotated[str | None, Header()] = None) -> int | None:
+async def _revision(if_match: Annotated[str | None, Header()] = None) -> int | None:
     if if_match is None or if_match.strip() == "*":
         return None
     last = if_match.strip().removeprefix("W/").strip('"').rpartition("-")[2]

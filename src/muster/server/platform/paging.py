@@ -25,7 +25,7 @@ def page_of(page: Page[T], model: Callable[[T], M]) -> PageOf[M]:
     return PageOf.model_construct(items=[model(item) for item in page.items], next=page.next, total=page.total)
 
 
-def _paging(
+async def _paging(
     limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many at most.")] = 50,
     cursor: Annotated[str, Query(description="`next` of the piece before.")] = "",
     sort: Annotated[str, Query(description="What to sort by; with - in front, the greatest first.")] = "",
