@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from muster.embedded.agent.settings import AgentSettings, ImageSettings, LogLimits, NodeSettings
+from muster.embedded.module_settings import MODULES_SCHEMA, ModuleSettings, read_module_settings
 from muster.embedded.scheduling.settings import SchedulerSettings
 from muster.embedded.web_settings import OIDC_SCHEMA, WEB_SCHEMA, WebSettings, read_web_settings
 from muster.kube.kinds import Schema
@@ -71,6 +72,7 @@ SCHEMA: Schema = obj({
     "web": WEB_SCHEMA,
     "database": STRING,
     "oidc": OIDC_SCHEMA,
+    "modules": MODULES_SCHEMA,
 })  # fmt: skip
 
 
@@ -92,6 +94,7 @@ class Settings:
     port: int = 0
     """0: any free port; the kubeconfig says which."""
     web: WebSettings = field(default_factory=WebSettings)
+    modules: ModuleSettings = field(default_factory=ModuleSettings)
 
     @classmethod
     def load(cls, home: Path) -> Settings:
@@ -153,6 +156,7 @@ def read_settings(home: Path, said: Mapping[str, Any]) -> Settings:
         host=listen.get("host") or "127.0.0.1",
         port=listen.get("port") or 0,
         web=read_web_settings(said),
+        modules=read_module_settings(said),
     )
 
 

@@ -1,0 +1,188 @@
+"""Reviews: the author asks, somebody else who may decides, and the version is published or rejected with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from sqlalchemy import Connection, func, insert, or_, select, update
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
+from muster.platform.modules.modules import get_module
+from muster.platform.modules.tables import module_versions, modules, reviews
+from muster.platform.modules.versions import advance, find_version, shown
+from muster.platform.rules import SYSTEM, Actor, Subject, require
+from muster.platform.users.audit import record
+from muster.platform.users.tables import teams, users
+from muster.platform.visibility import visible
+
+ReviewState: TypeAlias = Literal["open", "approved", "rejected", "withdrawn"]
+Decision: TypeAlias = Literal["approve", "reject", "withdraw"]
+
+REVIEW_STATES: Final[tuple[ReviewState, ...]] = ("open", "approved", "rejected", "withdrawn")
+_BECOMES: Final[dict[Decision, ReviewState]] = {
+    "approve": "approved", "reject": "rejected", "withdraw": "withdrawn",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    id: str
+    module_id: str
+    module_name: str
+    version_id: str
+    number: int
+    author_id: str
+    author_name: str
+    team_id: str | None
+    team_name: str | None
+    state: ReviewState
+    message: str
+    """What the author says."""
+    reason: str
+    """What was said to the decision."""
+    decided_by: str | None
+    decided_by_name: str | None
+    created: datetime
+    decided: datetime | None
+    revision: int
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("review", self.id, self.author_id, self.team_id or "")
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewFilter:
+    q: str = ""
+    state: str = ""
+    module: str = ""
+    author: str = ""
+    mine: bool = False
+
+
+def ask_review(connection: Connection, actor: Actor, module: str, version: str, message: str = "") -> Review:
+    of = get_module(connection, actor, module)
+    found = find_version(connection, actor, of, version)
+    require(actor, "ask review", of.subject, of.name)
+    advance(connection, found, "ask review", shown(of, found), reason="")
+    identifier = new_id()
+    connection.execute(
+        insert(reviews).values(
+            id=identifier,
+            module_id=of.id,
+            version_id=found.id,
+            author_id=actor.id,
+            state="open",
+            message=message,
+            reason="",
+            created=now(),
+            revision=1,
+        )
+    )
+    record(connection, actor, "ask", "review", identifier, shown(of, found))
+    return get_review(connection, actor, identifier)
+
+
+def get_review(connection: Connection, actor: Actor, identifier: str) -> Review:
+    row = connection.execute(_REVIEWS.where(reviews.c.id == identifier)).first()
+    if row is None:
+        raise NotFound.of("review", identifier)
+    review = _review(row)
+    require(actor, "view", review.subject, identifier)
+    return review
+
+
+def list_reviews(connection: Connection, actor: Actor, wanted: PageRequest, only: ReviewFilter) -> Page[Review]:
+    """Everybody's for admins, their team's for leaders, their own for others; the newest first."""
+    query = _REVIEWS.where(visible(actor, "review", owner=reviews.c.author_id, team=modules.c.team_id))
+    if only.q:
+        query = query.where(mentions(only.q, modules.c.name, reviews.c.message, reviews.c.reason))
+    if only.state:
+        if only.state not in REVIEW_STATES:
+            raise Invalid.field("state", f'"{only.state}" is not one of {", ".join(REVIEW_STATES)}')
+        query = query.where(reviews.c.state == only.state)
+    if only.module:
+        query = query.where(or_(modules.c.id == only.module, modules.c.name == only.module))
+    if only.author:
+        query = query.where(or_(reviews.c.author_id == only.author, users.c.name == only.author))
+    if only.mine:
+        query = query.where(reviews.c.author_id == actor.id)
+    sortable = {
+        "created": reviews.c.created,
+        "decided": func.coalesce(reviews.c.decided, 0),
+        "module": modules.c.name,
+        "author": users.c.name,
+        "state": reviews.c.state,
+    }
+    page = select_page(connection, query, wanted, key=reviews.c.id, sortable=sortable, usual="-created")
+    return page.map(_review)
+
+
+def decide(
+    connection: Connection, actor: Actor, identifier: str, decision: Decision, reason: str = "",
+    revision: int | None = None,
+) -> Review:  # fmt: skip
+    """The review and the version in one: neither is decided without the other."""
+    review = get_review(connection, actor, identifier)
+    require(actor, "withdraw" if decision == "withdraw" else "decide", review.subject, identifier)
+    if revision is not None and revision != review.revision:
+        raise PreconditionFailed("the review was changed meanwhile; load it again")
+    if review.state != "open":
+        raise Conflict(f"this review is over: it was {review.state}")
+    if decision == "reject" and not reason.strip():
+        raise Invalid.field("reason", "say why, so that the author knows what to do")
+    # What is behind an open review is for its author and those who decide; the platform looks it up for them.
+    module = get_module(connection, SYSTEM, review.module_id)
+    version = find_version(connection, SYSTEM, module, review.version_id)
+    if decision != "withdraw" and version.author_id == actor.id:
+        raise Forbidden("nobody may decide about what they wrote themselves; ask somebody else to do it")
+    advance(connection, version, decision, shown(module, version), reason=reason if decision == "reject" else "")
+    connection.execute(
+        update(reviews)
+        .where(reviews.c.id == review.id)
+        .values(
+            state=_BECOMES[decision], reason=reason, decided_by=actor.id, decided=now(), revision=review.revision + 1
+        )
+    )
+    details = {"reason": reason} if reason else {}
+    record(connection, actor, decision, "review", review.id, shown(module, version), details)
+    return get_review(connection, actor, review.id)
+
+
+_deciders = users.alias("deciders")
+_REVIEWS = (
+    select(
+        reviews.c.id,
+        reviews.c.module_id,
+        modules.c.name.label("module_name"),
+        reviews.c.version_id,
+        module_versions.c.number,
+        reviews.c.author_id,
+        users.c.name.label("author_name"),
+        modules.c.team_id,
+        teams.c.name.label("team_name"),
+        reviews.c.state,
+        reviews.c.message,
+        reviews.c.reason,
+        reviews.c.decided_by,
+        _deciders.c.name.label("decided_by_name"),
+        reviews.c.created,
+        reviews.c.decided,
+        reviews.c.revision,
+    )
+    .join(modules, modules.c.id == reviews.c.module_id)
+    .join(module_versions, module_versions.c.id == reviews.c.version_id)
+    .join(users, users.c.id == reviews.c.author_id)
+    .outerjoin(teams, teams.c.id == modules.c.team_id)
+    .outerjoin(_deciders, _deciders.c.id == reviews.c.decided_by)
+)
+
+
+def _review(row: AnyRow) -> Review:
+    return as_record(row, Review)

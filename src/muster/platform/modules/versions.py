@@ -1,0 +1,254 @@
+"""Versions of modules: what was written, what became of it, and in which state it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import Invalid, NotFound
+from muster.platform.graphs.model import Output, Variable
+from muster.platform.modules.fields import Parameter, Source, checked, completed
+from muster.platform.modules.modules import (
+    Module,
+    NewModule,
+    check_revision,
+    edit_module_row,
+    get_module,
+    insert_module,
+    refresh,
+)
+from muster.platform.modules.repositories import local_problem, read_repository, without_credentials
+from muster.platform.modules.states import PUBLIC, State, Step, after
+from muster.platform.modules.tables import module_versions
+from muster.platform.rules import Actor, may, require
+from muster.platform.users.audit import record
+from muster.platform.users.tables import users
+
+LATEST = "latest"
+SOURCE_FIELDS = ("git_url", "git_ref", "dockerfile", "build_dir", "readme_path", "env", "inputs", "outputs")
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleVersion:
+    id: str
+    module_id: str
+    number: int
+    author_id: str
+    author_name: str
+    source: Source
+    state: State
+    reason: str
+    """Why it failed or was rejected."""
+    attempts: int
+    git_commit: str
+    """What was built; '' as long as nobody knows."""
+    image: str
+    entrypoint: tuple[str, ...]
+    working_dir: str
+    image_env: Mapping[str, str]
+    folder: str
+    size: int
+    created: datetime
+    updated: datetime
+    built: datetime | None
+    revision: int
+
+    def seen_by(self, actor: Actor, module: Module) -> ModuleVersion:
+        """Without credentials; without the values of variables for those who have no business with them."""
+        source = replace(self.source, git_url=without_credentials(self.source.git_url))
+        if not may(actor, "inspect", module.subject):
+            source = replace(source, env=tuple(v._replace(value="") for v in source.env))
+        return replace(self, source=source)
+
+
+def create_module(
+    connection: Connection, actor: Actor, new: NewModule, source: Source, local: tuple[Path, ...] = ()
+) -> tuple[Module, ModuleVersion]:
+    """With its first version, which waits for its build. `local` are folders from which everybody may build."""
+    source = checked(source)
+    _check_local(actor, source, local)
+    module = insert_module(connection, actor, new)
+    return _added(connection, actor, module, source)
+
+
+def edit_module(
+    connection: Connection,
+    actor: Actor,
+    identifier: str,
+    changes: Mapping[str, Any],
+    *,
+    revision: int | None = None,
+    local: tuple[Path, ...] = (),
+) -> tuple[Module, ModuleVersion | None]:
+    """Description, category and team are changed where they are; anything else makes a new version, which is built."""
+    module = get_module(connection, actor, identifier)
+    require(actor, "edit", module.subject, module.name)
+    check_revision(module, revision)
+    edit_module_row(connection, actor, module, changes)
+    base = find_version(connection, actor, module, LATEST).source
+    written = {name: changes[name] for name in SOURCE_FIELDS if name in changes}
+    source = checked(completed(replace(base, **written), base))
+    if source == base:
+        return get_module(connection, actor, module.id), None
+    if source.git_url != base.git_url:
+        _check_local(actor, source, local)
+    return _added(connection, actor, module, source)
+
+
+def build_again(
+    connection: Connection, actor: Actor, identifier: str, revision: int | None = None
+) -> tuple[Module, ModuleVersion]:
+    """A new version of what the branch or tag is by now."""
+    module = get_module(connection, actor, identifier)
+    require(actor, "edit", module.subject, module.name)
+    check_revision(module, revision)
+    return _added(connection, actor, module, find_version(connection, actor, module, LATEST).source)
+
+
+def find_version(connection: Connection, actor: Actor, module: Module, word: str) -> ModuleVersion:
+    """By its number or id, or `latest`: the newest that the actor may see. Secrets included: see `seen_by`."""
+    query = _VERSIONS.where(module_versions.c.module_id == module.id)
+    if not may(actor, "inspect", module.subject):
+        query = query.where(module_versions.c.state.in_(PUBLIC))
+    if word == LATEST:
+        query = query.order_by(module_versions.c.number.desc()).limit(1)
+    elif word.isdecimal() and len(word) < 10:
+        query = query.where(module_versions.c.number == int(word))
+    else:
+        query = query.where(module_versions.c.id == word)
+    row = connection.execute(query).first()
+    if row is None:
+        raise NotFound(f'the module "{module.name}" has no version "{word}"')
+    return read_version(row)
+
+
+def list_versions(
+    connection: Connection, actor: Actor, module: Module, wanted: PageRequest, state: str = ""
+) -> Page[ModuleVersion]:
+    query = _VERSIONS.where(module_versions.c.module_id == module.id)
+    if not may(actor, "inspect", module.subject):
+        query = query.where(module_versions.c.state.in_(PUBLIC))
+    if state:
+        query = query.where(module_versions.c.state == state)
+    sortable = {"number": module_versions.c.number, "state": module_versions.c.state}
+    page = select_page(connection, query, wanted, key=module_versions.c.id, sortable=sortable, usual="-number")
+    return page.map(lambda row: read_version(row).seen_by(actor, module))
+
+
+def readme_of(connection: Connection, version: ModuleVersion) -> str:
+    """Markdown, as its author wrote it: whoever shows it makes it safe."""
+    text: str = connection.execute(
+        select(module_versions.c.readme).where(module_versions.c.id == version.id)
+    ).scalar_one()
+    return text
+
+
+_RULES: Mapping[Step, str] = {"stop": "edit", "retry": "edit", "deprecate": "deprecate", "restore": "deprecate"}
+
+
+def take_step(
+    connection: Connection, actor: Actor, module: Module, version: ModuleVersion, step: Step
+) -> ModuleVersion:
+    """stop, retry, deprecate or restore."""
+    require(actor, _RULES[step], module.subject, module.name)
+    more: dict[str, Any] = {}
+    if step == "stop":
+        more = {"reason": f"{actor.name} stopped it"}
+    elif step == "retry":
+        # Nothing was built of the commit, and whoever tries again may have mended the branch.
+        more = {"reason": "", "git_commit": "", "interruptions": 0}
+    advance(connection, version, step, shown(module, version), **more)
+    record(connection, actor, step, "module", module.id, shown(module, version))
+    return find_version(connection, actor, module, version.id)
+
+
+def advance(connection: Connection, version: ModuleVersion, step: Step, name: str, **values: Any) -> None:
+    """Raises Conflict if the version is in no state for it."""
+    state = after(version.state, step, name)
+    connection.execute(
+        update(module_versions)
+        .where(module_versions.c.id == version.id)
+        .values(state=state, updated=now(), revision=version.revision + 1, **values)
+    )
+    refresh(connection, version.module_id)
+
+
+def shown(module: Module, version: ModuleVersion) -> str:
+    return f"{module.name} {version.number}"
+
+
+def _added(connection: Connection, actor: Actor, module: Module, source: Source) -> tuple[Module, ModuleVersion]:
+    moment, identifier, number = now(), new_id(), module.versions + 1
+    connection.execute(
+        insert(module_versions).values(
+            id=identifier,
+            module_id=module.id,
+            number=number,
+            author_id=actor.id,
+            git_url=source.git_url,
+            git_ref=source.git_ref,
+            dockerfile=source.dockerfile,
+            build_dir=source.build_dir,
+            readme_path=source.readme_path,
+            env=[variable._asdict() for variable in source.env],
+            inputs=[{"name": given.name, "description": given.description} for given in source.inputs],
+            outputs=[output._asdict() for output in source.outputs],
+            state="building",
+            reason="",
+            attempts=0,
+            interruptions=0,
+            git_commit="",
+            # The name of a module may be taken again, and boxes may share an engine: the id makes it unique.
+            image=f"localhost/muster-modules/{module.name}-{module.id[-8:]}:{number}",
+            entrypoint=[],
+            working_dir="",
+            image_env={},
+            folder="",
+            size=0,
+            readme="",
+            created=moment,
+            updated=moment,
+            revision=1,
+        )
+    )
+    refresh(connection, module.id)
+    details = {"number": number, "git_url": without_credentials(source.git_url), "git_ref": source.git_ref}
+    record(connection, actor, "build", "module", module.id, f"{module.name} {number}", details)
+    module = get_module(connection, actor, module.id)
+    return module, find_version(connection, actor, module, identifier)
+
+
+def _check_local(actor: Actor, source: Source, local: tuple[Path, ...]) -> None:
+    is_admin = actor.admin and "admin" in actor.scopes
+    problem = local_problem(read_repository(source.git_url), local, is_admin=is_admin)
+    if problem:
+        raise Invalid.field("git_url", problem)
+
+
+VERSION_COLUMNS = [column for column in module_versions.c if column.name not in ("readme", "interruptions")]
+_VERSIONS = select(*VERSION_COLUMNS, users.c.name.label("author_name")).join(
+    users, users.c.id == module_versions.c.author_id
+)
+
+
+def read_version(row: AnyRow) -> ModuleVersion:
+    source = Source(
+        row.git_url,
+        row.git_ref,
+        row.dockerfile,
+        row.build_dir,
+        row.readme_path,
+        tuple(Variable(**variable) for variable in row.env),
+        tuple(Parameter(**given) for given in row.inputs),
+        tuple(Output(**output) for output in row.outputs),
+    )
+    return as_record(row, ModuleVersion, source=source, entrypoint=tuple(row.entrypoint))
