@@ -24,6 +24,10 @@ def main(arguments: list[str]) -> int:
     cluster = Cluster(told.name)
     try:
         return _do(told, cluster)
+    except BrokenPipeError:
+        # Whoever reads has read enough. What is left in the buffer shall not complain either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (BuildError, ClusterError, ComponentFailed, ImageError, KubectlFailed) as error:
         say(f"error: {error}")
         return 1

@@ -158,6 +158,9 @@ class Cluster:
 
     def _start_part(self, part: str) -> None:
         layout = self.layout
+        names = [make(layout).name for make in PARTS[part].components]
+        if all(processes.is_running(layout, name) for name in names):
+            return
         if part == "control-plane":
             self._start(control_plane.etcd(layout))
             self._start(control_plane.api_server(layout))

@@ -201,9 +201,11 @@ def _start_time(pid: int) -> str | None:
     """In clock ticks since boot; None when there is no such process, or only what is left of one."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        # Its first thread may have ended before the others, which then still hold its ports.
+        is_left_over = fields[0] in "ZX" and len(list(Path(f"/proc/{pid}/task").iterdir())) <= 1
     except OSError:
         return None
-    return None if fields[0] in "ZX" else fields[19]
+    return None if is_left_over else fields[19]
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
