@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import new_catalogue
 from muster.kube.errors import Conflict, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, uid_of, version_of
+from muster.kube.objects import Object, labels_of, uid_of, version_of
 from muster.kube.schema import OBJECT_META
 
 FREE: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -87,6 +88,26 @@ async def test_entries_are_written_one_by_one_with_the_object_or_without(cluster
     with pytest.raises(Conflict):
         await cluster.write_parts(TREE, made, {"a": {"n": 10}})
     assert cluster.parts(TREE, uid_of(made))["a"] == {"n": 9}
+
+
+async def test_who_writes_entries_may_say_what_to_do_when_somebody_changed_the_object(cluster: EmbeddedCluster) -> None:
+    made = await cluster.create(tree({"a": {"n": 1}}))
+    changing = cluster.patch(TREE, "oak", "default", {"metadata": {"labels": {"by": "another"}}})
+    seen: list[tuple[Object, dict[str, Any]]] = []
+
+    def rebase(now: Object, parts: dict[str, Any]) -> Object | None:
+        seen.append((now, parts))
+        return {**now, "status": {"season": "summer"}} if parts["a"] == {"n": 1} else None
+
+    writing = cluster.write_parts(TREE, made, {"b": {"n": 2}}, update={**made, "status": {}}, rebase=rebase)
+    _, written = await asyncio.gather(changing, writing)
+    assert [(labels_of(now), parts) for now, parts in seen] == [({"by": "another"}, {"a": {"n": 1}})]
+    assert (labels_of(written), written["status"]) == ({"by": "another"}, {"season": "summer"})
+    assert cluster.parts(TREE, uid_of(made)) == {"a": {"n": 1}, "b": {"n": 2}}
+    await cluster.patch(TREE, "oak", "default", {"status": {"leaves": {"a": {"n": 5}}}})
+    with pytest.raises(Conflict):
+        await cluster.write_parts(TREE, written, {"b": {"n": 3}}, rebase=rebase)
+    assert cluster.parts(TREE, uid_of(made))["b"] == {"n": 2}
 
 
 async def test_nothing_stays_behind(cluster: EmbeddedCluster) -> None:

@@ -50,6 +50,11 @@ def parts_of(view: View, kind: Kind, uid: str) -> dict[str, Any]:
     return {} if shelf is None else {name: row["part"] for name, row in shelf.objects.items()}
 
 
+def parts_within(tx: Transaction, kind: Kind, uid: str) -> dict[str, Any]:
+    """The same, with what is on its way to the disk."""
+    return {name: row["part"] for name, row in tx.within(rows_of(kind), uid).items()}
+
+
 def whole(view: View, kind: Kind, obj: Object) -> Object:
     """The object as a client sees it."""
     if kind.apart is None:
@@ -62,7 +67,7 @@ def base_of(tx: Transaction, kind: Kind, obj: Object, patch: Any) -> Object:
     """What a patch applies to: the whole object, if it may be about the map."""
     if kind.apart is None or kind.apart[1] not in str(patch):
         return obj
-    return _with(kind, obj, {name: row["part"] for name, row in tx.within(rows_of(kind), uid_of(obj)).items()})
+    return _with(kind, obj, parts_within(tx, kind, uid_of(obj)))
 
 
 def rows_of(kind: Kind) -> str:

@@ -21,7 +21,7 @@ from muster.embedded.store import Store
 from muster.embedded.transaction import Transaction, encode
 from muster.embedded.watching import follow, predicate
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
-from muster.kube.errors import AlreadyExists, BadRequest, Unavailable
+from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Unavailable
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.metrics import Rates
 from muster.kube.objects import Key, Object, key_of, timestamp, uid_of, version_of
@@ -250,21 +250,37 @@ class EmbeddedCluster:
         return apart.parts_of(self.store.view, kind, uid)
 
     async def write_parts(
-        self, kind: Kind, obj: Object, changed: Mapping[str, Any], *, update: Object | None = None
+        self,
+        kind: Kind,
+        obj: Object,
+        changed: Mapping[str, Any],
+        *,
+        update: Object | None = None,
+        rebase: Callable[[Object, dict[str, Any]], Object | None] | None = None,
     ) -> Object:
         """Stores entries of the map of `obj`, and with `update` also what the object itself becomes: all or nothing.
         Only then do watchers hear of it. `update` may share with `obj` what has not changed; the rest becomes the
-        store's. Conflict if anybody else has changed the object since `obj` was read."""
+        store's.
+
+        Should somebody else have changed the object since `obj` was read, `rebase` is given what it is now, with its
+        map, and answers the update to make of that (the object itself for none). Conflict if it answers None, or if
+        there is no `rebase`."""
         key, now = key_of(obj), self._now()
 
         def write(tx: Transaction) -> Object:
-            old = writes.existing(tx, kind, key)
-            writes.require(kind, old, uid_of(obj), version_of(obj))
+            old, new = writes.existing(tx, kind, key), update
+            if rebase is not None and version_of(old) != version_of(obj):
+                writes.require(kind, old, uid_of(obj), "")
+                new = rebase(old, apart.parts_within(tx, kind, uid_of(obj)))
+                if new is None:
+                    raise Conflict(f"{kind.resource} {key} has been changed in the middle")
+            else:
+                writes.require(kind, old, uid_of(obj), version_of(obj))
             apart.write(tx, kind, uid_of(obj), changed, ())
-            if update is None:
+            if new is None or new is old:
                 return old
-            new = writes.update(tx, kind, {**update, "metadata": {**update["metadata"]}}, writes.Request(now))
-            return new if new is not old else tx.put(kind.resource, {**old, "metadata": {**old["metadata"]}})
+            stored = writes.update(tx, kind, {**new, "metadata": {**new["metadata"]}}, writes.Request(now))
+            return stored if stored is not old else tx.put(kind.resource, {**old, "metadata": {**old["metadata"]}})
 
         return await self.store.write(write)
 

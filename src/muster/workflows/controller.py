@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.controller import Controller
-from muster.kube.errors import AlreadyExists, ApiError, Cause, Conflict, NotFound
+from muster.kube.errors import AlreadyExists, ApiError, Cause, Conflict, NotFound, TooLarge
 from muster.kube.informer import Informer
 from muster.kube.objects import (
     Key,
@@ -83,6 +83,8 @@ class _Active:
     emitter: Emitter
     spoiled: bool = False
     """What the run has come to could not be stored, or not be seen to: it has to be loaded again."""
+    problem: str = ""
+    """Why nothing that it comes to can ever be stored: it is to end."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     memos: list[Memo] = field(default_factory=list)
     """What is not in its cache yet."""
@@ -92,6 +94,11 @@ class _Active:
     unwritten: bool = False
     """Nodes have been stored since the workflow's own row was."""
     write_at: float = 0.0
+
+    def has_stored(self, nodes: Mapping[str, Node]) -> bool:
+        """Whether these are the nodes as it has stored them, and nobody else."""
+        known = self.stored
+        return len(nodes) == len(known) and all(known.get(name) is node for name, node in nodes.items())
 
 
 class WorkflowController:
@@ -161,18 +168,21 @@ class WorkflowController:
         try:
             return await self._advance(key, active, outcomes)
         except BaseException as error:
-            # What this step decided is forgotten, and decided anew. What it had heard is not: it may not be told twice.
+            # Somebody has changed it in the middle, or it could not be stored: what this step decided is forgotten, and
+            # decided anew. What it had heard is not, for it may not be told twice; unless it can never be stored.
             active.spoiled = True
-            active.outcomes = outcomes | active.outcomes
-            if not isinstance(error, Conflict | NotFound):
+            if isinstance(error, TooLarge):
+                active.problem = error.message
+            else:
+                active.outcomes = outcomes | active.outcomes
+            if not isinstance(error, Conflict | NotFound | TooLarge):
                 raise
-            self._queue.enqueue(key)  # somebody changed it in the middle
+            self._queue.enqueue(key)
             return None
 
     def _take_over(self, active: _Active, obj: Object) -> bool:
         """A change that somebody else has made. False if it is about nodes: then the run has to be loaded again."""
-        nodes, known = self._cluster.parts(WORKFLOW, uid_of(obj)), active.stored
-        if len(nodes) != len(known) or any(known.get(name) is not node for name, node in nodes.items()):
+        if not active.has_stored(self._cluster.parts(WORKFLOW, uid_of(obj))):
             return False
         active.obj = obj
         active.run.update(obj)
@@ -203,6 +213,8 @@ class WorkflowController:
         nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(obj))
         active.obj, active.stored = obj, nodes
         active.run = Run.load(obj, nodes, self._world(obj))
+        if active.problem:
+            active.run.problem = "Error", active.problem
         for node in active.launching.keys() - active.run.unfinished():
             active.launching.pop(node).cancel()
         await self._see_to(key, active)
@@ -269,15 +281,18 @@ class WorkflowController:
     async def _write(self, active: _Active, changed: dict[str, Node], *, with_row: bool) -> None:
         """Whoever changes anything else than nodes meanwhile does not undo what was decided. Raises Conflict if it is
         about nodes, NotFound if the workflow is gone."""
-        while True:
-            update = _updated(active.obj, active.run.status, active.run.metadata) if with_row else None
-            try:
-                active.obj = await self._cluster.write_parts(WORKFLOW, active.obj, changed, update=update)
-                break
-            except Conflict:
-                obj = self._cluster.store.get(WORKFLOW.resource, key_of(active.obj))
-                if obj is None or uid_of(obj) != uid_of(active.obj) or not self._take_over(active, obj):
-                    raise
+
+        def updated(obj: Object) -> Object:
+            return _updated(obj, active.run.status, active.run.metadata)
+
+        def rebase(obj: Object, nodes: dict[str, Node]) -> Object | None:
+            if not active.has_stored(nodes):
+                return None
+            active.run.update(obj)
+            return updated(obj) if with_row else obj
+
+        update = updated(active.obj) if with_row else None
+        active.obj = await self._cluster.write_parts(WORKFLOW, active.obj, changed, update=update, rebase=rebase)
         active.stored.update(changed)
 
     async def _remember(self, active: _Active) -> None:
