@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from muster.embedded.agent.settings import RuntimeName
@@ -15,7 +16,7 @@ from muster.platform.modules import build_records
 from muster.platform.modules.build_log import BuildLog, read_from
 from muster.platform.modules.building import LOG, build
 from muster.platform.modules.commands import BuildFailed, end_leftovers
-from muster.platform.modules.image_builders import BuilderName, ImageBuilder, find_builder
+from muster.platform.modules.image_builders import BuilderName, ImageBuilder, find_builder, remove_images
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ class Builds:
         self._wanted = builders_for(settings, runtime)
         self._builder: ImageBuilder | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._modules: dict[str, str] = {}
+        """Of the versions that are being built."""
         self._news = asyncio.Event()
 
     async def run(self) -> None:
@@ -66,10 +69,16 @@ class Builds:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def forget(self, module_id: str) -> None:
-        """After the module was deleted. Images that are not in use go, too."""
-        gone = self._folder / module_id
-        await asyncio.to_thread(shutil.rmtree, gone, ignore_errors=True)
+    async def forget(self, module_id: str, images: Sequence[str] = ()) -> None:
+        """After the module was deleted."""
+        for version_id in [each for each, module in self._modules.items() if module == module_id]:
+            await self.stop(version_id)
+        await asyncio.to_thread(shutil.rmtree, self._folder / module_id, ignore_errors=True)
+        if images:
+            with suppress(BuildFailed):
+                builder = await self._image_builder()
+                if builder is not None:
+                    await remove_images(builder, images)
 
     def log_path(self, module_id: str, number: int) -> Path:
         return self._folder / module_id / str(number) / LOG
@@ -102,6 +111,7 @@ class Builds:
     def _ended(self, version_id: str) -> Callable[[asyncio.Task[None]], None]:
         def ended(task: asyncio.Task[None]) -> None:
             self._running.pop(version_id, None)
+            self._modules.pop(version_id, None)
             self._news.set()
             if not task.cancelled() and task.exception() is not None:
                 log.error("the build %s could not be written down", version_id, exc_info=task.exception())
@@ -112,6 +122,7 @@ class Builds:
         claim = await self._database.write(lambda connection: build_records.claim(connection, version_id))
         if claim is None:
             return
+        self._modules[version_id] = claim.module_id
         folder = self._folder / claim.module_id / str(claim.number)
         attempt = claim.attempt
 

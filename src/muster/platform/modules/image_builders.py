@@ -72,25 +72,38 @@ def candidates(name: BuilderName, engine: Engine) -> list[ImageBuilder]:
     ]
 
 
+async def remove_images(builder: ImageBuilder, images: Sequence[str]) -> None:
+    """As far as nothing runs from them."""
+    for image in images:
+        await _output([*builder.remove, image])
+
+
 async def _try(builder: ImageBuilder) -> str:
     with TemporaryDirectory() as folder:
         place = Path(folder)
         (place / "Dockerfile").write_text(_CHECK)
-        process = await asyncio.create_subprocess_exec(
-            *builder.build_command(_CHECK_TAG, place / "Dockerfile", place),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=clean_environment(),
-            start_new_session=True,
-        )
-        try:
-            async with asyncio.timeout(_CHECK_SECONDS):
-                output, _ = await process.communicate()
-        except TimeoutError:
+        return await _output(builder.build_command(_CHECK_TAG, place / "Dockerfile", place))
+
+
+async def _output(command: Sequence[str]) -> str:
+    """'' if it went well, else the last line that it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=clean_environment(),
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        return "it gave no answer"
+    finally:
+        if process.returncode is None:
             process.kill()
             await process.wait()
-            return "it gave no answer"
     if process.returncode == 0:
         return ""
     lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]

@@ -167,17 +167,25 @@ def edit_module_row(connection: Connection, actor: Actor, module: Module, change
     return bool(changed)
 
 
-def delete_module(connection: Connection, actor: Actor, identifier: str, revision: int | None = None) -> Module:
-    """With all its versions, unless a workflow pins one. Their files are left to whoever has them."""
+def delete_module(
+    connection: Connection, actor: Actor, identifier: str, revision: int | None = None
+) -> tuple[Module, list[str]]:
+    """With all its versions, unless a workflow pins one. Answers the images that nobody needs any more; these, and the
+    files, are left to `Builds.forget`."""
     module = get_module(connection, actor, identifier)
     require(actor, "delete", module.subject, module.name)
     check_revision(module, revision)
     user = pinned_by(connection, module.name)
     if user:
         raise Conflict(f'the workflow "{user}" uses the module "{module.name}"; deprecate it instead')
+    kept_as_image = and_(module_versions.c.built.is_not(None), module_versions.c.folder == "")
+    images = connection.execute(
+        select(module_versions.c.image).where(module_versions.c.module_id == module.id, kept_as_image)
+    ).scalars()
+    named = list(images)
     connection.execute(delete(modules).where(modules.c.id == module.id))
     record(connection, actor, "delete", "module", module.id, module.name)
-    return module
+    return module, named
 
 
 def pinned_by(connection: Connection, name: str) -> str:

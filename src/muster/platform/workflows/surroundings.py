@@ -19,7 +19,7 @@ from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Document
 from muster.platform.rules import Actor
 
-AREAS: tuple[str, ...] = ()
+AREAS: tuple[str, ...] = ("modules",)
 """Packages of muster.platform, one a line."""
 
 

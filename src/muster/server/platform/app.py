@@ -39,6 +39,10 @@ ROUTERS = (
     "graphs",
     "workflows",
     "versions",
+    "categories",
+    "modules",
+    "module_versions",
+    "reviews",
     "document",
 )
 """Modules of this package, one a line."""

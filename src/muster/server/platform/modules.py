@@ -1,0 +1,207 @@
+"""Modules. Their versions are in module_versions.py."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
+
+from muster.platform.graphs.model import Output, Variable
+from muster.platform.graphs.schema import LONGEST_TEXT
+from muster.platform.modules.builds import Builds
+from muster.platform.modules.fields import Parameter, Source
+from muster.platform.modules.modules import (
+    Module,
+    ModuleFilter,
+    NewModule,
+    delete_module,
+    get_module,
+    list_modules,
+)
+from muster.platform.modules.versions import build_again, create_module, edit_module
+from muster.platform.rules import Actor
+from muster.server.platform.bodies import Answer, Body
+from muster.server.platform.etags import IfMatch, etag
+from muster.server.platform.identity import Who
+from muster.server.platform.paging import PageOf, Paging, Search, page_of
+from muster.server.platform.state import Here, Platform
+
+router = APIRouter(prefix="/modules", tags=["modules"])
+
+_Text = Annotated[str, Field(max_length=10_000)]
+_Name = Annotated[str, Field(max_length=200)]
+_Path = Annotated[str, Field(max_length=1_000)]
+_BUILDS = "builds of modules"
+
+
+class VariableBody(Body):
+    name: _Name
+    value: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
+    secret: bool = False
+
+
+class InputBody(Body):
+    name: _Name
+    description: _Text = ""
+
+
+class OutputBody(Body):
+    name: _Name
+    path: _Path
+    type: Literal["text", "file"] = "text"
+    description: _Text = ""
+
+
+class _SourceBody(Body):
+    dockerfile: _Path = "Dockerfile"
+    """Its path in the repository."""
+    build_dir: _Path = "/"
+    """The folder of the repository that the image is built from."""
+    readme_path: _Path = "README.md"
+    env: Annotated[list[VariableBody], Field(default_factory=list)]
+    inputs: Annotated[list[InputBody], Field(default_factory=list)]
+    """What the module takes, as --name=value."""
+    outputs: Annotated[list[OutputBody], Field(default_factory=list)]
+
+    def written(self) -> dict[str, Any]:
+        """What was said of the source, as it is kept."""
+        made = self.changes()
+        if "env" in made:
+            made["env"] = tuple(Variable(v.name, v.value, v.secret) for v in self.env)
+        if "inputs" in made:
+            made["inputs"] = tuple(Parameter(i.name, i.description) for i in self.inputs)
+        if "outputs" in made:
+            made["outputs"] = tuple(Output(o.name, o.path, o.type, o.description) for o in self.outputs)
+        return made
+
+
+class CreateModule(_SourceBody):
+    name: _Name
+    category: _Name
+    """Its id or name."""
+    description: _Text = ""
+    team: _Name | None = None
+    """The id or name of the team whose leader may review it; if left out, the only one that one is in."""
+    git_url: Annotated[str, Field(max_length=2_000)]
+    git_ref: _Name
+    """A branch, tag or commit."""
+
+    def module(self) -> NewModule:
+        return NewModule(self.name, self.category, self.description, self.team)
+
+    def source(self) -> Source:
+        about = set(NewModule.__dataclass_fields__)
+        return Source(**{name: value for name, value in self.written().items() if name not in about})
+
+
+class ModuleChange(_SourceBody):
+    category: _Name = ""
+    description: _Text = ""
+    team: _Name | None = None
+    git_url: Annotated[str, Field(max_length=2_000)] = ""
+    git_ref: _Name = ""
+
+
+class ModuleAnswer(Answer):
+    id: str
+    name: str
+    description: str
+    category_id: str
+    category_name: str
+    owner_id: str
+    owner_name: str
+    team_id: str | None
+    team_name: str | None
+    created: datetime
+    updated: datetime
+    versions: int
+    """The number of the newest version that one may see."""
+    state: str
+    """Of that version."""
+    public_number: int
+    """Of the version that everybody is offered; 0 if there is none."""
+    public_state: str
+    revision: int
+
+
+@router.get("", operation_id="list_modules")
+async def all_modules(
+    here: Here,
+    who: Who,
+    paging: Paging,
+    q: Search = "",
+    category: Annotated[str, Query(description="The id or name of a category.")] = "",
+    owner: Annotated[str, Query(description="The id or name of a user.")] = "",
+    team: Annotated[str, Query(description="The id or name of a team.")] = "",
+    state: Annotated[str, Query(description="Of the newest version that one may see.")] = "",
+    mine: Annotated[bool, Query(description="Only my own.")] = False,
+    usable: Annotated[bool, Query(description="Only those that I may use in a workflow.")] = False,
+) -> PageOf[ModuleAnswer]:
+    """Sorted by name, created, updated, owner, category or state; the one that changed last first."""
+    only = ModuleFilter(q, category, owner, team, state, mine, usable)
+    page = await here.database.read(lambda connection: list_modules(connection, who, paging, only))
+    return page_of(page, ModuleAnswer.model_validate)
+
+
+@router.post("", status_code=201, operation_id="create_module")
+async def new_module(body: CreateModule, here: Here, who: Who, response: Response) -> ModuleAnswer:
+    """With its first version, whose build begins."""
+    new, source, local = body.module(), body.source(), here.settings.modules.local_repositories
+    module, _ = await here.database.write(lambda connection: create_module(connection, who, new, source, local))
+    builds_of(here).look()
+    return _answer(module, who, response)
+
+
+@router.get("/{module}", operation_id="get_module")
+async def one_module(module: str, here: Here, who: Who, response: Response) -> ModuleAnswer:
+    """By id or name."""
+    found = await here.database.read(lambda connection: get_module(connection, who, module))
+    return _answer(found, who, response)
+
+
+@router.patch("/{module}", operation_id="edit_module")
+async def change_module(
+    module: str, body: ModuleChange, here: Here, who: Who, seen: IfMatch, response: Response
+) -> ModuleAnswer:
+    """Description, category and team change at once. Anything else becomes a new version, whose build begins."""
+    changes, local = body.written(), here.settings.modules.local_repositories
+    found, _ = await here.database.write(
+        lambda connection: edit_module(connection, who, module, changes, revision=seen, local=local)
+    )
+    builds_of(here).look()
+    return _answer(found, who, response)
+
+
+@router.post("/{module}/build", status_code=201, operation_id="build_module")
+async def build_module_again(module: str, here: Here, who: Who, seen: IfMatch, response: Response) -> ModuleAnswer:
+    """A new version of what the branch or tag is by now."""
+    found, _ = await here.database.write(lambda connection: build_again(connection, who, module, seen))
+    builds_of(here).look()
+    return _answer(found, who, response)
+
+
+@router.delete("/{module}", status_code=204, operation_id="delete_module")
+async def drop_module(module: str, here: Here, who: Who, seen: IfMatch) -> None:
+    """With all its versions, unless a workflow uses one."""
+    gone, images = await here.database.write(lambda connection: delete_module(connection, who, module, seen))
+    await builds_of(here).forget(gone.id, images)
+
+
+async def background(platform: Platform) -> None:
+    await builds_of(platform).run()
+
+
+def builds_of(here: Platform) -> Builds:
+    found: Builds | None = here.parts.get(_BUILDS)
+    if found is None:
+        settings = here.settings
+        found = Builds(here.database, here.folder / "modules", settings.modules, settings.agent.runtime)
+        here.parts[_BUILDS] = found
+    return found
+
+
+def _answer(module: Module, who: Actor, response: Response) -> ModuleAnswer:
+    response.headers["ETag"] = etag(module.id, module.revision)
+    return ModuleAnswer.model_validate(module.seen_by(who))

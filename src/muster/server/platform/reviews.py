@@ -1,0 +1,108 @@
+"""Reviews, by which modules are published."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
+
+from muster.platform.modules.reviews import Decision, Review, ReviewFilter, decide, get_review, list_reviews
+from muster.platform.rules import Actor
+from muster.server.platform.bodies import Answer, Body
+from muster.server.platform.etags import IfMatch, etag
+from muster.server.platform.identity import Who
+from muster.server.platform.paging import PageOf, Paging, Search, page_of
+from muster.server.platform.state import Here, Platform
+
+router = APIRouter(prefix="/reviews", tags=["reviews"])
+
+
+class DecisionBody(Body):
+    reason: Annotated[str, Field(max_length=10_000)] = ""
+    """Who rejects has to say why."""
+
+
+class ReviewAnswer(Answer):
+    id: str
+    module_id: str
+    module_name: str
+    version_id: str
+    number: int
+    """Of the version."""
+    author_id: str
+    author_name: str
+    team_id: str | None
+    team_name: str | None
+    state: Literal["open", "approved", "rejected", "withdrawn"]
+    message: str
+    reason: str
+    decided_by: str | None
+    decided_by_name: str | None
+    created: datetime
+    decided: datetime | None
+    revision: int
+
+
+@router.get("", operation_id="list_reviews")
+async def all_reviews(
+    here: Here,
+    who: Who,
+    paging: Paging,
+    q: Search = "",
+    state: Annotated[str, Query(description="open, approved, rejected or withdrawn.")] = "",
+    module: Annotated[str, Query(description="The id or name of a module.")] = "",
+    author: Annotated[str, Query(description="The id or name of a user.")] = "",
+    mine: Annotated[bool, Query(description="Only those that I asked for.")] = False,
+) -> PageOf[ReviewAnswer]:
+    """One's own; those of the team for its leader; all for an admin. Sorted by created, decided, module, author or
+    state; the newest first."""
+    only = ReviewFilter(q, state, module, author, mine)
+    page = await here.database.read(lambda connection: list_reviews(connection, who, paging, only))
+    return page_of(page, ReviewAnswer.model_validate)
+
+
+@router.get("/{review}", operation_id="get_review")
+async def one_review(review: str, here: Here, who: Who, response: Response) -> ReviewAnswer:
+    return review_answer(await here.database.read(lambda connection: get_review(connection, who, review)), response)
+
+
+@router.post("/{review}/approve", operation_id="approve_review")
+async def approve(
+    review: str, here: Here, who: Who, seen: IfMatch, response: Response, body: DecisionBody | None = None
+) -> ReviewAnswer:
+    """The version is published with it. Nobody approves what is their own."""
+    return await _decided(here, who, review, "approve", body, seen, response)
+
+
+@router.post("/{review}/reject", operation_id="reject_review")
+async def reject(
+    review: str, body: DecisionBody, here: Here, who: Who, seen: IfMatch, response: Response
+) -> ReviewAnswer:
+    return await _decided(here, who, review, "reject", body, seen, response)
+
+
+@router.post("/{review}/withdraw", operation_id="withdraw_review")
+async def withdraw(review: str, here: Here, who: Who, seen: IfMatch, response: Response) -> ReviewAnswer:
+    """By whoever asked for it: the version is private again."""
+    return await _decided(here, who, review, "withdraw", None, seen, response)
+
+
+def review_answer(review: Review, response: Response) -> ReviewAnswer:
+    response.headers["ETag"] = etag(review.id, review.revision)
+    return ReviewAnswer.model_validate(review)
+
+
+async def _decided(
+    here: Platform,
+    who: Actor,
+    review: str,
+    decision: Decision,
+    body: DecisionBody | None,
+    seen: int | None,
+    response: Response,
+) -> ReviewAnswer:
+    reason = body.reason if body is not None else ""
+    found = await here.database.write(lambda connection: decide(connection, who, review, decision, reason, seen))
+    return review_answer(found, response)

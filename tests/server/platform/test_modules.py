@@ -1,0 +1,328 @@
+"""Modules, categories and reviews over HTTP, on SQLite and on PostgreSQL, with real repositories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from muster.embedded.module_settings import ModuleSettings
+from muster.server.platform.modules import background
+from tests.platform.modules.git_repositories import FILES, GitRepository
+from tests.server.platform.served import Client, Served
+
+OUTPUT = {"name": "digest", "path": "/tmp/workflow_space/digest.txt", "type": "text", "description": "SHA-256"}
+
+
+@dataclass
+class Place:
+    """A platform that builds modules, with a category and some people. Lea leads the team that Ann and Tom are in."""
+
+    served: Served
+    repository: GitRepository
+    admin: Client
+    ann: Client
+    lea: Client
+    tom: Client
+    eve: Client
+
+    def body(self, name: str = "hash-text", **more: Any) -> dict[str, Any]:
+        usual = {
+            "name": name,
+            "category": "text",
+            "git_url": str(self.repository.path),
+            "git_ref": "main",
+            "inputs": [{"name": "text", "description": "what to hash"}],
+            "outputs": [OUTPUT],
+        }
+        return {**usual, **more}
+
+    async def built(self, client: Client | None = None, **more: Any) -> Any:
+        """A module of Ann's, once its build is over."""
+        client = client or self.ann
+        module = await client.post("modules", self.body(**more))
+        return await self.over(client, module["name"])
+
+    async def over(self, client: Client, module: str, version: str = "latest") -> Any:
+        while True:
+            found = await client.get(f"modules/{module}/versions/{version}")
+            if found["state"] != "building":
+                return found
+            await asyncio.sleep(0.05)
+
+    async def published(self, **more: Any) -> Any:
+        version = await self.built(**more)
+        name = more.get("name", "hash-text")
+        review = await self.ann.post(f"modules/{name}/versions/{version['number']}/review", {"message": "please"})
+        await self.lea.post(f"reviews/{review['id']}/approve")
+        return await self.ann.get(f"modules/{name}/versions/{version['number']}")
+
+
+@pytest.fixture
+async def place(served: Served, tmp_path: Path) -> AsyncIterator[Place]:
+    local = ModuleSettings(local_repositories=(tmp_path / "git",))
+    served.platform.settings = replace(served.platform.settings, modules=local)
+    people = {name: await served.user(name) for name in ("ann", "lea", "tom", "eve")}
+    await served.admin.post("categories", {"name": "text", "description": "Texts"})
+    await served.admin.post("teams", {"name": "nlp"})
+    for name, role in (("ann", "member"), ("lea", "leader"), ("tom", "member")):
+        (await served.admin("PUT", f"teams/nlp/members/{name}", {"role": role})).ok()
+    task = asyncio.create_task(background(served.platform))
+    yield Place(served, GitRepository(tmp_path / "git" / "hash"), served.admin, **people)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_from_a_repository_to_a_published_module(place: Place) -> None:
+    created = await place.ann.post("modules", place.body(description="Hashes texts"))
+    assert (created["state"], created["versions"], created["team_name"]) == ("building", 1, "nlp")
+    version = await place.over(place.ann, "hash-text")
+    assert (version["state"], version["runs_as"]) == ("private", "folder")
+    assert version["git_commit"] == place.repository.git("rev-parse", "HEAD")
+    assert version["entrypoint"] == ["python3", "main.py"]
+    assert version["readme"] == FILES["README.md"]
+    assert version["steps"] == ["ask review"]
+    assert "commit " in await place.ann.get("modules/hash-text/versions/1/log")
+
+    # Nobody else knows of it, but for those who may review it.
+    (await place.tom("GET", "modules/hash-text")).refused(404)
+    (await place.eve("GET", "modules/hash-text/versions/1")).refused(404)
+    assert (await place.tom.get("modules"))["total"] == 0
+    assert (await place.lea.get("modules"))["total"] == 1
+    assert (await place.ann.get("modules?mine=true&usable=true&state=private&category=text"))["total"] == 1
+    assert (await place.lea.get("modules?usable=true"))["total"] == 0
+
+    review = await place.ann.post("modules/hash-text/versions/1/review", {"message": "please"})
+    assert (review["state"], review["module_name"], review["number"]) == ("open", "hash-text", 1)
+    (await place.ann("POST", "modules/hash-text/versions/1/review")).refused(409)
+    problem = (await place.ann("POST", f"reviews/{review['id']}/approve")).refused(403)
+    assert "only" in problem["detail"] or "nobody may" in problem["detail"]
+    (await place.tom("POST", f"reviews/{review['id']}/approve")).refused(404)
+    (await place.eve("POST", f"reviews/{review['id']}/reject", {"reason": "no"})).refused(404)
+    problem = (await place.lea("POST", f"reviews/{review['id']}/reject", {"reason": " "})).refused(422)
+    assert problem["errors"][0]["field"] == "reason"
+    rejected = await place.lea.post(f"reviews/{review['id']}/reject", {"reason": "no example in the readme"})
+    assert (rejected["state"], rejected["decided_by_name"]) == ("rejected", "lea")
+    (await place.admin("POST", f"reviews/{review['id']}/approve")).refused(409)
+    version = await place.ann.get("modules/hash-text/versions/1")
+    assert (version["state"], version["reason"]) == ("rejected", "no example in the readme")
+
+    again = await place.ann.post("modules/hash-text/versions/1/review")
+    await place.admin.post(f"reviews/{again['id']}/approve")
+    for client in (place.ann, place.tom, place.eve):
+        assert (await client.get("modules?usable=true"))["items"][0]["state"] == "published"
+    seen = await place.eve.get("modules/hash-text/versions/latest")
+    assert seen["readme"] == FILES["README.md"]
+    (await place.eve("GET", "modules/hash-text/versions/1/log")).refused(403)
+
+    assert [r["state"] for r in (await place.ann.get("reviews"))["items"]] == ["approved", "rejected"]
+    assert (await place.lea.get("reviews?state=rejected&module=hash-text&author=ann"))["total"] == 1
+    assert (await place.tom.get("reviews"))["total"] == 0
+    assert (await place.admin.get("reviews?sort=decided"))["total"] == 2
+    done = [(e["action"], e["kind"]) for e in (await place.admin.get("audit?sort=at&limit=500"))["items"]]
+    assert done[-7:] == [
+        ("create", "module"), ("build", "module"), ("built", "module"), ("ask", "review"), ("reject", "review"),
+        ("ask", "review"), ("approve", "review"),
+    ]  # fmt: skip
+
+
+async def test_editing_builds_a_new_version_and_the_published_one_stays(place: Place) -> None:
+    first = await place.published()
+    moved = place.repository.commit({"main.py": "print(2)"})
+    (await place.tom("PATCH", "modules/hash-text", {"git_ref": "v2"})).refused(403)
+    described = (await place.ann("PATCH", "modules/hash-text", {"description": "better"})).ok()
+    assert (described["versions"], described["description"]) == (1, "better")
+    stale = {"If-Match": f'"x-{described["revision"] - 1}"'}
+    (await place.ann("PATCH", "modules/hash-text", {"env": []}, headers=stale)).refused(412)
+
+    changed = {"env": [{"name": "MODE", "value": "fast"}, {"name": "API_TOKEN", "value": "hunter2"}]}
+    edited = await place.ann("PATCH", "modules/hash-text", changed, headers={"If-Match": f'"{described["revision"]}"'})
+    assert edited.ok()["versions"] == 2
+    second = await place.over(place.ann, "hash-text")
+    assert (second["number"], second["state"], second["git_commit"]) == (2, "private", moved)
+    assert second["env"][1] == {"name": "API_TOKEN", "value": "hunter2", "secret": True}
+    assert (await place.eve.get("modules/hash-text"))["versions"] == 1
+    assert (await place.eve.get("modules/hash-text/versions"))["items"][0]["git_commit"] == first["git_commit"]
+    (await place.eve("GET", "modules/hash-text/versions/2")).refused(404)
+
+    # Whoever sends back what they were shown keeps the secret; and without a change nothing is built.
+    same = {"env": [{"name": "MODE", "value": "fast"}, {"name": "API_TOKEN", "value": "", "secret": True}]}
+    assert (await place.ann("PATCH", "modules/hash-text", same)).ok()["versions"] == 2
+    assert (await place.ann.post("modules/hash-text/build"))["versions"] == 3
+    third = await place.over(place.ann, "hash-text")
+    review = await place.ann.post(f"modules/hash-text/versions/{third['number']}/review")
+    await place.admin.post(f"reviews/{review['id']}/approve")
+    shown = await place.eve.get("modules/hash-text/versions/latest")
+    assert shown["number"] == 3
+    assert {variable["value"] for variable in shown["env"]} == {""}
+
+    await place.ann.post("modules/hash-text/versions/3/deprecate")
+    assert (await place.eve.get("modules/hash-text"))["public_number"] == 1
+    (await place.eve("POST", "modules/hash-text/versions/3/restore")).refused(403)
+    await place.lea.post("modules/hash-text/versions/3/restore")
+    assert (await place.eve.get("modules/hash-text"))["public_number"] == 3
+
+
+async def test_a_build_that_fails_says_why_and_can_be_tried_again(place: Place) -> None:
+    place.repository.commit({"Dockerfile": "FROM a\nCMD x\n"})
+    failed = await place.built()
+    assert failed["state"] == "build failed"
+    assert failed["reason"].startswith("Dockerfile: line 2: a module has no CMD")
+    (await place.ann("POST", "modules/hash-text/versions/1/review")).refused(409)
+    mended = place.repository.commit(FILES)
+    await place.ann.post("modules/hash-text/versions/1/retry")
+    assert (await place.over(place.ann, "hash-text"))["git_commit"] == mended
+    log = await place.ann.get("modules/hash-text/versions/1/log")
+    assert "a module has no CMD" in log
+    assert "the build begins again" in log
+
+
+async def test_the_log_is_followed_and_resumed(place: Place) -> None:
+    await place.built()
+    whole = await place.ann.get("modules/hash-text/versions/1/log")
+    events = await followed(place.ann, "modules/hash-text/versions/1/log/events")
+    assert "".join(data["text"] for _, name, data in events if name == "message") == whole
+    assert events[-1][1:] == ("end", {"state": "private"})
+    middle = whole.index("\n") + 1
+    rest = await followed(place.ann, "modules/hash-text/versions/1/log/events", last=str(middle))
+    assert "".join(data["text"] for _, name, data in rest if name == "message") == whole[middle:]
+    done = await followed(place.ann, "modules/hash-text/versions/1/log/events", last=events[-1][0])
+    assert [name for _, name, _ in done] == ["end"]
+    (await place.tom("GET", "modules/hash-text/versions/1/log/events")).refused(404)
+
+
+async def test_versions_have_etags(place: Place) -> None:
+    await place.built()
+    reply = await place.ann("GET", "modules/hash-text/versions/1")
+    again = await place.ann("GET", "modules/hash-text/versions/1", headers={"If-None-Match": reply.headers["ETag"]})
+    assert again.status == 304
+    await place.ann.post("modules/hash-text/versions/1/review")
+    changed = await place.ann("GET", "modules/hash-text/versions/1", headers={"If-None-Match": reply.headers["ETag"]})
+    assert changed.status == 200
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"name": "Hash"}, "name"),
+        ({"name": "-hash"}, "name"),
+        ({"name": "ha/sh"}, "name"),
+        ({"name": "a" * 64}, "name"),
+        ({"category": "none"}, "category"),
+        ({"team": "none"}, "team"),
+        ({"git_url": "ext::sh -c touch% /tmp/evil"}, "git_url"),
+        ({"git_url": "--upload-pack=touch /tmp/evil"}, "git_url"),
+        ({"git_url": "https://host/a\n[core]"}, "git_url"),
+        ({"git_url": "/etc"}, "git_url"),
+        ({"git_url": "file:///etc"}, "git_url"),
+        ({"git_ref": "--output=/tmp/evil"}, "git_ref"),
+        ({"git_ref": "main..x"}, "git_ref"),
+        ({"git_ref": "a:b"}, "git_ref"),
+        ({"dockerfile": "../Dockerfile"}, "dockerfile"),
+        ({"dockerfile": "/"}, "dockerfile"),
+        ({"build_dir": "a/../../b"}, "build_dir"),
+        ({"readme_path": ".git/config.md"}, "readme_path"),
+        ({"env": [{"name": "AI_HUB_TOKEN"}]}, "env[0].name"),
+        ({"env": [{"name": "a b"}]}, "env[0].name"),
+        ({"env": [{"name": "A"}, {"name": "A"}]}, "env[1].name"),
+        ({"inputs": [{"name": "a=b"}]}, "inputs[0].name"),
+        ({"inputs": [{"name": "a"}], "env": [{"name": "a"}]}, "inputs[0].name"),
+        ({"outputs": [{"name": "a", "path": "relative"}]}, "outputs[0].path"),
+        ({"outputs": [{"name": "a", "path": "/a"}, {"name": "b", "path": "/./a"}]}, "outputs[1].path"),
+        ({"outputs": [{"name": "a", "path": "/a", "type": "folder"}]}, "outputs[0].type"),
+        ({"build_args": ["--x"]}, "build_args"),
+    ],
+)
+async def test_what_is_wrong_is_said_with_its_field(place: Place, more: dict[str, Any], field: str) -> None:
+    problem = (await place.ann("POST", "modules", place.body(**more))).refused(422)
+    assert [error["field"] for error in problem["errors"]] == [field]
+
+
+async def test_names_are_unique_and_categories_are_for_admins(place: Place) -> None:
+    await place.built()
+    (await place.eve("POST", "modules", place.body(git_url="https://host.invalid/x"))).refused(409)
+    (await place.ann("POST", "categories", {"name": "mine"})).refused(403)
+    (await place.admin("POST", "categories", {"name": "text"})).refused(409)
+    (await place.admin("DELETE", "categories/text")).refused(409)
+    assert (await place.eve.get("categories"))["items"][0]["modules"] == 1
+    made = await place.admin.post("categories", {"name": "图像"})
+    (await place.admin("PATCH", "categories/图像", {"name": "images"}, headers={"If-Match": '"9"'})).refused(412)
+    assert (await place.admin("PATCH", f"categories/{made['id']}", {"name": "images"})).ok()["revision"] == 2
+    (await place.admin("DELETE", "categories/images")).ok()
+
+
+async def test_nobody_decides_about_what_they_wrote(place: Place) -> None:
+    boss = await place.served.user("boss", "admin")
+    await place.built()
+    await boss("PATCH", "modules/hash-text", {"env": [{"name": "A", "value": "b"}]})
+    await place.over(place.ann, "hash-text", "2")
+    review = await place.ann.post("modules/hash-text/versions/2/review")
+    (await boss("POST", f"reviews/{review['id']}/approve")).refused(403)
+    await place.ann.post(f"reviews/{review['id']}/withdraw")
+    assert (await place.ann.get("modules/hash-text/versions/2"))["state"] == "private"
+    own = await place.built(boss, name="own")
+    review = await boss.post(f"modules/own/versions/{own['number']}/review")
+    problem = (await boss("POST", f"reviews/{review['id']}/approve")).refused(403)
+    assert "nobody may decide their own review" in problem["detail"]
+
+
+async def test_credentials_in_an_address_are_kept_but_not_shown(place: Place) -> None:
+    url = "http://ann:hunter2@127.0.0.1:1/x.git"
+    failed = await place.built(git_url=url)
+    assert failed["git_url"] == "http://***@127.0.0.1:1/x.git"
+    assert failed["state"] == "build failed"
+    log = await place.ann.get("modules/hash-text/versions/1/log")
+    assert "hunter2" not in log + str(await place.admin.get("audit?limit=500"))
+    (await place.ann("PATCH", "modules/hash-text", {"git_url": failed["git_url"], "git_ref": "other"})).ok()
+    assert (await place.over(place.ann, "hash-text"))["git_url"] == failed["git_url"]
+
+
+async def test_a_module_that_is_deleted_leaves_nothing(place: Place) -> None:
+    await place.built()
+    (await place.lea("DELETE", "modules/hash-text")).refused(403)
+    document = {
+        "format": 1,
+        "nodes": [
+            {
+                "name": "a",
+                "kind": "module",
+                "module": {"name": "hash-text", "version": "1"},
+                "inputs": [{"name": "text", "value": "x"}],
+            }
+        ],
+        "edges": [],
+    }
+    problem = (await place.eve("POST", "graphs/check", {"document": document})).ok()["problems"]
+    assert problem[0]["code"] == "module.unknown"
+    await place.ann.post("workflows", {"name": "uses it", "version": {"document": document}})
+    assert "uses it" in (await place.ann("DELETE", "modules/hash-text")).refused(409)["detail"]
+    (await place.ann("DELETE", "workflows/uses it")).ok()
+    (await place.ann("DELETE", "modules/hash-text")).ok()
+    assert list((place.served.folder / "modules").iterdir()) == []
+
+
+async def test_a_build_can_be_stopped(place: Place) -> None:
+    gate = await asyncio.start_server(lambda *_: asyncio.sleep(60), "127.0.0.1", 0)
+    port = gate.sockets[0].getsockname()[1]
+    await place.ann.post("modules", place.body(git_url=f"http://127.0.0.1:{port}/x.git"))
+    stopped = await place.ann.post("modules/hash-text/versions/1/stop")
+    assert (stopped["state"], stopped["reason"]) == ("build failed", "ann stopped it")
+    (await place.ann("POST", "modules/hash-text/versions/1/stop")).refused(409)
+    gate.close()
+
+
+async def followed(client: Client, path: str, last: str = "") -> list[tuple[str, str, Any]]:
+    """All events of a stream that ends: id, name and data."""
+    headers = {"Last-Event-ID": last} if last else {}
+    reply = await client("GET", path, headers=headers)
+    found = []
+    for block in reply.ok().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if "data" in fields:
+            found.append((fields["id"], fields.get("event", "message"), orjson.loads(fields["data"])))
+    return found
