@@ -46,12 +46,12 @@ category         create           A      write
 category         edit             A      write
 category         delete           A      write
 virtual cluster  view             *      read
-virtual cluster  use              *      write
+virtual cluster  use              ALTP   write
 virtual cluster  create           A      write
 virtual cluster  edit             A      write
 virtual cluster  delete           A      write
 storage root     view             *      read
-storage root     use              *      write
+storage root     use              ALTP   write
 storage root     create           A      write
 storage root     edit             A      write
 storage root     delete           A      write

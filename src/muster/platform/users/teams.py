@@ -97,7 +97,8 @@ def delete_team(connection: Connection, actor: Actor, identifier: str) -> None:
     """What was shared with the team belongs to its owners alone from then on."""
     team = get_team(connection, identifier)
     require(actor, "delete", team.subject, team.name)
-    connection.execute(delete(teams).where(teams.c.id == team.id))
+    with taken(f'"{team.name}" has virtual clusters or storage roots of its own; give those to others first'):
+        connection.execute(delete(teams).where(teams.c.id == team.id))
     record(connection, actor, "delete", "team", team.id, team.name)
 
 

@@ -65,6 +65,11 @@ class Feed:
         news.set()
         return event
 
+    @property
+    def last(self) -> str:
+        """The id of what was published last: whoever loads everything now goes on after it."""
+        return f"{self._epoch}{self._number}"
+
     async def after(self, last: str) -> AsyncIterator[Event]:
         """From there on, for ever; from now on if `last` is ''."""
         seen = self._number if last == "" else self._position(last)

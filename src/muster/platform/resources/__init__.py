@@ -1,0 +1,1 @@
+"""What runs are given: virtual clusters with their SKUs, and storage roots."""

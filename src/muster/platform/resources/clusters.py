@@ -1,0 +1,174 @@
+"""Virtual clusters: named shares of the machines, handed out in SKUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
+
+from muster.platform.database.columns import now
+from muster.platform.database.ids import new_id
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import FieldError, Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.resources.names import name_faults
+from muster.platform.resources.skus import read_sku, selector_faults, sku_faults
+from muster.platform.resources.tables import virtual_clusters
+from muster.platform.rules import Actor, Subject, require
+from muster.platform.users.audit import record
+from muster.platform.users.tables import teams
+from muster.platform.users.teams import get_team
+
+MOST_SKUS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualCluster:
+    id: str
+    name: str
+    description: str
+    node_selector: Mapping[str, str]
+    sku: Mapping[str, str]
+    """What one SKU is, by resource."""
+    total: int | None
+    """How many SKUs there are; None for as many as the machines have."""
+    team_id: str | None
+    team_name: str | None
+    """Who may use it; None for everybody."""
+    created: datetime
+    updated: datetime
+    revision: int
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("virtual cluster", self.id, team=self.team_id or "", public=self.team_id is None)
+
+    @property
+    def queue(self) -> str:
+        """The scheduler's queue that holds the total."""
+        return f"vc-{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class NewCluster:
+    name: str
+    sku: Mapping[str, Any]
+    """{"gpu": 1, "cpu": "10", "memory": "80G"}, or any other resource by its full name."""
+    description: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    total: int | None = None
+    team: str = ""
+
+
+def create_cluster(connection: Connection, actor: Actor, new: NewCluster) -> VirtualCluster:
+    require(actor, "create", Subject("virtual cluster"))
+    values = _checked(
+        connection,
+        {
+            "name": new.name,
+            "description": new.description,
+            "sku": new.sku,
+            "node_selector": new.node_selector,
+            "total": new.total,
+            "team": new.team,
+        },
+    )
+    identifier, moment = new_id(), now()
+    with taken(f'there is a virtual cluster "{new.name}" already', "name"):
+        connection.execute(
+            insert(virtual_clusters).values(id=identifier, created=moment, updated=moment, revision=1, **values)
+        )
+    record(connection, actor, "create", "virtual cluster", identifier, new.name, values)
+    return get_cluster(connection, identifier)
+
+
+def get_cluster(connection: Connection, id_or_name: str) -> VirtualCluster:
+    table = virtual_clusters.c
+    row = connection.execute(_CLUSTERS.where(or_(table.id == id_or_name, table.name == id_or_name))).first()
+    if row is None:
+        raise NotFound.of("virtual cluster", id_or_name)
+    return _cluster(row)
+
+
+def all_clusters(connection: Connection) -> list[VirtualCluster]:
+    return [_cluster(row) for row in connection.execute(_CLUSTERS.order_by(virtual_clusters.c.name))]
+
+
+def list_clusters(connection: Connection, wanted: PageRequest, *, q: str = "") -> Page[VirtualCluster]:
+    table = virtual_clusters.c
+    query = _CLUSTERS.where(mentions(q, table.name, table.description)) if q else _CLUSTERS
+    sortable = {"name": func.lower(table.name), "created": table.created, "total": func.coalesce(table.total, 0)}
+    return select_page(connection, query, wanted, key=table.id, sortable=sortable, usual="name").map(_cluster)
+
+
+def edit_cluster(
+    connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
+) -> VirtualCluster:
+    """`changes` may hold what `NewCluster` has. With a `revision`, only if nobody changed it since. Runs that were
+    made before keep their SKU; the total holds for them, too."""
+    cluster = get_cluster(connection, identifier)
+    require(actor, "edit", cluster.subject, cluster.name)
+    _check_revision(cluster, revision)
+    values = _checked(connection, changes)
+    changed = {name: value for name, value in values.items() if value != getattr(cluster, name)}
+    if not changed:
+        return cluster
+    with taken(f'there is a virtual cluster "{changed.get("name")}" already', "name"):
+        connection.execute(
+            update(virtual_clusters)
+            .where(virtual_clusters.c.id == cluster.id)
+            .values(**changed, updated=now(), revision=cluster.revision + 1)
+        )
+    record(connection, actor, "edit", "virtual cluster", cluster.id, cluster.name, changed)
+    return get_cluster(connection, cluster.id)
+
+
+def delete_cluster(
+    connection: Connection, actor: Actor, identifier: str, revision: int | None = None
+) -> VirtualCluster:
+    """Versions that name it cannot be run any more."""
+    cluster = get_cluster(connection, identifier)
+    require(actor, "delete", cluster.subject, cluster.name)
+    _check_revision(cluster, revision)
+    connection.execute(delete(virtual_clusters).where(virtual_clusters.c.id == cluster.id))
+    record(connection, actor, "delete", "virtual cluster", cluster.id, cluster.name)
+    return cluster
+
+
+def _check_revision(cluster: VirtualCluster, revision: int | None) -> None:
+    if revision is not None and revision != cluster.revision:
+        raise PreconditionFailed(f'the virtual cluster "{cluster.name}" was changed meanwhile; load it again')
+
+
+def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]:
+    """As columns. Raises Invalid."""
+    wrong: list[FieldError] = []
+    if "name" in given:
+        wrong += name_faults(given["name"])
+    if "sku" in given:
+        wrong += sku_faults(given["sku"])
+    if "node_selector" in given:
+        wrong += selector_faults(given["node_selector"])
+    total = given.get("total")
+    if total is not None and not 0 <= total <= MOST_SKUS:
+        wrong.append(FieldError("total", f"{total} is not between 0 and {MOST_SKUS}"))
+    if wrong:
+        raise Invalid.fields(wrong)
+    values = {name: given[name] for name in ("name", "description", "total", "node_selector") if name in given}
+    if "sku" in given:
+        values["sku"] = read_sku(given["sku"])
+    if "team" in given:
+        values["team_id"] = get_team(connection, given["team"]).id if given["team"] else None
+    return values
+
+
+_CLUSTERS = select(virtual_clusters, teams.c.name.label("team_name")).outerjoin(
+    teams, teams.c.id == virtual_clusters.c.team_id
+)
+
+
+def _cluster(row: AnyRow) -> VirtualCluster:
+    return as_record(row, VirtualCluster)

@@ -1,0 +1,1 @@
+"""Runs: executions of versions, each a Workflow on the cluster."""

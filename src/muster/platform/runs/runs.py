@@ -1,0 +1,276 @@
+"""Runs as they are stored: made, found, listed, renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, or_, select, update
+
+from muster.platform.database.paging import Page, PageRequest, mentions, select_page
+from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.errors import Invalid, NotFound, PreconditionFailed
+from muster.platform.rules import Actor, Subject, require
+from muster.platform.runs.seeing import NodeState, State
+from muster.platform.runs.tables import run_attempts, run_nodes, runs
+from muster.platform.users.audit import record
+from muster.platform.users.tables import teams, users
+from muster.platform.visibility import visible
+from muster.platform.workflows.tables import versions, workflows
+
+STATES: tuple[State, ...] = ("waiting", "running", "succeeded", "failed", "stopped")
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    id: str
+    name: str
+    workflow_id: str
+    workflow_name: str
+    version_id: str
+    version_number: int
+    version_name: str
+    owner_id: str
+    owner_name: str
+    team_id: str | None
+    team_name: str | None
+    copied_from: str
+    state: State
+    message: str
+    """Why it waits or has failed."""
+    nodes: int
+    done: int
+    """How many nodes have succeeded, or need not run."""
+    retries: int
+    created: datetime
+    started: datetime | None
+    finished: datetime | None
+    stopping: datetime | None
+    """When somebody asked it to stop."""
+    revision: int
+
+    @property
+    def subject(self) -> Subject:
+        return Subject("run", self.id, owner=self.owner_id, team=self.team_id or "")
+
+    @property
+    def object_name(self) -> str:
+        """Of its Workflow and of its Secret."""
+        return object_name(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class RunNode:
+    name: str
+    kind: str
+    state: NodeState
+    message: str
+    attempts: int
+    started: datetime | None
+    finished: datetime | None
+    cluster: str
+    skus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    node: str
+    number: int
+    key: str
+    round: int
+    pod: str
+    state: NodeState
+    message: str
+    exit_code: str
+    host: str
+    started: datetime | None
+    finished: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    q: str = ""
+    states: tuple[str, ...] = ()
+    """None is all."""
+    workflow: str = ""
+    """Its id or name."""
+    version: str = ""
+    """Its id; with a workflow also its number or name."""
+    owner: str = ""
+    """The id or name of a user."""
+    team: str = ""
+    """The id or name of a team."""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetails:
+    run: Run
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    nodes: tuple[RunNode, ...] = ()
+
+
+def object_name(run_id: str) -> str:
+    return f"run-{run_id}"
+
+
+def get_run(connection: Connection, actor: Actor, identifier: str, action: str = "view") -> Run:
+    """By its id, if the actor may do that to it."""
+    row = connection.execute(_RUNS.where(runs.c.id == identifier, runs.c.deleting.is_(None))).first()
+    if row is None:
+        raise NotFound.of("run", identifier)
+    run = _run(row)
+    require(actor, action, run.subject, identifier)
+    return run
+
+
+def find_run(connection: Connection, identifier: str) -> Run | None:
+    """For the platform itself."""
+    row = connection.execute(_RUNS.where(runs.c.id == identifier)).first()
+    return None if row is None else _run(row)
+
+
+def list_runs(connection: Connection, actor: Actor, wanted: PageRequest, only: RunFilter) -> Page[Run]:
+    seen = visible(actor, "run", owner=runs.c.owner_id, team=runs.c.team_id, key=runs.c.id)
+    query = _RUNS.where(seen, runs.c.deleting.is_(None), *_conditions(connection, only))
+    sortable: dict[str, ColumnElement[Any]] = {
+        "created": runs.c.created,
+        "name": func.lower(runs.c.name),
+        "state": runs.c.state,
+        "workflow": workflows.c.name,
+        "version": versions.c.number,
+        "owner": users.c.name,
+        "started": func.coalesce(runs.c.started, 0),
+        "finished": func.coalesce(runs.c.finished, 0),
+    }
+    return select_page(connection, query, wanted, key=runs.c.id, sortable=sortable, usual="-created").map(_run)
+
+
+def count_states(connection: Connection, actor: Actor, only: RunFilter) -> dict[str, int]:
+    """How many there are in each state."""
+    seen = visible(actor, "run", owner=runs.c.owner_id, team=runs.c.team_id, key=runs.c.id)
+    conditions = (seen, runs.c.deleting.is_(None), *_conditions(connection, only))
+    query = select(runs.c.state, func.count()).where(*conditions).group_by(runs.c.state)
+    found = {state: int(count) for state, count in connection.execute(query)}
+    return {state: found.get(state, 0) for state in STATES}
+
+
+def nodes_of(connection: Connection, run_id: str) -> tuple[RunNode, ...]:
+    query = select(run_nodes).where(run_nodes.c.run_id == run_id).order_by(run_nodes.c.position, run_nodes.c.name)
+    return tuple(as_record(row, RunNode) for row in connection.execute(query))
+
+
+def attempts_of(connection: Connection, run_id: str, node: str = "") -> tuple[Attempt, ...]:
+    query = select(run_attempts).where(run_attempts.c.run_id == run_id)
+    if node:
+        query = query.where(run_attempts.c.node == node)
+    rows = connection.execute(query.order_by(run_attempts.c.node, run_attempts.c.number))
+    return tuple(as_record(row, Attempt) for row in rows)
+
+
+def parameters_given(connection: Connection, run_id: str) -> dict[str, str]:
+    """What was filled in."""
+    found: dict[str, str] = connection.execute(select(runs.c.parameters).where(runs.c.id == run_id)).scalar_one()
+    return found
+
+
+def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, revision: int | None = None) -> Run:
+    """Only what it is called can be changed."""
+    run = get_run(connection, actor, identifier, "edit")
+    if revision is not None and revision != run.revision:
+        raise PreconditionFailed(f'the run "{run.name}" was changed meanwhile; load it again')
+    check_name(name)
+    if name == run.name:
+        return run
+    connection.execute(update(runs).where(runs.c.id == run.id).values(name=name, revision=run.revision + 1))
+    record(connection, actor, "edit", "run", run.id, run.name, {"name": name})
+    return get_run(connection, actor, run.id)
+
+
+def check_name(name: str) -> None:
+    if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable():
+        told = f"write 1 to {LONGEST_NAME} characters on one line, without blanks at either end"
+        raise Invalid.field("name", f'"{name}" cannot be the name of a run; {told}')
+
+
+def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[bool]]:
+    """On columns of `runs` alone, as far as that goes: then an index does the work."""
+    found: list[ColumnElement[bool]] = []
+    unknown = [state for state in only.states if state not in STATES]
+    if unknown:
+        raise Invalid.field("state", f'"{unknown[0]}" is not one of {", ".join(STATES)}')
+    if only.states:
+        found.append(runs.c.state.in_(only.states))
+    if only.workflow:
+        found.append(runs.c.workflow_id.in_(_ids(connection, workflows, only.workflow)))
+    if only.version:
+        found.append(runs.c.version_id.in_(_version_ids(connection, only)))
+    if only.owner:
+        found.append(runs.c.owner_id.in_(_ids(connection, users, only.owner)))
+    if only.team:
+        found.append(runs.c.team_id.in_(_ids(connection, teams, only.team)))
+    if only.since is not None:
+        found.append(runs.c.created >= only.since)
+    if only.until is not None:
+        found.append(runs.c.created < only.until)
+    if only.q:
+        found.append(mentions(only.q, runs.c.name, runs.c.message, runs.c.id))
+    return found
+
+
+def _ids(connection: Connection, table: Any, id_or_name: str) -> list[str]:
+    query = select(table.c.id).where(or_(table.c.id == id_or_name, table.c.name == id_or_name))
+    return list(connection.execute(query).scalars())
+
+
+def _version_ids(connection: Connection, only: RunFilter) -> list[str]:
+    word = only.version
+    query = select(versions.c.id)
+    if only.workflow:
+        named = versions.c.number == int(word) if word.isdecimal() and len(word) < 10 else versions.c.name == word
+        among = versions.c.workflow_id.in_(_ids(connection, workflows, only.workflow))
+        query = query.where(or_(versions.c.id == word, named), among)
+    else:
+        query = query.where(versions.c.id == word)
+    return list(connection.execute(query).scalars())
+
+
+# Outer joins, though all but the team are always there: a database leaves out those that a count does not need.
+_RUNS = (
+    select(
+        runs.c.id,
+        runs.c.name,
+        runs.c.workflow_id,
+        workflows.c.name.label("workflow_name"),
+        runs.c.version_id,
+        versions.c.number.label("version_number"),
+        versions.c.name.label("version_name"),
+        runs.c.owner_id,
+        users.c.name.label("owner_name"),
+        runs.c.team_id,
+        teams.c.name.label("team_name"),
+        runs.c.copied_from,
+        runs.c.state,
+        runs.c.message,
+        runs.c.nodes,
+        runs.c.done,
+        runs.c.retries,
+        runs.c.created,
+        runs.c.started,
+        runs.c.finished,
+        runs.c.stopping,
+        runs.c.revision,
+    )
+    .outerjoin(workflows, workflows.c.id == runs.c.workflow_id)
+    .outerjoin(versions, versions.c.id == runs.c.version_id)
+    .outerjoin(users, users.c.id == runs.c.owner_id)
+    .outerjoin(teams, teams.c.id == runs.c.team_id)
+)
+
+
+def _run(row: AnyRow) -> Run:
+    return as_record(row, Run)

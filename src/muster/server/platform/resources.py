@@ -1,0 +1,263 @@
+"""Virtual clusters and storage roots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Response
+from pydantic import Field
+from sqlalchemy import Connection
+
+from muster.kube.objects import Object
+from muster.platform.resources.clusters import (
+    MOST_SKUS,
+    NewCluster,
+    VirtualCluster,
+    all_clusters,
+    create_cluster,
+    delete_cluster,
+    edit_cluster,
+    get_cluster,
+    list_clusters,
+)
+from muster.platform.resources.queues import queues, settle_queues, skus_used
+from muster.platform.resources.roots import (
+    NewRoot,
+    StorageRoot,
+    create_root,
+    delete_root,
+    edit_root,
+    get_root,
+    list_roots,
+)
+from muster.platform.rules import Actor, Subject, may, require
+from muster.platform.runs.usage import Use, in_use
+from muster.server.platform.bodies import Answer, Body
+from muster.server.platform.etags import IfMatch, etag
+from muster.server.platform.identity import Who
+from muster.server.platform.paging import PageOf, Paging, Search
+from muster.server.platform.state import Here, Platform
+
+router = APIRouter(tags=["resources"])
+
+_SETTLE_SECONDS = 60.0
+_Name = Annotated[str, Field(max_length=200)]
+_Text = Annotated[str, Field(max_length=10_000)]
+_Place = Annotated[str, Field(max_length=4096)]
+_Sku = dict[str, int | str]
+
+
+class ClusterBody(Body):
+    name: _Name
+    sku: _Sku
+    """What one SKU is: gpu, cpu, memory, or any resource of the cluster by its full name."""
+    description: _Text = ""
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    total: Annotated[int, Field(ge=0, le=MOST_SKUS)] | None = None
+    """How many SKUs there are; null for as many as the machines have."""
+    team: _Name = ""
+    """The id or name of the team that may use it; '' for everybody."""
+
+
+class ClusterChange(Body):
+    name: _Name = ""
+    sku: _Sku = Field(default_factory=dict)
+    description: _Text = ""
+    node_selector: dict[str, str] = Field(default_factory=dict)
+    total: Annotated[int, Field(ge=0, le=MOST_SKUS)] | None = None
+    team: _Name = ""
+
+
+class UseAnswer(Answer):
+    run_id: str
+    run_name: str
+    node: str
+    owner_name: str
+    skus: int
+
+
+class ClusterAnswer(Answer):
+    id: str
+    name: str
+    description: str
+    node_selector: dict[str, str]
+    sku: dict[str, str]
+    total: int | None
+    used: int
+    """SKUs that are handed out now."""
+    team_id: str | None
+    team_name: str | None
+    usable: bool
+    """Whether whoever asks may use it."""
+    created: datetime
+    updated: datetime
+    revision: int
+
+
+class WholeCluster(ClusterAnswer):
+    uses: list[UseAnswer]
+    """The nodes of runs that have SKUs now."""
+    waiting: list[UseAnswer]
+    """Those that are to get some."""
+
+
+class RootBody(Body):
+    name: _Name
+    path: _Place
+    """Where nodes find it, and where it is on the machines if nothing else is said."""
+    description: _Text = ""
+    host_path: _Place = ""
+    claim: _Name = ""
+    """The PersistentVolumeClaim it is, instead of a path of the machines."""
+    read_only: bool = False
+    team: _Name = ""
+    """The id or name of the team that may use it; '' for everybody."""
+
+
+class RootChange(Body):
+    name: _Name = ""
+    path: _Place = ""
+    description: _Text = ""
+    host_path: _Place = ""
+    claim: _Name = ""
+    read_only: bool = False
+    team: _Name = ""
+
+
+class RootAnswer(Answer):
+    id: str
+    name: str
+    description: str
+    path: str
+    host_path: str
+    claim: str
+    read_only: bool
+    team_id: str | None
+    team_name: str | None
+    usable: bool
+    created: datetime
+    updated: datetime
+    revision: int
+
+
+@router.get("/clusters", operation_id="list_clusters")
+async def all_virtual_clusters(here: Here, who: Who, paging: Paging, q: Search = "") -> PageOf[ClusterAnswer]:
+    """Sorted by name, created or total."""
+    require(who, "view", Subject("virtual cluster"))
+    page = await here.database.read(lambda connection: list_clusters(connection, paging, q=q))
+    there = await queues(here.cluster)
+    items = [ClusterAnswer(**_shown(cluster, there, who)) for cluster in page.items]
+    return PageOf(items=items, next=page.next, total=page.total)
+
+
+@router.post("/clusters", status_code=201, operation_id="create_cluster")
+async def new_virtual_cluster(body: ClusterBody, here: Here, who: Who, response: Response) -> ClusterAnswer:
+    new = NewCluster(body.name, body.sku, body.description, body.node_selector, body.total, body.team)
+    cluster = await here.database.write(lambda connection: create_cluster(connection, who, new))
+    return await _settled(here, who, cluster, response)
+
+
+@router.get("/clusters/{cluster}", operation_id="get_cluster")
+async def one_virtual_cluster(cluster: str, here: Here, who: Who, response: Response) -> WholeCluster:
+    """By id or name, with who uses it."""
+
+    def read(connection: Connection) -> tuple[VirtualCluster, list[Use]]:
+        found = get_cluster(connection, cluster)
+        require(who, "view", found.subject, cluster)
+        uses = in_use(connection, found.name)
+        # The token of a run reaches no other run.
+        return found, [use for use in uses if may(who, "view", Subject("run", use.run_id))]
+
+    found, uses = await here.database.read(read)
+    response.headers["ETag"] = etag(found.id, found.revision)
+    shown = [UseAnswer.model_validate(use) for use in uses if use.state == "running"]
+    waiting = [UseAnswer.model_validate(use) for use in uses if use.state == "waiting"]
+    return WholeCluster(**_shown(found, await queues(here.cluster), who), uses=shown, waiting=waiting)
+
+
+@router.patch("/clusters/{cluster}", operation_id="edit_cluster")
+async def change_virtual_cluster(
+    cluster: str, body: ClusterChange, here: Here, who: Who, seen: IfMatch, response: Response
+) -> ClusterAnswer:
+    found = await here.database.write(lambda connection: edit_cluster(connection, who, cluster, body.changes(), seen))
+    return await _settled(here, who, found, response)
+
+
+@router.delete("/clusters/{cluster}", status_code=204, operation_id="delete_cluster")
+async def drop_virtual_cluster(cluster: str, here: Here, who: Who, seen: IfMatch) -> None:
+    """Versions that name it cannot be run any more."""
+    await here.database.write(lambda connection: delete_cluster(connection, who, cluster, seen))
+    await settle(here)
+
+
+@router.get("/storage", operation_id="list_storage")
+async def all_storage_roots(here: Here, who: Who, paging: Paging, q: Search = "") -> PageOf[RootAnswer]:
+    """Sorted by name, created or path."""
+    require(who, "view", Subject("storage root"))
+    page = await here.database.read(lambda connection: list_roots(connection, paging, q=q))
+    return PageOf(items=[_root(root, who) for root in page.items], next=page.next, total=page.total)
+
+
+@router.post("/storage", status_code=201, operation_id="create_storage")
+async def new_storage_root(body: RootBody, here: Here, who: Who, response: Response) -> RootAnswer:
+    new = NewRoot(**body.model_dump())
+    return _tagged(await here.database.write(lambda connection: create_root(connection, who, new)), who, response)
+
+
+@router.get("/storage/{root}", operation_id="get_storage")
+async def one_storage_root(root: str, here: Here, who: Who, response: Response) -> RootAnswer:
+    """By id or name."""
+    require(who, "view", Subject("storage root"))
+    return _tagged(await here.database.read(lambda connection: get_root(connection, root)), who, response)
+
+
+@router.patch("/storage/{root}", operation_id="edit_storage")
+async def change_storage_root(
+    root: str, body: RootChange, here: Here, who: Who, seen: IfMatch, response: Response
+) -> RootAnswer:
+    found = await here.database.write(lambda connection: edit_root(connection, who, root, body.changes(), seen))
+    return _tagged(found, who, response)
+
+
+@router.delete("/storage/{root}", status_code=204, operation_id="delete_storage")
+async def drop_storage_root(root: str, here: Here, who: Who, seen: IfMatch) -> None:
+    """What is stored there stays."""
+    await here.database.write(lambda connection: delete_root(connection, who, root, seen))
+
+
+async def background(here: Platform) -> None:
+    """The scheduler's queues are as the virtual clusters are, also if somebody else changes them."""
+    while True:
+        await settle(here)
+        await asyncio.sleep(_SETTLE_SECONDS)
+
+
+async def settle(here: Platform) -> None:
+    lock: asyncio.Lock = here.parts.setdefault("settling queues", asyncio.Lock())
+    async with lock:
+        await settle_queues(here.cluster, await here.database.read(all_clusters))
+
+
+async def _settled(here: Platform, who: Actor, cluster: VirtualCluster, response: Response) -> ClusterAnswer:
+    await settle(here)
+    response.headers["ETag"] = etag(cluster.id, cluster.revision)
+    return ClusterAnswer(**_shown(cluster, await queues(here.cluster), who))
+
+
+def _shown(cluster: VirtualCluster, there: Mapping[str, Object], who: Actor) -> dict[str, Any]:
+    own = {name: getattr(cluster, name) for name in ClusterAnswer.model_fields if hasattr(cluster, name)}
+    used = skus_used(there.get(cluster.id), cluster)
+    return {**own, "used": used, "usable": bool(may(who, "use", cluster.subject))}
+
+
+def _tagged(root: StorageRoot, who: Actor, response: Response) -> RootAnswer:
+    response.headers["ETag"] = etag(root.id, root.revision)
+    return _root(root, who)
+
+
+def _root(root: StorageRoot, who: Actor) -> RootAnswer:
+    own = {name: getattr(root, name) for name in RootAnswer.model_fields if hasattr(root, name)}
+    return RootAnswer(**own, usable=bool(may(who, "use", root.subject)))

@@ -1,0 +1,290 @@
+"""Runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+from sqlalchemy import Connection
+
+from muster.platform.database.ids import new_id
+from muster.platform.graphs.secrecy import masked
+from muster.platform.rules import Actor, Subject, may
+from muster.platform.runs.keeper import RunKeeper
+from muster.platform.runs.ordering import NewRun, Prepared, prepare_copy, prepare_run, store_run
+from muster.platform.runs.recording import Recorded
+from muster.platform.runs.runs import (
+    Run,
+    RunFilter,
+    RunNode,
+    count_states,
+    edit_run,
+    get_run,
+    list_runs,
+    nodes_of,
+    parameters_given,
+)
+from muster.platform.workflows.versions import document_of
+from muster.server.platform.bodies import Answer, Body
+from muster.server.platform.etags import IfMatch, etag
+from muster.server.platform.graphs import look_of
+from muster.server.platform.identity import Who
+from muster.server.platform.paging import PageOf, Paging, Search, page_of
+from muster.server.platform.state import Here, Platform
+from muster.server.platform.streams import Event, Feed, event_stream, last_event_id
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+_Name = Annotated[str, Field(max_length=200)]
+State = Literal["waiting", "running", "succeeded", "failed", "stopped"]
+NodeState = Literal["waiting", "running", "succeeded", "failed", "stopped", "skipped"]
+_ACTIONS = ("inspect", "copy", "edit", "stop", "retry", "delete")
+
+
+class RunBody(Body):
+    workflow: _Name = ""
+    """Its id or name; not needed if the version is named by its id."""
+    version: _Name = "latest"
+    """Its number, name or id, or `latest`."""
+    name: _Name = ""
+    """As the workflow and the version if there is none."""
+    parameters: dict[str, str] = Field(default_factory=dict)
+    """Values of the initial parameters; those that are left out have their defaults."""
+    team: _Name | None = None
+    """The id or name of a team one is in, which it is shared with; "" for none. If nothing is said, the workflow's."""
+
+    def run(self) -> NewRun:
+        return NewRun(self.workflow, self.version, self.name, self.parameters, self.team)
+
+
+class CopyRun(Body):
+    workflow: _Name = ""
+    version: _Name = ""
+    """Another version; values that it does not know are left out."""
+    name: _Name = ""
+    parameters: dict[str, str] = Field(default_factory=dict)
+    """What is to be different."""
+    team: _Name | None = None
+
+    def run(self) -> NewRun:
+        return NewRun(self.workflow, self.version, self.name, self.parameters, self.team)
+
+
+class RunChange(Body):
+    name: _Name
+
+
+class RunAnswer(Answer):
+    id: str
+    name: str
+    workflow_id: str
+    workflow_name: str
+    version_id: str
+    version_number: int
+    version_name: str
+    owner_id: str
+    owner_name: str
+    team_id: str | None
+    team_name: str | None
+    copied_from: str
+    state: State
+    message: str
+    nodes: int
+    done: int
+    retries: int
+    created: datetime
+    started: datetime | None
+    finished: datetime | None
+    stopping: datetime | None
+    revision: int
+
+
+class NodeAnswer(Answer):
+    name: str
+    kind: str
+    state: NodeState
+    message: str
+    attempts: int
+    started: datetime | None
+    finished: datetime | None
+    cluster: str
+    skus: int
+
+
+class WholeRun(RunAnswer):
+    node_states: list[NodeAnswer]
+    parameters: dict[str, str] | None
+    """What was filled in; null for those it is not shared with."""
+    document: dict[str, Any]
+    """The version that runs, without the values of secret variables."""
+    may: list[str]
+    """What whoever asks may do with it."""
+
+
+def keeper_of(here: Platform) -> RunKeeper:
+    keeper: RunKeeper | None = here.parts.get("runs")
+    if keeper is None:
+        feed = feed_of(here)
+        keeper = RunKeeper(here.database, here.cluster, here.folder, lambda told: _publish(feed, told))
+        here.parts["runs"] = keeper
+    return keeper
+
+
+def feed_of(here: Platform) -> Feed:
+    """What happens to all runs. Its ids are this process's own: after a restart everybody loads everything anew."""
+    feed: Feed = here.parts.setdefault("run feed", Feed(5000, epoch=f"{new_id()}-"))
+    return feed
+
+
+async def background(here: Platform) -> None:
+    await keeper_of(here).run()
+
+
+@router.get("", operation_id="list_runs")
+async def all_runs(
+    here: Here,
+    who: Who,
+    paging: Paging,
+    q: Search = "",
+    state: Annotated[list[State] | None, Query(description="One or more states.")] = None,
+    workflow: Annotated[str, Query(description="Its id or name.")] = "",
+    version: Annotated[str, Query(description="Its id; with a workflow also its number or name.")] = "",
+    owner: Annotated[str, Query(description="The id or name of a user.")] = "",
+    team: Annotated[str, Query(description="The id or name of a team.")] = "",
+    since: Annotated[datetime | None, Query(description="Created then or later.")] = None,
+    until: Annotated[datetime | None, Query(description="Created before.")] = None,
+) -> PageOf[RunAnswer]:
+    """Sorted by created, started, finished, name, state, workflow, version or owner; the newest first."""
+    only = RunFilter(q, tuple(state or ()), workflow, version, owner, team, since, until)
+    page = await here.database.read(lambda connection: list_runs(connection, who, paging, only))
+    return page_of(page, RunAnswer.model_validate)
+
+
+@router.get("/states", operation_id="count_runs")
+async def states_of_runs(
+    here: Here,
+    who: Who,
+    workflow: Annotated[str, Query(description="Its id or name.")] = "",
+    owner: Annotated[str, Query(description="The id or name of a user.")] = "",
+) -> dict[str, int]:
+    """How many there are in each state."""
+    only = RunFilter(workflow=workflow, owner=owner)
+    return await here.database.read(lambda connection: count_states(connection, who, only))
+
+
+@router.post("", status_code=201, operation_id="create_run")
+async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> RunAnswer:
+    """Of a version. It begins at once, or as soon as there is room."""
+    look, new = look_of(here), body.run()
+    made = await here.database.read(lambda connection: prepare_run(connection, who, new, look))
+    return await _begun(here, who, made, response)
+
+
+@router.get("/events", operation_id="watch_runs", response_class=Response)
+async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
+    """Server-sent events: every run that changes, from now on or from Last-Event-ID on. `reset` says that events were
+    missed: load the list again."""
+    return event_stream(request, _changes(feed_of(here), who, last_event_id(request)))
+
+
+@router.get("/{run}", operation_id="get_run")
+async def one_run(run: str, here: Here, who: Who, response: Response) -> WholeRun:
+    return await _answer(here, who, run, response)
+
+
+@router.patch("/{run}", operation_id="edit_run")
+async def change_run(run: str, body: RunChange, here: Here, who: Who, seen: IfMatch, response: Response) -> RunAnswer:
+    found = await here.database.write(lambda connection: edit_run(connection, who, run, body.name, seen))
+    response.headers["ETag"] = etag(found.id, found.revision)
+    return RunAnswer.model_validate(found)
+
+
+@router.post("/{run}/copy", status_code=201, operation_id="copy_run")
+async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Response) -> RunAnswer:
+    """A new run with the values of this one, except for what is said."""
+    look, changes = look_of(here), body.run()
+    made = await here.database.read(lambda connection: prepare_copy(connection, who, run, changes, look))
+    return await _begun(here, who, made, response)
+
+
+@router.post("/{run}/stop", operation_id="stop_run")
+async def stopped_run(run: str, here: Here, who: Who) -> RunAnswer:
+    """Nothing new begins, and what runs is ended."""
+    return RunAnswer.model_validate(await keeper_of(here).stop(who, run))
+
+
+@router.post("/{run}/retry", operation_id="retry_run")
+async def retried_run(run: str, here: Here, who: Who) -> RunAnswer:
+    """From the nodes that failed or were not finished: what has succeeded is not done again."""
+    return RunAnswer.model_validate(await keeper_of(here).retry(who, run))
+
+
+@router.delete("/{run}", status_code=204, operation_id="delete_run")
+async def drop_run(run: str, here: Here, who: Who) -> None:
+    """With all that belongs to it. If it runs, it is ended."""
+    await keeper_of(here).delete(who, run)
+
+
+@router.get("/{run}/events", operation_id="watch_run", response_class=Response)
+async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Response:
+    """Server-sent events: the run as it is now, then each time something changes."""
+    await here.database.read(lambda connection: get_run(connection, who, run))
+    return event_stream(request, _run_changes(here, who, run, last_event_id(request)))
+
+
+async def _begun(here: Platform, who: Actor, made: Prepared, response: Response) -> RunAnswer:
+    run = await here.database.write(lambda connection: store_run(connection, who, made))
+    await keeper_of(here).begin(run.id)
+    response.headers["Location"] = f"/api/v1/runs/{run.id}"
+    return RunAnswer.model_validate(await here.database.read(lambda connection: get_run(connection, who, run.id)))
+
+
+async def _answer(here: Platform, who: Actor, run_id: str, response: Response) -> WholeRun:
+    def read(connection: Connection) -> WholeRun:
+        run = get_run(connection, who, run_id)
+        inspects = may(who, "inspect", run.subject)
+        return WholeRun(
+            **RunAnswer.model_validate(run).model_dump(),
+            node_states=[NodeAnswer.model_validate(node) for node in nodes_of(connection, run_id)],
+            parameters=parameters_given(connection, run_id) if inspects else None,
+            document=masked(document_of(connection, run.version_id)),
+            may=[action for action in _ACTIONS if may(who, action, run.subject)],
+        )
+
+    whole = await here.database.read(read)
+    response.headers["ETag"] = etag(whole.id, whole.revision)
+    return whole
+
+
+def _told(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:
+    states = [NodeAnswer.model_validate(node).model_dump(mode="json") for node in nodes]
+    return {**RunAnswer.model_validate(run).model_dump(mode="json"), "node_states": states}
+
+
+def _publish(feed: Feed, told: Recorded) -> None:
+    feed.publish(_told(told.run, told.nodes), "run")
+
+
+async def _changes(feed: Feed, who: Actor, last: str) -> AsyncIterator[Event]:
+    async for event in feed.after(last):
+        if event.data is None or may(who, "view", Subject("run", event.data["id"], owner=event.data["owner_id"])):
+            yield event
+
+
+async def _run_changes(here: Platform, who: Actor, run_id: str, last: str) -> AsyncIterator[Event]:
+    feed = feed_of(here)
+
+    def read(connection: Connection) -> dict[str, Any]:
+        return _told(get_run(connection, who, run_id), nodes_of(connection, run_id))
+
+    place = last or feed.last
+    if not last:
+        yield Event(place, await here.database.read(read), "run")
+    async for event in feed.after(place):
+        if event.name == "reset":
+            yield Event(event.id, await here.database.read(read), "run")
+        elif event.data["id"] == run_id:
+            yield event
