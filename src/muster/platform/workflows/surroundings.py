@@ -19,7 +19,10 @@ from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Document
 from muster.platform.rules import Actor
 
-AREAS: tuple[str, ...] = ("modules",)
+AREAS: tuple[str, ...] = (
+    "resources",
+    "modules",
+)
 """Packages of muster.platform, one a line."""
 
 

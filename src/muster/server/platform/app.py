@@ -39,13 +39,13 @@ ROUTERS = (
     "graphs",
     "workflows",
     "versions",
-    "resources",
-    "runs",
-    "run_nodes",
     "categories",
     "modules",
     "module_versions",
     "reviews",
+    "resources",
+    "runs",
+    "run_nodes",
     "document",
 )
 """Modules of this package, one a line."""
