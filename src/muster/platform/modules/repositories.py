@@ -16,7 +16,7 @@ HIDDEN = "***"
 _SCHEMES = frozenset({"http", "https", "ssh"})
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
-_SCP = re.compile(r"(?:([^@/:]+)@)?([^@/:]+):(?!//)(.+)")
+_SCP = re.compile(r"([^@/:]+)@([^@/:]+):(?!//)(.+)")
 _REF = re.compile(r"[\w][\w./+#@-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@]+@", re.IGNORECASE)
@@ -54,7 +54,7 @@ def read_repository(url: str) -> Repository:
     if scp is None:
         raise RepositoryError(f"this is no address of a repository; {_WRITE}")
     user, host, path = scp.groups()
-    return _ssh(user or "", host, "", "/" + path if not path.startswith("/") else path, is_relative=path[0] != "/")
+    return _ssh(user, host, "", "/" + path if not path.startswith("/") else path, is_relative=path[0] != "/")
 
 
 def local_problem(repository: Repository, allowed: tuple[Path, ...], *, is_admin: bool) -> str:

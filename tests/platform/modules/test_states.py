@@ -1,0 +1,47 @@
+"""Every state and every step."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from muster.platform.errors import Conflict
+from muster.platform.modules.states import PUBLIC, STATES, STEPS, USABLE_BY_ITS_OWNER, State, Step, after, steps_from
+
+TABLE = """
+building      built        private
+building      fail         build failed
+building      stop         build failed
+build failed  retry        building
+private       ask review   in review
+in review     withdraw     private
+in review     approve      published
+in review     reject       rejected
+rejected      ask review   in review
+published     deprecate    deprecated
+deprecated    restore      published
+"""
+ROWS = [tuple(part.strip() for part in line.split("  ") if part) for line in TABLE.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("state", "step"), list(product(STATES, get_args(Step))))
+def test_steps_lead_where_the_table_says_and_nowhere_else(state: State, step: Step) -> None:
+    expected = [target for start, taken, target in ROWS if (start, taken) == (state, step)]
+    if expected:
+        assert [after(state, step, "hash 1")] == expected
+        return
+    with pytest.raises(Conflict, match=f'hash 1 is "{state}"; only one that is'):
+        after(state, step, "hash 1")
+
+
+def test_the_table_is_all_there_is() -> None:
+    assert set(get_args(State)) == set(STATES) == {start for start, _ in STEPS}
+    assert len(ROWS) == len(STEPS)
+    assert steps_from("in review") == ["withdraw", "approve", "reject"]
+
+
+def test_nobody_uses_what_was_not_built_and_all_see_what_was_published() -> None:
+    assert {"building", "build failed"}.isdisjoint(PUBLIC | USABLE_BY_ITS_OWNER)
+    assert set(PUBLIC) == {"published", "deprecated"}
