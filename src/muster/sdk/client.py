@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from muster.sdk.modules import Categories, Modules, Reviews
 from muster.sdk.transport import Transport
 from muster.sdk.users import Audit, Teams, Tokens, Users
 from muster.sdk.workflows import Workflows
@@ -13,6 +14,9 @@ class Muster:
     def __init__(self, url: str, token: str, *, timeout: float = 60.0) -> None:
         self.transport = Transport(url, token, timeout)
         self.workflows = Workflows(self.transport)
+        self.modules = Modules(self.transport)
+        self.categories = Categories(self.transport)
+        self.reviews = Reviews(self.transport)
         self.users = Users(self.transport)
         self.teams = Teams(self.transport)
         self.tokens = Tokens(self.transport)

@@ -1,0 +1,216 @@
+"""Modules with their versions, categories, and reviews."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from time import sleep
+from typing import Any
+from urllib.parse import quote
+
+from muster.sdk.transport import Transport, record
+
+_LOOK_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    id: str
+    name: str
+    description: str
+    category_name: str
+    owner_name: str
+    team_name: str | None
+    created: datetime
+    updated: datetime
+    versions: int
+    state: str
+    public_number: int
+    public_state: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleVersion:
+    id: str
+    number: int
+    author_name: str
+    git_url: str
+    git_ref: str
+    git_commit: str
+    dockerfile: str
+    build_dir: str
+    readme_path: str
+    env: builtins.list[dict[str, Any]]
+    inputs: builtins.list[dict[str, Any]]
+    outputs: builtins.list[dict[str, Any]]
+    state: str
+    reason: str
+    steps: builtins.list[str]
+    runs_as: str
+    image: str
+    entrypoint: builtins.list[str]
+    size: int
+    created: datetime
+    updated: datetime
+    built: datetime | None
+    readme: str = ""
+    """Only of a version that was asked for by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    id: str
+    name: str
+    description: str
+    modules: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    id: str
+    module_name: str
+    number: int
+    author_name: str
+    team_name: str | None
+    state: str
+    message: str
+    reason: str
+    decided_by_name: str | None
+    created: datetime
+    decided: datetime | None
+    revision: int
+
+
+class Modules:
+    """Modules are named by id or name, versions by number or id, or `latest`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(
+        self, *, q: str = "", category: str = "", owner: str = "", team: str = "", state: str = "", mine: bool = False,
+        usable: bool = False, sort: str = "", most: int | None = None,
+    ) -> Iterator[Module]:  # fmt: skip
+        query = {"q": q, "category": category, "owner": owner, "team": team, "state": state, "sort": sort}
+        query |= {name: "true" for name, wanted in (("mine", mine), ("usable", usable)) if wanted}
+        return (record(Module, item) for item in self._transport.pages("modules", query, most))
+
+    def get(self, module: str) -> Module:
+        return record(Module, self._ask("GET", _path(module)))
+
+    def create(self, name: str, *, category: str, git_url: str, git_ref: str, **more: Any) -> Module:
+        """Its build begins. `more`: description, team, dockerfile, build_dir, readme_path, env, inputs, outputs."""
+        body = {"name": name, "category": category, "git_url": git_url, "git_ref": git_ref, **more}
+        return record(Module, self._ask("POST", "modules", body))
+
+    def edit(self, module: str, *, revision: int | None = None, **changes: Any) -> Module:
+        """As `create`. Description, category and team change at once; the rest makes a new version."""
+        headers = {"If-Match": f'"{revision}"'} if revision is not None else {}
+        return record(Module, self._transport.request("PATCH", _path(module), changes, headers=headers))
+
+    def build(self, module: str) -> Module:
+        """A new version of what the branch or tag is by now."""
+        return record(Module, self._ask("POST", f"{_path(module)}/build"))
+
+    def delete(self, module: str) -> None:
+        self._ask("DELETE", _path(module))
+
+    def versions(self, module: str, *, state: str = "", most: int | None = None) -> Iterator[ModuleVersion]:
+        items = self._transport.pages(f"{_path(module)}/versions", {"state": state}, most)
+        return (record(ModuleVersion, item) for item in items)
+
+    def version(self, module: str, version: str = "latest") -> ModuleVersion:
+        return record(ModuleVersion, self._ask("GET", _path(module, version)))
+
+    def log(self, module: str, version: str = "latest") -> str:
+        text: str | None = self._ask("GET", f"{_path(module, version)}/log")
+        return text or ""
+
+    def follow_log(self, module: str, version: str = "latest") -> Iterator[str]:
+        """What is written, as it comes, until the build is over."""
+        number, seen = str(self.version(module, version).number), 0
+        while True:
+            state = self.version(module, number).state
+            text = self.log(module, number)
+            if len(text) > seen:
+                yield text[seen:]
+                seen = len(text)
+            if state != "building":
+                return
+            sleep(_LOOK_SECONDS)
+
+    def ask_review(self, module: str, version: str = "latest", message: str = "") -> Review:
+        return record(Review, self._ask("POST", f"{_path(module, version)}/review", {"message": message}))
+
+    def stop(self, module: str, version: str = "latest") -> ModuleVersion:
+        return self._step(module, version, "stop")
+
+    def retry(self, module: str, version: str = "latest") -> ModuleVersion:
+        return self._step(module, version, "retry")
+
+    def deprecate(self, module: str, version: str) -> ModuleVersion:
+        return self._step(module, version, "deprecate")
+
+    def restore(self, module: str, version: str) -> ModuleVersion:
+        return self._step(module, version, "restore")
+
+    def _step(self, module: str, version: str, step: str) -> ModuleVersion:
+        return record(ModuleVersion, self._ask("POST", f"{_path(module, version)}/{step}"))
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        return self._transport.request(method, path, body)
+
+
+class Categories:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, q: str = "", most: int | None = None) -> Iterator[Category]:
+        return (record(Category, item) for item in self._transport.pages("categories", {"q": q}, most))
+
+    def create(self, name: str, description: str = "") -> Category:
+        body = {"name": name, "description": description}
+        return record(Category, self._transport.request("POST", "categories", body))
+
+    def edit(self, category: str, **changes: Any) -> Category:
+        """`changes`: name, description."""
+        return record(Category, self._transport.request("PATCH", f"categories/{quote(category, safe='')}", changes))
+
+    def delete(self, category: str) -> None:
+        self._transport.request("DELETE", f"categories/{quote(category, safe='')}")
+
+
+class Reviews:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(
+        self, *, q: str = "", state: str = "", module: str = "", author: str = "", mine: bool = False,
+        most: int | None = None,
+    ) -> Iterator[Review]:  # fmt: skip
+        query = {"q": q, "state": state, "module": module, "author": author, "mine": "true" if mine else ""}
+        return (record(Review, item) for item in self._transport.pages("reviews", query, most))
+
+    def get(self, review: str) -> Review:
+        return record(Review, self._transport.request("GET", f"reviews/{quote(review, safe='')}"))
+
+    def approve(self, review: str, reason: str = "") -> Review:
+        return self._decide(review, "approve", {"reason": reason})
+
+    def reject(self, review: str, reason: str) -> Review:
+        return self._decide(review, "reject", {"reason": reason})
+
+    def withdraw(self, review: str) -> Review:
+        return self._decide(review, "withdraw", None)
+
+    def _decide(self, review: str, decision: str, body: Mapping[str, Any] | None) -> Review:
+        path = f"reviews/{quote(review, safe='')}/{decision}"
+        return record(Review, self._transport.request("POST", path, body))
+
+
+def _path(module: str, version: str = "") -> str:
+    return f"modules/{quote(module, safe='')}" + (f"/versions/{quote(version, safe='')}" if version else "")
