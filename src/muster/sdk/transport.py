@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 PREFIX = "/api/v1"
 _PAGE = 200
+_MOST_LOSSES = 8
 
 T = TypeVar("T")
 
@@ -22,6 +24,12 @@ class FieldFault:
     message: str
     code: str | None = None
     arguments: Mapping[str, Any] | None = None
+
+
+class Event(NamedTuple):
+    id: str
+    name: str
+    data: Any
 
 
 class PlatformError(Exception):
@@ -51,13 +59,12 @@ class Transport:
         headers: Mapping[str, str] | None = None,
     ) -> Any:  # fmt: skip
         """What the answer holds: JSON, else text, None if it is empty. Raises PlatformError."""
-        asked = {name: value for name, value in (query or {}).items() if value not in (None, "")}
-        target = f"{self._base}{PREFIX}/{path}" + (f"?{urlencode(asked)}" if asked else "")
+        target = self._target(path, query or {})
         sent = {"Authorization": f"Bearer {self._token}", "Accept": "*/*", **(headers or {})}
         data = None
         if body is not None:
             data, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
-        connection = (HTTPSConnection if self._is_safe else HTTPConnection)(self._host, timeout=self._timeout)
+        connection = self._connection()
         try:
             connection.request(method, target, data, sent)
             response = connection.getresponse()
@@ -83,6 +90,52 @@ class Transport:
             left = None if left is None else left - len(page["items"])
             if not cursor:
                 return
+
+    def events(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[Event]:
+        """Server-sent events, for as long as somebody reads them. A connection that is lost is made again, and goes on
+        after the last event that came. Raises PlatformError."""
+        last, losses = "", 0
+        while True:
+            try:
+                for event in self._events(path, query or {}, last):
+                    last, losses = event.id, 0
+                    yield event
+            except (OSError, HTTPException) as error:
+                losses += 1
+                if losses > _MOST_LOSSES:
+                    raise PlatformError(0, "unreachable", f"{self.url} does not answer: {error}") from None
+            time.sleep(min(0.1 * 2**losses, 5.0))
+
+    def _events(self, path: str, query: Mapping[str, Any], last: str) -> Iterator[Event]:
+        sent = {"Authorization": f"Bearer {self._token}", "Accept": "text/event-stream"}
+        if last:
+            sent["Last-Event-ID"] = last
+        connection = self._connection()
+        try:
+            connection.request("GET", self._target(path, query), None, sent)
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise _problem(response.status, response.read(), response.headers.get_content_type())
+            fields_read: dict[str, str] = {}
+            for raw in response:
+                line = raw.decode().rstrip("\r\n")
+                if line:
+                    name, _, value = line.partition(":")
+                    fields_read[name] = value.removeprefix(" ")
+                    continue
+                if "data" in fields_read:
+                    name = fields_read.get("event", "message")
+                    yield Event(fields_read.get("id", ""), name, json.loads(fields_read["data"]))
+                fields_read = {}
+        finally:
+            connection.close()
+
+    def _target(self, path: str, query: Mapping[str, Any]) -> str:
+        asked = {name: value for name, value in query.items() if value not in (None, "", [])}
+        return f"{self._base}{PREFIX}/{path}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
+
+    def _connection(self) -> HTTPConnection:
+        return (HTTPSConnection if self._is_safe else HTTPConnection)(self._host, timeout=self._timeout)
 
 
 def record(kind: type[T], data: Mapping[str, Any]) -> T:

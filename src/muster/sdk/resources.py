@@ -1,0 +1,111 @@
+"""Virtual clusters and storage roots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from muster.sdk.transport import Transport, record
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualCluster:
+    id: str
+    name: str
+    description: str
+    node_selector: dict[str, str]
+    sku: dict[str, str]
+    total: int | None
+    used: int
+    team_name: str | None
+    usable: bool
+    created: datetime
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    run_id: str
+    run_name: str
+    node: str
+    owner_name: str
+    skus: int
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRoot:
+    id: str
+    name: str
+    description: str
+    path: str
+    host_path: str
+    claim: str
+    read_only: bool
+    team_name: str | None
+    usable: bool
+    created: datetime
+    revision: int
+
+
+class Clusters:
+    """Virtual clusters are named by id or name."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, q: str = "", most: int | None = None) -> Iterator[VirtualCluster]:
+        return (record(VirtualCluster, item) for item in self._transport.pages("clusters", {"q": q}, most))
+
+    def get(self, cluster: str) -> VirtualCluster:
+        return record(VirtualCluster, self._transport.request("GET", _path("clusters", cluster)))
+
+    def uses(self, cluster: str) -> tuple[list_[Use], list_[Use]]:
+        """The nodes of runs that have SKUs now, and those that wait for some."""
+        said = self._transport.request("GET", _path("clusters", cluster))
+        running, waiting = ([record(Use, use) for use in said[kind]] for kind in ("uses", "waiting"))
+        return running, waiting
+
+    def create(self, name: str, sku: Mapping[str, str | int], **more: Any) -> VirtualCluster:
+        """`more`: description, node_selector, total, team."""
+        body = {"name": name, "sku": dict(sku), **more}
+        return record(VirtualCluster, self._transport.request("POST", "clusters", body))
+
+    def edit(self, cluster: str, **changes: Any) -> VirtualCluster:
+        return record(VirtualCluster, self._transport.request("PATCH", _path("clusters", cluster), changes))
+
+    def delete(self, cluster: str) -> None:
+        self._transport.request("DELETE", _path("clusters", cluster))
+
+
+class Storage:
+    """Storage roots are named by id or name."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, q: str = "", most: int | None = None) -> Iterator[StorageRoot]:
+        return (record(StorageRoot, item) for item in self._transport.pages("storage", {"q": q}, most))
+
+    def get(self, root: str) -> StorageRoot:
+        return record(StorageRoot, self._transport.request("GET", _path("storage", root)))
+
+    def create(self, name: str, path: str, **more: Any) -> StorageRoot:
+        """`more`: description, host_path, claim, read_only, team."""
+        return record(StorageRoot, self._transport.request("POST", "storage", {"name": name, "path": path, **more}))
+
+    def edit(self, root: str, **changes: Any) -> StorageRoot:
+        return record(StorageRoot, self._transport.request("PATCH", _path("storage", root), changes))
+
+    def delete(self, root: str) -> None:
+        self._transport.request("DELETE", _path("storage", root))
+
+
+list_ = list
+"""`list` is a method above."""
+
+
+def _path(kind: str, name: str) -> str:
+    return f"{kind}/{quote(name, safe='')}"

@@ -1,0 +1,78 @@
+"""`muster runs`, `muster clusters` and `muster storage` against a whole Muster, as somebody types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import Muster
+from tests.platform.graphs.samples import graph, node
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    place = tmp_path / "data"
+    place.mkdir()
+    document = graph(
+        node(
+            "say",
+            command=f'echo "hello $who"; cat {place}/wanted',
+            inputs=[{"name": "who", "from": {"parameter": "name"}}],
+            task={"type": "compute", "cluster": "small"},
+            storage=[{"root": "data", "readOnly": True}],
+        ),
+        parameters=[{"name": "name", "required": True}],
+    )
+    (tmp_path / "graph.json").write_text(json.dumps(document))
+    return tmp_path
+
+
+def test_a_run_from_its_first_try_to_its_end(cluster: Muster, files: Path) -> None:
+    place = files / "data"
+    cluster("clusters", "create", "small", "--sku", "cpu=10m", "--sku", "memory=10M", "--total", "4").ok()
+    cluster("storage", "create", "data", str(place), "--read-only").ok()
+    assert cluster("clusters", "list").ok().out.splitlines()[1].split() == [
+        "small",
+        "cpu",
+        "10m,",
+        "memory",
+        "10M",
+        "0/4",
+    ]
+    assert cluster("storage", "list").ok().out.splitlines()[1].split() == ["data", str(place), str(place), "read-only"]
+    cluster("workflows", "create", "greet", "-f", str(files / "graph.json")).ok()
+
+    refused = cluster("runs", "create", "greet", "-p", "nmae=Ann")
+    assert refused.code == 1
+    assert "parameters.nmae: " in refused.err
+    failed = cluster("runs", "create", "greet", "-p", "name=Ann", "--name", "first", "--wait")
+    assert failed.code == 1
+    assert "first: failed (say: " in failed.err
+    run = failed.out.strip()
+    assert cluster("runs", "logs", run, "say").ok().out.startswith("hello Ann\n")
+
+    (place / "wanted").write_text("now\n")
+    cluster("runs", "retry", run, "--wait").ok()
+    assert cluster("runs", "logs", run, "say", "-f").ok().out == "hello Ann\nnow\n"
+    shown = cluster("runs", "get", run).ok().out
+    assert "first (" in shown
+    assert "name = Ann" in shown
+    assert "say (1)" in shown, "how often it was tried again"
+    detail = cluster("runs", "node", run, "say").ok().out
+    assert "1 SKUs of small" in detail
+    assert ["who", "text", "Ann"] in [line.split() for line in detail.splitlines()]
+    copied = cluster("runs", "copy", run, "-p", "name=Bob", "--wait").ok().out.strip()
+    assert cluster("runs", "logs", copied, "say").ok().out == "hello Bob\nnow\n"
+    listed = json.loads(cluster("runs", "list", "--workflow", "greet@1", "--state", "succeeded", "--json").ok().out)
+    assert [each["id"] for each in listed] == [copied, run]
+
+    for each in (run, copied):
+        cluster("runs", "delete", each).ok()
+    assert cluster("runs", "get", run).code == 1
+    cluster("clusters", "edit", "small", "--total", "8").ok()
+    assert "0 of 8 in use" in cluster("clusters", "get", "small").ok().out
+    cluster("storage", "edit", "data", "--read-write").ok()
+    cluster("clusters", "delete", "small").ok()
+    cluster("storage", "delete", "data").ok()

@@ -1,0 +1,136 @@
+"""Virtual clusters and storage roots in the database, and who may use them: on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from muster.platform.database.database import Database
+from muster.platform.database.paging import PageRequest
+from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
+from muster.platform.resources.clusters import (
+    NewCluster,
+    create_cluster,
+    delete_cluster,
+    edit_cluster,
+    get_cluster,
+    list_clusters,
+)
+from muster.platform.resources.offered import offered
+from muster.platform.resources.queues import queue_for, skus_used
+from muster.platform.resources.roots import NewRoot, create_root, delete_root, edit_root, get_root, list_roots
+from muster.platform.rules import SYSTEM, Actor
+from muster.platform.users.teams import create_team, delete_team
+
+BOSS = Actor("boss", "boss", admin=True)
+ANN = Actor("ann", "ann")
+
+
+async def test_a_virtual_cluster_is_made_changed_and_deleted_by_admins(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        with pytest.raises(Forbidden):
+            create_cluster(connection, ANN, NewCluster("x", {"cpu": 1}))
+        new = NewCluster("RTX2080x8", {"gpu": 1, "cpu": "10", "memory": "80G"}, "eight", {"pool": "rtx"}, 8)
+        made = create_cluster(connection, BOSS, new)
+        assert (made.sku["nvidia.com/gpu"], made.total, made.revision) == ("1", 8, 1)
+        with pytest.raises(PreconditionFailed):
+            edit_cluster(connection, BOSS, "RTX2080x8", {"total": 4}, revision=2)
+        assert edit_cluster(connection, BOSS, "RTX2080x8", {"total": None}, revision=1).total is None
+        assert edit_cluster(connection, BOSS, made.id, {"sku": {"cpu": "1"}}).sku == {"cpu": "1"}
+        assert edit_cluster(connection, BOSS, made.id, {"sku": {"cpu": "1"}}).revision == 3, "nothing has changed"
+        assert [c.name for c in list_clusters(connection, PageRequest(), q="EIGHT").items] == ["RTX2080x8"]
+        with pytest.raises(Forbidden):
+            delete_cluster(connection, ANN, made.id)
+        delete_cluster(connection, BOSS, "RTX2080x8")
+        with pytest.raises(NotFound):
+            get_cluster(connection, made.id)
+
+    await database.write(story)
+
+
+@pytest.mark.parametrize(
+    ("new", "fields"),
+    [
+        (NewCluster("", {}), ["name", "sku"]),
+        (NewCluster("a/b", {"cpu": 1}, total=-1), ["name", "total"]),
+        (NewCluster("ok", {"cpu": 1}, node_selector={"a b": "c"}), ["node_selector.a b"]),
+    ],
+)
+async def test_what_is_wrong_with_a_cluster_is_told_at_once(
+    database: Database, new: NewCluster, fields: list[str]
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        await database.write(lambda connection: create_cluster(connection, BOSS, new))
+    assert [error.field for error in refused.value.errors] == fields
+
+
+async def test_names_are_taken_once(database: Database) -> None:
+    await database.write(lambda connection: create_cluster(connection, BOSS, NewCluster("a", {"cpu": 1})))
+    with pytest.raises(Conflict):
+        await database.write(lambda connection: create_cluster(connection, BOSS, NewCluster("a", {"cpu": 2})))
+    await database.write(lambda connection: create_root(connection, BOSS, NewRoot("a", "/a")))
+    with pytest.raises(Conflict):
+        await database.write(lambda connection: create_root(connection, BOSS, NewRoot("a", "/b")))
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"path": "data"}, "path"),
+        ({"path": "/"}, "path"),
+        ({"path": "/a/../etc"}, "path"),
+        ({"path": "/a", "host_path": "/b/../c"}, "host_path"),
+        ({"path": "/a", "claim": "Not_A_Claim"}, "claim"),
+        ({"path": "/a", "claim": "claim", "host_path": "/b"}, "claim"),
+    ],
+)
+async def test_what_is_no_storage_root(database: Database, values: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        await database.write(lambda connection: create_root(connection, BOSS, NewRoot("r", **values)))
+    assert [error.field for error in refused.value.errors] == [field]
+
+
+async def test_a_storage_root_is_made_changed_and_deleted_by_admins(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        with pytest.raises(Forbidden):
+            create_root(connection, ANN, NewRoot("x", "/x"))
+        made = create_root(connection, BOSS, NewRoot("华为盘", "/hw", host_path="/mnt/hw", read_only=True))
+        with pytest.raises(Invalid):
+            edit_root(connection, BOSS, made.id, {"claim": "both"})
+        changed = edit_root(connection, BOSS, made.id, {"claim": "pvc", "host_path": ""}, revision=1)
+        assert (changed.claim, changed.host_path, changed.read_only) == ("pvc", "", True)
+        assert [root.name for root in list_roots(connection, PageRequest(), q="/hw").items] == ["华为盘"]
+        delete_root(connection, BOSS, made.id)
+        with pytest.raises(NotFound):
+            get_root(connection, made.id)
+
+    await database.write(story)
+
+
+async def test_what_a_team_has_for_itself_others_see_but_may_not_use(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        team = create_team(connection, SYSTEM, "crew")
+        create_cluster(connection, BOSS, NewCluster("ours", {"cpu": 1}, team="crew"))
+        create_cluster(connection, BOSS, NewCluster("all", {"cpu": 1}))
+        create_root(connection, BOSS, NewRoot("ours", "/ours", team="crew"))
+        member = Actor("eve", "eve", teams={team.id: "member"})
+        for actor, usable in ((ANN, False), (member, True), (BOSS, True)):
+            found = offered(connection, actor, {})
+            assert {name: c.usable for name, c in found.clusters.items()} == {"all": True, "ours": usable}
+            assert found.roots["ours"].usable is usable
+        with pytest.raises(Conflict, match="of its own"), connection.begin_nested():
+            delete_team(connection, SYSTEM, "crew")
+
+    await database.write(story)
+
+
+async def test_a_queue_holds_the_total(database: Database) -> None:
+    new = NewCluster("c", {"cpu": "10", "memory": "80G"}, total=3)
+    made = await database.write(lambda connection: create_cluster(connection, BOSS, new))
+    queue = queue_for(made)
+    assert queue["metadata"]["name"] == f"vc-{made.id}"
+    assert queue["spec"]["capability"] == {"cpu": "30", "memory": "240G"}
+    assert skus_used({**queue, "status": {"allocated": {"cpu": "15", "pods": "9"}}}, made) == 2
+    assert skus_used(None, made) == 0
