@@ -30,6 +30,7 @@ CONTEXT = Context(
         ),
         ("hash-file", "2"): Module("hash-file", "2", "modules/hash-file:2", (), ("input_file",), deprecated=True),
         ("local", "1"): Module("local", "1", "modules/local:1", ("python", "main.py"), ("text",), folder="/srv/local"),
+        ("old", "1"): Module("old", "1", "modules/old:1", deprecated=True, retired=True),
         ("draft", "1"): Module("draft", "1", "modules/draft:1", usable=False),
     },
 )  # fmt: skip

@@ -133,6 +133,8 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
      "nodes[0].module", "published"),
     ("module.deprecated", graph({"name": "a", "kind": "module", "module": {"name": "hash-file", "version": "2"},
                                  "inputs": [{"name": "input_file", "value": "x"}]}), "nodes[0].module", "newer"),
+    ("module.retired", graph({"name": "a", "kind": "module", "module": {"name": "old", "version": "1"}}),
+     "nodes[0].module", "newer"),
     ("module.input", graph({"name": "a", "kind": "module", "module": {"name": "hash-file", "version": "1"}}),
      "nodes[0].inputs", '"input_file"'),
     ("module.no-input", graph({"name": "a", "kind": "module", "module": {"name": "hash-file", "version": "1"},

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from muster.platform.graphs.model import Graph, Node, Output, Variable
+from muster.platform.graphs.model import Graph, Node, Output, Variable, is_graph, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Module:
     """The image's WORKDIR: where the checkout is put."""
     usable: bool = True
     deprecated: bool = False
+    retired: bool = False
+    """Deprecated, and not in use by the workflow so far: it may not begin to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,16 @@ class Run:
     service_account: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+def retire(context: Context, before: Mapping[str, Any] | None) -> Context:
+    """For a new version of a workflow: deprecated modules are only for what was in use in the document before."""
+    pinned = {node.module for node in read(before).nodes} if before is not None and is_graph(before) else set()
+    modules = {
+        key: replace(module, retired=True) if module.deprecated and key not in pinned else module
+        for key, module in context.modules.items()
+    }
+    return replace(context, modules=modules)
 
 
 def with_modules(graph: Graph, context: Context) -> Graph:

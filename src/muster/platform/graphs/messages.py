@@ -158,6 +158,9 @@ TEXTS: Final[dict[str, Text]] = {
     "module.forbidden": Text(
         '"{module}" {version} is not published, and not yours', "choose a published version, or ask its author"
     ),
+    "module.retired": Text(
+        '"{module}" {version} is deprecated, and only for workflows that use it already', "choose a newer version"
+    ),
     "module.deprecated": Text('"{module}" {version} is deprecated', "choose a newer version", is_warning=True),
     "module.input": Text(
         'the module "{module}" takes the input "{input}", which is not set', "say where it comes from, or write a value"

@@ -148,6 +148,8 @@ def _module_problems(node: Node, written: Mapping[str, Any], path: str, context:
         return
     if not module.usable:
         yield problem(f"{path}.module", "module.forbidden", module=name, version=version)
+    elif module.retired:
+        yield problem(f"{path}.module", "module.retired", module=name, version=version)
     elif module.deprecated:
         yield problem(f"{path}.module", "module.deprecated", module=name, version=version)
     given = [each.name for each in node.inputs]

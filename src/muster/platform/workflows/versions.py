@@ -14,7 +14,7 @@ from muster.platform.database.ids import new_id
 from muster.platform.database.paging import Page, PageRequest, mentions, select_page
 from muster.platform.database.rows import AnyRow, as_record
 from muster.platform.errors import FieldError, Invalid, NotFound, taken
-from muster.platform.graphs.context import Context
+from muster.platform.graphs.context import Context, retire
 from muster.platform.graphs.diff import Change, diff
 from muster.platform.graphs.document import canonical, content_hash
 from muster.platform.graphs.importing import from_manifest
@@ -215,7 +215,8 @@ def _stored(
     prefix: str = "",
 ) -> Stored:
     document, notes = _document(connection, actor, new, base, look, prefix)
-    notes = [*notes, *look_over(document, look(connection, actor, document), f"{prefix}document.")]
+    context = retire(look(connection, actor, document), base)
+    notes = [*notes, *look_over(document, context, f"{prefix}document.")]
     document = canonical(document)
     number = count_version(connection, workflow)
     name = new.name or f"v{number}"
