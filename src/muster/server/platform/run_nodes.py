@@ -17,9 +17,10 @@ from muster.kube.errors import ApiError
 from muster.kube.errors import NotFound as NotThere
 from muster.kube.objects import Object, labels_of, name_of
 from muster.platform.errors import Conflict, Invalid, NotFound, Unavailable
+from muster.platform.graphs.context import with_modules
 from muster.platform.graphs.model import Graph, Node, is_graph, read
 from muster.platform.graphs.setting import RUN_LABEL
-from muster.platform.rules import Actor
+from muster.platform.rules import SYSTEM, Actor
 from muster.platform.runs.logs import Line, LogPlace, log_lines, place_of
 from muster.platform.runs.node_details import (
     artifact_in,
@@ -35,6 +36,7 @@ from muster.platform.runs.runs import Attempt, Run, RunNode, attempts_of, get_ru
 from muster.platform.runs.seeing import DONE, ENDED
 from muster.platform.workflows.versions import document_of
 from muster.server.platform.bodies import Answer
+from muster.server.platform.graphs import look_of
 from muster.server.platform.identity import Who
 from muster.server.platform.runs import NodeAnswer, NodeState, feed_of, keeper_of
 from muster.server.platform.state import Here, Platform
@@ -328,7 +330,9 @@ async def _found(here: Platform, who: Actor, run_id: str, name: str) -> _Found:
         if node is None:
             raise NotFound(f'the run "{run.name}" has no node "{name}"')
         document = document_of(connection, run.version_id)
-        graph = read(document) if is_graph(document) else Graph()
+        # Who may look into the run sees what its modules give, even those that are not theirs.
+        context = look_of(here)(connection, SYSTEM, document)
+        graph = with_modules(read(document), context) if is_graph(document) else Graph()
         attempts = attempts_of(connection, run_id, name)
         return _Found(run, node, attempts, parameters_given(connection, run_id), graph)
 
