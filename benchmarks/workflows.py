@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import cProfile
 import os
+import pstats
 import subprocess
 import sys
 import time
@@ -58,7 +60,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="no peers but make, and nothing larger than 1,000 nodes")
     parser.add_argument("--only", nargs="*", help="these peers only")
+    parser.add_argument("--profile", choices=SHAPES, help="profile the server with 1,000 nodes of this shape instead")
     chosen = parser.parse_args()
+    if chosen.profile:
+        _profile(chosen.profile)
+        return
     enter_group()
     with TemporaryDirectory(prefix="muster-bench-", dir=ROOT) as folder:
         home = Path(folder)
@@ -83,6 +89,14 @@ def main() -> None:
     missed += [f"the memoized run took {again:.2f} s, not {MEMOIZED_SECONDS}"] if again > MEMOIZED_SECONDS else []
     if missed:
         raise SystemExit("over the target: " + "; ".join(missed))
+
+
+def _profile(shape: str) -> None:
+    with TemporaryDirectory(prefix="muster-bench-", dir=ROOT) as folder:
+        profiler = cProfile.Profile(time.thread_time)
+        cost = uvloop.run(_muster(Path(folder), shape, 1000, profiler))
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(45)
+    print(f"{cost.own:.2f} ms of the server's process per node")
 
 
 def _row(name: str, measure: Callable[[str], float]) -> list[float]:
@@ -127,12 +141,16 @@ def _marginal(shape: str, home: Path) -> float:
     return (large.cpu - small.cpu) / 900 * 1000
 
 
-async def _muster(home: Path, shape: str, count: int) -> Cost:
+async def _muster(home: Path, shape: str, count: int, profiler: cProfile.Profile | None = None) -> Cost:
     async with serving(_settings(home, count)) as server:
         await _run(server, _workflow("warm-up", tasks("fan-out", 1)))
         workflow = _workflow("bench", tasks(shape, count))
         meter = Meter()
+        if profiler is not None:
+            profiler.enable()
         await _run(server, workflow)
+        if profiler is not None:
+            profiler.disable()
         return meter.stop()
 
 

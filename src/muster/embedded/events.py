@@ -19,6 +19,8 @@ Severity: TypeAlias = Literal["Normal", "Warning"]
 log = logging.getLogger(__name__)
 
 _REMEMBERED = 10_000
+_GATHERING = 0.05
+"""Seconds for which events are gathered: stored together, they cost less than what they tell of."""
 _names = itertools.count(time.time_ns())
 
 
@@ -69,6 +71,7 @@ class Recorder:
     async def run(self) -> None:
         while True:
             await self._wake.wait()
+            await asyncio.sleep(_GATHERING)
             self._wake.clear()
             await self.flush()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -316,3 +317,52 @@ async def test_stopping_what_is_just_being_made(stage: Stage) -> None:
     await stage.launch(workflow, launch)
     await stage.leaves.stop(workflow, launch.node, force=True)  # the Pod is made, but nobody has heard of it yet
     assert (await stage.end("a")).phase == "Failed"
+
+
+async def test_whoever_asks_again_is_told_again_what_is_known(stage: Stage) -> None:
+    """The controller forgets what a step has come to if it cannot be stored."""
+    workflow = await stage.workflow()
+    launch = launch_of("a", shell("sleep 60"))
+    await stage.launch(workflow, launch)
+    running = await stage.until("a", "Running")
+    stage.reports.clear()
+    await stage.launch(workflow, launch, begun=True)
+    assert stage.reports == {"wf-a": [running]}
+    assert await stage.until("a", "Running") == running
+
+
+async def test_of_an_end_one_is_told_again_as_well(stage: Stage) -> None:
+    workflow = await stage.workflow()
+    launch = launch_of("a", shell("echo hi"), wants_result=True)
+    await stage.launch(workflow, launch)
+    ended = await stage.end("a")
+    stage.reports.clear()
+    await stage.launch(workflow, launch, begun=True)
+    assert await stage.end("a") == ended
+
+
+async def test_a_launch_that_is_given_up_can_be_made_again(stage: Stage) -> None:
+    """As when a store of artifacts does not answer, and the workflow is loaded again meanwhile."""
+    workflow = await stage.workflow()
+    url = "http://127.0.0.1:9/nothing"
+    template = {**shell("true"), "inputs": {"artifacts": [{"name": "x", "path": "/x", "http": {"url": url}}]}}
+    waiting = asyncio.create_task(stage.launch(workflow, launch_of("a", template)))
+    await stage.until("a", "Pending")
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await stage.launch(workflow, launch_of("a", shell("true")))
+    assert (await stage.end("a")).phase == "Succeeded"
+
+
+async def test_what_was_to_be_stopped_when_the_server_ended_is_stopped_by_the_next(stage: Stage) -> None:
+    workflow = await stage.workflow()
+    for name in ("stays", "goes"):
+        await stage.launch(workflow, launch_of(name, shell("trap 'exit 7' TERM; sleep 60 & wait")))
+        await stage.until(name, "Running")
+    await stage.restart()
+    await stage.launch(workflow, launch_of("stays", shell("")), begun=True)
+    await stage.leaves.stop_others(workflow, ["wf-stays"])
+    async for event in stage.cluster.watch(POD, "default", fields="metadata.name=wf-goes"):
+        if event.object["status"].get("phase") == "Failed":
+            break
+    assert (await stage.pod("stays"))["status"]["phase"] == "Running"
