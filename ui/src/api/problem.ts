@@ -1,0 +1,55 @@
+/** Errors as the server tells them (RFC 9457), and those of the way to it. */
+
+export interface FieldProblem {
+  field: string
+  message: string
+  code?: string | null
+  arguments?: Record<string, unknown> | null
+}
+
+export class Problem extends Error {
+  readonly status: number
+  readonly kind: string
+  readonly title: string
+  readonly detail: string
+  readonly fields: FieldProblem[]
+
+  constructor(status: number, kind: string, title: string, detail: string, fields: FieldProblem[] = []) {
+    super(detail || title)
+    this.name = "Problem"
+    this.status = status
+    this.kind = kind
+    this.title = title
+    this.detail = detail
+    this.fields = fields
+  }
+
+  /** What the server says of one field, by its path. */
+  of(field: string): string | undefined {
+    return this.fields.find((each) => each.field === field)?.message
+  }
+}
+
+export const UNREACHABLE = new Problem(0, "unreachable", "", "")
+
+export function asProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  if (error instanceof TypeError && /fetch|network|load failed/i.test(error.message)) return UNREACHABLE
+  return new Problem(0, "bug", "", error instanceof Error ? error.message : String(error))
+}
+
+export async function problemOf(response: Response): Promise<Problem> {
+  const text = await response.text()
+  try {
+    const said = JSON.parse(text) as Record<string, unknown>
+    return new Problem(
+      response.status,
+      String(said.type ?? "").replace("/problems/", ""),
+      String(said.title ?? ""),
+      String(said.detail ?? ""),
+      Array.isArray(said.errors) ? (said.errors as FieldProblem[]) : [],
+    )
+  } catch {
+    return new Problem(response.status, "http", response.statusText, text.slice(0, 500))
+  }
+}

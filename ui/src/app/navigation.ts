@@ -1,0 +1,25 @@
+/** Where one can go. A new area is one line here, a route in router.tsx, and a page. */
+import { Boxes, House, ListChecks, Network, Play, Server, Settings, Workflow } from "lucide-react"
+import type { ComponentType } from "react"
+import type { Me } from "@/api/session"
+import type { shellWords } from "@/words/shell"
+
+export interface Place {
+  to: string
+  word: keyof typeof shellWords
+  icon: ComponentType<{ className?: string }>
+  /** Whether there is a page yet. */
+  ready: boolean
+  for?: (me: Me) => boolean
+}
+
+export const PLACES: Place[] = [
+  { to: "/", word: "home", icon: House, ready: true },
+  { to: "/workflows", word: "workflows", icon: Workflow, ready: true },
+  { to: "/runs", word: "runs", icon: Play, ready: false },
+  { to: "/modules", word: "modules", icon: Boxes, ready: false },
+  { to: "/reviews", word: "reviews", icon: ListChecks, ready: false },
+  { to: "/jobs", word: "jobs", icon: Network, ready: false },
+  { to: "/cluster", word: "cluster", icon: Server, ready: false },
+  { to: "/admin", word: "admin", icon: Settings, ready: false, for: (me) => me.user.role === "admin" },
+]

@@ -1,0 +1,11 @@
+import { Outlet } from "@tanstack/react-router"
+import { Toasts } from "@/components/toasts"
+
+export function Root() {
+  return (
+    <>
+      <Outlet />
+      <Toasts />
+    </>
+  )
+}

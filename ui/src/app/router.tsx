@@ -1,0 +1,125 @@
+/** Every address of the UI. A page is loaded when somebody goes there. */
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router"
+import { asProblem } from "@/api/problem"
+import { queries } from "@/api/query-client"
+import { sessionQuery } from "@/api/session"
+import { Loading } from "@/components/feedback"
+import { Broken, NotFound } from "@/pages/broken"
+import { Root } from "./root"
+import { Shell } from "./shell"
+
+type Texts<K extends string> = Partial<Record<K, string>>
+
+/** Of an address's query, those that a page knows, as texts. */
+function texts<K extends string>(...names: K[]) {
+  return (search: Record<string, unknown>): Texts<K> => {
+    const known: Texts<K> = {}
+    for (const name of names) if (search[name] !== undefined && search[name] !== "") known[name] = String(search[name])
+    return known
+  }
+}
+
+const root = createRootRoute({ component: Root, notFoundComponent: NotFound, errorComponent: Broken })
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: "/sign-in",
+  validateSearch: texts("to", "error"),
+  component: lazyRouteComponent(() => import("@/pages/sign-in"), "SignIn"),
+})
+
+const welcome = createRoute({
+  getParentRoute: () => root,
+  path: "/welcome",
+  component: lazyRouteComponent(() => import("@/pages/welcome"), "Welcome"),
+})
+
+const shell = createRoute({
+  getParentRoute: () => root,
+  id: "shell",
+  component: Shell,
+  errorComponent: Broken,
+  beforeLoad: async ({ location }) => {
+    try {
+      await queries.ensureQueryData(sessionQuery)
+    } catch (error) {
+      if (asProblem(error).status !== 401) throw error
+      throw redirect({ to: "/sign-in", search: location.href === "/" ? {} : { to: location.href } })
+    }
+  },
+})
+
+const home = createRoute({
+  getParentRoute: () => shell,
+  path: "/",
+  component: lazyRouteComponent(() => import("@/pages/home"), "Home"),
+})
+
+const workflows = createRoute({
+  getParentRoute: () => shell,
+  path: "/workflows",
+  validateSearch: texts("q", "owner", "archived", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/list"), "WorkflowList"),
+})
+
+const newWorkflow = createRoute({
+  getParentRoute: () => shell,
+  path: "/workflows/new",
+  validateSearch: texts("type"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/new"), "NewWorkflow"),
+})
+
+const workflow = createRoute({
+  getParentRoute: () => shell,
+  path: "/workflows/$workflow",
+  validateSearch: texts("sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/detail"), "WorkflowDetail"),
+})
+
+const newVersion = createRoute({
+  getParentRoute: () => shell,
+  path: "/workflows/$workflow/new-version",
+  validateSearch: texts("from"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/new-version"), "NewVersion"),
+})
+
+const version = createRoute({
+  getParentRoute: () => shell,
+  path: "/workflows/$workflow/versions/$version",
+  validateSearch: texts("node", "tab"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/version"), "VersionDetail"),
+})
+
+const copy = createRoute({
+  getParentRoute: () => shell,
+  path: "/workflows/$workflow/versions/$version/copy",
+  validateSearch: texts("into"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/copy"), "CopyVersion"),
+})
+
+const diff = createRoute({
+  getParentRoute: () => shell,
+  path: "/workflows/$workflow/diff",
+  validateSearch: texts("before", "after"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/diff"), "VersionDiff"),
+})
+
+const tree = root.addChildren([
+  signIn,
+  welcome,
+  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff]),
+])
+
+export const router = createRouter({
+  routeTree: tree,
+  defaultPreload: "intent",
+  defaultPendingComponent: Loading,
+  defaultPendingMs: 300,
+  scrollRestoration: true,
+})
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router
+  }
+}

@@ -1,0 +1,152 @@
+/** What is around every page behind the sign-in. */
+import { Link, Outlet } from "@tanstack/react-router"
+import { Languages, LogOut, Menu as MenuIcon, Moon, Sun, User } from "lucide-react"
+import { useState } from "react"
+import { signOut, useMe } from "@/api/session"
+import { Button } from "@/components/button"
+import { Menu } from "@/components/menu"
+import { noteError } from "@/components/toasts"
+import { classes } from "@/lib/classes"
+import { shellWords } from "@/words/shell"
+import { useWords } from "@/words/words"
+import { PLACES } from "./navigation"
+import { type Theme, useIsDark, usePreferences } from "./preferences"
+
+export function Shell() {
+  const w = useWords(shellWords)
+  const [open, setOpen] = useState(false)
+  return (
+    <div className="flex h-full">
+      <a
+        href="#content"
+        className="sr-only z-50 rounded-md bg-primary px-3 py-2 text-primary-foreground focus:not-sr-only focus:absolute focus:top-2 focus:left-2"
+      >
+        {w("skip")}
+      </a>
+      <Navigation open={open} close={() => setOpen(false)} />
+      <div className="flex min-w-0 flex-1 flex-col">
+        <header className="flex h-12 shrink-0 items-center gap-1 border-b bg-card px-3 md:hidden">
+          <Button look="ghost" size="icon" aria-label={w("menu")} aria-expanded={open} onClick={() => setOpen(!open)}>
+            <MenuIcon />
+          </Button>
+          <Logo />
+        </header>
+        <main id="content" tabIndex={-1} className="min-h-0 flex-1 overflow-y-auto outline-none">
+          <Outlet />
+        </main>
+      </div>
+    </div>
+  )
+}
+
+function Navigation({ open, close }: { open: boolean; close: () => void }) {
+  const w = useWords(shellWords)
+  const me = useMe()
+  const places = PLACES.filter((place) => place.ready && (!place.for || place.for(me)))
+  return (
+    <nav
+      aria-label={w("navigation")}
+      className={classes(
+        "w-52 shrink-0 flex-col border-r bg-card md:flex",
+        open ? "fixed inset-y-0 top-12 left-0 z-30 flex shadow-xl" : "hidden",
+      )}
+    >
+      <div className="hidden h-14 items-center px-4 md:flex">
+        <Logo />
+      </div>
+      <ul className="flex flex-1 flex-col gap-0.5 overflow-y-auto p-2">
+        {places.map(({ to, word, icon: Icon }) => (
+          <li key={to}>
+            <Link
+              to={to}
+              activeOptions={{ exact: to === "/" }}
+              onClick={close}
+              className="flex items-center gap-2.5 rounded-md px-2.5 py-2 text-muted-foreground hover:bg-muted hover:text-foreground"
+              activeProps={{ className: "bg-accent! text-primary! font-medium", "aria-current": "page" }}
+            >
+              <Icon className="size-4" aria-hidden />
+              {w(word)}
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <div className="flex items-center gap-1 border-t p-2">
+        <Account />
+        <div className="flex-1" />
+        <LanguageSwitch />
+        <ThemeSwitch />
+      </div>
+    </nav>
+  )
+}
+
+function Logo() {
+  return (
+    <Link to="/" className="flex items-center gap-2 text-base font-semibold tracking-tight">
+      <img src="/icon.svg" alt="" className="size-6" />
+      Muster
+    </Link>
+  )
+}
+
+export function LanguageSwitch() {
+  const w = useWords(shellWords)
+  const { language, setLanguage } = usePreferences()
+  return (
+    <Menu
+      items={[
+        { label: "English", checked: language === "en", onSelect: () => setLanguage("en") },
+        { label: "中文", checked: language === "zh", onSelect: () => setLanguage("zh") },
+      ]}
+    >
+      <Button look="ghost" size="icon" aria-label={w("language")} title={w("language")}>
+        <Languages />
+      </Button>
+    </Menu>
+  )
+}
+
+export function ThemeSwitch() {
+  const w = useWords(shellWords)
+  const { theme, setTheme } = usePreferences()
+  const dark = useIsDark()
+  const choices: [Theme, keyof typeof shellWords][] = [
+    ["light", "themeLight"],
+    ["dark", "themeDark"],
+    ["system", "themeSystem"],
+  ]
+  return (
+    <Menu
+      items={choices.map(([value, word]) => ({
+        label: w(word),
+        checked: theme === value,
+        onSelect: () => setTheme(value),
+      }))}
+    >
+      <Button look="ghost" size="icon" aria-label={w("theme")} title={w("theme")}>
+        {dark ? <Moon /> : <Sun />}
+      </Button>
+    </Menu>
+  )
+}
+
+function Account() {
+  const w = useWords(shellWords)
+  const { user } = useMe()
+  const leave = async () => {
+    try {
+      await signOut()
+      location.assign("/sign-in")
+    } catch (error) {
+      noteError(error)
+    }
+  }
+  return (
+    <Menu align="start" items={[{ label: w("signOut"), icon: <LogOut />, onSelect: leave }]}>
+      <Button look="ghost" size="small" className="max-w-28 px-1.5" aria-label={w("account", { name: user.name })}>
+        <User />
+        <span className="truncate">{user.name}</span>
+      </Button>
+    </Menu>
+  )
+}

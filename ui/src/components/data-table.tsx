@@ -1,0 +1,129 @@
+/** A list as the API has it: sorted, filtered and cut into pages there. */
+import { type ColumnDef, tableFeatures, useTable } from "@tanstack/react-table"
+import { ArrowDown, ArrowUp, ChevronLeft, ChevronRight } from "lucide-react"
+import { type ReactNode, useMemo } from "react"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { classes } from "@/lib/classes"
+import { Button } from "./button"
+
+export interface Column<T> {
+  id: string
+  header: string
+  cell: (row: T) => ReactNode
+  /** What the API calls it in `sort`. */
+  sort?: string
+  className?: string
+  hideHeader?: boolean
+}
+
+interface Props<T> {
+  label: string
+  columns: Column<T>[]
+  rows: T[]
+  rowId: (row: T) => string
+  /** As the API has it: `name`, or `-name` for the greatest first. */
+  sort?: string
+  onSort?: (sort: string) => void
+  /** It is being loaded again. */
+  busy?: boolean
+}
+
+const features = tableFeatures({})
+
+export function DataTable<T extends object>({ label, columns, rows, rowId, sort, onSort, busy }: Props<T>) {
+  const w = useWords(commonWords)
+  const defined = useMemo(
+    () =>
+      columns.map(
+        (column): ColumnDef<typeof features, T> => ({
+          id: column.id,
+          header: column.header,
+          cell: ({ row }) => column.cell(row.original),
+        }),
+      ),
+    [columns],
+  )
+  const table = useTable({ features, columns: defined, data: rows, getRowId: rowId })
+  const byId = useMemo(() => new Map(columns.map((column) => [column.id, column])), [columns])
+  return (
+    <div className={classes("overflow-x-auto rounded-lg border bg-card", busy && "opacity-70")} tabIndex={0} role="region" aria-label={label}>
+      <table className="w-full border-collapse text-left" aria-busy={busy}>
+        <thead>
+          {table.getHeaderGroups().map((group) => (
+            <tr key={group.id} className="border-b">
+              {group.headers.map((header) => {
+                const column = byId.get(header.id)
+                const order = column?.sort && sortedBy(sort, column.sort)
+                return (
+                  <th
+                    key={header.id}
+                    scope="col"
+                    aria-sort={order || undefined}
+                    className={classes("px-3 py-2 text-[13px] font-medium whitespace-nowrap text-muted-foreground", column?.className)}
+                  >
+                    {column?.sort && onSort ? (
+                      <button
+                        type="button"
+                        title={w("sortBy", { name: column.header })}
+                        className="inline-flex items-center gap-1 hover:text-foreground"
+                        onClick={() => onSort(order === "ascending" ? `-${column.sort}` : `${column.sort}`)}
+                      >
+                        {column.header}
+                        {order === "ascending" && <ArrowUp aria-hidden className="size-3.5" />}
+                        {order === "descending" && <ArrowDown aria-hidden className="size-3.5" />}
+                      </button>
+                    ) : (
+                      <span className={column?.hideHeader ? "sr-only" : ""}>{column?.header}</span>
+                    )}
+                  </th>
+                )
+              })}
+            </tr>
+          ))}
+        </thead>
+        <tbody>
+          {table.getRowModel().rows.map((row) => (
+            <tr key={row.id} className="border-b last:border-0 hover:bg-muted/50">
+              {row.getAllCells().map((cell) => (
+                <td key={cell.id} className={classes("px-3 py-2.5 align-middle", byId.get(cell.column.id)?.className)}>
+                  <table.FlexRender cell={cell} />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+interface PagerProps {
+  /** How many were before this piece. */
+  before: number
+  count: number
+  total: number
+  onPrevious?: () => void
+  onNext?: () => void
+}
+
+export function Pager({ before, count, total, onPrevious, onNext }: PagerProps) {
+  const w = useWords(commonWords)
+  if (total === 0) return null
+  return (
+    <div className="flex items-center justify-end gap-2 text-[13px] text-muted-foreground">
+      <span>{w("range", { from: before + 1, to: before + count, total })}</span>
+      <Button size="icon" aria-label={w("previous")} disabled={!onPrevious} onClick={onPrevious}>
+        <ChevronLeft />
+      </Button>
+      <Button size="icon" aria-label={w("next")} disabled={!onNext} onClick={onNext}>
+        <ChevronRight />
+      </Button>
+    </div>
+  )
+}
+
+function sortedBy(sort: string | undefined, name: string): "ascending" | "descending" | undefined {
+  if (sort === name) return "ascending"
+  return sort === `-${name}` ? "descending" : undefined
+}

@@ -1,0 +1,46 @@
+import { Tabs as Radix } from "radix-ui"
+import type { ReactNode } from "react"
+import { classes } from "@/lib/classes"
+
+export interface Tab {
+  id: string
+  label: ReactNode
+  content: ReactNode
+}
+
+interface Props {
+  tabs: Tab[]
+  value?: string
+  onChange?: (id: string) => void
+  className?: string
+  /** Of each tab's content. */
+  inside?: string
+}
+
+export function Tabs({ tabs, value, onChange, className, inside }: Props) {
+  return (
+    <Radix.Root
+      value={value}
+      defaultValue={value === undefined ? tabs[0]?.id : undefined}
+      onValueChange={onChange}
+      className={classes("flex min-h-0 flex-col", className)}
+    >
+      <Radix.List className="flex shrink-0 gap-1 overflow-x-auto border-b">
+        {tabs.map((tab) => (
+          <Radix.Trigger
+            key={tab.id}
+            value={tab.id}
+            className="-mb-px border-b-2 border-transparent px-3 py-2 text-[13px] font-medium whitespace-nowrap text-muted-foreground hover:text-foreground data-[state=active]:border-primary data-[state=active]:text-foreground"
+          >
+            {tab.label}
+          </Radix.Trigger>
+        ))}
+      </Radix.List>
+      {tabs.map((tab) => (
+        <Radix.Content key={tab.id} value={tab.id} className={classes("min-h-0 flex-1 outline-offset-[-2px]", inside)}>
+          {tab.content}
+        </Radix.Content>
+      ))}
+    </Radix.Root>
+  )
+}

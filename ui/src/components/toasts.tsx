@@ -1,0 +1,70 @@
+/** Short notes on what has just been done. */
+import { CircleAlert, CircleCheck, X } from "lucide-react"
+import { create } from "zustand"
+import { asProblem } from "@/api/problem"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { Button } from "./button"
+import { problemTitle } from "./problem-view"
+
+interface Note {
+  id: number
+  text?: string
+  error?: unknown
+}
+
+const useNotes = create<{ notes: Note[] }>(() => ({ notes: [] }))
+let last = 0
+
+export function note(text: string): void {
+  show({ text }, 4000)
+}
+
+/** For an error that has no better place. */
+export function noteError(error: unknown): void {
+  show({ error }, 10_000)
+}
+
+function show(what: Omit<Note, "id">, milliseconds: number): void {
+  const id = ++last
+  useNotes.setState(({ notes }) => ({ notes: [...notes.slice(-3), { id, ...what }] }))
+  setTimeout(() => drop(id), milliseconds)
+}
+
+function drop(id: number): void {
+  useNotes.setState(({ notes }) => ({ notes: notes.filter((each) => each.id !== id) }))
+}
+
+export function Toasts() {
+  const w = useWords(commonWords)
+  const notes = useNotes((all) => all.notes)
+  return (
+    <div role="status" aria-live="polite" className="pointer-events-none fixed right-4 bottom-4 z-60 flex w-80 flex-col gap-2">
+      {notes.map(({ id, text, error }) => {
+        const problem = error ? asProblem(error) : undefined
+        return (
+          <div key={id} className="pointer-events-auto flex items-start gap-2 rounded-md border bg-card p-3 shadow-lg">
+            {problem ? (
+              <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-destructive" />
+            ) : (
+              <CircleCheck aria-hidden className="mt-0.5 size-4 shrink-0 text-success" />
+            )}
+            <div className="min-w-0 flex-1 break-words">
+              {problem ? (
+                <>
+                  <p className="font-medium">{problemTitle(problem, w)}</p>
+                  <p className="text-[13px] text-muted-foreground">{problem.detail}</p>
+                </>
+              ) : (
+                text
+              )}
+            </div>
+            <Button look="ghost" size="icon" className="-m-1.5" aria-label={w("close")} onClick={() => drop(id)}>
+              <X />
+            </Button>
+          </div>
+        )
+      })}
+    </div>
+  )
+}

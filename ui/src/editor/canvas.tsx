@@ -1,0 +1,168 @@
+/** The canvas that a graph is drawn on. */
+import { type Edge, Panel, type OnConnect, type OnEdgesChange, type OnNodesChange, useReactFlow } from "@xyflow/react"
+import { useCallback, useEffect, useMemo, useRef } from "react"
+import type { GraphProblem } from "@/api/workflows"
+import type { Position } from "@/graph/document"
+import { NODE_SIZE, canConnect, connected, edgeId, placeOf, type Drawing, type DrawnNode } from "@/graph/drawing"
+import { Flow } from "@/graph/flow"
+import { type CardNode, subtitle } from "@/graph/node-card"
+import { editorWords } from "@/words/editor"
+import { useWords } from "@/words/words"
+import { DRAGGED, nodeOfTemplate, type Template } from "./templates"
+import { useCanvas, useCanvasStore } from "./store"
+
+export function CanvasPane() {
+  const w = useWords(editorWords)
+  const store = useCanvasStore()
+  const { drawing, selected, selectedEdges, problems, wanted } = useCanvas((canvas) => canvas)
+  const { screenToFlowPosition, setCenter, getZoom } = useReactFlow()
+
+  const counts = useMemo(() => counted(drawing, problems), [drawing, problems])
+  const made = useRef(new WeakMap<DrawnNode, CardNode>())
+  const nodes = useMemo(
+    () => drawing.nodes.map((node) => card(made.current, node, selected.has(node.key), counts.get(node.key))),
+    [drawing.nodes, selected, counts],
+  )
+  const edges = useMemo(
+    () =>
+      drawing.edges.map((edge): Edge => {
+        const id = edgeId(edge)
+        return { id, source: edge.from, target: edge.to, selected: selectedEdges.has(id) }
+      }),
+    [drawing.edges, selectedEdges],
+  )
+
+  const onNodesChange: OnNodesChange<CardNode> = useCallback(
+    (changes) => {
+      const canvas = store.getState()
+      const places = new Map<string, Position>()
+      const chosen = new Set(canvas.selected)
+      let selects = false
+      let settles = false
+      for (const change of changes) {
+        if (change.type === "position" && change.position) {
+          places.set(change.id, change.position)
+          settles ||= change.dragging === false
+        } else if (change.type === "position") {
+          settles ||= change.dragging === false
+        } else if (change.type === "select") {
+          selects = true
+          if (change.selected) chosen.add(change.id)
+          else chosen.delete(change.id)
+        }
+      }
+      if (places.size) canvas.move(places)
+      if (settles) canvas.settle()
+      if (selects) canvas.select(chosen, canvas.selectedEdges)
+    },
+    [store],
+  )
+
+  const onEdgesChange: OnEdgesChange = useCallback(
+    (changes) => {
+      const canvas = store.getState()
+      const chosen = new Set(canvas.selectedEdges)
+      for (const change of changes) {
+        if (change.type !== "select") continue
+        if (change.selected) chosen.add(change.id)
+        else chosen.delete(change.id)
+      }
+      canvas.select(canvas.selected, chosen)
+    },
+    [store],
+  )
+
+  const onConnect: OnConnect = useCallback(
+    ({ source, target }) => {
+      const canvas = store.getState()
+      canvas.change(connected(canvas.drawing, { from: source, to: target }))
+    },
+    [store],
+  )
+
+  useEffect(() => {
+    const node = wanted?.key && store.getState().drawing.nodes.find(({ key }) => key === wanted.key)
+    if (!node) return
+    const { width, height } = NODE_SIZE
+    void setCenter(node.position.x + width / 2, node.position.y + height / 2, { zoom: Math.max(getZoom(), 0.8), duration: 200 })
+  }, [wanted, setCenter, getZoom, store])
+
+  return (
+    <div
+      className="relative h-full min-h-0"
+      data-testid="canvas"
+      onDragOver={(event) => {
+        if (!event.dataTransfer.types.includes(DRAGGED)) return
+        event.preventDefault()
+        event.dataTransfer.dropEffect = "copy"
+      }}
+      onDrop={(event) => {
+        const text = event.dataTransfer.getData(DRAGGED)
+        if (!text) return
+        event.preventDefault()
+        const place = screenToFlowPosition({ x: event.clientX, y: event.clientY })
+        const position = { x: place.x - NODE_SIZE.width / 2, y: place.y - NODE_SIZE.height / 2 }
+        store.getState().add(nodeOfTemplate(JSON.parse(text) as Template, position))
+      }}
+    >
+      <Flow
+        nodes={nodes}
+        edges={edges}
+        onNodesChange={onNodesChange}
+        onEdgesChange={onEdgesChange}
+        onConnect={onConnect}
+        isValidConnection={({ source, target }) => canConnect(store.getState().drawing, { from: source, to: target })}
+        deleteKeyCode={null}
+        selectionKeyCode="Shift"
+        multiSelectionKeyCode={["Shift", "Meta", "Control"]}
+        connectionRadius={40}
+        snapToGrid
+        snapGrid={[4, 4]}
+        fitView={drawing.nodes.length > 0}
+      >
+        {drawing.nodes.length === 0 && (
+          <Panel position="top-center" className="pointer-events-none mt-24! text-center">
+            <p className="font-medium">{w("emptyCanvas")}</p>
+            <p className="text-muted-foreground">{w("emptyCanvasHelp")}</p>
+          </Panel>
+        )}
+      </Flow>
+    </div>
+  )
+}
+
+interface Count {
+  errors: number
+  warnings: number
+}
+
+function counted(drawing: Drawing, problems: GraphProblem[]): Map<string, Count> {
+  const found = new Map<string, Count>()
+  for (const problem of problems) {
+    const { key } = placeOf(drawing, problem.path)
+    if (!key) continue
+    const count = found.get(key) ?? { errors: 0, warnings: 0 }
+    if (problem.severity === "error") count.errors += 1
+    else count.warnings += 1
+    found.set(key, count)
+  }
+  return found
+}
+
+/** The same object for a node that looks as before: of a thousand, only those that change are drawn again. */
+function card(made: WeakMap<DrawnNode, CardNode>, node: DrawnNode, selected: boolean, count?: Count): CardNode {
+  const before = made.get(node)
+  const { errors = 0, warnings = 0 } = count ?? {}
+  if (before && before.selected === selected && before.data.errors === errors && before.data.warnings === warnings) return before
+  const fresh: CardNode = {
+    id: node.key,
+    type: "card",
+    position: node.position,
+    selected,
+    ...NODE_SIZE,
+    ariaLabel: node.name,
+    data: { name: node.name, kind: node.kind ?? "plain", subtitle: subtitle(node), errors, warnings, editable: true },
+  }
+  made.set(node, fresh)
+  return fresh
+}

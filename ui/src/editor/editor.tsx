@@ -1,0 +1,179 @@
+/** The canvas editor: palette, canvas, side form, problems. */
+import { ReactFlowProvider, useReactFlow } from "@xyflow/react"
+import { CopyPlus, LayoutGrid, Redo2, Trash2, Undo2 } from "lucide-react"
+import { type ReactNode, useCallback, useEffect, useMemo, useRef } from "react"
+import { useStore } from "zustand"
+import { usePreferences } from "@/app/preferences"
+import { Button } from "@/components/button"
+import { noteError } from "@/components/toasts"
+import { NODE_SIZE, nodeOf } from "@/graph/drawing"
+import { layout } from "@/graph/layout"
+import { editorWords } from "@/words/editor"
+import { problemSentence } from "@/words/graph-problems"
+import { useWords } from "@/words/words"
+import { CanvasPane } from "./canvas"
+import { useChecking } from "./checking"
+import { NodeForm } from "./node-form"
+import { Palette } from "./palette"
+import { Parameters } from "./parameters"
+import { ProblemList } from "./problem-list"
+import { duplicate, useShortcuts } from "./shortcuts"
+import { CanvasContext, type CanvasStore } from "./store"
+import { nodeOfTemplate, type Template } from "./templates"
+
+interface Props {
+  store: CanvasStore
+  /** Above the side form while no node is selected: names and descriptions. */
+  basics: ReactNode
+  onSave: () => void
+  /** Nodes have no places yet. */
+  arrange?: boolean
+}
+
+export function Editor(props: Props) {
+  return (
+    <CanvasContext.Provider value={props.store}>
+      <ReactFlowProvider>
+        <Panes {...props} />
+      </ReactFlowProvider>
+    </CanvasContext.Provider>
+  )
+}
+
+function Panes({ store, basics, onSave, arrange }: Props) {
+  const w = useWords(editorWords)
+  const failed = useChecking(store)
+  useShortcuts(store, onSave)
+  const { screenToFlowPosition, fitView } = useReactFlow()
+  const middle = useRef<HTMLDivElement>(null)
+
+  const arrangeAll = useCallback(async () => {
+    const { drawing, move, settle } = store.getState()
+    try {
+      const places = await layout(
+        drawing.nodes.map((node) => node.key),
+        drawing.edges,
+      )
+      move(places)
+      settle()
+      requestAnimationFrame(() => void fitView({ padding: 0.15, maxZoom: 1, duration: 200 }))
+    } catch (error) {
+      noteError(error)
+    }
+  }, [store, fitView])
+
+  useEffect(() => {
+    if (arrange) void arrangeAll().then(() => store.setState({ past: [], future: [] }))
+  }, [arrange, arrangeAll, store])
+
+  const add = (template: Template) => {
+    const box = middle.current?.getBoundingClientRect()
+    if (!box) return
+    const { drawing, add } = store.getState()
+    const place = screenToFlowPosition({ x: box.x + box.width / 2, y: box.y + box.height / 3 })
+    const aside = (drawing.nodes.length % 6) * 28
+    add(nodeOfTemplate(template, { x: place.x - NODE_SIZE.width / 2 + aside, y: place.y + aside }))
+  }
+
+  return (
+    <div className="grid min-h-0 flex-1 grid-cols-[208px_minmax(0,1fr)_352px] max-lg:grid-cols-[168px_minmax(0,1fr)_300px]">
+      <div className="min-h-0 border-r bg-card">
+        <Palette add={add} />
+      </div>
+      <div className="flex min-h-0 min-w-0 flex-col">
+        <Tools store={store} arrange={arrangeAll} />
+        <section ref={middle} aria-label={w("canvas")} className="min-h-0 flex-1">
+          <CanvasPane />
+        </section>
+        <ProblemList failed={failed} />
+      </div>
+      <Side store={store} basics={basics} />
+    </div>
+  )
+}
+
+function Tools({ store, arrange }: { store: CanvasStore; arrange: () => void }) {
+  const w = useWords(editorWords)
+  const { past, future, selected, selectedEdges, drawing, undo, redo, removeSelected } = useStore(store)
+  return (
+    <div role="toolbar" aria-label={w("canvas")} className="flex items-center gap-1 border-b bg-card px-2 py-1">
+      <Button look="ghost" size="icon" aria-label={w("undo")} title={w("undo")} disabled={!past.length} onClick={undo}>
+        <Undo2 />
+      </Button>
+      <Button look="ghost" size="icon" aria-label={w("redo")} title={w("redo")} disabled={!future.length} onClick={redo}>
+        <Redo2 />
+      </Button>
+      <Button look="ghost" size="small" disabled={drawing.nodes.length < 2} onClick={arrange}>
+        <LayoutGrid />
+        {w("layout")}
+      </Button>
+      <Button look="ghost" size="icon" aria-label={w("duplicate")} title={w("duplicate")} disabled={!selected.size} onClick={() => duplicate(store)}>
+        <CopyPlus />
+      </Button>
+      <Button
+        look="ghost"
+        size="icon"
+        aria-label={w("deleteSelected")}
+        title={w("deleteSelected")}
+        disabled={!selected.size && !selectedEdges.size}
+        onClick={removeSelected}
+      >
+        <Trash2 />
+      </Button>
+      <span className="ml-auto hidden truncate text-xs text-muted-foreground xl:inline">{w("shortcuts")}</span>
+    </div>
+  )
+}
+
+function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
+  const w = useWords(editorWords)
+  const language = usePreferences((all) => all.language)
+  const { drawing, selected, problems, wanted, change, changeNode } = useStore(store)
+  const side = useRef<HTMLElement>(null)
+  const [only] = selected
+  const node = selected.size === 1 ? nodeOf(drawing, only) : undefined
+  useFocus(side, wanted)
+  const faults = useMemo(() => {
+    const found = new Map<string, string>()
+    for (const problem of problems) if (!found.has(problem.path)) found.set(problem.path, problemSentence(problem, language))
+    return found
+  }, [problems, language])
+  return (
+    <aside ref={side} aria-label={node ? w("nodeForm") : w("settings")} className="min-h-0 overflow-y-auto border-l bg-card">
+      {node ? (
+        <NodeForm
+          key={node.key}
+          drawing={drawing}
+          node={node}
+          problems={problems}
+          change={(what, field) => changeNode(node.key, what, field)}
+          redraw={change}
+        />
+      ) : selected.size > 1 ? (
+        <div className="p-4">
+          <p className="font-medium">{w("severalSelected", { n: selected.size })}</p>
+          <p className="text-muted-foreground">{w("severalHelp")}</p>
+        </div>
+      ) : (
+        <>
+          {basics}
+          <Parameters drawing={drawing} change={change} fault={(field) => faults.get(field)} />
+        </>
+      )}
+    </aside>
+  )
+}
+
+/** Puts the cursor where a problem is. */
+function useFocus(side: React.RefObject<HTMLElement | null>, wanted: { field: string; count: number } | undefined): void {
+  useEffect(() => {
+    if (!wanted || !side.current) return
+    let best: HTMLElement | undefined
+    for (const each of side.current.querySelectorAll<HTMLElement>("[data-field]")) {
+      const field = each.dataset.field ?? ""
+      if (wanted.field.startsWith(field) && field.length > (best?.dataset.field?.length ?? 0)) best = each
+    }
+    best?.focus()
+    best?.scrollIntoView({ block: "nearest" })
+  }, [wanted, side])
+}

@@ -1,0 +1,70 @@
+/** Parts that the forms of the editor share. */
+import { ChevronRight, Plus, Trash2 } from "lucide-react"
+import type { ReactNode } from "react"
+import { Button } from "@/components/button"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+
+/** A part of a form that can be folded. */
+export function Section({ title, count, children }: { title: string; count?: number; children: ReactNode }) {
+  return (
+    <details open className="group border-b last:border-0">
+      <summary className="flex cursor-pointer list-none items-center gap-1.5 px-4 py-2.5 font-semibold hover:bg-muted/60">
+        <ChevronRight aria-hidden className="size-4 text-muted-foreground transition-transform group-open:rotate-90" />
+        <h3>{title}</h3>
+        {count ? <span className="text-xs font-normal text-muted-foreground">{count}</span> : null}
+      </summary>
+      <div className="flex flex-col gap-3 px-4 pb-4">{children}</div>
+    </details>
+  )
+}
+
+interface RowsProps<T> {
+  rows: T[]
+  /** What a row is called when it is removed. */
+  named: (row: T) => string
+  field: string
+  row: (row: T, index: number, set: (change: Partial<T>, part: string) => void) => ReactNode
+  change: (rows: T[], field: string) => void
+  add?: { label: string; fresh: () => T }
+  /** Rows that somebody else decides about. */
+  fixed?: boolean
+}
+
+/** A list of things with fields, each of which can be removed. */
+export function Rows<T>({ rows, named, field, row, change, add, fixed }: RowsProps<T>) {
+  const w = useWords(commonWords)
+  return (
+    <>
+      {rows.map((each, index) => (
+        <div key={index} className="flex flex-col gap-2 rounded-md border bg-background p-2.5">
+          {row(each, index, (what, part) =>
+            change(
+              rows.map((other, place) => (place === index ? { ...other, ...what } : other)),
+              `${field}[${index}].${part}`,
+            ),
+          )}
+          {!fixed && (
+            <Button
+              look="ghost"
+              size="small"
+              className="self-end text-muted-foreground in-[fieldset:disabled]:hidden"
+              aria-label={w("removeOne", { name: named(each) || String(index + 1) })}
+              onClick={() => change(rows.filter((_, place) => place !== index), field)}
+            >
+              <Trash2 />
+              {w("remove")}
+            </Button>
+          )}
+        </div>
+      ))}
+      {add && (
+        <Button size="small" className="self-start in-[fieldset:disabled]:hidden" onClick={() => change([...rows, add.fresh()], field)}>
+          <Plus />
+          {add.label}
+        </Button>
+      )}
+      {rows.length === 0 && <p className="hidden text-muted-foreground in-[fieldset:disabled]:block">–</p>}
+    </>
+  )
+}

@@ -1,0 +1,108 @@
+/** A version from an Argo Workflow: pasted, dropped or chosen as a file, and looked at while it is typed. */
+import { FileUp } from "lucide-react"
+import { type DragEvent, useEffect, useState } from "react"
+import { usePreferences } from "@/app/preferences"
+import { type GraphProblem, importManifest } from "@/api/workflows"
+import { Button } from "@/components/button"
+import { Code, Field } from "@/components/form"
+import { ProblemView } from "@/components/problem-view"
+import { noteError } from "@/components/toasts"
+import { type GraphDocument, isGraph } from "@/graph/document"
+import { editorWords } from "@/words/editor"
+import { problemSentence } from "@/words/graph-problems"
+import { useWords } from "@/words/words"
+
+interface Props {
+  text: string
+  change: (text: string) => void
+  /** It can be drawn, and somebody wants it drawn. */
+  open: (document: GraphDocument) => void
+}
+
+interface Found {
+  document: GraphDocument | null
+  problems: GraphProblem[]
+}
+
+export function ManifestEditor({ text, change, open }: Props) {
+  const w = useWords(editorWords)
+  const language = usePreferences((all) => all.language)
+  const [found, setFound] = useState<Found>()
+  const [failed, setFailed] = useState<unknown>()
+
+  useEffect(() => {
+    if (!text.trim()) return setFound(undefined)
+    const asked = new AbortController()
+    const timer = setTimeout(() => {
+      importManifest(text, asked.signal)
+        .then((answer) => {
+          setFound({ document: answer.document as GraphDocument | null, problems: answer.problems })
+          setFailed(undefined)
+        })
+        .catch((error: unknown) => !asked.signal.aborted && setFailed(error))
+    }, 350)
+    return () => {
+      clearTimeout(timer)
+      asked.abort()
+    }
+  }, [text])
+
+  const take = (file: File | undefined) => {
+    file?.text().then(change).catch(noteError)
+  }
+  const drop = (event: DragEvent) => {
+    const file = event.dataTransfer.files[0]
+    if (!file) return
+    event.preventDefault()
+    take(file)
+  }
+  const drawn = found?.document && isGraph(found.document) ? found.document : undefined
+  return (
+    <div className="flex min-h-0 flex-1 gap-4 p-4 max-lg:flex-col" onDragOver={(event) => event.preventDefault()} onDrop={drop}>
+      <Field label={w("yamlLabel")} hint={w("yamlHint")} className="min-h-72 flex-2">
+        {(field) => (
+          <Code {...field} className="min-h-0 flex-1 resize-none" value={text} onChange={(event) => change(event.target.value)} />
+        )}
+      </Field>
+      <div className="flex min-w-72 flex-1 flex-col gap-3 overflow-y-auto">
+        <Button asChild className="self-start">
+          <label>
+            <FileUp />
+            {w("chooseFile")}
+            <input
+              type="file"
+              accept=".yaml,.yml,.json"
+              className="sr-only"
+              onChange={(event) => take(event.target.files?.[0])}
+            />
+          </label>
+        </Button>
+        <ProblemView error={failed} />
+        {found && (
+          <div role="status" className="flex flex-col gap-2">
+            {drawn ? (
+              <>
+                <p>{w("becomesGraph", { n: drawn.nodes?.length ?? 0 })}</p>
+                <Button look="primary" className="self-start" onClick={() => open(drawn)}>
+                  {w("openOnCanvas")}
+                </Button>
+              </>
+            ) : (
+              found.document && <p>{w("staysYaml")}</p>
+            )}
+            <ul className="flex flex-col gap-1.5">
+              {found.problems.map((problem, index) => (
+                <li
+                  key={index}
+                  className={problem.severity === "error" ? "text-[13px] text-destructive" : "text-[13px] text-muted-foreground"}
+                >
+                  <pre className="font-sans whitespace-pre-wrap">{problemSentence(problem, language)}</pre>
+                </li>
+              ))}
+            </ul>
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,99 @@
+import { Field, Input, Tick } from "@/components/form"
+import type { Parameter } from "@/graph/document"
+import type { Drawing } from "@/graph/drawing"
+import { commonWords } from "@/words/common"
+import { editorWords } from "@/words/editor"
+import { useWords } from "@/words/words"
+import { Rows, Section } from "./form-parts"
+
+interface Props {
+  drawing: Drawing
+  change: (drawing: Drawing, field: string) => void
+  fault: (field: string) => string | undefined
+}
+
+/** Initial parameters. One that is renamed stays wired. */
+export function Parameters({ drawing, change, fault }: Props) {
+  const w = useWords(editorWords)
+  const c = useWords(commonWords)
+  return (
+    <Section title={w("initialParameters")} count={drawing.parameters.length}>
+      <p className="text-[13px] text-muted-foreground in-[fieldset:disabled]:hidden">{w("initialParametersHelp")}</p>
+      <Rows<Parameter>
+        rows={drawing.parameters}
+        named={(parameter) => parameter.name}
+        field="parameters"
+        change={(parameters, field) => change(renamed(drawing, parameters), field)}
+        add={{ label: w("addParameter"), fresh: () => ({ name: "" }) }}
+        row={(parameter, index, set) => {
+          const at = `parameters[${index}]`
+          return (
+            <>
+              <div className="flex gap-2">
+                <Field label={c("name")} error={fault(`${at}.name`)} className="min-w-0 flex-1">
+                  {(field) => (
+                    <Input
+                      {...field}
+                      data-field={`${at}.name`}
+                      value={parameter.name}
+                      spellCheck={false}
+                      className="font-mono text-[13px]"
+                      onChange={(event) => set({ name: event.target.value }, "name")}
+                    />
+                  )}
+                </Field>
+                <Field label={w("default")} className="min-w-0 flex-1">
+                  {(field) => (
+                    <Input
+                      {...field}
+                      value={parameter.default ?? ""}
+                      onChange={(event) => set({ default: event.target.value || undefined }, "default")}
+                    />
+                  )}
+                </Field>
+              </div>
+              <Field label={c("description")} optional>
+                {(field) => (
+                  <Input
+                    {...field}
+                    value={parameter.description ?? ""}
+                    onChange={(event) => set({ description: event.target.value }, "description")}
+                  />
+                )}
+              </Field>
+              <Tick
+                label={w("requiredParameter")}
+                checked={parameter.required ?? false}
+                onChange={(event) => set({ required: event.target.checked || undefined }, "required")}
+              />
+            </>
+          )
+        }}
+      />
+    </Section>
+  )
+}
+
+/** With these parameters. If one of them only has another name, inputs that come from it still do. */
+export function renamed(drawing: Drawing, parameters: Parameter[]): Drawing {
+  if (parameters.length !== drawing.parameters.length) return { ...drawing, parameters }
+  const names = new Map<string, string>()
+  parameters.forEach((parameter, index) => {
+    const before = drawing.parameters[index]?.name ?? ""
+    const twice = drawing.parameters.filter(({ name }) => name === before).length > 1
+    if (before !== parameter.name && before !== "" && !twice) names.set(before, parameter.name)
+  })
+  if (!names.size) return { ...drawing, parameters }
+  const nodes = drawing.nodes.map((node) =>
+    node.inputs?.some((input) => names.has(input.from?.parameter ?? ""))
+      ? {
+          ...node,
+          inputs: node.inputs.map((input) => {
+            const name = names.get(input.from?.parameter ?? "")
+            return name === undefined ? input : { ...input, from: { parameter: name } }
+          }),
+        }
+      : node,
+  )
+  return { ...drawing, parameters, nodes }
+}

@@ -1,0 +1,146 @@
+/** The state of a canvas: the drawing, what is selected in it, and how it came to be. */
+import { createStore, type StoreApi, useStore } from "zustand"
+import { createContext, useContext } from "react"
+import type { GraphProblem } from "@/api/workflows"
+import type { Position } from "@/graph/document"
+import { type Drawing, type DrawnEdge, type DrawnNode, added, edgeId, part, pasted, withNode, without, withoutEdges } from "@/graph/drawing"
+
+const REMEMBERED = 200
+const SAME_MILLISECONDS = 1200
+
+export interface Canvas {
+  drawing: Drawing
+  /** Keys of nodes. */
+  selected: ReadonlySet<string>
+  /** Ids of edges. */
+  selectedEdges: ReadonlySet<string>
+  past: Drawing[]
+  future: Drawing[]
+  /** The drawing as it was stored. */
+  saved: Drawing
+  problems: GraphProblem[]
+  checking: boolean
+  /** What the side form is to show and put the cursor into. */
+  wanted?: { key?: string; field: string; count: number }
+
+  change: (drawing: Drawing, same?: string) => void
+  changeNode: (key: string, change: Partial<DrawnNode>, field: string) => void
+  add: (node: Omit<DrawnNode, "key">) => string
+  move: (places: Map<string, Position>) => void
+  settle: () => void
+  select: (nodes: Iterable<string>, edges?: Iterable<string>) => void
+  removeSelected: () => void
+  paste: (copied: Drawing, aside: Position) => void
+  undo: () => void
+  redo: () => void
+  markSaved: () => void
+  go: (key: string | undefined, field: string) => void
+}
+
+export type CanvasStore = StoreApi<Canvas>
+
+export function newCanvas(drawing: Drawing, { unsaved = false } = {}): CanvasStore {
+  let last = { same: "", at: 0 }
+  let before: Drawing | undefined // where a movement began
+
+  return createStore<Canvas>((set, get) => {
+    const change = (drawing: Drawing, same = "") => {
+      const { drawing: old, past } = get()
+      if (drawing === old) return
+      const now = Date.now()
+      const joined = same !== "" && same === last.same && now - last.at < SAME_MILLISECONDS
+      last = { same, at: now }
+      set({ drawing, past: joined ? past : [...past.slice(1 - REMEMBERED), old], future: [] })
+    }
+    const there = (drawing: Drawing, keys: Iterable<string>) => {
+      const known = new Set(drawing.nodes.map((node) => node.key))
+      return new Set([...keys].filter((key) => known.has(key)))
+    }
+    return {
+      drawing,
+      selected: new Set(),
+      selectedEdges: new Set(),
+      past: [],
+      future: [],
+      saved: unsaved ? { parameters: [], nodes: [], edges: [] } : drawing,
+      problems: [],
+      checking: false,
+      change,
+      changeNode: (key, what, field) => change(withNode(get().drawing, key, what), `${key} ${field}`),
+      add: (node) => {
+        const result = added(get().drawing, node)
+        change(result.drawing)
+        set({ selected: new Set([result.key]), selectedEdges: new Set() })
+        return result.key
+      },
+      move: (places) => {
+        const { drawing } = get()
+        before ??= drawing
+        const nodes = drawing.nodes.map((node) => {
+          const position = places.get(node.key)
+          return position ? { ...node, position } : node
+        })
+        set({ drawing: { ...drawing, nodes } })
+      },
+      settle: () => {
+        if (before && before !== get().drawing) set({ past: [...get().past.slice(1 - REMEMBERED), before], future: [] })
+        before = undefined
+      },
+      select: (nodes, edges = []) => set({ selected: new Set(nodes), selectedEdges: new Set(edges) }),
+      removeSelected: () => {
+        const { drawing, selected, selectedEdges } = get()
+        if (!selected.size && !selectedEdges.size) return
+        const gone = drawing.edges.filter((edge) => selectedEdges.has(edgeId(edge)))
+        change(without(withoutEdges(drawing, gone), selected))
+        set({ selected: new Set(), selectedEdges: new Set() })
+      },
+      paste: (copied, aside) => {
+        const result = pasted(get().drawing, copied, aside)
+        change(result.drawing)
+        set({ selected: result.keys, selectedEdges: new Set() })
+      },
+      undo: () => {
+        const { past, future, drawing, selected } = get()
+        const back = past.at(-1)
+        if (!back) return
+        last = { same: "", at: 0 }
+        set({ drawing: back, past: past.slice(0, -1), future: [drawing, ...future], selected: there(back, selected) })
+      },
+      redo: () => {
+        const { past, future, drawing, selected } = get()
+        const [forth, ...rest] = future
+        if (!forth) return
+        last = { same: "", at: 0 }
+        set({ drawing: forth, past: [...past, drawing], future: rest, selected: there(forth, selected) })
+      },
+      markSaved: () => set({ saved: get().drawing }),
+      go: (key, field) => {
+        const count = (get().wanted?.count ?? 0) + 1
+        set({ wanted: { key, field, count }, selected: new Set(key ? [key] : []), selectedEdges: new Set() })
+      },
+    }
+  })
+}
+
+export function isChanged({ drawing, saved }: Canvas): boolean {
+  return drawing !== saved
+}
+
+/** What copying takes: the selected nodes and the edges between them. */
+export function copyOf({ drawing, selected }: Canvas): Drawing | undefined {
+  return selected.size ? part(drawing, selected) : undefined
+}
+
+export const CanvasContext = createContext<CanvasStore | undefined>(undefined)
+
+export function useCanvasStore(): CanvasStore {
+  const store = useContext(CanvasContext)
+  if (!store) throw new Error("there is no canvas around this")
+  return store
+}
+
+export function useCanvas<T>(choose: (canvas: Canvas) => T): T {
+  return useStore(useCanvasStore(), choose)
+}
+
+export type { DrawnEdge }

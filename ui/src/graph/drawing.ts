@@ -1,0 +1,208 @@
+/**
+ * A graph while it is drawn. Nodes have a key that stays when they are renamed, and edges and inputs refer to it; so a
+ * name can be typed letter by letter and nothing comes loose.
+ */
+import type { GraphDocument, GraphNode, Input, Parameter, Position } from "./document"
+
+export interface DrawnNode extends Omit<GraphNode, "position"> {
+  key: string
+  position: Position
+}
+
+export interface DrawnEdge {
+  /** Keys of nodes. */
+  from: string
+  to: string
+}
+
+export interface Drawing {
+  parameters: Parameter[]
+  nodes: DrawnNode[]
+  edges: DrawnEdge[]
+}
+
+export const NODE_SIZE = { width: 232, height: 60 }
+
+let made = 0
+
+export function newKey(): string {
+  made += 1
+  return `n${Date.now().toString(36)}${made}`
+}
+
+/** What a reference to no node is kept as: its name, so that it is still there to be corrected. */
+const LOOSE = "name:"
+
+export function drawn(document: GraphDocument): { drawing: Drawing; placed: boolean } {
+  const nodes = (document.nodes ?? []).map((node) => ({ ...node, key: newKey() }))
+  const keys = new Map<string, string>()
+  for (const node of nodes) if (!keys.has(node.name)) keys.set(node.name, node.key)
+  const key = (name: string) => keys.get(name) ?? LOOSE + name
+  return {
+    placed: nodes.every((node) => node.position !== undefined),
+    drawing: {
+      parameters: document.parameters ?? [],
+      nodes: nodes.map((node, index) => ({
+        ...node,
+        position: node.position ?? { x: (index % 4) * 280, y: Math.floor(index / 4) * 120 },
+        ...(node.inputs ? { inputs: node.inputs.map((input) => rewired(input, key)) } : {}),
+      })),
+      edges: (document.edges ?? []).map(({ from, to }) => ({ from: key(from), to: key(to) })),
+    },
+  }
+}
+
+/** As it is stored: without what is empty. */
+export function written(drawing: Drawing): GraphDocument {
+  const names = new Map(drawing.nodes.map((node) => [node.key, node.name]))
+  const name = (key: string) => names.get(key) ?? (key.startsWith(LOOSE) ? key.slice(LOOSE.length) : key)
+  return {
+    format: 1,
+    parameters: drawing.parameters.map(withoutEmpty),
+    nodes: drawing.nodes.map(({ key: _, ...node }) =>
+      withoutEmpty({
+        ...node,
+        position: { x: Math.round(node.position.x), y: Math.round(node.position.y) },
+        inputs: node.inputs?.map((input) => rewired(input, name)),
+      }),
+    ),
+    edges: drawing.edges.map(({ from, to }) => ({ from: name(from), to: name(to) })),
+  }
+}
+
+function rewired(input: Input, to: (node: string) => string): Input {
+  return input.from?.node === undefined ? input : { ...input, from: { ...input.from, node: to(input.from.node) } }
+}
+
+function withoutEmpty<T extends object>(value: T): T {
+  const kept = Object.entries(value).filter(
+    ([, inside]) => inside !== undefined && inside !== "" && !(Array.isArray(inside) && inside.length === 0),
+  )
+  return { ...("name" in value ? { name: value.name } : {}), ...Object.fromEntries(kept) } as T
+}
+
+export function nodeOf(drawing: Drawing, key: string | undefined): DrawnNode | undefined {
+  return drawing.nodes.find((node) => node.key === key)
+}
+
+export function withNode(drawing: Drawing, key: string, change: Partial<DrawnNode>): Drawing {
+  return { ...drawing, nodes: drawing.nodes.map((node) => (node.key === key ? { ...node, ...change } : node)) }
+}
+
+/** A name like this one that no node has: `train`, `train-2`, `train-3` ... */
+export function freeName(drawing: Drawing, wanted: string): string {
+  const taken = new Set(drawing.nodes.map((node) => node.name))
+  if (!taken.has(wanted)) return wanted
+  const stem = wanted.replace(/-\d+$/, "")
+  for (let number = 2; ; number++) if (!taken.has(`${stem}-${number}`)) return `${stem}-${number}`
+}
+
+export function added(drawing: Drawing, node: Omit<DrawnNode, "key">): { drawing: Drawing; key: string } {
+  const key = newKey()
+  const named = { ...node, key, name: freeName(drawing, node.name) }
+  return { drawing: { ...drawing, nodes: [...drawing.nodes, named] }, key }
+}
+
+/** Without these nodes, and without edges from and to them. Inputs that came from them come from nowhere. */
+export function without(drawing: Drawing, keys: ReadonlySet<string>): Drawing {
+  return {
+    ...drawing,
+    nodes: drawing.nodes
+      .filter((node) => !keys.has(node.key))
+      .map((node) =>
+        node.inputs?.some((input) => input.from?.node && keys.has(input.from.node))
+          ? { ...node, inputs: node.inputs.map((input) => (keys.has(input.from?.node ?? "") ? loosened(input) : input)) }
+          : node,
+      ),
+    edges: drawing.edges.filter(({ from, to }) => !keys.has(from) && !keys.has(to)),
+  }
+}
+
+function loosened(input: Input): Input {
+  const { from: _, ...rest } = input
+  return rest
+}
+
+export function withoutEdges(drawing: Drawing, gone: DrawnEdge[]): Drawing {
+  const ids = new Set(gone.map(edgeId))
+  return { ...drawing, edges: drawing.edges.filter((edge) => !ids.has(edgeId(edge))) }
+}
+
+export function edgeId({ from, to }: DrawnEdge): string {
+  return `${from}>${to}`
+}
+
+/** With one more edge; the same if it is there already, leads from a node to itself, or would close a circle. */
+export function connected(drawing: Drawing, edge: DrawnEdge): Drawing {
+  if (!canConnect(drawing, edge)) return drawing
+  return { ...drawing, edges: [...drawing.edges, edge] }
+}
+
+export function canConnect(drawing: Drawing, { from, to }: DrawnEdge): boolean {
+  if (from === to || drawing.edges.some((edge) => edge.from === from && edge.to === to)) return false
+  return !ancestors(drawing, from).has(to)
+}
+
+/** The keys of all nodes that have ended before this one starts. */
+export function ancestors(drawing: Drawing, key: string): Set<string> {
+  const parents = new Map<string, string[]>()
+  for (const { from, to } of drawing.edges) parents.set(to, [...(parents.get(to) ?? []), from])
+  const found = new Set<string>()
+  const waiting = [...(parents.get(key) ?? [])]
+  while (waiting.length) {
+    const next = waiting.pop() as string
+    if (found.has(next)) continue
+    found.add(next)
+    waiting.push(...(parents.get(next) ?? []))
+  }
+  return found
+}
+
+/** A part of a drawing, to be put into this or another one. */
+export function part(drawing: Drawing, keys: ReadonlySet<string>): Drawing {
+  return {
+    parameters: [],
+    nodes: drawing.nodes.filter((node) => keys.has(node.key)),
+    edges: drawing.edges.filter(({ from, to }) => keys.has(from) && keys.has(to)),
+  }
+}
+
+/** With a copy of the part, a little aside. Inputs inside it are wired to the copies. */
+export function pasted(drawing: Drawing, copied: Drawing, aside: Position): { drawing: Drawing; keys: Set<string> } {
+  const renamed = new Map(copied.nodes.map((node) => [node.key, newKey()]))
+  const there = new Set(drawing.nodes.map((node) => node.key))
+  let result = drawing
+  for (const node of copied.nodes) {
+    const copy: DrawnNode = {
+      ...node,
+      key: renamed.get(node.key) as string,
+      name: freeName(result, node.name),
+      position: { x: node.position.x + aside.x, y: node.position.y + aside.y },
+      ...(node.inputs
+        ? {
+            inputs: node.inputs.map((input) => {
+              const from = input.from?.node
+              if (from === undefined) return input
+              if (renamed.has(from)) return rewired(input, (key) => renamed.get(key) as string)
+              return there.has(from) ? input : loosened(input)
+            }),
+          }
+        : {}),
+    }
+    result = { ...result, nodes: [...result.nodes, copy] }
+  }
+  const edges = copied.edges.map(({ from, to }) => ({
+    from: renamed.get(from) as string,
+    to: renamed.get(to) as string,
+  }))
+  return { drawing: { ...result, edges: [...result.edges, ...edges] }, keys: new Set(renamed.values()) }
+}
+
+/** Where a problem is: `nodes[3].inputs[0].from` is the fourth node's. */
+export function placeOf(drawing: Drawing, path: string): { key?: string; field: string } {
+  const node = /^nodes\[(\d+)\]\.?(.*)$/.exec(path)
+  if (node) return { key: drawing.nodes[Number(node[1])]?.key, field: node[2] ?? "" }
+  const edge = /^edges\[(\d+)\]/.exec(path)
+  if (edge) return { key: drawing.edges[Number(edge[1])]?.to, field: "edges" }
+  return { field: path }
+}

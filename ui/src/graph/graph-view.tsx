@@ -1,0 +1,100 @@
+/** A graph to look at: a version, or a run as it goes. */
+import { ReactFlowProvider, useReactFlow } from "@xyflow/react"
+import { useEffect, useMemo, useRef, useState } from "react"
+import { Loading } from "@/components/feedback"
+import type { GraphDocument, Position } from "./document"
+import { NODE_SIZE } from "./drawing"
+import { Flow } from "./flow"
+import { layout } from "./layout"
+import { type CardData, type CardNode, subtitle } from "./node-card"
+
+interface Props {
+  document: GraphDocument
+  selected?: string
+  onSelect?: (name: string | undefined) => void
+  /** What is to be shown besides, by name. */
+  extra?: (name: string) => Partial<CardData>
+  /** Always as the layout has it, wherever the nodes were drawn. */
+  arranged?: boolean
+}
+
+/** Nodes go by their names here: nobody changes them. */
+export function GraphView(props: Props) {
+  return (
+    <ReactFlowProvider>
+      <View {...props} />
+    </ReactFlowProvider>
+  )
+}
+
+function View({ document, selected, onSelect, extra, arranged }: Props) {
+  const places = usePlaces(document, arranged)
+  const made = useRef(new Map<string, { node: CardNode; of: string }>())
+  const nodes = useMemo(() => {
+    if (!places) return []
+    // A node that looks as before stays the same object, so that of a thousand only those that change are drawn again.
+    const kept = made.current
+    return (document.nodes ?? []).map((node): CardNode => {
+      const data: CardData = { name: node.name, kind: node.kind ?? "plain", subtitle: subtitle(node), ...extra?.(node.name) }
+      const position = places.get(node.name) ?? { x: 0, y: 0 }
+      const of = JSON.stringify([data, position, node.name === selected])
+      const before = kept.get(node.name)
+      if (before?.of === of) return before.node
+      const ariaLabel = [data.name, data.stateText].filter(Boolean).join(", ")
+      const fresh: CardNode = { id: node.name, type: "card", position, data, ...NODE_SIZE, selected: node.name === selected, ariaLabel }
+      kept.set(node.name, { node: fresh, of })
+      return fresh
+    })
+  }, [document, places, extra, selected])
+  const edges = useMemo(
+    () =>
+      (document.edges ?? []).map(({ from, to }) => ({ id: `${from}>${to}`, source: from, target: to, focusable: false })),
+    [document],
+  )
+  if (!places) return <Loading className="h-full" />
+  return (
+    <Flow
+      nodes={nodes}
+      edges={edges}
+      nodesDraggable={false}
+      nodesConnectable={false}
+      edgesFocusable={false}
+      deleteKeyCode={null}
+      onNodeClick={(_, node) => onSelect?.(node.id)}
+      onPaneClick={() => onSelect?.(undefined)}
+      onSelectionChange={({ nodes: chosen }) => {
+        if (chosen.length === 1 && chosen[0] && chosen[0].id !== selected) onSelect?.(chosen[0].id)
+      }}
+    >
+      <Refit on={places} />
+    </Flow>
+  )
+}
+
+function Refit({ on }: { on: unknown }) {
+  const { fitView } = useReactFlow()
+  useEffect(() => {
+    void fitView({ padding: 0.15, maxZoom: 1 })
+  }, [on, fitView])
+  return null
+}
+
+function usePlaces(document: GraphDocument, arranged = false): Map<string, Position> | undefined {
+  const nodes = document.nodes ?? []
+  const drawn = !arranged && nodes.every((node) => node.position)
+  const [found, setFound] = useState<Map<string, Position>>()
+  const shape = JSON.stringify([nodes.map((node) => [node.name, node.position]), document.edges])
+  useEffect(() => {
+    let left = false
+    if (drawn) setFound(new Map(nodes.map((node) => [node.name, node.position as Position])))
+    else
+      void layout(
+        nodes.map((node) => node.name),
+        document.edges ?? [],
+      ).then((places) => !left && setFound(places))
+    return () => {
+      left = true
+    }
+  }, [shape, drawn])
+  return found
+}

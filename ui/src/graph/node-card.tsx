@@ -1,0 +1,104 @@
+/** A node as it is drawn: what it is, its name, and how it fares. */
+import { Handle, type Node, type NodeProps, Position } from "@xyflow/react"
+import { Boxes, CircleAlert, Network, Terminal, TriangleAlert } from "lucide-react"
+import { memo } from "react"
+import { classes } from "@/lib/classes"
+import type { NodeKind } from "./document"
+
+export type NodeState = "waiting" | "running" | "succeeded" | "failed" | "stopped" | "skipped"
+
+export interface CardData extends Record<string, unknown> {
+  name: string
+  kind: NodeKind
+  subtitle: string
+  errors?: number
+  warnings?: number
+  /** Of a run: how it fares. */
+  state?: NodeState
+  stateText?: string
+  /** How often it was tried again. */
+  retried?: number
+  /** In a comparison. */
+  mark?: "added" | "removed" | "changed"
+  editable?: boolean
+}
+
+export type CardNode = Node<CardData, "card">
+
+const ICONS = { plain: Terminal, module: Boxes, training: Network }
+
+const BARS: Record<NodeState, string> = {
+  waiting: "bg-waiting",
+  running: "bg-running animate-pulse",
+  succeeded: "bg-succeeded",
+  failed: "bg-failed",
+  stopped: "bg-waiting",
+  skipped: "bg-waiting/50",
+}
+
+const BORDERS: Record<NodeState, string> = {
+  waiting: "border-waiting/60",
+  running: "border-running",
+  succeeded: "border-succeeded",
+  failed: "border-failed",
+  stopped: "border-waiting",
+  skipped: "border-waiting/50 border-dashed",
+}
+
+const MARKS = { added: "border-succeeded bg-succeeded/8", removed: "border-failed bg-failed/8", changed: "border-warning bg-warning/8" }
+
+export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<CardNode>) {
+  const Icon = ICONS[data.kind]
+  const dot = classes(
+    "size-2.5! border-2! border-card! bg-muted-foreground!",
+    data.editable ? "after:absolute after:-inset-2.5 after:content-['']" : "opacity-0",
+  )
+  return (
+    <div
+      data-state={data.state}
+      className={classes(
+        "relative flex h-[60px] w-[232px] items-center gap-2.5 overflow-visible rounded-lg border bg-card pr-2 pl-3 text-left shadow-xs",
+        data.state && BORDERS[data.state],
+        data.mark && MARKS[data.mark],
+        data.errors ? "border-destructive" : "",
+        selected && "ring-2 ring-ring",
+      )}
+    >
+      <Handle type="target" position={Position.Top} isConnectable={data.editable} className={dot} />
+      {data.state && <span aria-hidden className={classes("absolute inset-y-0 left-0 w-1.5 rounded-l-lg", BARS[data.state])} />}
+      <span className="flex size-8 shrink-0 items-center justify-center rounded-md bg-muted text-muted-foreground">
+        <Icon className="size-4" aria-hidden />
+      </span>
+      <span className="min-w-0 flex-1">
+        <span className="block truncate font-medium" title={data.name}>
+          {data.name || "…"}
+          {data.retried ? <span className="ml-1 text-muted-foreground">({data.retried})</span> : null}
+        </span>
+        <span className="block truncate text-xs text-muted-foreground">{data.stateText ?? data.subtitle}</span>
+      </span>
+      {data.errors ? (
+        <CircleAlert className="size-4 shrink-0 text-destructive" aria-hidden />
+      ) : data.warnings ? (
+        <TriangleAlert className="size-4 shrink-0 text-warning" aria-hidden />
+      ) : null}
+      <Handle type="source" position={Position.Bottom} isConnectable={data.editable} className={dot} />
+    </div>
+  )
+})
+
+export const NODE_TYPES = { card: NodeCard }
+
+/** What it is, in short: the image, the module's version, the job. */
+export function subtitle(node: {
+  kind?: NodeKind
+  image?: string
+  module?: { name: string; version: string }
+  training?: { kind: string; roles: { name: string; replicas?: number }[] }
+}): string {
+  if (node.kind === "module") return node.module ? `${node.module.name} · v${node.module.version}` : "–"
+  if (node.kind === "training" && node.training) {
+    const count = node.training.roles.reduce((sum, role) => sum + (role.replicas ?? 1), 0)
+    return `${node.training.kind} × ${count}`
+  }
+  return node.image || "–"
+}

@@ -1,0 +1,45 @@
+import type { Language } from "@/app/preferences"
+
+const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ["year", 365 * 86400],
+  ["month", 30 * 86400],
+  ["day", 86400],
+  ["hour", 3600],
+  ["minute", 60],
+]
+
+export function locale(language: Language): string {
+  return language === "zh" ? "zh-CN" : "en-GB"
+}
+
+export function moment(at: string, language: Language): string {
+  return new Intl.DateTimeFormat(locale(language), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(at))
+}
+
+/** "3 minutes ago"; anything under a minute is now. */
+export function ago(at: string, now: number, language: Language): string {
+  const seconds = (new Date(at).getTime() - now) / 1000
+  const format = new Intl.RelativeTimeFormat(locale(language), { numeric: "auto" })
+  for (const [unit, size] of UNITS) {
+    if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit)
+  }
+  return format.format(0, "second")
+}
+
+/** "3m12s", as kubectl has it. */
+export function duration(milliseconds: number): string {
+  const all = Math.max(0, Math.round(milliseconds / 1000))
+  const parts: [number, string][] = [
+    [Math.floor(all / 86400), "d"],
+    [Math.floor(all / 3600) % 24, "h"],
+    [Math.floor(all / 60) % 60, "m"],
+    [all % 60, "s"],
+  ]
+  const first = parts.findIndex(([value]) => value > 0)
+  if (first < 0) return "0s"
+  return parts
+    .slice(first, first + 2)
+    .filter(([value]) => value > 0)
+    .map(([value, unit]) => `${value}${unit}`)
+    .join("")
+}

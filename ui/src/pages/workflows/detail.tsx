@@ -1,0 +1,232 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { Archive, ArchiveRestore, ArrowLeftRight, Copy, Download, EllipsisVertical, Pencil, Plus, Trash2 } from "lucide-react"
+import { useMemo, useState } from "react"
+import {
+  type Version,
+  archiveVersion,
+  archiveWorkflow,
+  deleteWorkflow,
+  manifestAddress,
+  versionsQuery,
+  workflowQuery,
+} from "@/api/workflows"
+import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
+import { type Column, DataTable, Pager } from "@/components/data-table"
+import { Confirm } from "@/components/dialog"
+import { Loading } from "@/components/feedback"
+import { Menu } from "@/components/menu"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { Time } from "@/components/time"
+import { note, noteError } from "@/components/toasts"
+import { pieces } from "@/lib/pieces"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { workflowWords } from "@/words/workflows"
+import { EditWorkflow } from "./edit"
+
+const route = getRouteApi("/shell/workflows/$workflow")
+const PIECE = 50
+
+export function WorkflowDetail() {
+  const w = useWords(workflowWords)
+  const c = useWords(commonWords)
+  const { workflow: id } = route.useParams()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const place = pieces(search.pages)
+  const workflow = useQuery(workflowQuery(id))
+  const sort = search.sort ?? "-number"
+  const versions = useQuery({ ...versionsQuery(id, { sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
+  const [asking, setAsking] = useState<"edit" | "archive" | "delete">()
+  const close = () => setAsking(undefined)
+
+  const columns = useMemo(
+    (): Column<Version>[] => [
+      {
+        id: "name",
+        header: w("version"),
+        sort: "number",
+        cell: (version) => (
+          <div className="max-w-md">
+            <div className="flex items-center gap-2">
+              <Link
+                to="/workflows/$workflow/versions/$version"
+                params={{ workflow: id, version: String(version.number) }}
+                className="font-medium text-primary hover:underline"
+              >
+                {version.name}
+              </Link>
+              {version.archived && <Badge>{w("archived")}</Badge>}
+              {version.type === "yaml" && <Badge tone="primary">YAML</Badge>}
+            </div>
+            {version.description && <div className="truncate text-[13px] text-muted-foreground">{version.description}</div>}
+          </div>
+        ),
+      },
+      { id: "nodes", header: w("nodes"), cell: (version) => (version.type === "graph" ? version.nodes : "–") },
+      { id: "author", header: c("author"), sort: "author", cell: (version) => version.author_name },
+      { id: "created", header: c("created"), cell: (version) => <Time at={version.created} /> },
+      {
+        id: "actions",
+        header: c("actions"),
+        hideHeader: true,
+        className: "text-right w-px whitespace-nowrap",
+        cell: (version) => <VersionActions workflow={id} version={version} />,
+      },
+    ],
+    [w, c, id],
+  )
+
+  if (workflow.error)
+    return (
+      <Page title={w("title")}>
+        <ProblemView error={workflow.error} retry={() => void workflow.refetch()} />
+      </Page>
+    )
+  if (!workflow.data) return <Loading />
+  const { name, description, owner_name, team_name, archived, versions: count } = workflow.data
+  const page = versions.data
+  return (
+    <Page
+      title={name}
+      aside={archived && <Badge>{w("archived")}</Badge>}
+      above={
+        <Link to="/workflows" className="hover:underline">
+          {w("title")}
+        </Link>
+      }
+      lead={
+        <>
+          {description && <p>{description}</p>}
+          <p className="text-[13px]">
+            {c("owner")}: {owner_name}
+            {team_name && ` · ${c("team")}: ${team_name}`}
+          </p>
+        </>
+      }
+      actions={
+        <>
+          <Button asChild>
+            <Link
+              to="/workflows/$workflow/diff"
+              params={{ workflow: id }}
+              search={count > 1 ? { before: String(count - 1), after: String(count) } : {}}
+            >
+              <ArrowLeftRight />
+              {w("compare")}
+            </Link>
+          </Button>
+          {!archived && (
+            <Button asChild look="primary">
+              <Link to="/workflows/$workflow/new-version" params={{ workflow: id }}>
+                <Plus />
+                {w("newVersion")}
+              </Link>
+            </Button>
+          )}
+          <Menu
+            items={[
+              { label: c("edit"), icon: <Pencil />, onSelect: () => setAsking("edit") },
+              archived
+                ? { label: w("restore"), icon: <ArchiveRestore />, onSelect: () => archiveWorkflow(id, false).catch(noteError) }
+                : { label: w("archive"), icon: <Archive />, onSelect: () => setAsking("archive") },
+              "line",
+              { label: c("delete"), icon: <Trash2 />, danger: true, onSelect: () => setAsking("delete") },
+            ]}
+          >
+            <Button size="icon" className="size-9" aria-label={c("more")}>
+              <EllipsisVertical />
+            </Button>
+          </Menu>
+        </>
+      }
+    >
+      <ProblemView error={versions.error} retry={() => void versions.refetch()} />
+      {versions.isPending && <Loading />}
+      {page && (
+        <>
+          <DataTable
+            label={w("versions")}
+            columns={columns}
+            rows={page.items}
+            rowId={(version) => version.id}
+            sort={sort}
+            onSort={(sort) => void navigate({ search: { sort }, replace: true })}
+            busy={versions.isPlaceholderData}
+          />
+          <Pager
+            before={place.number * PIECE}
+            count={page.items.length}
+            total={page.total}
+            onPrevious={
+              place.previous === undefined
+                ? undefined
+                : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
+            }
+            onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
+          />
+        </>
+      )}
+      {asking === "edit" && <EditWorkflow workflow={workflow.data} close={close} />}
+      <Confirm
+        open={asking === "archive"}
+        onClose={close}
+        title={w("archiveTitle", { name })}
+        lead={w("archiveHelp")}
+        action={w("archive")}
+        onConfirm={() => archiveWorkflow(id, true)}
+      />
+      <Confirm
+        open={asking === "delete"}
+        onClose={close}
+        title={w("deleteTitle", { name })}
+        lead={w("deleteHelp")}
+        action={c("delete")}
+        danger
+        onConfirm={async () => {
+          await deleteWorkflow(id)
+          note(w("deleted", { name }))
+          void navigate({ to: "/workflows" })
+        }}
+      />
+    </Page>
+  )
+}
+
+function VersionActions({ workflow, version }: { workflow: string; version: Version }) {
+  const w = useWords(workflowWords)
+  const c = useWords(commonWords)
+  const navigate = route.useNavigate()
+  const number = String(version.number)
+  const copy = (into?: string) => () =>
+    void navigate({ to: "/workflows/$workflow/versions/$version/copy", params: { workflow, version: number }, search: { into } })
+  const archive = () => {
+    archiveVersion(workflow, number, !version.archived).catch(noteError)
+  }
+  return (
+    <Menu
+      items={[
+        { label: w("copySame"), icon: <Copy />, onSelect: copy() },
+        { label: w("copyNew"), icon: <Copy />, onSelect: copy("new") },
+        "line",
+        { label: w("exportYaml"), icon: <Download />, onSelect: () => location.assign(manifestAddress(workflow, number)) },
+        {
+          label: w("compare"),
+          icon: <ArrowLeftRight />,
+          onSelect: () => void navigate({ to: "/workflows/$workflow/diff", params: { workflow }, search: { before: number, after: "latest" } }),
+        },
+        "line",
+        version.archived
+          ? { label: w("restore"), icon: <ArchiveRestore />, onSelect: archive }
+          : { label: w("archive"), icon: <Archive />, onSelect: archive },
+      ]}
+    >
+      <Button look="ghost" size="icon" aria-label={`${c("actions")}: ${version.name}`}>
+        <EllipsisVertical />
+      </Button>
+    </Menu>
+  )
+}

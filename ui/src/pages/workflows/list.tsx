@@ -1,0 +1,147 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { FileUp, Plus, Workflow as Icon } from "lucide-react"
+import { useMemo } from "react"
+import { useMe } from "@/api/session"
+import { type Workflow, workflowsQuery } from "@/api/workflows"
+import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
+import { type Column, DataTable, Pager } from "@/components/data-table"
+import { Empty, Loading } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { Select } from "@/components/form"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { Time } from "@/components/time"
+import { pieces } from "@/lib/pieces"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { workflowWords } from "@/words/workflows"
+
+const route = getRouteApi("/shell/workflows")
+const PIECE = 50
+
+export function WorkflowList() {
+  const w = useWords(workflowWords)
+  const c = useWords(commonWords)
+  const me = useMe()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const place = pieces(search.pages)
+  const archived = search.archived === "only" || search.archived === "too" ? search.archived : "no"
+  const sort = search.sort ?? "-updated"
+  const found = useQuery({
+    ...workflowsQuery({ q: search.q, owner: search.owner, archived, sort, cursor: place.cursor, limit: PIECE }),
+    placeholderData: keepPreviousData,
+  })
+  const filter = (change: Partial<typeof search>) =>
+    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
+  const isFiltered = Boolean(search.q || search.owner || search.archived)
+
+  const columns = useMemo(
+    (): Column<Workflow>[] => [
+      {
+        id: "name",
+        header: c("name"),
+        sort: "name",
+        cell: (workflow) => (
+          <div className="max-w-md">
+            <div className="flex items-center gap-2">
+              <Link to="/workflows/$workflow" params={{ workflow: workflow.id }} className="truncate font-medium text-primary hover:underline">
+                {workflow.name}
+              </Link>
+              {workflow.archived && <Badge>{w("archived")}</Badge>}
+            </div>
+            {workflow.description && <div className="truncate text-[13px] text-muted-foreground">{workflow.description}</div>}
+          </div>
+        ),
+      },
+      { id: "versions", header: w("versions"), sort: "versions", cell: (workflow) => workflow.versions },
+      { id: "owner", header: c("owner"), sort: "owner", cell: (workflow) => workflow.owner_name },
+      { id: "team", header: c("team"), cell: (workflow) => workflow.team_name ?? "–" },
+      { id: "updated", header: c("updated"), sort: "updated", cell: (workflow) => <Time at={workflow.updated} /> },
+    ],
+    [w, c],
+  )
+
+  const create = (
+    <>
+      <Button asChild>
+        <Link to="/workflows/new" search={{ type: "yaml" }}>
+          <FileUp />
+          {w("import")}
+        </Link>
+      </Button>
+      <Button asChild look="primary">
+        <Link to="/workflows/new">
+          <Plus />
+          {w("create")}
+        </Link>
+      </Button>
+    </>
+  )
+  const page = found.data
+  return (
+    <Page title={w("title")} lead={w("lead")} actions={create}>
+      <Filters>
+        <SearchBox label={w("searchLabel")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <Select
+          aria-label={w("owner")}
+          className="w-auto"
+          value={search.owner ?? ""}
+          onChange={(event) => filter({ owner: event.target.value || undefined })}
+        >
+          <option value="">{c("all")}</option>
+          <option value={me.user.name}>{c("mine")}</option>
+          {search.owner && search.owner !== me.user.name && <option value={search.owner}>{search.owner}</option>}
+        </Select>
+        <Select
+          aria-label={w("archivedFilter")}
+          className="w-auto"
+          value={archived}
+          onChange={(event) => filter({ archived: event.target.value === "no" ? undefined : event.target.value })}
+        >
+          <option value="no">{w("archivedNo")}</option>
+          <option value="only">{w("archivedOnly")}</option>
+          <option value="too">{w("archivedToo")}</option>
+        </Select>
+      </Filters>
+      <ProblemView error={found.error} retry={() => void found.refetch()} />
+      {found.isPending && <Loading />}
+      {page &&
+        (page.items.length ? (
+          <>
+            <DataTable
+              label={w("title")}
+              columns={columns}
+              rows={page.items}
+              rowId={(workflow) => workflow.id}
+              sort={sort}
+              onSort={(sort) => filter({ sort })}
+              busy={found.isPlaceholderData}
+            />
+            <Pager
+              before={place.number * PIECE}
+              count={page.items.length}
+              total={page.total}
+              onPrevious={
+                place.previous === undefined
+                  ? undefined
+                  : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
+              }
+              onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
+            />
+          </>
+        ) : isFiltered ? (
+          <Empty
+            title={c("nothingFound")}
+            actions={<Button onClick={() => void navigate({ search: {} })}>{c("clearFilters")}</Button>}
+          />
+        ) : (
+          <Empty icon={Icon} title={w("empty")} actions={create}>
+            {w("emptyHelp")}
+          </Empty>
+        ))}
+    </Page>
+  )
+}

@@ -1,0 +1,192 @@
+import { useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { Copy, Download, Pencil } from "lucide-react"
+import { Suspense, lazy, useMemo } from "react"
+import { type WholeVersion, manifestAddress, manifestQuery, versionQuery } from "@/api/workflows"
+import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
+import { Loading } from "@/components/feedback"
+import { Menu } from "@/components/menu"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { Tabs } from "@/components/tabs"
+import { Time } from "@/components/time"
+import { NodeForm } from "@/editor/node-form"
+import type { GraphDocument } from "@/graph/document"
+import { drawn } from "@/graph/drawing"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { workflowWords } from "@/words/workflows"
+
+const route = getRouteApi("/shell/workflows/$workflow/versions/$version")
+const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
+
+export function VersionDetail() {
+  const w = useWords(workflowWords)
+  const { workflow, version } = route.useParams()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const found = useQuery(versionQuery(workflow, version))
+  if (found.error)
+    return (
+      <Page title={w("version")}>
+        <ProblemView error={found.error} retry={() => void found.refetch()} />
+      </Page>
+    )
+  if (!found.data) return <Loading />
+  const whole = found.data
+  const number = String(whole.number)
+  const params = { workflow, version: number }
+  const tabs = [
+    ...(whole.type === "graph" ? [{ id: "graph", label: w("graph"), content: <Graph version={whole} /> }] : []),
+    { id: "parameters", label: w("parameters"), content: <Parameters version={whole} /> },
+    { id: "yaml", label: w("viewYaml"), content: <Manifest workflow={workflow} version={number} /> },
+    { id: "details", label: w("details"), content: <Details version={whole} /> },
+  ]
+  return (
+    <Page
+      wide
+      title={`${whole.workflow_name} · ${whole.name}`}
+      aside={whole.archived && <Badge>{w("archived")}</Badge>}
+      above={
+        <>
+          <Link to="/workflows" className="hover:underline">
+            {w("title")}
+          </Link>
+          {" / "}
+          <Link to="/workflows/$workflow" params={{ workflow }} className="hover:underline">
+            {whole.workflow_name}
+          </Link>
+        </>
+      }
+      lead={whole.description}
+      actions={
+        <>
+          <Button asChild>
+            <a href={manifestAddress(workflow, number)} download>
+              <Download />
+              {w("exportYaml")}
+            </a>
+          </Button>
+          <Menu
+            items={[
+              {
+                label: w("copySame"),
+                onSelect: () => void navigate({ to: "/workflows/$workflow/versions/$version/copy", params, search: {} }),
+              },
+              {
+                label: w("copyNew"),
+                onSelect: () => void navigate({ to: "/workflows/$workflow/versions/$version/copy", params, search: { into: "new" } }),
+              },
+            ]}
+          >
+            <Button>
+              <Copy />
+              {w("copyVersion")}
+            </Button>
+          </Menu>
+          <Button asChild>
+            <Link to="/workflows/$workflow/new-version" params={{ workflow }} search={{ from: number }}>
+              <Pencil />
+              {w("newVersion")}
+            </Link>
+          </Button>
+        </>
+      }
+    >
+      <Tabs
+        tabs={tabs}
+        value={tabs.some((tab) => tab.id === search.tab) ? search.tab : tabs[0]?.id}
+        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+        inside="pt-4"
+      />
+    </Page>
+  )
+}
+
+function Graph({ version }: { version: WholeVersion }) {
+  const w = useWords(workflowWords)
+  const { node: selected } = route.useSearch()
+  const navigate = route.useNavigate()
+  const document = version.document as unknown as GraphDocument
+  const { drawing } = useMemo(() => drawn(document), [document])
+  const node = drawing.nodes.find((each) => each.name === selected)
+  const select = (name: string | undefined) => void navigate({ search: (before) => ({ ...before, node: name }), replace: true })
+  return (
+    <div className="flex h-[calc(100vh-15rem)] min-h-96 overflow-hidden rounded-lg border bg-card">
+      <section aria-label={w("graph")} className="min-w-0 flex-1">
+        <Suspense fallback={<Loading className="h-full" />}>
+          <GraphView document={document} selected={selected} onSelect={select} />
+        </Suspense>
+      </section>
+      <aside aria-label={w("details")} className="w-88 shrink-0 overflow-y-auto border-l">
+        {node ? (
+          <>
+            {version.hidden && node.env?.some((variable) => variable.secret) && (
+              <p className="px-4 pt-3 text-[13px] text-muted-foreground">{w("hiddenSecrets")}</p>
+            )}
+            <NodeForm key={node.key} drawing={drawing} node={node} />
+          </>
+        ) : (
+          <p className="p-4 text-muted-foreground">{w("chooseNode")}</p>
+        )}
+      </aside>
+    </div>
+  )
+}
+
+function Parameters({ version }: { version: WholeVersion }) {
+  const w = useWords(workflowWords)
+  const c = useWords(commonWords)
+  if (!version.parameters.length) return <p className="text-muted-foreground">{w("noParameters")}</p>
+  return (
+    <dl className="flex max-w-3xl flex-col divide-y rounded-lg border bg-card">
+      {version.parameters.map((parameter) => (
+        <div key={parameter.name} className="grid grid-cols-[1fr_2fr] gap-3 p-3">
+          <dt className="font-mono font-medium">
+            {parameter.name}
+            {parameter.required && <Badge className="ml-2 font-sans">{c("required")}</Badge>}
+          </dt>
+          <dd>
+            <code className="font-mono break-all">{parameter.default ?? "–"}</code>
+            {parameter.description && <p className="text-[13px] text-muted-foreground">{parameter.description}</p>}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
+function Manifest({ workflow, version }: { workflow: string; version: string }) {
+  const manifest = useQuery(manifestQuery(workflow, version))
+  if (manifest.error) return <ProblemView error={manifest.error} />
+  if (manifest.data === undefined) return <Loading />
+  return (
+    <pre tabIndex={0} className="max-h-[70vh] overflow-auto rounded-lg border bg-card p-4 font-mono text-[13px] leading-5">
+      {manifest.data}
+    </pre>
+  )
+}
+
+function Details({ version }: { version: WholeVersion }) {
+  const w = useWords(workflowWords)
+  const c = useWords(commonWords)
+  const rows: [string, React.ReactNode][] = [
+    [c("author"), version.author_name],
+    [c("created"), <Time key="t" at={version.created} />],
+    [w("type"), version.type === "graph" ? w("typeGraph") : w("typeYaml")],
+    [w("nodes"), version.type === "graph" ? version.nodes : "–"],
+    [w("hash"), <code key="h" className="font-mono text-[13px] break-all">{version.hash}</code>],
+    [c("description"), version.description || "–"],
+  ]
+  return (
+    <dl className="flex max-w-3xl flex-col divide-y rounded-lg border bg-card">
+      {rows.map(([name, value]) => (
+        <div key={name} className="grid grid-cols-[1fr_3fr] gap-3 p-3">
+          <dt className="text-muted-foreground">{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

@@ -1,0 +1,34 @@
+/** What the server finds in a graph, in the reader's language: it sends a code and what to put into the sentence. */
+import type { Language } from "@/app/preferences"
+import chinese from "./graph-problems.zh.json"
+import { filled } from "./words"
+
+interface Found {
+  code?: string | null
+  message: string
+  fix?: string
+  arguments?: Record<string, unknown> | null
+}
+
+const CHINESE: Record<string, string[]> = chinese
+
+/** What is wrong, and what to write instead. English comes from the server itself. */
+export function problemSentence(found: Found, language: Language): string {
+  const { message, fix } = problemParts(found, language)
+  return fix ? `${message}${language === "zh" ? "；" : "; "}${fix}` : message
+}
+
+export function problemParts(found: Found, language: Language): { message: string; fix: string } {
+  const known = language === "zh" && found.code ? CHINESE[found.code] : undefined
+  if (!known) return { message: capital(found.message), fix: found.fix ?? "" }
+  const args = Object.fromEntries(Object.entries(found.arguments ?? {}).map(([name, value]) => [name, shown(value)]))
+  return { message: filled(known[0] ?? "", args), fix: filled(known[1] ?? "", args) }
+}
+
+function shown(value: unknown): string {
+  return Array.isArray(value) ? value.join("、") : String(value)
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
