@@ -14,13 +14,14 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.garbage import GarbageCollector
 from muster.embedded.namespaces import NamespaceController
-from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, POD, new_catalogue
+from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, POD, SERVICE_ACCOUNT, new_catalogue
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, name_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
+from tests.cluster.waiting import until
 from tests.embedded.waiting import going
 from tools.cluster.cluster import PARTS
 from tools.cluster.cluster import Cluster as RealCluster
@@ -44,7 +45,7 @@ def needs(real: RealCluster) -> Needs:
 
     def with_parts(*parts: str) -> RealCluster:
         for part in parts:
-            ended = [name for make in PARTS[part].components if not real.pid(name := make(real.layout).name)]
+            ended = [name for name in PARTS[part].components if not real.pid(name)]
             if ended:
                 pytest.fail(f"{', '.join(ended)} does not run: make cluster-up PARTS={part}")
         return real
@@ -61,9 +62,10 @@ async def remote(real: RealCluster) -> AsyncIterator[RemoteCluster]:
 
 @pytest.fixture
 async def namespace(remote: RemoteCluster) -> AsyncIterator[str]:
-    """One of the test's own."""
+    """One of the test's own, ready for Pods."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     await remote.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    await until(remote, SERVICE_ACCOUNT, "default", name, lambda _: True)
     yield name
     await remote.delete(NAMESPACE, name)
 
@@ -83,6 +85,7 @@ async def either(request: pytest.FixtureRequest, tmp_path: Path, real: RealClust
         # One for all: a real cluster takes five seconds to remove a namespace.
         with suppress(AlreadyExists):
             await remote.create(trial)
+        await until(remote, SERVICE_ACCOUNT, "default", "trial", lambda _: True)
         await _empty(remote, "trial")
         yield remote
 

@@ -12,8 +12,7 @@ import pytest
 from muster.kube.builtin import CONFIG_MAP, POD
 from muster.kube.cluster import Cluster, LogQuery, Process, WatchEvent
 from muster.kube.errors import ApiError, BadRequest, Gone, NotFound
-from muster.kube.informer import Informer
-from muster.kube.objects import Object, labels_of, name_of, version_of
+from muster.kube.objects import Object, name_of, version_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
 from tests.cluster.conftest import Needs
@@ -85,25 +84,6 @@ async def test_every_event_says_what_it_is_about(remote: RemoteCluster, namespac
     async with asyncio.timeout(30), aclosing(events):
         event: WatchEvent = await anext(events)
     assert (event.object["apiVersion"], event.object["kind"]) == ("v1", "ConfigMap")
-
-
-@pytest.mark.timeout(180)
-async def test_an_informer_outlives_the_api_server(real: RealCluster, remote: RemoteCluster, namespace: str) -> None:
-    seen: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-
-    def changed(_: Object | None, after: Object | None) -> None:
-        if after is not None and name_of(after) != "kube-root-ca.crt":
-            seen.put_nowait((name_of(after), labels_of(after).get("stage", "")))
-
-    async with Informer(remote, CONFIG_MAP, namespace, on_change=changed) as informer, asyncio.timeout(120):
-        await remote.create(config_map("a", namespace, stage="before"))
-        assert await seen.get() == ("a", "before")
-        real.stop("kube-apiserver", force=True)
-        await asyncio.to_thread(real.restart, "kube-apiserver")
-        await remote.patch(CONFIG_MAP, "a", namespace, {"metadata": {"labels": {"stage": "after"}}})
-        await remote.create(config_map("b", namespace, stage="after"))
-        assert {await seen.get(), await seen.get()} == {("a", "after"), ("b", "after")}
-        assert informer.get(namespace, "b") is not None
 
 
 async def test_discovery_finds_kinds_of_others(needs: Needs, remote: RemoteCluster) -> None:

@@ -31,13 +31,17 @@ from tools.cluster.sources import (
 
 ROOT = Path(__file__).parents[2]
 CORE = ("iproute2", "util-linux")
+CONTROLLERS = (
+    "kube-controller-manager", "kube-scheduler", "kwok", "vc-controller-manager", "vc-scheduler", "workflow-controller",
+    "training-operator",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """Something that can be left out: what it is built from, what it runs, and what else it needs."""
 
-    components: tuple[Callable[[Layout], Component], ...]
+    components: Mapping[str, Callable[[Layout], Component]]
     sources: tuple[Source, ...]
     packages: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -45,14 +49,30 @@ class Part:
 
 PARTS: Mapping[str, Part] = {
     "control-plane": Part(
-        (control_plane.etcd, control_plane.api_server, control_plane.controller_manager, control_plane.scheduler),
+        {
+            "etcd": control_plane.etcd,
+            "kube-apiserver": control_plane.api_server,
+            "kube-controller-manager": control_plane.controller_manager,
+            "kube-scheduler": control_plane.scheduler,
+        },
         (ETCD, KUBERNETES),
     ),
-    "kwok": Part((kwok.controller,), (KWOK,)),
-    "node": Part((node.containerd, node.kubelet, node.proxy, node.coredns), (KUBERNETES_NODE, COREDNS), node.PACKAGES),
-    "volcano": Part((addons.volcano_scheduler, addons.volcano_controllers), (VOLCANO,)),
-    "argo": Part((addons.argo,), (ARGO,), needs=("node",)),
-    "training-operator": Part((addons.training_operator,), (TRAINING_OPERATOR,)),
+    "kwok": Part({"kwok": kwok.controller}, (KWOK,)),
+    "node": Part(
+        {
+            "containerd": node.containerd,
+            "kubelet": node.kubelet,
+            "kube-proxy": node.proxy,
+            "coredns": node.coredns,
+        },
+        (KUBERNETES_NODE, COREDNS),
+        node.PACKAGES,
+    ),
+    "volcano": Part(
+        {"vc-scheduler": addons.volcano_scheduler, "vc-controller-manager": addons.volcano_controllers}, (VOLCANO,)
+    ),
+    "argo": Part({"workflow-controller": addons.argo}, (ARGO,), needs=("node",)),
+    "training-operator": Part({"training-operator": addons.training_operator}, (TRAINING_OPERATOR,)),
 }
 
 
@@ -145,6 +165,22 @@ class Cluster:
         self._start(replace(component, command=[*component.command, *more], environment=variables))
         self._finish(name)
 
+    def reconnect(self) -> None:
+        """Starts the controllers that run again, as they were: after an API server was away, each waits for a while of
+        its own, up to minutes, before it asks again."""
+        running = [name for name in CONTROLLERS if self.pid(name)]
+        for name in running:
+            command = processes.command_of(self.layout, name)
+            self.stop(name)
+            processes.start(self.layout, replace(self._component(name), command=command))
+        for name in running:
+            self.wait_ready(name)
+            self._finish(name)
+
+    def wait_ready(self, name: str) -> None:
+        """Until that component says so; an error with the end of its log if it ends instead."""
+        processes.wait_ready(self.layout, self._component(name))
+
     def pid(self, name: str) -> int | None:
         return processes.pid_of(self.layout, name)
 
@@ -158,8 +194,7 @@ class Cluster:
 
     def _start_part(self, part: str) -> None:
         layout = self.layout
-        names = [make(layout).name for make in PARTS[part].components]
-        if all(processes.is_running(layout, name) for name in names):
+        if all(processes.is_running(layout, name) for name in PARTS[part].components):
             return
         if part == "control-plane":
             self._start(control_plane.etcd(layout))
@@ -177,7 +212,7 @@ class Cluster:
             processes.wait_until(layout, "containerd", lambda: _containerd_answers(layout), 60)
             images.load(images.pause(), layout)
             images.load(images.busybox(), layout)
-        components = [make(layout) for make in PARTS[part].components]
+        components = [make(layout) for make in PARTS[part].components.values()]
         for component in components:
             if processes.start(layout, component):
                 say(f"  {component.name} started")
@@ -205,10 +240,8 @@ class Cluster:
 
     def _component(self, name: str) -> Component:
         for part in PARTS.values():
-            for make in part.components:
-                component = make(self.layout)
-                if component.name == name:
-                    return component
+            if name in part.components:
+                return part.components[name](self.layout)
         raise ClusterError(f"there is no component {name}")
 
     def _remove(self) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from tools.cluster import network
 from tools.cluster.layout import Layout
@@ -151,12 +152,15 @@ def is_running(layout: Layout, name: str) -> bool:
 
 def pid_of(layout: Layout, name: str) -> int | None:
     """None when it does not run; a pid that the kernel gave to another process meanwhile is not taken for it."""
-    try:
-        record = json.loads((layout.processes / name).read_text())
-    except (OSError, ValueError):
-        return None
-    pid = int(record["pid"])
-    return pid if _start_time(pid) == record["started"] else None
+    record = _record(layout, name)
+    pid = int(record.get("pid") or 0)
+    started = _start_time(pid)
+    return pid if started is not None and started == record["started"] else None
+
+
+def command_of(layout: Layout, name: str) -> list[str]:
+    """How it was started last."""
+    return [str(word) for word in _record(layout, name).get("command") or ()]
 
 
 def log_of(layout: Layout, name: str) -> Path:
@@ -177,6 +181,14 @@ def control_groups(layout: Layout) -> list[Path]:
     hierarchies = sorted(path for path in CGROUPS.iterdir() if (path / "cgroup.procs").exists())
     hierarchies.sort(key=lambda path: path.name != "pids")
     return [path / layout.identity for path in hierarchies if not path.is_symlink()]
+
+
+def _record(layout: Layout, name: str) -> dict[str, Any]:
+    try:
+        record = json.loads((layout.processes / name).read_text())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def _members(layout: Layout) -> Iterator[int]:

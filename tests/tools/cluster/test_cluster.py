@@ -22,3 +22,8 @@ def test_parts_bring_what_they_need_and_start_in_order(asked: list[str], started
 def test_a_part_that_does_not_exist() -> None:
     with pytest.raises(ClusterError, match='no part "kueue"; there are: control-plane, kwok, node'):
         chosen(["kueue"])
+
+
+def test_every_component_has_one_place() -> None:
+    names = [name for part in PARTS.values() for name in part.components]
+    assert len(names) == len(set(names))

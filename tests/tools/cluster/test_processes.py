@@ -26,9 +26,11 @@ def test_a_process_is_known_by_when_it_started(layout: Layout) -> None:
     me = os.getpid()
     (layout.processes / "same").write_text(json.dumps({"pid": me, "started": started(me)}))
     (layout.processes / "reused").write_text(json.dumps({"pid": me, "started": "1"}))
+    (layout.processes / "ended at once").write_text(json.dumps({"pid": 2**22 + 1, "started": None}))
     (layout.processes / ".half").write_text("{")
-    assert (pid_of(layout, "same"), pid_of(layout, "reused"), pid_of(layout, "never")) == (me, None, None)
-    assert set(recorded(layout)) == {"same", "reused"}
+    names = ["same", "reused", "ended at once", "never"]
+    assert [pid_of(layout, name) for name in names] == [me, None, None, None]
+    assert set(recorded(layout)) == {"same", "reused", "ended at once"}
 
 
 def test_a_failure_shows_the_end_of_the_log(layout: Layout) -> None:
