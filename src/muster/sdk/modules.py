@@ -6,13 +6,10 @@ import builtins
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from time import sleep
 from typing import Any
 from urllib.parse import quote
 
 from muster.sdk.transport import Transport, record
-
-_LOOK_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +129,11 @@ class Modules:
 
     def follow_log(self, module: str, version: str = "latest") -> Iterator[str]:
         """What is written, as it comes, until the build is over."""
-        number, seen = str(self.version(module, version).number), 0
-        while True:
-            state = self.version(module, number).state
-            text = self.log(module, number)
-            if len(text) > seen:
-                yield text[seen:]
-                seen = len(text)
-            if state != "building":
+        number = str(self.version(module, version).number)
+        for event in self._transport.events(f"{_path(module, number)}/log/events"):
+            if event.name == "end":
                 return
-            sleep(_LOOK_SECONDS)
+            yield event.data["text"]
 
     def ask_review(self, module: str, version: str = "latest", message: str = "") -> Review:
         return record(Review, self._ask("POST", f"{_path(module, version)}/review", {"message": message}))

@@ -75,7 +75,7 @@ async def test_what_the_builder_cannot_do_is_in_the_log(builder: ImageBuilder, t
 async def test_an_image_that_is_too_large_is_not_kept(builder: ImageBuilder, tmp_path: Path) -> None:
     twice = DOCKERFILE.replace("COPY . /app", "COPY zeros /one\nCOPY zeros /two")
     files = {"Dockerfile": twice, "zeros": "0" * 700_000, **README}
-    with pytest.raises(BuildFailed, match="at most 1 MB are allowed|it takes more than 1 MB"):
+    with pytest.raises(BuildFailed, match=r"at most 1 MB are allowed|it takes more than 1 MB"):
         await built(builder, tmp_path, files, ModuleSettings(megabytes=1))
     assert (await words_of(*builder.size, IMAGE)).startswith("ended with")
 

@@ -3,6 +3,7 @@ and only once: a build that was believed dead can finish as often as it likes.""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
@@ -31,15 +32,15 @@ def waiting(connection: Connection) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def resume(connection: Connection) -> list[str]:
+def resume(connection: Connection, was_put_off: Callable[[str, int], bool]) -> list[str]:
     """When a server starts: those whose build it, or the one before, had begun. They are begun again, unless the server
-    has ended too often meanwhile."""
+    has ended too often meanwhile; what it has put off (by module and number) because it was to end does not count."""
     begun = connection.execute(
-        select(module_versions.c.id, module_versions.c.interruptions, module_versions.c.attempts).where(
-            module_versions.c.state == "building", module_versions.c.attempts > 0
-        )
+        select(module_versions).where(module_versions.c.state == "building", module_versions.c.attempts > 0)
     ).all()
     for row in begun:
+        if was_put_off(row.module_id, row.number):
+            continue
         connection.execute(
             update(module_versions)
             .where(module_versions.c.id == row.id)

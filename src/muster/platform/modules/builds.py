@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 _LOOK_SECONDS = 5.0
 """How often it looks for work that nobody told it of (another server took it in, say)."""
 _READ_SECONDS = 0.25
+_PUT_OFF = "put-off"
+"""A file in the folder of a build that was cut off in an orderly way."""
 
 
 class Builds:
@@ -39,7 +41,11 @@ class Builds:
 
     async def run(self) -> None:
         """Until it is cancelled; what is being built then is begun again by the next server."""
-        begun = await self._database.write(build_records.resume)
+        begun = await self._database.write(
+            lambda connection: build_records.resume(
+                connection, lambda module_id, number: (self._place(module_id, number) / _PUT_OFF).exists()
+            )
+        )
         if begun:
             killed = await asyncio.to_thread(end_leftovers, set(begun))
             log.info("%d builds are begun again; %d programs of theirs were still there", len(begun), len(killed))
@@ -81,7 +87,7 @@ class Builds:
                     await remove_images(builder, images)
 
     def log_path(self, module_id: str, number: int) -> Path:
-        return self._folder / module_id / str(number) / LOG
+        return self._place(module_id, number) / LOG
 
     async def follow(self, version_id: str, path: Path, offset: int = 0) -> AsyncIterator[tuple[str, int, str]]:
         """The log from there on: text, and where it ends; until the build is over: then '' and the state."""
@@ -123,7 +129,8 @@ class Builds:
         if claim is None:
             return
         self._modules[version_id] = claim.module_id
-        folder = self._folder / claim.module_id / str(claim.number)
+        folder = self._place(claim.module_id, claim.number)
+        (folder / _PUT_OFF).unlink(missing_ok=True)
         attempt = claim.attempt
 
         async def pin(commit: str) -> None:
@@ -134,6 +141,10 @@ class Builds:
             if attempt > 1:
                 _note(folder / LOG, "the build begins again")
             built = await build(claim.order, folder, self._settings, builder, pin)
+        except asyncio.CancelledError:
+            if folder.is_dir():
+                (folder / _PUT_OFF).touch()
+            raise
         except BuildFailed as error:
             reason = str(error)
         except OSError as error:
@@ -144,6 +155,9 @@ class Builds:
             await self._database.write(lambda connection: build_records.finish(connection, version_id, attempt, built))
             return
         await self._database.write(lambda connection: build_records.fail(connection, version_id, attempt, reason))
+
+    def _place(self, module_id: str, number: int) -> Path:
+        return self._folder / module_id / str(number)
 
     async def _image_builder(self) -> ImageBuilder | None:
         """None: modules are folders here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -45,6 +46,8 @@ async def run(
 ) -> tuple[int, bytes]:
     """The exit code and, of a quiet one, what it printed to stdout; the rest is in the log. Raises BuildFailed if it
     takes too long or too much room."""
+    if shutil.which(command[0]) is None:
+        raise BuildFailed(f"{command[0]} is not installed on the server; ask an admin to install it")
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
