@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,9 @@ def repository(tmp_path: Path) -> GitRepository:
     return GitRepository(tmp_path / "repository")
 
 
-def order(repository: GitRepository, **more: object) -> Order:
+def order(repository: GitRepository, **more: Any) -> Order:
     usual = Order("v1", str(repository.path), "main", "", "Dockerfile", "", "README.md", "localhost/modules/hash:1")
-    return replace(usual, **more)  # type: ignore[arg-type]
+    return replace(usual, **more)
 
 
 async def built(wanted: Order, folder: Path, settings: ModuleSettings | None = None) -> Built:

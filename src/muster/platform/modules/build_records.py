@@ -93,10 +93,6 @@ def fail(connection: Connection, version_id: str, attempt: int, reason: str) -> 
     return _end(connection, version_id, attempt, "fail", reason=reason)
 
 
-def is_building(connection: Connection, version_id: str) -> bool:
-    return state_of(connection, version_id) == "building"
-
-
 def state_of(connection: Connection, version_id: str) -> State | None:
     found: State | None = connection.execute(
         select(module_versions.c.state).where(module_versions.c.id == version_id)

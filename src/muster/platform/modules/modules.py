@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from typing import cast as cast_type
 
 from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, delete, exists, insert, or_, select, update
 
@@ -57,7 +58,7 @@ class Module:
         """Without what is not published yet for those who have no business with it."""
         if may(actor, "inspect", self.subject):
             return self
-        return replace(self, versions=self.public_number, state=self.public_state)  # type: ignore[arg-type]
+        return replace(self, versions=self.public_number, state=cast_type(State, self.public_state))
 
 
 @dataclass(frozen=True, slots=True)
