@@ -7,14 +7,27 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
 JOBS ?= 2
+UI := src/muster/server/platform/ui
+UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/tsconfig.json -type f ! -name schema.d.ts)
+API_SOURCES := $(wildcard src/muster/server/platform/*.py)
 BENCHES := store pods scheduler kill training workflows
 
-.PHONY: help setup demo up down test test-frameworks test-cluster cluster-up cluster-down cluster-status lint format bench clean
+.PHONY: help setup ui test-ui screenshots demo up down test test-frameworks test-cluster cluster-up cluster-down cluster-status lint format bench clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMPS)/dev ## the virtual environment with everything a developer needs
+
+ui: $(UI)/index.html ## build the web UI into the package (needs Node.js 20; quick when nothing has changed)
+
+test-ui: ui $(STAMPS)/dev ## the web UI's own tests, and by mouse in Debian's Chromium against a real server
+	@scripts/apt-install chromium fonts-noto-cjk
+	cd ui && npm test --silent && npm run --silent e2e
+
+screenshots: ui $(STAMPS)/dev ## every page in both languages and themes, into ui/screenshots
+	@scripts/apt-install chromium fonts-noto-cjk
+	cd ui && npm run --silent screenshots
 
 demo: $(STAMPS)/run ## train a model with two real processes on this machine
 	@scripts/demo
@@ -62,8 +75,24 @@ bench: $(STAMPS)/dev ## every benchmark; each prints a ratio against a floor of 
 	  echo "== $$bench"; $(BIN)/python -m benchmarks.$$bench || missed="$$missed $$bench"; \
 	done; test -z "$$missed" || { echo "not as it should be:$$missed" >&2; exit 1; }
 
+$(UI)/index.html: $(STAMPS)/ui $(STAMPS)/openapi.json $(UI_SOURCES)
+	cd ui && npx --no openapi-typescript ../$(STAMPS)/openapi.json -o src/api/schema.d.ts >/dev/null
+	cd ui && npm run --silent build
+
+# The UI is built again only if the API has another shape, not whenever one of its files is touched.
+$(STAMPS)/openapi.json: $(STAMPS)/openapi.asked ;
+$(STAMPS)/openapi.asked: $(API_SOURCES) | $(STAMPS)/run
+	@$(BIN)/muster openapi > $(STAMPS)/openapi.new
+	@cmp -s $(STAMPS)/openapi.new $(STAMPS)/openapi.json || mv $(STAMPS)/openapi.new $(STAMPS)/openapi.json
+	@touch $@
+
+$(STAMPS)/ui: ui/package.json ui/package-lock.json
+	@command -v npm >/dev/null || { echo "Node.js 20 or newer is needed: apt-get install nodejs npm" >&2; exit 1; }
+	cd ui && npm ci --no-audit --no-fund
+	@mkdir -p $(STAMPS) && touch $@
+
 clean: ## remove what make created
-	rm -rf $(VENV) $(STAMPS) dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(STAMPS) $(UI) ui/node_modules ui/screenshots ui/test-results dist .mypy_cache .ruff_cache .pytest_cache
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv" >&2; exit 1; }

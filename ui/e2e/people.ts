@@ -1,0 +1,81 @@
+/** Who uses the pages in tests. */
+import AxeBuilder from "@axe-core/playwright"
+import { type Page, expect, test as base } from "@playwright/test"
+import { client } from "./server"
+import { PASSWORD } from "./setup"
+
+export const api = () => client(process.env.MUSTER_URL as string, process.env.MUSTER_TOKEN as string)
+
+/** `page` belongs to ann, who is signed in; what the browser's console says against a page fails the test. */
+export const test = base.extend<{ page: Page }>({
+  page: async ({ page }, use) => {
+    const complaints = listen(page)
+    await signIn(page, "ann")
+    await use(page)
+    expect(complaints).toEqual([])
+  },
+})
+
+export function listen(page: Page): string[] {
+  const complaints: string[] = []
+  page.on("pageerror", (error) => complaints.push(String(error)))
+  page.on("console", (message) => {
+    if (message.type() === "error" && !/status of 4\d\d/.test(message.text())) complaints.push(message.text())
+  })
+  return complaints
+}
+
+/** With the session's cookies, as the form would get them. */
+export async function signIn(page: Page, name: string): Promise<void> {
+  const origin = process.env.MUSTER_URL as string
+  const response = await page.request.post(`${origin}/api/v1/session`, { data: { name, password: PASSWORD } })
+  expect(response.ok()).toBe(true)
+}
+
+/** No serious finding of axe. */
+export async function expectAccessible(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical")
+  const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("\n  ")}`)
+  expect(told).toEqual([])
+}
+
+let made = 0
+
+/** A name that nobody has. */
+export function fresh(stem: string): string {
+  made += 1
+  return `${stem} ${Date.now().toString(36)}${made}`
+}
+
+export const STEPS = {
+  format: 1,
+  parameters: [{ name: "greeting", default: "hello", description: "what to say" }],
+  nodes: [
+    {
+      name: "prepare",
+      image: "python:3.11",
+      command: "echo $greeting > /tmp/said",
+      inputs: [{ name: "greeting", from: { parameter: "greeting" } }],
+      outputs: [{ name: "said", path: "/tmp/said" }],
+      position: { x: 200, y: 0 },
+    },
+    {
+      name: "train",
+      kind: "training",
+      image: "pytorch/pytorch:2.4",
+      command: "python train.py $said",
+      training: { kind: "PyTorchJob", roles: [{ name: "Master" }, { name: "Worker", replicas: 3 }] },
+      inputs: [{ name: "said", from: { node: "prepare", output: "said" } }],
+      position: { x: 40, y: 130 },
+    },
+    { name: "watch", image: "python:3.11", command: "sleep 1", retries: 2, position: { x: 360, y: 130 } },
+    { name: "report", image: "python:3.11", command: "echo done", position: { x: 200, y: 260 } },
+  ],
+  edges: [
+    { from: "prepare", to: "train" },
+    { from: "prepare", to: "watch" },
+    { from: "train", to: "report" },
+    { from: "watch", to: "report" },
+  ],
+}

@@ -1,0 +1,65 @@
+import { expect, test as stranger } from "@playwright/test"
+import { expectAccessible, listen, test } from "./people"
+import { PASSWORD } from "./setup"
+
+const url = (path = "") => `${process.env.MUSTER_URL}${path}`
+
+stranger("the one-time link lets the first admin choose a password, once", async ({ page }) => {
+  const complaints = listen(page)
+  await page.goto(process.env.MUSTER_LINK as string)
+  await expect(page.getByText("Choose a password for the account “admin”.")).toBeVisible()
+  await expectAccessible(page)
+  await page.getByLabel(/Password/).fill("short")
+  await page.getByRole("button", { name: "Set the password" }).click()
+  await expect(page.getByText("take at least 10")).toBeVisible()
+  await page.getByLabel(/Password/).fill(PASSWORD)
+  await page.getByRole("button", { name: "Set the password" }).click()
+  await expect(page.getByRole("heading", { name: "Hello, admin" })).toBeVisible()
+  await page.context().clearCookies()
+  await page.goto(`${process.env.MUSTER_LINK}`)
+  await page.reload()
+  await expect(page.getByRole("heading", { name: "This link cannot be used" })).toBeVisible()
+  expect(complaints).toEqual([])
+})
+
+stranger("whoever is not signed in is led to the sign-in page, and back", async ({ page }) => {
+  await page.goto(url("/workflows?q=nothing"))
+  await expect(page.getByRole("heading", { name: "Sign in to Muster" })).toBeVisible()
+  await expectAccessible(page)
+  await page.getByLabel("Account").fill("ann")
+  await page.getByLabel("Password").fill("wrong password")
+  await page.getByRole("button", { name: "Sign in" }).click()
+  await expect(page.getByRole("alert")).toHaveText("The name or the password is wrong.")
+  await page.getByLabel("Password").fill(PASSWORD)
+  await page.getByRole("button", { name: "Sign in" }).click()
+  await expect(page).toHaveURL(url("/workflows?q=nothing"))
+  await expect(page.getByText("Nothing matches")).toBeVisible()
+  await page.getByRole("button", { name: "Account of ann" }).click()
+  await page.getByRole("menuitem", { name: "Sign out" }).click()
+  await expect(page).toHaveURL(url("/sign-in"))
+  await page.goto(url("/"))
+  await expect(page).toHaveURL(url("/sign-in"))
+})
+
+test("the language and the theme can be switched, and stay", async ({ page }) => {
+  await page.goto(url("/"))
+  await expect(page.getByRole("link", { name: "Workflows", exact: true })).toBeVisible()
+  await page.getByRole("button", { name: "Language" }).click()
+  await page.getByRole("menuitemcheckbox", { name: "中文" }).click()
+  await expect(page.getByRole("link", { name: "工作流", exact: true })).toBeVisible()
+  await expect(page.locator("html")).toHaveAttribute("lang", "zh-CN")
+  await page.getByRole("button", { name: "主题" }).click()
+  await page.getByRole("menuitemcheckbox", { name: "深色" }).click()
+  await expect(page.locator("html")).toHaveClass(/dark/)
+  await expectAccessible(page)
+  await page.reload()
+  await expect(page.getByRole("heading", { name: "ann，您好" })).toBeVisible()
+  await expect(page.locator("html")).toHaveClass(/dark/)
+})
+
+test("an address that leads nowhere says so", async ({ page }) => {
+  await page.goto(url("/no/such/page"))
+  await expect(page.getByRole("heading", { name: "There is no page here" })).toBeVisible()
+  await page.getByRole("link", { name: "Go to the start page" }).click()
+  await expect(page.getByRole("heading", { name: "Hello, ann" })).toBeVisible()
+})

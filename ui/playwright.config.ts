@@ -1,0 +1,22 @@
+import { existsSync } from "node:fs"
+import { defineConfig } from "@playwright/test"
+
+const chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync)
+
+/** Debian's Chromium, and a real server. */
+export default defineConfig({
+  testDir: "e2e",
+  testMatch: "*.test.ts",
+  globalSetup: "./e2e/setup.ts",
+  outputDir: "test-results",
+  workers: 1,
+  timeout: 60_000,
+  expect: { timeout: 15_000 },
+  reporter: [["list"]],
+  use: {
+    viewport: { width: 1440, height: 900 },
+    locale: "en-GB",
+    screenshot: "only-on-failure",
+    launchOptions: { executablePath: process.env.CHROMIUM ?? chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] },
+  },
+})
