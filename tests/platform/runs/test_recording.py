@@ -128,7 +128,7 @@ async def test_lists_are_filtered_sorted_and_cut(database: Database) -> None:
             assert found.total == len(found.items)
             return [run.name for run in found.items]
 
-        assert names() == ["alpha", "Beta"]
+        assert names() == ["Beta", "alpha"]
         assert names(states=("succeeded", "failed")) == ["Beta"]
         assert names(owner="bob") == names(workflow="v") == names(workflow="v", version="1") == ["Beta"]
         assert names(version=first.version_id) == names(q="ALPH") == ["alpha"]

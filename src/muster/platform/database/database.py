@@ -56,6 +56,7 @@ class Database:
         database = _connected(_parsed(url), survives_power_cut)
         try:
             await asyncio.get_running_loop().run_in_executor(database._writing, migrate, database._writers)
+            await database.tidy()
         except DBAPIError as error:
             database.close()
             shown = make_url(url).render_as_string(hide_password=True)
@@ -76,6 +77,12 @@ class Database:
 
     async def write(self, function: Callable[[Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writing, self._in_transaction, function, "write")
+
+    async def tidy(self) -> None:
+        """Now and then: lets SQLite know how much there is of what, on which its plans depend. PostgreSQL looks after
+        itself."""
+        if self.dialect == "sqlite":
+            await self.write(_analyze)
 
     def close(self) -> None:
         """Waits for what is being done."""
@@ -177,6 +184,11 @@ def _sqlite_engine(url: URL, size: int, begin: str, pragmas: list[str]) -> Engin
     event.listen(engine, "connect", connected)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
+
+
+def _analyze(connection: Connection) -> None:
+    connection.exec_driver_sql("PRAGMA analysis_limit=400")
+    connection.exec_driver_sql("ANALYZE")
 
 
 def _isolate(connection: Connection, access: Access) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from sqlalchemy import Connection, delete, update
+from sqlalchemy import Connection, delete, insert, update
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import SECRET
@@ -37,7 +38,7 @@ from muster.platform.runs.recording import (
 )
 from muster.platform.runs.runs import Run, find_run, get_run, object_name
 from muster.platform.runs.seeing import ENDED, Seen, has_messages, seen, with_messages
-from muster.platform.runs.tables import run_orders, runs
+from muster.platform.runs.tables import run_removals, runs
 from muster.platform.users.audit import record
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
 from muster.workflows.kinds import WORKFLOW
@@ -47,6 +48,7 @@ from muster.workflows.operations.retry import retry as retried
 log = logging.getLogger(__name__)
 
 _AGAIN_SECONDS = 5.0
+_TIDY_SECONDS = 1800.0
 _GONE = "its Workflow was deleted on the cluster"
 
 
@@ -151,8 +153,8 @@ class RunKeeper:
 
         def ask(connection: Connection) -> None:
             run = get_run(connection, actor, run_id, "delete")
-            connection.execute(update(runs).where(runs.c.id == run.id).values(deleting=now()))
-            connection.execute(delete(run_orders).where(run_orders.c.run_id == run.id))
+            connection.execute(insert(run_removals).values(run_id=run.id, created=now()))
+            connection.execute(delete(runs).where(runs.c.id == run.id))
             revoke_run_tokens(connection, run.id)
             record(connection, actor, "delete", "run", run.id, run.name)
 
@@ -212,7 +214,8 @@ class RunKeeper:
                 except NotFound:
                     continue
             await asyncio.to_thread(drop_logs, self._folder, run_id)
-            await self._database.write(lambda connection: connection.execute(delete(runs).where(runs.c.id == run_id)))
+            done = delete(run_removals).where(run_removals.c.run_id == run_id)
+            await self._database.write(lambda connection: connection.execute(done))
             self._last.pop(run_id, None)
 
     async def _end(self, run_id: str, state: str, message: str) -> None:
@@ -247,7 +250,11 @@ class RunKeeper:
 
     async def _catch_up(self) -> None:
         """What was asked for and not done: because the process ended, or the cluster did not answer."""
+        tidied = time.monotonic()
         while True:
+            if time.monotonic() - tidied > _TIDY_SECONDS:
+                await self._database.tidy()
+                tidied = time.monotonic()
             for order in await self._database.read(open_orders):
                 await self.begin(order.run_id)
             for run_id in await self._database.read(asked_to_stop):

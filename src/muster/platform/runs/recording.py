@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from muster.platform.database.columns import now
 from muster.platform.runs.runs import Attempt, Run, RunNode, attempts_of, find_run, nodes_of
 from muster.platform.runs.seeing import DONE, ENDED, AttemptSeen, NodeSeen, NodeState, Seen, State
-from muster.platform.runs.tables import run_attempts, run_nodes, run_orders, runs
+from muster.platform.runs.tables import run_attempts, run_nodes, run_orders, run_removals, runs
 from muster.platform.users.tokens import revoke_run_tokens
 
 
@@ -61,7 +61,7 @@ def seen_before(connection: Connection) -> dict[str, str]:
 def unfinished(connection: Connection) -> list[str]:
     """Runs that should have a Workflow."""
     ordered = select(run_orders.c.run_id)
-    query = select(runs.c.id).where(runs.c.state.not_in(ENDED), runs.c.id.not_in(ordered), runs.c.deleting.is_(None))
+    query = select(runs.c.id).where(runs.c.state.not_in(ENDED), runs.c.id.not_in(ordered))
     return list(connection.execute(query).scalars())
 
 
@@ -72,7 +72,8 @@ def asked_to_stop(connection: Connection) -> list[str]:
 
 
 def asked_to_go(connection: Connection) -> list[str]:
-    return list(connection.execute(select(runs.c.id).where(runs.c.deleting.is_not(None))).scalars())
+    """Their rows are gone already."""
+    return list(connection.execute(select(run_removals.c.run_id)).scalars())
 
 
 def matched(known: tuple[Attempt, ...], seen: AttemptSeen, round: int) -> Attempt | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
 from muster.platform.database.paging import Page, PageRequest, mentions, select_page
 from muster.platform.database.rows import AnyRow, as_record
@@ -120,7 +120,7 @@ def object_name(run_id: str) -> str:
 
 def get_run(connection: Connection, actor: Actor, identifier: str, action: str = "view") -> Run:
     """By its id, if the actor may do that to it."""
-    row = connection.execute(_RUNS.where(runs.c.id == identifier, runs.c.deleting.is_(None))).first()
+    row = connection.execute(_RUNS.where(runs.c.id == identifier)).first()
     if row is None:
         raise NotFound.of("run", identifier)
     run = _run(row)
@@ -136,10 +136,10 @@ def find_run(connection: Connection, identifier: str) -> Run | None:
 
 def list_runs(connection: Connection, actor: Actor, wanted: PageRequest, only: RunFilter) -> Page[Run]:
     seen = visible(actor, "run", owner=runs.c.owner_id, team=runs.c.team_id, key=runs.c.id)
-    query = _RUNS.where(seen, runs.c.deleting.is_(None), *_conditions(connection, only))
+    conditions = (seen, *_conditions(connection, only))
     sortable: dict[str, ColumnElement[Any]] = {
         "created": runs.c.created,
-        "name": func.lower(runs.c.name),
+        "name": runs.c.name,
         "state": runs.c.state,
         "workflow": workflows.c.name,
         "version": versions.c.number,
@@ -147,13 +147,16 @@ def list_runs(connection: Connection, actor: Actor, wanted: PageRequest, only: R
         "started": func.coalesce(runs.c.started, 0),
         "finished": func.coalesce(runs.c.finished, 0),
     }
-    return select_page(connection, query, wanted, key=runs.c.id, sortable=sortable, usual="-created").map(_run)
+    count = select(func.count()).select_from(runs).where(*conditions)
+    query = _RUNS.where(*conditions)
+    page = select_page(connection, query, wanted, key=runs.c.id, sortable=sortable, usual="-created", count=count)
+    return page.map(_run)
 
 
 def count_states(connection: Connection, actor: Actor, only: RunFilter) -> dict[str, int]:
     """How many there are in each state."""
     seen = visible(actor, "run", owner=runs.c.owner_id, team=runs.c.team_id, key=runs.c.id)
-    conditions = (seen, runs.c.deleting.is_(None), *_conditions(connection, only))
+    conditions = (seen, *_conditions(connection, only))
     query = select(runs.c.state, func.count()).where(*conditions).group_by(runs.c.state)
     found = {state: int(count) for state, count in connection.execute(query)}
     return {state: found.get(state, 0) for state in STATES}
@@ -218,7 +221,8 @@ def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[b
     if only.until is not None:
         found.append(runs.c.created < only.until)
     if only.q:
-        found.append(mentions(only.q, runs.c.name, runs.c.message, runs.c.id))
+        said = and_(runs.c.message != "", mentions(only.q, runs.c.name, runs.c.message))
+        found.append(or_(mentions(only.q, runs.c.name), said, runs.c.id == only.q))
     return found
 
 
@@ -239,7 +243,6 @@ def _version_ids(connection: Connection, only: RunFilter) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-# Outer joins, though all but the team are always there: a database leaves out those that a count does not need.
 _RUNS = (
     select(
         runs.c.id,
@@ -265,9 +268,9 @@ _RUNS = (
         runs.c.stopping,
         runs.c.revision,
     )
-    .outerjoin(workflows, workflows.c.id == runs.c.workflow_id)
-    .outerjoin(versions, versions.c.id == runs.c.version_id)
-    .outerjoin(users, users.c.id == runs.c.owner_id)
+    .join(workflows, workflows.c.id == runs.c.workflow_id)
+    .join(versions, versions.c.id == runs.c.version_id)
+    .join(users, users.c.id == runs.c.owner_id)
     .outerjoin(teams, teams.c.id == runs.c.team_id)
 )
 

@@ -26,18 +26,18 @@ runs = Table(
     Column("started", Moment),
     Column("finished", Moment),
     Column("stopping", Moment),
-    Column("deleting", Moment),
     Column("seen", STRING, nullable=False),
     Column("revision", Integer, nullable=False),
-    Index(None, "created"),
-    Index(None, "state", "created"),
-    Index(None, "workflow_id", "created"),
-    Index(None, "version_id", "created"),
-    Index(None, "owner_id", "created"),
-    Index(None, "team_id"),
+    Index(None, "created", "id"),
+    Index(None, "name", "id"),
+    Index(None, "state", "created", "id"),
+    Index(None, "workflow_id", "created", "id"),
+    Index(None, "version_id", "created", "id"),
+    Index(None, "owner_id", "created", "id"),
+    Index(None, "team_id", "created", "id"),
 )
-"""`stopping` and `deleting`: when somebody asked for it. `seen`: the resourceVersion of the Workflow that the rest of
-the row tells of."""
+"""`stopping`: when somebody asked for it. `seen`: the resourceVersion of the Workflow that the row tells of.
+The indexes end as lists are sorted, so that a page is read and not searched for."""
 
 run_nodes = Table(
     "run_nodes",
@@ -87,3 +87,11 @@ run_orders = Table(
     Column("created", Moment, nullable=False),
 )
 """Workflows that are still to be made. An order is written with its run, and goes when the Workflow is there."""
+
+run_removals = Table(
+    "run_removals",
+    metadata,
+    Column("run_id", STRING, primary_key=True),
+    Column("created", Moment, nullable=False),
+)
+"""Runs that are deleted, and whose Workflows and logs are still to go."""

@@ -33,16 +33,13 @@ def upgrade() -> None:
         sa.Column("started", Moment),
         sa.Column("finished", Moment),
         sa.Column("stopping", Moment),
-        sa.Column("deleting", Moment),
         sa.Column("seen", STRING, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
     )
-    op.create_index("ix_runs_created", "runs", ["created"])
-    op.create_index("ix_runs_state_created", "runs", ["state", "created"])
-    op.create_index("ix_runs_workflow_id_created", "runs", ["workflow_id", "created"])
-    op.create_index("ix_runs_version_id_created", "runs", ["version_id", "created"])
-    op.create_index("ix_runs_owner_id_created", "runs", ["owner_id", "created"])
-    op.create_index("ix_runs_team_id", "runs", ["team_id"])
+    op.create_index("ix_runs_created_id", "runs", ["created", "id"])
+    op.create_index("ix_runs_name_id", "runs", ["name", "id"])
+    for column in ("state", "workflow_id", "version_id", "owner_id", "team_id"):
+        op.create_index(f"ix_runs_{column}_created_id", "runs", [column, "created", "id"])
     op.create_table(
         "run_nodes",
         sa.Column("run_id", STRING, _of_run("run_nodes"), nullable=False),
@@ -80,6 +77,11 @@ def upgrade() -> None:
         sa.Column("run_id", STRING, _of_run("run_orders"), primary_key=True),
         sa.Column("workflow", DOCUMENT, nullable=False),
         sa.Column("secret", DOCUMENT, nullable=False),
+        sa.Column("created", Moment, nullable=False),
+    )
+    op.create_table(
+        "run_removals",
+        sa.Column("run_id", STRING, primary_key=True),
         sa.Column("created", Moment, nullable=False),
     )
 
