@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from muster.embedded.history import History, change_of
@@ -59,20 +57,18 @@ def test_what_is_forgotten_is_answered_once() -> None:
     assert forgotten == list(range(1, past.floor + 1))
 
 
-async def test_waiting_ends_with_news_or_with_time() -> None:
+async def test_all_who_wait_hear_of_news_once() -> None:
     past = history()
-    waiting = [asyncio.create_task(past.wait()) for _ in range(3)]
-    await asyncio.sleep(0)
+    waiting = [past.news() for _ in range(3)]
     past.wake()
-    await asyncio.gather(*waiting)
-    await past.wait(0.001)
+    assert all(news.done() for news in waiting)
+    past.wake()
+    assert not past.news().done()
 
 
 async def test_a_watcher_that_leaves_is_not_remembered() -> None:
     past = history()
-    waiting = asyncio.create_task(past.wait())
-    await asyncio.sleep(0)
+    news = past.news()
     assert len(past._waiting) == 1
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
+    past.ignore(news)
     assert len(past._waiting) == 0

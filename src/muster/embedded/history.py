@@ -67,25 +67,21 @@ class History:
             raise Gone(f"this watch fell behind by more than {self._limit} changes; list again")
         return self._changes[start : start + limit]
 
-    async def wait(self, seconds: float | None = None) -> None:
-        """Until there is news, or the time is up."""
-        loop = asyncio.get_running_loop()
-        news = loop.create_future()
-        timer = loop.call_later(seconds, _wake, news) if seconds is not None else None
+    def news(self) -> asyncio.Future[None]:
+        """Done once there is news. Whoever does not wait for it any more has to say so (`ignore`)."""
+        news = asyncio.get_running_loop().create_future()
         self._waiting.add(news)
-        try:
-            await news
-        finally:
-            self._waiting.discard(news)
-            if timer is not None:
-                timer.cancel()
+        return news
+
+    def ignore(self, news: asyncio.Future[None]) -> None:
+        self._waiting.discard(news)
 
     def wake(self) -> None:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, set()
         for news in waiting:
-            _wake(news)
+            wake(news)
 
 
 def change_of(version: int, key: Key, before: Object | None, obj: Object, gone: bool) -> Change:
@@ -94,7 +90,7 @@ def change_of(version: int, key: Key, before: Object | None, obj: Object, gone: 
     return Change(version, key, before, obj, WatchEvent("ADDED" if before is None else "MODIFIED", obj))
 
 
-def _wake(news: asyncio.Future[None]) -> None:
+def wake(news: asyncio.Future[None]) -> None:
     if not news.done():
         news.set_result(None)
 

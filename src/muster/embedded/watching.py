@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
-from muster.embedded.history import Change
+from muster.embedded.history import Change, wake
 from muster.embedded.store import Store
 from muster.kube.cluster import WatchEvent
 from muster.kube.errors import Unavailable
@@ -60,32 +60,49 @@ async def follow(
     """Batches of what happens after `version`. Holds nothing of the past itself: a consumer that is too slow gets
     Gone. With `bookmarks`, one goes out every so many seconds if the version has moved on."""
     history = store.history(kind.resource)
-    clock = asyncio.get_running_loop().time
-    position, marked, due = store.position(kind.resource, version), version, clock() + (bookmarks or 0.0)
-    while True:
-        changes = history.read(position)
-        if not changes:
-            if store.closed:
-                raise Unavailable("the cluster is shutting down")
-            if bookmarks is None:
-                await history.wait()
-            elif (left := due - clock()) > 0:
-                await history.wait(left)
+    loop = asyncio.get_running_loop()
+    position, marked, due = store.position(kind.resource, version), version, loop.time() + (bookmarks or 0.0)
+    timer: asyncio.Handle | None = None
+    news: asyncio.Future[None] | None = None
+
+    def look_up() -> None:
+        nonlocal timer
+        timer = None
+        if news is not None:
+            wake(news)
+
+    try:
+        while True:
+            changes = history.read(position)
+            if not changes:
+                if store.closed:
+                    raise Unavailable("the cluster is shutting down")
+                if bookmarks is not None and loop.time() >= due:
+                    due = loop.time() + bookmarks
+                    if store.version != marked:
+                        marked = store.version
+                        yield [bookmark(kind, marked)]
+                    continue
+                if bookmarks is not None and timer is None:
+                    timer = loop.call_at(due, look_up)  # not one for every wait: most are short
+                news = history.news()
+                await news
+                history.ignore(news)
+                continue
+            position += len(changes)
+            if namespace:
+                changes = [change for change in changes if change.key.namespace == namespace]
+            if matches is None:
+                events = [change.event for change in changes]
             else:
-                due = clock() + bookmarks
-                if store.version != marked:
-                    marked = store.version
-                    yield [bookmark(kind, marked)]
-            continue
-        position += len(changes)
-        if namespace:
-            changes = [change for change in changes if change.key.namespace == namespace]
-        if matches is None:
-            events = [change.event for change in changes]
-        else:
-            events = [event for change in changes if (event := seen(change, matches)) is not None]
-        if events:
-            yield events
+                events = [event for change in changes if (event := seen(change, matches)) is not None]
+            if events:
+                yield events
+    finally:
+        if timer is not None:
+            timer.cancel()
+        if news is not None:
+            history.ignore(news)
 
 
 def bookmark(kind: Kind, version: int) -> WatchEvent:
