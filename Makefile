@@ -10,7 +10,7 @@ JOBS ?= 2
 UI := src/muster/server/platform/ui
 UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/tsconfig.json -type f ! -name schema.d.ts)
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
-BENCHES := store pods scheduler kill training workflows
+BENCHES := store pods scheduler kill training workflows platform
 
 .PHONY: help setup ui test-ui screenshots demo up down test test-frameworks test-cluster cluster-up cluster-down cluster-status lint format bench clean
 

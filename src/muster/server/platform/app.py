@@ -46,6 +46,7 @@ ROUTERS = (
     "resources",
     "runs",
     "run_nodes",
+    "run_logs",
     "document",
 )
 """Modules of this package, one a line."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 from starlette.responses import StreamingResponse
 
 from muster.kube.builtin import EVENT, POD
 from muster.kube.errors import ApiError
 from muster.kube.errors import NotFound as NotThere
-from muster.kube.objects import Object, labels_of, name_of
-from muster.platform.errors import Conflict, Invalid, NotFound, Unavailable
+from muster.kube.objects import Object, name_of
+from muster.platform.errors import Conflict, NotFound, Unavailable
 from muster.platform.graphs.context import with_modules
 from muster.platform.graphs.model import Graph, Node, is_graph, read
 from muster.platform.graphs.setting import RUN_LABEL
 from muster.platform.rules import SYSTEM, Actor
-from muster.platform.runs.logs import Line, LogPlace, log_lines, place_of
 from muster.platform.runs.node_details import (
     artifact_in,
     event_summary,
@@ -33,19 +31,16 @@ from muster.platform.runs.node_details import (
 )
 from muster.platform.runs.ordering import NAMESPACE
 from muster.platform.runs.runs import Attempt, Run, RunNode, attempts_of, get_run, nodes_of, parameters_given
-from muster.platform.runs.seeing import DONE, ENDED
 from muster.platform.workflows.versions import document_of
 from muster.server.platform.bodies import Answer
 from muster.server.platform.graphs import look_of
 from muster.server.platform.identity import Who
-from muster.server.platform.runs import NodeAnswer, NodeState, feed_of, keeper_of
+from muster.server.platform.runs import NodeAnswer, NodeState, keeper_of
 from muster.server.platform.state import Here, Platform
-from muster.server.platform.streams import Event, event_stream, last_event_id
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactMissing
 
+_FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/gzip": {"schema": {"type": "string"}}}}}
 router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
-
-_MOST_TAIL = 100_000
 
 
 class AttemptAnswer(Answer):
@@ -138,7 +133,7 @@ class WholeNode(NodeAnswer):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class FoundNode:
     run: Run
     node: RunNode
     attempts: tuple[Attempt, ...]
@@ -153,7 +148,7 @@ class _Found:
 @router.get("", operation_id="get_run_node")
 async def one_node(run: str, node: str, here: Here, who: Who) -> WholeNode:
     """All about it but logs, containers and events. Secrets are not shown."""
-    found = await _found(here, who, run, node)
+    found = await found_node(here, who, run, node)
     workflow, masks = await _workflow(here, run), await keeper_of(here).masks(run)
     inputs = inputs_of(found.drawn, found.graph, workflow, node, found.parameters)
     details = {
@@ -172,7 +167,7 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> WholeNode:
 @router.get("/pods", operation_id="list_run_node_pods")
 async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodAnswer]:
     """Its Pods with their containers, as far as they are still there."""
-    found = await _found(here, who, run, node)
+    found = await found_node(here, who, run, node)
     pods, masks = await _pods(here, found), await keeper_of(here).masks(run)
     return [PodAnswer(**masks.anything(pod_summary(pod))) for pod in pods]
 
@@ -180,7 +175,7 @@ async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodAns
 @router.get("/events", operation_id="list_run_node_events")
 async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[HappeningAnswer]:
     """What Kubernetes tells of its Pods, the oldest first."""
-    found = await _found(here, who, run, node)
+    found = await found_node(here, who, run, node)
     masks = await keeper_of(here).masks(run)
     told = []
     for name in dict.fromkeys(
@@ -191,10 +186,10 @@ async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[
     return sorted(told, key=lambda each: each.time or "")
 
 
-@router.get("/outputs/{output}", operation_id="get_run_node_output", response_class=Response)
+@router.get("/outputs/{output}", operation_id="get_run_node_output", response_class=Response, responses=_FILE)
 async def content_of_output(run: str, node: str, output: str, here: Here, who: Who) -> Response:
     """What it gave: the text, or the file or folder as an archive."""
-    found = await _found(here, who, run, node)
+    found = await found_node(here, who, run, node)
     workflow = await _workflow(here, run)
     value = next((o for o in outputs_of(found.drawn, workflow, node) if o["name"] == output), None)
     if value is None:
@@ -226,105 +221,8 @@ async def content_of_output(run: str, node: str, output: str, here: Here, who: W
     return StreamingResponse(content(), media_type="application/gzip", headers=headers)
 
 
-@router.get("/log", operation_id="get_run_node_log", response_class=Response)
-async def log_of_node(
-    run: str,
-    node: str,
-    here: Here,
-    who: Who,
-    attempt: Annotated[int | None, Query(ge=1, description="Which attempt; the last if left out.")] = None,
-    pod: Annotated[str, Query(description="One of a training node's Pods.")] = "",
-    container: Annotated[str, Query(description="Another container than the main one.")] = "",
-    tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only the last so many lines.")] = None,
-    times: Annotated[bool, Query(description="With the time of each line in front.")] = False,
-) -> Response:
-    """As text, as far as it has been written."""
-    found = await _found(here, who, run, node)
-    place, _ = await _place(here, found, attempt, pod, container)
-    masks = await keeper_of(here).masks(run)
-
-    def shown(line: Line) -> str:
-        return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
-
-    async def content() -> AsyncIterator[str]:
-        last: deque[Line] = deque(maxlen=tail)
-        if place is None:
-            return
-        async for bunch in log_lines(here.cluster, place, follow=False, ended=_yes):
-            if tail is None:
-                yield "".join(map(shown, bunch))
-            else:
-                last.extend(bunch)
-        yield "".join(map(shown, last))
-
-    return StreamingResponse(content(), media_type="text/plain; charset=utf-8")
-
-
-@router.get("/log/events", operation_id="watch_run_node_log", response_class=Response)
-async def log_events_of_node(
-    run: str,
-    node: str,
-    request: Request,
-    here: Here,
-    who: Who,
-    attempt: Annotated[int | None, Query(ge=1, description="Which attempt; the last if left out.")] = None,
-    pod: Annotated[str, Query(description="One of a training node's Pods.")] = "",
-    container: Annotated[str, Query(description="Another container than the main one.")] = "",
-) -> Response:
-    """Server-sent events: a `line` for each line, as it is written, and `end` when the attempt is over. Whoever comes
-    back with Last-Event-ID misses none and gets none twice."""
-    await _found(here, who, run, node)
-    wanted = _Wanted(run, node, attempt, pod, container)
-    return event_stream(request, _log_events(here, who, wanted, last_event_id(request)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    run: str
-    node: str
-    attempt: int | None
-    pod: str
-    container: str
-
-
-async def _log_events(here: Platform, who: Actor, wanted: _Wanted, last: str) -> AsyncIterator[Event]:
-    number, after = _decoded(last)
-    found = await _until_begun(here, who, wanted)
-    place, attempt = await _place(here, found, number or wanted.attempt, wanted.pod, wanted.container)
-    count = attempt.number if attempt is not None else 0
-    masks = await keeper_of(here).masks(wanted.run)
-
-    async def ended() -> bool:
-        now = await _found(here, who, wanted.run, wanted.node)
-        same = next((a for a in now.attempts if a.number == count), None)
-        return same is None or same.state in ENDED | DONE
-
-    if place is not None:
-        async for bunch in log_lines(here.cluster, place, follow=True, ended=ended, after=after):
-            for line in bunch:
-                after = line.number
-                yield Event(f"{count}.{after}", {"time": line.time, "text": masks.text(line.text)}, "line")
-    yield Event(f"{count}.{after}", {"attempt": count}, "end")
-
-
-async def _until_begun(here: Platform, who: Actor, wanted: _Wanted) -> _Found:
-    """Or until it is clear that it never will."""
-    feed = feed_of(here)
-    place = feed.last
-    found = await _found(here, who, wanted.run, wanted.node)
-    if found.attempts or found.run.state in ENDED or found.node.state in ENDED | DONE:
-        return found
-    async for event in feed.after(place):
-        if event.data is not None and event.data["id"] != wanted.run:
-            continue
-        found = await _found(here, who, wanted.run, wanted.node)
-        if found.attempts or found.run.state in ENDED or found.node.state in ENDED | DONE:
-            break
-    return found
-
-
-async def _found(here: Platform, who: Actor, run_id: str, name: str) -> _Found:
-    def look(connection: Connection) -> _Found:
+async def found_node(here: Platform, who: Actor, run_id: str, name: str) -> FoundNode:
+    def look(connection: Connection) -> FoundNode:
         run = get_run(connection, who, run_id, "inspect")
         node = next((each for each in nodes_of(connection, run_id) if each.name == name), None)
         if node is None:
@@ -334,7 +232,7 @@ async def _found(here: Platform, who: Actor, run_id: str, name: str) -> _Found:
         context = look_of(here)(connection, SYSTEM, document)
         graph = with_modules(read(document), context) if is_graph(document) else Graph()
         attempts = attempts_of(connection, run_id, name)
-        return _Found(run, node, attempts, parameters_given(connection, run_id), graph)
+        return FoundNode(run, node, attempts, parameters_given(connection, run_id), graph)
 
     return await here.database.read(look)
 
@@ -346,7 +244,7 @@ async def _workflow(here: Platform, run_id: str) -> Object | None:
         return None
 
 
-async def _pods(here: Platform, found: _Found) -> list[Object]:
+async def _pods(here: Platform, found: FoundNode) -> list[Object]:
     """Those of its attempts, and those of its training job."""
     pods: dict[str, Object] = {}
     for attempt in found.attempts:
@@ -356,55 +254,11 @@ async def _pods(here: Platform, found: _Found) -> list[Object]:
         except ApiError:
             continue
     if found.node.kind == "training":
-        pods |= {name_of(pod): pod for pod in await _training_pods(here, found)}
+        pods |= {name_of(pod): pod for pod in await training_pods(here, found)}
     return list(pods.values())
 
 
-async def _training_pods(here: Platform, found: _Found) -> list[Object]:
+async def training_pods(here: Platform, found: FoundNode) -> list[Object]:
     task = template_of(await _workflow(here, found.run.id), found.node.name).get("name")
     labels = f"{RUN_LABEL}={found.run.id},muster.dev/task={task}"
     return (await here.cluster.list(POD, NAMESPACE, labels=labels)).items
-
-
-async def _place(
-    here: Platform, found: _Found, number: int | None, pod: str, container: str
-) -> tuple[LogPlace | None, Attempt | None]:
-    """Where the log is; None if nothing has begun."""
-    attempt = found.attempts[-1] if found.attempts else None
-    if number is not None:
-        attempt = next((each for each in found.attempts if each.number == number), None)
-        if attempt is None:
-            raise Invalid.field("attempt", f"there is no attempt {number}; there are {len(found.attempts)}")
-    if pod and not any(each.pod == pod for each in found.attempts):
-        if not any(name_of(each) == pod for each in await _training_pods(here, found)):
-            raise Invalid.field("pod", f'"{pod}" is not a Pod of this node')
-        return LogPlace(NAMESPACE, pod, container), attempt
-    if attempt is None:
-        return None, None
-    if not attempt.pod:
-        replicas = sorted(await _training_pods(here, found), key=_rank)
-        return (LogPlace(NAMESPACE, name_of(replicas[0]), container) if replicas else None), attempt
-    newest = not any(each.pod == attempt.pod and each.number > attempt.number for each in found.attempts)
-    place = place_of(here.folder, found.run.id, attempt.round, NAMESPACE, attempt.pod, container or "main")
-    if newest and place.kept is not None and found.run.retries == attempt.round:
-        place = place._replace(kept=None)
-    return place, attempt
-
-
-def _rank(pod: Object) -> tuple[bool, str]:
-    """The one that speaks for all of a training job first."""
-    labels = labels_of(pod)
-    leads = labels.get("training.kubeflow.org/job-role") == "master" or "master" in name_of(pod)
-    return not leads, name_of(pod)
-
-
-def _decoded(last: str) -> tuple[int | None, int]:
-    """The attempt and the line that the client saw last."""
-    attempt, _, line = last.partition(".")
-    if not attempt.isdecimal() or not line.isdecimal() or int(attempt) == 0:
-        return None, 0
-    return int(attempt), int(line)
-
-
-async def _yes() -> bool:
-    return True

@@ -35,7 +35,7 @@ from muster.server.platform.graphs import look_of
 from muster.server.platform.identity import Who
 from muster.server.platform.paging import PageOf, Paging, Search
 from muster.server.platform.state import Here, Platform
-from muster.server.platform.streams import Event, Feed, event_stream, last_event_id
+from muster.server.platform.streams import EVENTS, Event, Feed, event_stream, last_event_id
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -185,7 +185,7 @@ async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Ru
     return await _begun(here, who, made, response)
 
 
-@router.get("/events", operation_id="watch_runs", response_class=Response)
+@router.get("/events", operation_id="watch_runs", response_class=Response, responses=EVENTS)
 async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: every run that changes, from now on or from Last-Event-ID on. `reset` says that events were
     missed: load the list again."""
@@ -230,7 +230,7 @@ async def drop_run(run: str, here: Here, who: Who) -> None:
     await keeper_of(here).delete(who, run)
 
 
-@router.get("/{run}/events", operation_id="watch_run", response_class=Response)
+@router.get("/{run}/events", operation_id="watch_run", response_class=Response, responses=EVENTS)
 async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: the run as it is now, then each time something changes."""
     await here.database.read(lambda connection: get_run(connection, who, run))

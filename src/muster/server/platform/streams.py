@@ -17,6 +17,8 @@ from muster.platform.errors import Problem
 from muster.server.platform.identity import whoever_asks
 
 HEARTBEAT_SECONDS = 15.0
+EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+"""For a route's `responses`: what it says of itself in the OpenAPI document."""
 _RETRY_MILLISECONDS = 2000
 
 

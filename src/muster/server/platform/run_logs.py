@@ -1,0 +1,170 @@
+"""What the nodes of runs have written: as text, and as it is written."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from muster.kube.objects import Object, labels_of, name_of
+from muster.platform.errors import Invalid
+from muster.platform.rules import Actor
+from muster.platform.runs.logs import Line, LogPlace, log_lines, place_of
+from muster.platform.runs.ordering import NAMESPACE
+from muster.platform.runs.runs import Attempt
+from muster.platform.runs.seeing import DONE, ENDED
+from muster.server.platform.identity import Who
+from muster.server.platform.run_nodes import FoundNode, found_node, training_pods
+from muster.server.platform.runs import feed_of, keeper_of
+from muster.server.platform.state import Here, Platform
+from muster.server.platform.streams import EVENTS, Event, event_stream, last_event_id
+
+router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
+
+_MOST_TAIL = 100_000
+_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+
+@router.get("/log", operation_id="get_run_node_log", response_class=Response, responses=_TEXT)
+async def log_of_node(
+    run: str,
+    node: str,
+    here: Here,
+    who: Who,
+    attempt: Annotated[int | None, Query(ge=1, description="Which attempt; the last if left out.")] = None,
+    pod: Annotated[str, Query(description="One of a training node's Pods.")] = "",
+    container: Annotated[str, Query(description="Another container than the main one.")] = "",
+    tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only the last so many lines.")] = None,
+    times: Annotated[bool, Query(description="With the time of each line in front.")] = False,
+) -> Response:
+    """As text, as far as it has been written."""
+    found = await found_node(here, who, run, node)
+    place, _ = await _place(here, found, attempt, pod, container)
+    masks = await keeper_of(here).masks(run)
+
+    def shown(line: Line) -> str:
+        return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
+
+    async def content() -> AsyncIterator[str]:
+        last: deque[Line] = deque(maxlen=tail)
+        if place is None:
+            return
+        async for bunch in log_lines(here.cluster, place, follow=False, ended=_yes):
+            if tail is None:
+                yield "".join(map(shown, bunch))
+            else:
+                last.extend(bunch)
+        yield "".join(map(shown, last))
+
+    return StreamingResponse(content(), media_type="text/plain; charset=utf-8")
+
+
+@router.get("/log/events", operation_id="watch_run_node_log", response_class=Response, responses=EVENTS)
+async def log_events_of_node(
+    run: str,
+    node: str,
+    request: Request,
+    here: Here,
+    who: Who,
+    attempt: Annotated[int | None, Query(ge=1, description="Which attempt; the last if left out.")] = None,
+    pod: Annotated[str, Query(description="One of a training node's Pods.")] = "",
+    container: Annotated[str, Query(description="Another container than the main one.")] = "",
+) -> Response:
+    """Server-sent events: a `line` for each line, as it is written, and `end` when the attempt is over. Whoever comes
+    back with Last-Event-ID misses none and gets none twice."""
+    await found_node(here, who, run, node)
+    wanted = _Wanted(run, node, attempt, pod, container)
+    return event_stream(request, _log_events(here, who, wanted, last_event_id(request)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    run: str
+    node: str
+    attempt: int | None
+    pod: str
+    container: str
+
+
+async def _log_events(here: Platform, who: Actor, wanted: _Wanted, last: str) -> AsyncIterator[Event]:
+    number, after = _decoded(last)
+    found = await _until_begun(here, who, wanted)
+    place, attempt = await _place(here, found, number or wanted.attempt, wanted.pod, wanted.container)
+    count = attempt.number if attempt is not None else 0
+    masks = await keeper_of(here).masks(wanted.run)
+
+    async def ended() -> bool:
+        now = await found_node(here, who, wanted.run, wanted.node)
+        same = next((a for a in now.attempts if a.number == count), None)
+        return same is None or same.state in ENDED | DONE
+
+    if place is not None:
+        async for bunch in log_lines(here.cluster, place, follow=True, ended=ended, after=after):
+            for line in bunch:
+                after = line.number
+                yield Event(f"{count}.{after}", {"time": line.time, "text": masks.text(line.text)}, "line")
+    yield Event(f"{count}.{after}", {"attempt": count}, "end")
+
+
+async def _until_begun(here: Platform, who: Actor, wanted: _Wanted) -> FoundNode:
+    """Or until it is clear that it never will."""
+    feed = feed_of(here)
+    place = feed.last
+    found = await found_node(here, who, wanted.run, wanted.node)
+    if found.attempts or found.run.state in ENDED or found.node.state in ENDED | DONE:
+        return found
+    async for event in feed.after(place):
+        if event.data is not None and event.data["id"] != wanted.run:
+            continue
+        found = await found_node(here, who, wanted.run, wanted.node)
+        if found.attempts or found.run.state in ENDED or found.node.state in ENDED | DONE:
+            break
+    return found
+
+
+async def _place(
+    here: Platform, found: FoundNode, number: int | None, pod: str, container: str
+) -> tuple[LogPlace | None, Attempt | None]:
+    """Where the log is; None if nothing has begun."""
+    attempt = found.attempts[-1] if found.attempts else None
+    if number is not None:
+        attempt = next((each for each in found.attempts if each.number == number), None)
+        if attempt is None:
+            raise Invalid.field("attempt", f"there is no attempt {number}; there are {len(found.attempts)}")
+    if pod and not any(each.pod == pod for each in found.attempts):
+        if not any(name_of(each) == pod for each in await training_pods(here, found)):
+            raise Invalid.field("pod", f'"{pod}" is not a Pod of this node')
+        return LogPlace(NAMESPACE, pod, container), attempt
+    if attempt is None:
+        return None, None
+    if not attempt.pod:
+        replicas = sorted(await training_pods(here, found), key=_rank)
+        return (LogPlace(NAMESPACE, name_of(replicas[0]), container) if replicas else None), attempt
+    newest = not any(each.pod == attempt.pod and each.number > attempt.number for each in found.attempts)
+    place = place_of(here.folder, found.run.id, attempt.round, NAMESPACE, attempt.pod, container or "main")
+    if newest and place.kept is not None and found.run.retries == attempt.round:
+        place = place._replace(kept=None)
+    return place, attempt
+
+
+def _rank(pod: Object) -> tuple[bool, str]:
+    """The one that speaks for all of a training job first."""
+    labels = labels_of(pod)
+    leads = labels.get("training.kubeflow.org/job-role") == "master" or "master" in name_of(pod)
+    return not leads, name_of(pod)
+
+
+def _decoded(last: str) -> tuple[int | None, int]:
+    """The attempt and the line that the client saw last."""
+    attempt, _, line = last.partition(".")
+    if not attempt.isdecimal() or not line.isdecimal() or int(attempt) == 0:
+        return None, 0
+    return int(attempt), int(line)
+
+
+async def _yes() -> bool:
+    return True
