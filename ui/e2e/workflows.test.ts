@@ -95,6 +95,7 @@ test("what was drawn can be undone, copied, arranged and deleted by keys", async
   await expect(page.locator(".react-flow__node")).toHaveCount(4)
   await page.keyboard.press("Control+Shift+z")
   await expect(page.locator(".react-flow__node")).toHaveCount(5)
+  await node(page, "prepare-2").click()
   await page.keyboard.press("Delete")
   await expect(page.locator(".react-flow__node")).toHaveCount(4)
   await page.keyboard.press("Control+a")

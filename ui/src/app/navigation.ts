@@ -16,7 +16,7 @@ export interface Place {
 export const PLACES: Place[] = [
   { to: "/", word: "home", icon: House, ready: true },
   { to: "/workflows", word: "workflows", icon: Workflow, ready: true },
-  { to: "/runs", word: "runs", icon: Play, ready: false },
+  { to: "/runs", word: "runs", icon: Play, ready: true },
   { to: "/modules", word: "modules", icon: Boxes, ready: false },
   { to: "/reviews", word: "reviews", icon: ListChecks, ready: false },
   { to: "/jobs", word: "jobs", icon: Network, ready: false },

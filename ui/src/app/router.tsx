@@ -104,10 +104,31 @@ const diff = createRoute({
   component: lazyRouteComponent(() => import("@/pages/workflows/diff"), "VersionDiff"),
 })
 
+const runs = createRoute({
+  getParentRoute: () => shell,
+  path: "/runs",
+  validateSearch: texts("q", "state", "workflow", "owner", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/runs/list"), "RunList"),
+})
+
+const newRun = createRoute({
+  getParentRoute: () => shell,
+  path: "/runs/new",
+  validateSearch: texts("workflow", "version", "copy"),
+  component: lazyRouteComponent(() => import("@/pages/runs/new"), "NewRun"),
+})
+
+const run = createRoute({
+  getParentRoute: () => shell,
+  path: "/runs/$run",
+  validateSearch: texts("node", "tab", "view"),
+  component: lazyRouteComponent(() => import("@/pages/runs/detail"), "RunDetail"),
+})
+
 const tree = root.addChildren([
   signIn,
   welcome,
-  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff]),
+  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff, runs, newRun, run]),
 ])
 
 export const router = createRouter({

@@ -6,7 +6,9 @@ import { classes } from "@/lib/classes"
 
 const box =
   "w-full rounded-md border border-input bg-card px-2.5 text-foreground placeholder:text-muted-foreground " +
-  "disabled:opacity-60 read-only:bg-muted/60 aria-invalid:border-destructive"
+  "disabled:bg-muted/60 disabled:opacity-100 aria-invalid:border-destructive"
+
+const fixed = "read-only:not-disabled:bg-muted/60"
 
 export interface FieldProps {
   label: string
@@ -45,11 +47,11 @@ export function Field({ label, hint, error, optional, hideLabel, className, chil
 }
 
 export function Input({ className, ...rest }: ComponentProps<"input">) {
-  return <input className={classes(box, "h-9", className)} {...rest} />
+  return <input className={classes(box, fixed, "h-9", className)} {...rest} />
 }
 
 export function TextArea({ className, ...rest }: ComponentProps<"textarea">) {
-  return <textarea className={classes(box, "min-h-16 py-1.5", className)} {...rest} />
+  return <textarea className={classes(box, fixed, "min-h-9 py-1.5 disabled:resize-none", className)} {...rest} />
 }
 
 /** For commands and manifests. */

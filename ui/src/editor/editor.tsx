@@ -139,7 +139,7 @@ function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
     return found
   }, [problems, language])
   return (
-    <aside ref={side} aria-label={node ? w("nodeForm") : w("settings")} className="min-h-0 overflow-y-auto border-l bg-card">
+    <aside ref={side} tabIndex={0} aria-label={node ? w("nodeForm") : w("settings")} className="min-h-0 overflow-y-auto border-l bg-card">
       {node ? (
         <NodeForm
           key={node.key}

@@ -71,7 +71,7 @@ export function NodeForm({ drawing, node, problems = [], change, redraw }: Props
                 <Code
                   {...field}
                   data-field="command"
-                  rows={Math.min(14, Math.max(4, (node.command ?? "").split("\n").length + 1))}
+                  rows={Math.min(14, Math.max(change ? 4 : 1, (node.command ?? "").split("\n").length + (change ? 1 : 0)))}
                   value={node.command ?? ""}
                   onChange={(event) => parts.change({ command: event.target.value }, "command")}
                 />
@@ -91,6 +91,7 @@ export function NodeForm({ drawing, node, problems = [], change, redraw }: Props
             </Field>
           </>
         )}
+        {(change || node.description) && (
         <Field label={c("description")} optional={Boolean(change)}>
           {(field) => (
             <TextArea
@@ -101,6 +102,7 @@ export function NodeForm({ drawing, node, problems = [], change, redraw }: Props
             />
           )}
         </Field>
+        )}
       </Section>
       <Section title={w("inputs")} count={node.inputs?.length}>
         <NodeInputs {...parts} />

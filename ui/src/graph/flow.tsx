@@ -8,8 +8,7 @@ import { type CardNode, NODE_TYPES } from "./node-card"
 
 const EDGE = {
   type: "default",
-  markerEnd: { type: MarkerType.ArrowClosed, width: 18, height: 18 },
-  style: { strokeWidth: 1.6 },
+  markerEnd: { type: MarkerType.ArrowClosed, width: 18, height: 18, color: "var(--edge)" },
 } as const
 
 const COLOURS: Record<string, string> = {
@@ -39,7 +38,7 @@ export function Flow({ children, ...rest }: ReactFlowProps<CardNode>) {
         "controls.fitView.ariaLabel": w("fit"),
         "minimap.ariaLabel": w("miniMap"),
       }}
-      className="[--xy-background-color:var(--background)]"
+      className="[--xy-background-color:var(--background)] [--xy-edge-stroke-selected:var(--ring)] [--xy-edge-stroke-width:1.6] [--xy-edge-stroke:var(--edge)]"
       {...rest}
     >
       <Background gap={20} size={1.2} color="var(--border)" />

@@ -1,5 +1,6 @@
 /** What waits for whoever looks: failed runs of theirs, and reviews that they may decide. */
 import { useQuery } from "@tanstack/react-query"
+import { Link } from "@tanstack/react-router"
 import { CircleCheck, ListChecks, TriangleAlert } from "lucide-react"
 import { api, data } from "@/api/client"
 import { useMe } from "@/api/session"
@@ -37,9 +38,9 @@ export function NeedsMe() {
           {runs.map((run) => (
             <li key={run.id} className="flex items-center gap-3 px-4 py-2.5">
               <TriangleAlert aria-hidden className="size-4 shrink-0 text-failed" />
-              <a href={`/runs/${run.id}`} className="font-medium text-primary hover:underline">
+              <Link to="/runs/$run" params={{ run: run.id }} className="font-medium text-primary hover:underline">
                 {run.name}
-              </a>
+              </Link>
               <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">{run.message}</span>
               <Time at={run.finished} />
             </li>

@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Link, getRouteApi } from "@tanstack/react-router"
-import { Archive, ArchiveRestore, ArrowLeftRight, Copy, Download, EllipsisVertical, Pencil, Plus, Trash2 } from "lucide-react"
+import { Archive, ArchiveRestore, ArrowLeftRight, Copy, Download, EllipsisVertical, Pencil, Play, Plus, Trash2 } from "lucide-react"
 import { useMemo, useState } from "react"
 import {
   type Version,
@@ -74,7 +74,19 @@ export function WorkflowDetail() {
         header: c("actions"),
         hideHeader: true,
         className: "text-right w-px whitespace-nowrap",
-        cell: (version) => <VersionActions workflow={id} version={version} />,
+        cell: (version) => (
+          <>
+            {!version.archived && (
+              <Button asChild size="small" className="mr-1">
+                <Link to="/runs/new" search={{ workflow: id, version: String(version.number) }} aria-label={`${w("run")}: ${version.name}`}>
+                  <Play />
+                  {w("run")}
+                </Link>
+              </Button>
+            )}
+            <VersionActions workflow={id} version={version} />
+          </>
+        ),
       },
     ],
     [w, c, id],

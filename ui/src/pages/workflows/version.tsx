@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query"
 import { Link, getRouteApi } from "@tanstack/react-router"
-import { Copy, Download, Pencil } from "lucide-react"
+import { Copy, Download, Pencil, Play } from "lucide-react"
 import { Suspense, lazy, useMemo } from "react"
 import { type WholeVersion, manifestAddress, manifestQuery, versionQuery } from "@/api/workflows"
 import { Badge } from "@/components/badge"
@@ -91,6 +91,14 @@ export function VersionDetail() {
               {w("newVersion")}
             </Link>
           </Button>
+          {!whole.archived && (
+            <Button asChild look="primary">
+              <Link to="/runs/new" search={{ workflow: whole.workflow_id, version: number }}>
+                <Play />
+                {w("run")}
+              </Link>
+            </Button>
+          )}
         </>
       }
     >
@@ -119,7 +127,7 @@ function Graph({ version }: { version: WholeVersion }) {
           <GraphView document={document} selected={selected} onSelect={select} />
         </Suspense>
       </section>
-      <aside aria-label={w("details")} className="w-88 shrink-0 overflow-y-auto border-l">
+      <aside aria-label={w("details")} tabIndex={0} className="w-88 shrink-0 overflow-y-auto border-l">
         {node ? (
           <>
             {version.hidden && node.env?.some((variable) => variable.secret) && (

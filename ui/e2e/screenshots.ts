@@ -1,0 +1,87 @@
+/** Pictures of every page in both languages and themes. A new page is one line in PAGES. */
+import { mkdir } from "node:fs/promises"
+import { fileURLToPath } from "node:url"
+import { type Page, test } from "@playwright/test"
+import { STEPS, signIn } from "./people"
+
+const FOLDER = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots", import.meta.url))
+const url = (path = "") => `${process.env.MUSTER_URL}${path}`
+
+interface Made {
+  workflow: string
+}
+
+const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page) => Promise<unknown>][] = [
+  ["home", () => "/"],
+  ["workflows", () => "/workflows"],
+  ["workflows-nothing-found", () => "/workflows?q=nothing"],
+  ["workflow", ({ workflow }) => `/workflows/${workflow}`],
+  ["version", ({ workflow }) => `/workflows/${workflow}/versions/2?node=train`],
+  ["version-yaml", ({ workflow }) => `/workflows/${workflow}/versions/2?tab=yaml`],
+  ["diff", ({ workflow }) => `/workflows/${workflow}/diff?before=1&after=2`],
+  ["editor-empty", () => "/workflows/new"],
+  [
+    "editor",
+    ({ workflow }) => `/workflows/${workflow}/new-version`,
+    async (page) => {
+      await page.locator(".react-flow__node").filter({ hasText: "report" }).click()
+      await page.locator("[data-field=command]").fill("echo $nobody && echo done")
+      await page.locator("[data-field=image]").fill("")
+      await page.waitForTimeout(1500)
+    },
+  ],
+  ["import", () => "/workflows/new?type=yaml"],
+  ["not-found", () => "/no/such/page"],
+]
+
+async function make(page: Page): Promise<Made> {
+  const csrf = (await page.context().cookies()).find((cookie) => cookie.name === "muster_csrf")?.value as string
+  const post = async (path: string, data: unknown) =>
+    (await (await page.request.post(url(`/api/v1/${path}`), { data, headers: { "X-CSRF-Token": csrf } })).json()) as Record<string, string>
+  const texts = [
+    ["MNIST 训练", "Prepare the data, train with four replicas, report"],
+    ["Nightly evaluation", "Evaluates the latest model on yesterday's data"],
+    ["数据清洗", "清洗并划分数据集"],
+    ["Embedding refresh", ""],
+  ]
+  let workflow = ""
+  for (const [name, description] of texts) {
+    const stored = await post("workflows", { name, description, version: { document: STEPS } })
+    workflow ||= stored.workflow_id as string
+  }
+  const [first, ...rest] = STEPS.nodes
+  const nodes = [{ ...first, command: "echo $greeting | tr a-z A-Z > /tmp/said" }, ...rest]
+  await post(`workflows/${workflow}/versions`, { description: "louder", document: { ...STEPS, nodes } })
+  return { workflow }
+}
+
+test("screenshots", async ({ browser }) => {
+  await mkdir(FOLDER, { recursive: true })
+  let made: Made | undefined
+  for (const language of ["en", "zh"])
+    for (const theme of ["light", "dark"]) {
+      const context = await browser.newContext({ viewport: { width: 1440, height: 900 } })
+      await context.addInitScript(
+        ([language, theme]) => {
+          localStorage.setItem("muster.language", language as string)
+          localStorage.setItem("muster.theme", theme as string)
+        },
+        [language, theme],
+      )
+      const page = await context.newPage()
+      const shoot = (name: string) => page.screenshot({ path: `${FOLDER}/${name}.${language}.${theme}.png` })
+      await page.goto(url("/sign-in"))
+      await page.waitForLoadState("networkidle")
+      await shoot("sign-in")
+      await signIn(page, "ann")
+      made ??= await make(page)
+      for (const [name, path, prepare] of PAGES) {
+        await page.goto(url(path(made)))
+        await page.waitForLoadState("networkidle")
+        await prepare?.(page)
+        await page.waitForTimeout(300)
+        await shoot(name)
+      }
+      await context.close()
+    }
+})

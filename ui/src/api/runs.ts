@@ -1,0 +1,139 @@
+/** Runs: lists and details that stay as they are on the server, by server-sent events. */
+import { queryOptions, useQueryClient } from "@tanstack/react-query"
+import { useEffect, useState } from "react"
+import { type Schema, api, data } from "./client"
+import { queries } from "./query-client"
+import { filledIn } from "./workflows"
+
+export type Run = Schema<"RunAnswer">
+export type WholeRun = Schema<"WholeRun">
+export type RunState = Run["state"]
+export type RunNode = Schema<"NodeAnswer">
+export type WholeNode = Schema<"WholeNode">
+
+export interface RunFilter {
+  q?: string
+  state?: RunState[]
+  workflow?: string
+  owner?: string
+  sort?: string
+  cursor?: string
+  limit?: number
+}
+
+interface RunPage {
+  items: Run[]
+  next: string | null
+  total: number
+}
+
+export const runsQuery = (query: RunFilter) =>
+  queryOptions({
+    queryKey: ["runs", "list", query],
+    queryFn: ({ signal }) => api.GET("/api/v1/runs", { params: { query: filledIn(query) }, signal }).then(data),
+  })
+
+export const runQuery = (run: string) =>
+  queryOptions({
+    queryKey: ["runs", "one", run],
+    queryFn: ({ signal }) => api.GET("/api/v1/runs/{run}", { params: { path: { run } }, signal }).then(data),
+  })
+
+export const runNodeQuery = (run: string, node: string) =>
+  queryOptions({
+    queryKey: ["runs", "one", run, "nodes", node],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/runs/{run}/nodes/{node}", { params: { path: { run, node } }, signal }).then(data),
+  })
+
+export const runNodePodsQuery = (run: string, node: string) =>
+  queryOptions({
+    queryKey: ["runs", "one", run, "nodes", node, "pods"],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/runs/{run}/nodes/{node}/pods", { params: { path: { run, node } }, signal }).then(data),
+  })
+
+export const runNodeEventsQuery = (run: string, node: string) =>
+  queryOptions({
+    queryKey: ["runs", "one", run, "nodes", node, "events"],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/runs/{run}/nodes/{node}/events", { params: { path: { run, node } }, signal }).then(data),
+  })
+
+export function outputAddress(run: string, node: string, output: string): string {
+  const [a, b, c] = [run, node, output].map(encodeURIComponent)
+  return `/api/v1/runs/${a}/nodes/${b}/outputs/${c}`
+}
+
+export async function createRun(body: { workflow: string; version: string; name: string; parameters: Record<string, string> }): Promise<Run> {
+  return changed(api.POST("/api/v1/runs", { body }).then(data))
+}
+
+export async function copyRun(run: string, body: { name: string; version: string; parameters: Record<string, string> }): Promise<Run> {
+  return changed(api.POST("/api/v1/runs/{run}/copy", { params: { path: { run } }, body: { workflow: "", ...body } }).then(data))
+}
+
+export async function stopRun(run: string): Promise<unknown> {
+  return changed(api.POST("/api/v1/runs/{run}/stop", { params: { path: { run } } }))
+}
+
+export async function retryRun(run: string): Promise<unknown> {
+  return changed(api.POST("/api/v1/runs/{run}/retry", { params: { path: { run } } }))
+}
+
+export async function deleteRun(run: string): Promise<unknown> {
+  return changed(api.DELETE("/api/v1/runs/{run}", { params: { path: { run } } }))
+}
+
+async function changed<T>(work: Promise<T>): Promise<T> {
+  const answer = await work
+  void queries.invalidateQueries({ queryKey: ["runs"] })
+  return answer
+}
+
+/** Keeps lists of runs as they are on the server. */
+export function useLiveRuns(): boolean {
+  const client = useQueryClient()
+  const [live, setLive] = useState(false)
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const reload = () => {
+      timer ??= setTimeout(() => {
+        timer = undefined
+        void client.invalidateQueries({ queryKey: ["runs", "list"] })
+      }, 500)
+    }
+    const source = new EventSource("/api/v1/runs/events")
+    source.onopen = () => setLive(true)
+    source.onerror = () => setLive(false)
+    source.addEventListener("reset", reload)
+    source.addEventListener("run", (event) => {
+      const { node_states: _, ...run } = JSON.parse(event.data as string) as Run & { node_states: RunNode[] }
+      client.setQueriesData<RunPage>({ queryKey: ["runs", "list"] }, (page) =>
+        page?.items.some(({ id }) => id === run.id)
+          ? { ...page, items: page.items.map((each) => (each.id === run.id ? run : each)) }
+          : page,
+      )
+      reload() // it may be new, or have come into a list or out of it
+    })
+    return () => {
+      source.close()
+      clearTimeout(timer)
+    }
+  }, [client])
+  return live
+}
+
+/** Keeps one run, with all its nodes, as it is on the server. */
+export function useLiveRun(run: string): void {
+  const client = useQueryClient()
+  useEffect(() => {
+    const source = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events`)
+    source.addEventListener("run", (event) => {
+      const told = JSON.parse(event.data as string) as Run & { node_states: RunNode[] }
+      client.setQueryData<WholeRun>(runQuery(run).queryKey, (whole) => whole && { ...whole, ...told })
+      void client.invalidateQueries({ queryKey: ["runs", "one", run, "nodes"] })
+    })
+    return () => source.close()
+  }, [client, run])
+}

@@ -1,0 +1,167 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { Play, Plus } from "lucide-react"
+import { useMemo } from "react"
+import { type Run, type RunState, runsQuery, useLiveRuns } from "@/api/runs"
+import { useMe } from "@/api/session"
+import { Button } from "@/components/button"
+import { type Column, DataTable, Pager } from "@/components/data-table"
+import { Empty, Loading } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { Select } from "@/components/form"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { StateBadge } from "@/components/state-badge"
+import { Time } from "@/components/time"
+import { pieces } from "@/lib/pieces"
+import { commonWords } from "@/words/common"
+import { runWords } from "@/words/runs"
+import { useWords } from "@/words/words"
+import { RunActions } from "./actions"
+import { Took } from "./took"
+
+const route = getRouteApi("/shell/runs")
+const PIECE = 50
+const STATES: RunState[] = ["waiting", "running", "succeeded", "failed", "stopped"]
+
+export function RunList() {
+  const w = useWords(runWords)
+  const c = useWords(commonWords)
+  const me = useMe()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const place = pieces(search.pages)
+  const sort = search.sort ?? "-created"
+  const state = STATES.find((each) => each === search.state)
+  useLiveRuns()
+  const found = useQuery({
+    ...runsQuery({
+      q: search.q,
+      owner: search.owner,
+      workflow: search.workflow,
+      ...(state ? { state: [state] } : {}),
+      sort,
+      cursor: place.cursor,
+      limit: PIECE,
+    }),
+    placeholderData: keepPreviousData,
+  })
+  const filter = (change: Partial<typeof search>) =>
+    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
+  const columns = useMemo(
+    (): Column<Run>[] => [
+      {
+        id: "name",
+        header: c("name"),
+        sort: "name",
+        cell: (run) => (
+          <Link to="/runs/$run" params={{ run: run.id }} className="font-medium text-primary hover:underline">
+            {run.name}
+          </Link>
+        ),
+      },
+      { id: "state", header: w("state"), sort: "state", cell: (run) => <RunState run={run} /> },
+      { id: "progress", header: w("progress"), cell: (run) => `${run.done}/${run.nodes}` },
+      {
+        id: "workflow",
+        header: w("workflow"),
+        sort: "workflow",
+        cell: (run) => (
+          <Link
+            to="/workflows/$workflow/versions/$version"
+            params={{ workflow: run.workflow_id, version: String(run.version_number) }}
+            className="hover:underline"
+          >
+            {run.workflow_name} <span className="text-muted-foreground">{run.version_name}</span>
+          </Link>
+        ),
+      },
+      { id: "owner", header: c("owner"), sort: "owner", cell: (run) => run.owner_name },
+      { id: "created", header: c("created"), sort: "created", cell: (run) => <Time at={run.created} /> },
+      { id: "duration", header: w("duration"), cell: (run) => <Took started={run.started} finished={run.finished} /> },
+      {
+        id: "actions",
+        header: c("actions"),
+        hideHeader: true,
+        className: "w-px text-right",
+        cell: (run) => <RunActions run={run} />,
+      },
+    ],
+    [w, c],
+  )
+  const create = (
+    <Button asChild look="primary">
+      <Link to="/runs/new">
+        <Plus />
+        {w("create")}
+      </Link>
+    </Button>
+  )
+  const page = found.data
+  return (
+    <Page title={w("title")} lead={w("lead")} actions={create} wide>
+      <Filters>
+        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <Select aria-label={w("state")} className="w-auto" value={state ?? ""} onChange={(event) => filter({ state: event.target.value || undefined })}>
+          <option value="">{w("allStates")}</option>
+          {STATES.map((each) => (
+            <option key={each} value={each}>
+              {w(each)}
+            </option>
+          ))}
+        </Select>
+        <Select aria-label={w("whose")} className="w-auto" value={search.owner ?? ""} onChange={(event) => filter({ owner: event.target.value || undefined })}>
+          <option value="">{c("all")}</option>
+          <option value={me.user.name}>{c("mine")}</option>
+          {search.owner && search.owner !== me.user.name && <option value={search.owner}>{search.owner}</option>}
+        </Select>
+      </Filters>
+      <ProblemView error={found.error} retry={() => void found.refetch()} />
+      {found.isPending && <Loading />}
+      {page &&
+        (page.items.length ? (
+          <>
+            <DataTable
+              label={w("title")}
+              columns={columns}
+              rows={page.items}
+              rowId={(run) => run.id}
+              sort={sort}
+              onSort={(sort) => filter({ sort })}
+              busy={found.isPlaceholderData}
+            />
+            <Pager
+              before={place.number * PIECE}
+              count={page.items.length}
+              total={page.total}
+              onPrevious={
+                place.previous === undefined
+                  ? undefined
+                  : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
+              }
+              onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
+            />
+          </>
+        ) : search.q || search.state || search.owner || search.workflow ? (
+          <Empty title={c("nothingFound")} actions={<Button onClick={() => void navigate({ search: {} })}>{c("clearFilters")}</Button>} />
+        ) : (
+          <Empty
+            icon={Play}
+            title={w("empty")}
+            actions={
+              <Button asChild look="primary">
+                <Link to="/workflows">{w("toWorkflows")}</Link>
+              </Button>
+            }
+          >
+            {w("emptyHelp")}
+          </Empty>
+        ))}
+    </Page>
+  )
+}
+
+export function RunState({ run }: { run: Pick<Run, "state" | "stopping"> }) {
+  const ends = run.stopping && (run.state === "running" || run.state === "waiting")
+  return <StateBadge state={ends ? "stopping" : run.state} />
+}

@@ -1,0 +1,172 @@
+import { useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { Play } from "lucide-react"
+import { type FormEvent, useState } from "react"
+import { asProblem } from "@/api/problem"
+import { type WholeRun, copyRun, createRun, runQuery } from "@/api/runs"
+import { versionQuery, versionsQuery, workflowsQuery } from "@/api/workflows"
+import { usePreferences } from "@/app/preferences"
+import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
+import { Loading } from "@/components/feedback"
+import { Field, Input, Select } from "@/components/form"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { note } from "@/components/toasts"
+import { commonWords } from "@/words/common"
+import { problemSentence } from "@/words/graph-problems"
+import { runWords } from "@/words/runs"
+import { useWords } from "@/words/words"
+
+const route = getRouteApi("/shell/runs/new")
+
+export function NewRun() {
+  const w = useWords(runWords)
+  const { copy } = route.useSearch()
+  const source = useQuery({ ...runQuery(copy ?? ""), enabled: Boolean(copy) })
+  if (!copy) return <RunForm />
+  if (source.error)
+    return (
+      <Page title={w("createTitle")}>
+        <ProblemView error={source.error} />
+      </Page>
+    )
+  return source.data ? <RunForm key={source.data.id} source={source.data} /> : <Loading />
+}
+
+/** Of a version; or as another run, with some things changed. */
+function RunForm({ source }: { source?: WholeRun }) {
+  const w = useWords(runWords)
+  const c = useWords(commonWords)
+  const language = usePreferences((all) => all.language)
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const [workflow, setWorkflow] = useState(source?.workflow_id ?? search.workflow ?? "")
+  const [version, setVersion] = useState(source ? String(source.version_number) : (search.version ?? "latest"))
+  const [name, setName] = useState("")
+  const [values, setValues] = useState<Record<string, string>>(source?.parameters ?? {})
+  const [error, setError] = useState<unknown>()
+  const [busy, setBusy] = useState(false)
+  const workflows = useQuery(workflowsQuery({ sort: "name", limit: 200 }))
+  const versions = useQuery({ ...versionsQuery(workflow, { limit: 200 }), enabled: workflow !== "" })
+  const chosen = useQuery({ ...versionQuery(workflow, version), enabled: workflow !== "" })
+  const parameters = chosen.data?.parameters ?? []
+
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    const known = Object.fromEntries(Object.entries(values).filter(([key]) => parameters.some((each) => each.name === key)))
+    try {
+      const run = source
+        ? await copyRun(source.id, { name, version: chosen.data?.id ?? version, parameters: known })
+        : await createRun({ workflow, version, name, parameters: known })
+      note(w("created", { name: run.name }))
+      void navigate({ to: "/runs/$run", params: { run: run.id } })
+    } catch (thrown) {
+      setError(thrown)
+      setBusy(false)
+    }
+  }
+  const fault = (field: string) => {
+    const found = error ? asProblem(error).fields.find((each) => each.field === field) : undefined
+    return found && problemSentence(found, language)
+  }
+  return (
+    <Page
+      title={source ? w("copyTitle", { name: source.name }) : w("createTitle")}
+      above={
+        <Link to="/runs" className="hover:underline">
+          {w("title")}
+        </Link>
+      }
+    >
+      <form className="flex max-w-2xl flex-col gap-4" onSubmit={submit}>
+        <div className="flex gap-3">
+          <Field label={w("workflow")} className="min-w-0 flex-2" error={fault("workflow")}>
+            {(field) => (
+              <Select
+                {...field}
+                required
+                disabled={Boolean(source)}
+                value={workflow}
+                onChange={(event) => {
+                  setWorkflow(event.target.value)
+                  setVersion("latest")
+                }}
+              >
+                <option value="">{w("chooseWorkflow")}</option>
+                {workflow && !workflows.data?.items.some(({ id }) => id === workflow) && (
+                  <option value={workflow}>{chosen.data?.workflow_name ?? workflow}</option>
+                )}
+                {workflows.data?.items.map(({ id, name }) => (
+                  <option key={id} value={id}>
+                    {name}
+                  </option>
+                ))}
+              </Select>
+            )}
+          </Field>
+          <Field label={w("version")} className="min-w-0 flex-1" error={fault("version")}>
+            {(field) => (
+              <Select
+                {...field}
+                disabled={!workflow}
+                value={version === "latest" ? String(chosen.data?.number ?? "") : version}
+                onChange={(event) => setVersion(event.target.value)}
+              >
+                {(versions.data?.items ?? [])
+                  .filter((each) => !each.archived || String(each.number) === version)
+                  .map((each) => (
+                    <option key={each.id} value={String(each.number)}>
+                      {each.name}
+                    </option>
+                  ))}
+              </Select>
+            )}
+          </Field>
+        </div>
+        <Field label={w("name")} hint={w("nameHint")} optional error={fault("name")}>
+          {(field) => <Input {...field} value={name} onChange={(event) => setName(event.target.value)} />}
+        </Field>
+        <fieldset className="flex flex-col gap-3 rounded-lg border bg-card p-4">
+          <legend className="px-1 font-semibold">{w("parameters")}</legend>
+          {chosen.data && parameters.length === 0 && <p className="text-muted-foreground">{w("noParameters")}</p>}
+          {parameters.map((parameter) => (
+            <Field
+              key={parameter.name}
+              label={parameter.name}
+              hint={parameter.description || undefined}
+              optional={!parameter.required}
+              error={fault(`parameters.${parameter.name}`) ?? fault(`parameters[${parameter.name}]`)}
+            >
+              {(field) => (
+                <Input
+                  {...field}
+                  required={parameter.required && parameter.default === null}
+                  placeholder={parameter.default ?? ""}
+                  value={values[parameter.name] ?? ""}
+                  onChange={(event) => {
+                    const { [parameter.name]: _, ...rest } = values
+                    setValues(event.target.value === "" ? rest : { ...rest, [parameter.name]: event.target.value })
+                  }}
+                />
+              )}
+            </Field>
+          ))}
+        </fieldset>
+        {chosen.data?.archived && <Badge tone="warning">{chosen.data.name}</Badge>}
+        <ProblemView error={error ?? chosen.error} />
+        <div className="flex gap-2">
+          <Button type="submit" look="primary" disabled={busy || !chosen.data}>
+            <Play />
+            {w("start")}
+          </Button>
+          <Button asChild>
+            <Link to="/runs">{c("cancel")}</Link>
+          </Button>
+        </div>
+      </form>
+    </Page>
+  )
+}

@@ -1,0 +1,261 @@
+/** All about one node of a run. */
+import { useQuery } from "@tanstack/react-query"
+import { getRouteApi } from "@tanstack/react-router"
+import { Download } from "lucide-react"
+import { type ReactNode, useState } from "react"
+import { type WholeNode, type WholeRun, outputAddress, runNodeEventsQuery, runNodePodsQuery, runNodeQuery } from "@/api/runs"
+import { Badge } from "@/components/badge"
+import { Loading } from "@/components/feedback"
+import { Select } from "@/components/form"
+import { ProblemView } from "@/components/problem-view"
+import { StateBadge } from "@/components/state-badge"
+import { Tabs } from "@/components/tabs"
+import { Time } from "@/components/time"
+import { commonWords } from "@/words/common"
+import { runWords } from "@/words/runs"
+import { useWords } from "@/words/words"
+import { LogView } from "./log-view"
+import { Took } from "./took"
+
+const route = getRouteApi("/shell/runs/$run")
+const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
+
+export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) {
+  const w = useWords(runWords)
+  const { tab } = route.useSearch()
+  const navigate = route.useNavigate()
+  const found = useQuery(runNodeQuery(run.id, name))
+  if (found.error) return <div className="p-4"><ProblemView error={found.error} retry={() => void found.refetch()} /></div>
+  if (!found.data) return <Loading />
+  const node = found.data
+  const tabs = [
+    { id: "io", label: w("inputsOutputs"), content: <InputsOutputs run={run.id} node={node} /> },
+    { id: "details", label: w("details"), content: <Details node={node} /> },
+    { id: "log", label: w("logs"), content: <Logs run={run.id} node={node} /> },
+    { id: "containers", label: w("containers"), content: <Containers run={run.id} node={name} /> },
+    { id: "events", label: w("events"), content: <Events run={run.id} node={name} /> },
+  ]
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <div className="flex items-center gap-2 px-4 py-2.5">
+        <h2 className="truncate">{name}</h2>
+        <StateBadge state={node.state} />
+        <span className="ml-auto text-[13px] text-muted-foreground">
+          <Took started={node.started} finished={node.finished} />
+        </span>
+      </div>
+      {node.message && node.state !== "succeeded" && <p className="px-4 pb-2 text-[13px] break-words text-muted-foreground">{node.message}</p>}
+      <Tabs
+        className="flex-1"
+        tabs={tabs}
+        value={tabs.some((each) => each.id === tab) ? tab : "io"}
+        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+        inside="overflow-y-auto"
+      />
+    </div>
+  )
+}
+
+function Block({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section className="flex flex-col gap-1.5 border-b px-4 py-3 last:border-0">
+      <h3 className="text-[13px] font-semibold">{title}</h3>
+      {children}
+    </section>
+  )
+}
+
+function None({ text }: { text?: string }) {
+  const w = useWords(runWords)
+  return <p className="text-[13px] text-muted-foreground">{text ?? w("none")}</p>
+}
+
+function Value({ children }: { children: ReactNode }) {
+  return <pre className="max-h-48 overflow-auto rounded bg-muted px-2 py-1 font-mono text-xs break-all whitespace-pre-wrap">{children}</pre>
+}
+
+function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
+  const w = useWords(runWords)
+  const c = useWords(commonWords)
+  return (
+    <>
+      <Block title={w("inputs")}>
+        {node.inputs.length === 0 && <None />}
+        {node.inputs.map((input) => (
+          <div key={input.name}>
+            <p className="text-[13px]">
+              <code className="font-mono font-medium">{input.name}</code>
+              {input.origin && <span className="ml-2 text-muted-foreground">{w("from", { name: input.origin })}</span>}
+            </p>
+            <Value>{input.value ?? w("notReady")}</Value>
+          </div>
+        ))}
+      </Block>
+      <Block title={w("outputs")}>
+        {node.outputs.length === 0 && <None />}
+        {node.outputs.map((output) => (
+          <div key={output.name}>
+            <p className="flex items-center gap-2 text-[13px]">
+              <code className="font-mono font-medium">{output.name}</code>
+              <span className="text-muted-foreground">{output.path}</span>
+              {output.ready && (
+                <a
+                  href={outputAddress(run, node.name, output.name)}
+                  download
+                  aria-label={`${c("download")}: ${output.name}`}
+                  className="ml-auto text-primary"
+                >
+                  <Download className="size-4" aria-hidden />
+                </a>
+              )}
+            </p>
+            <Value>{output.ready ? (output.value ?? output.path) : w("notReady")}</Value>
+          </div>
+        ))}
+      </Block>
+    </>
+  )
+}
+
+function Details({ node }: { node: WholeNode }) {
+  const w = useWords(runWords)
+  const resources = Object.entries(node.resources).map(([name, amount]) => `${name}: ${amount}`)
+  return (
+    <>
+      <Block title={w("command")}>{node.command ? <Value>{node.command}</Value> : <None />}</Block>
+      <Block title={w("image")}>
+        <code className="font-mono text-[13px] break-all">{node.image || "–"}</code>
+      </Block>
+      <Block title={w("resources")}>
+        <p className="text-[13px]">{resources.join(", ") || "–"}</p>
+        {node.cluster && (
+          <p className="text-[13px]">
+            {w("cluster")}: {node.cluster} × {node.skus}
+          </p>
+        )}
+      </Block>
+      <Block title={w("attempts")}>
+        {node.attempt_list.length === 0 && <None />}
+        {node.attempt_list.map((attempt) => (
+          <div key={attempt.number} className="flex flex-wrap items-center gap-2 text-[13px]">
+            <span className="font-medium">{w("attempt", { n: attempt.number })}</span>
+            <StateBadge state={attempt.state} />
+            {attempt.exit_code && <span>{w("exitCode", { code: attempt.exit_code })}</span>}
+            {attempt.host && <span className="text-muted-foreground">{attempt.host}</span>}
+            <span className="ml-auto text-muted-foreground">
+              <Took started={attempt.started} finished={attempt.finished} />
+            </span>
+            {attempt.message && <p className="w-full break-words text-muted-foreground">{attempt.message}</p>}
+          </div>
+        ))}
+      </Block>
+      <Block title={w("env")}>
+        {node.env.length === 0 && <None />}
+        {node.env.map((variable) => (
+          <p key={variable.name} className="font-mono text-xs break-all">
+            {variable.name}={variable.secret ? "••••••" : variable.value}
+          </p>
+        ))}
+      </Block>
+      <Block title={w("mounts")}>
+        {node.mounts.length === 0 && <None />}
+        {node.mounts.map((mount) => (
+          <p key={mount.path} className="text-[13px]">
+            {mount.name} → <code className="font-mono">{mount.path}</code>
+          </p>
+        ))}
+      </Block>
+    </>
+  )
+}
+
+function Logs({ run, node }: { run: string; node: WholeNode }) {
+  const w = useWords(runWords)
+  const [chosen, setChosen] = useState(0)
+  const [pod, setPod] = useState("")
+  const training = node.kind === "training"
+  const pods = useQuery({ ...runNodePodsQuery(run, node.name), enabled: training })
+  const attempt = node.attempt_list.find((each) => each.number === chosen) ?? node.attempt_list.at(-1)
+  const over = OVER.has(attempt?.state ?? node.state)
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      {(node.attempt_list.length > 1 || training) && (
+        <div className="flex gap-2 border-b p-2">
+          {node.attempt_list.length > 1 && (
+            <Select aria-label={w("attempts")} className="h-8 w-auto" value={attempt?.number ?? 0} onChange={(event) => setChosen(Number(event.target.value))}>
+              {node.attempt_list.map((each) => (
+                <option key={each.number} value={each.number}>
+                  {w("attempt", { n: each.number })} · {w(each.state)}
+                </option>
+              ))}
+            </Select>
+          )}
+          {training && (pods.data?.length ?? 0) > 0 && (
+            <Select aria-label={w("pod")} className="h-8 w-auto" value={pod} onChange={(event) => setPod(event.target.value)}>
+              <option value="">{w("pod")}</option>
+              {pods.data?.map((each) => (
+                <option key={each.name}>{each.name}</option>
+              ))}
+            </Select>
+          )}
+        </div>
+      )}
+      <div className="min-h-0 flex-1">
+        <LogView place={{ run, node: node.name, ...(chosen && attempt ? { attempt: attempt.number } : {}), pod }} over={over} />
+      </div>
+    </div>
+  )
+}
+
+function Containers({ run, node }: { run: string; node: string }) {
+  const w = useWords(runWords)
+  const pods = useQuery(runNodePodsQuery(run, node))
+  if (pods.error) return <div className="p-4"><ProblemView error={pods.error} /></div>
+  if (!pods.data) return <Loading />
+  if (!pods.data.length) return <div className="p-4"><None text={w("noContainers")} /></div>
+  return pods.data.map((pod) => (
+    <Block key={pod.name} title={pod.name}>
+      <p className="text-[13px] text-muted-foreground">
+        {pod.phase} · {pod.host || "–"} · {pod.address || "–"}
+      </p>
+      {pod.message && <p className="text-[13px]">{pod.message}</p>}
+      {pod.containers.map((container) => (
+        <div key={container.name} className="rounded border p-2 text-[13px]">
+          <p className="flex flex-wrap items-center gap-2">
+            <span className="font-medium">{container.name}</span>
+            <Badge>{container.state}</Badge>
+            {container.exit_code !== null && <span>{w("exitCode", { code: container.exit_code })}</span>}
+            {container.restarts > 0 && <span>{w("restarts", { n: container.restarts })}</span>}
+          </p>
+          <p className="font-mono text-xs break-all text-muted-foreground">{container.image}</p>
+          {container.message && <p className="break-words">{container.message}</p>}
+        </div>
+      ))}
+    </Block>
+  ))
+}
+
+function Events({ run, node }: { run: string; node: string }) {
+  const w = useWords(runWords)
+  const events = useQuery(runNodeEventsQuery(run, node))
+  if (events.error) return <div className="p-4"><ProblemView error={events.error} /></div>
+  if (!events.data) return <Loading />
+  if (!events.data.length) return <div className="p-4"><None text={w("noEvents")} /></div>
+  return (
+    <ul className="divide-y">
+      {events.data.map((event, index) => (
+        <li key={index} className="px-4 py-2 text-[13px]">
+          <p className="flex items-center gap-2">
+            <Badge tone={event.type === "Warning" ? "warning" : "plain"}>{event.reason}</Badge>
+            <span className="truncate text-muted-foreground">{event.object}</span>
+            <span className="ml-auto text-muted-foreground">
+              <Time at={event.time} />
+              {event.count > 1 && ` × ${event.count}`}
+            </span>
+          </p>
+          <p className="break-words">{event.message}</p>
+        </li>
+      ))}
+    </ul>
+  )
+}
