@@ -20,7 +20,8 @@ export function listen(page: Page): string[] {
   const complaints: string[] = []
   page.on("pageerror", (error) => complaints.push(String(error)))
   page.on("console", (message) => {
-    if (message.type() === "error" && !/status of 4\d\d/.test(message.text())) complaints.push(message.text())
+    const ours = !/status of 4\d\d|ERR_NETWORK_CHANGED/.test(message.text())
+    if (message.type() === "error" && ours) complaints.push(message.text())
   })
   return complaints
 }

@@ -9,6 +9,7 @@ const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 
 interface Made {
   workflow: string
+  run: string
 }
 
 const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page) => Promise<unknown>][] = [
@@ -30,6 +31,10 @@ const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page)
       await page.waitForTimeout(1500)
     },
   ],
+  ["runs", () => "/runs"],
+  ["run", ({ run }) => `/runs/${run}?node=check&tab=log`],
+  ["run-timeline", ({ run }) => `/runs/${run}?node=check&tab=details&view=timeline`],
+  ["run-new", ({ workflow }) => `/runs/new?workflow=${workflow}`],
   ["import", () => "/workflows/new?type=yaml"],
   ["not-found", () => "/no/such/page"],
 ]
@@ -52,7 +57,27 @@ async function make(page: Page): Promise<Made> {
   const [first, ...rest] = STEPS.nodes
   const nodes = [{ ...first, command: "echo $greeting | tr a-z A-Z > /tmp/said" }, ...rest]
   await post(`workflows/${workflow}/versions`, { description: "louder", document: { ...STEPS, nodes } })
-  return { workflow }
+  const check = "for i in 1 2 3; do echo checking part $i; done; exit 1"
+  const short = {
+    format: 1,
+    nodes: [
+      { name: "prepare", image: "python:3.11", command: "echo ready; sleep 1" },
+      { name: "train", image: "python:3.11", command: "for i in 1 2 3; do echo epoch $i; sleep 1; done" },
+      { name: "check", image: "python:3.11", command: check, retries: 1 },
+      { name: "publish", image: "python:3.11", command: "echo published" },
+    ],
+    edges: [
+      { from: "prepare", to: "train" },
+      { from: "prepare", to: "check" },
+      { from: "train", to: "publish" },
+      { from: "check", to: "publish" },
+    ],
+  }
+  const { workflow_id } = await post("workflows", { name: "Release check", version: { document: short } })
+  const { id: run } = await post("runs", { workflow: workflow_id, name: "Release check, Monday" })
+  await post("runs", { workflow: workflow_id, name: "Release check, Tuesday" })
+  await page.waitForTimeout(12_000)
+  return { workflow, run: run as string }
 }
 
 test("screenshots", async ({ browser }) => {

@@ -141,7 +141,7 @@ test("versions are looked at, compared, copied, exported and imported again", as
   await expectAccessible(page)
   await page.getByRole("link", { name: "Compare" }).click()
   await expect(page.getByText("1 change")).toBeVisible()
-  await expect(page.getByText("command of watch")).toBeVisible()
+  await expect(page.getByText("watch › Command")).toBeVisible()
   await expect(page.getByText("sleep 2")).toBeVisible()
   await expectAccessible(page)
 

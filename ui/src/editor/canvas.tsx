@@ -121,7 +121,7 @@ export function CanvasPane() {
         fitView={drawing.nodes.length > 0}
       >
         {drawing.nodes.length === 0 && (
-          <Panel position="top-center" className="pointer-events-none mt-24! text-center">
+          <Panel position="top-center" className="pointer-events-none mt-24! w-max text-center">
             <p className="font-medium">{w("emptyCanvas")}</p>
             <p className="text-muted-foreground">{w("emptyCanvasHelp")}</p>
           </Panel>

@@ -60,10 +60,9 @@ function View({ document, selected, onSelect, extra, arranged }: Props) {
       nodesConnectable={false}
       edgesFocusable={false}
       deleteKeyCode={null}
-      onNodeClick={(_, node) => onSelect?.(node.id)}
       onPaneClick={() => onSelect?.(undefined)}
-      onSelectionChange={({ nodes: chosen }) => {
-        if (chosen.length === 1 && chosen[0] && chosen[0].id !== selected) onSelect?.(chosen[0].id)
+      onNodesChange={(changes) => {
+        for (const change of changes) if (change.type === "select" && change.selected) onSelect?.(change.id)
       }}
     >
       <Refit on={places} />

@@ -11,6 +11,8 @@ import { Page } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
 import { lineDiff } from "@/lib/line-diff"
 import { classes } from "@/lib/classes"
+import { commonWords } from "@/words/common"
+import { editorWords } from "@/words/editor"
 import { useWords } from "@/words/words"
 import { workflowWords } from "@/words/workflows"
 
@@ -107,13 +109,14 @@ const KINDS: Record<string, keyof typeof workflowWords> = {
 
 function ChangeItem({ change }: { change: Change }) {
   const w = useWords(workflowWords)
+  const place = useChangePlace()
   const lines = lineDiff(shown(change.before), shown(change.after))
   return (
     <li className="rounded-lg border bg-card">
       <div className="flex flex-wrap items-center gap-2 px-3 py-2">
         <Badge tone={TONES[change.action]}>{w(change.action)}</Badge>
         <span className="text-muted-foreground">{w(KINDS[change.what] ?? "whatField")}</span>
-        <span className="font-medium break-all">{change.name}</span>
+        <span className="font-medium break-all">{place(change)}</span>
       </div>
       {lines.length > 0 && (
         <pre className="overflow-x-auto border-t py-1.5 font-mono text-[13px] leading-5" tabIndex={0}>
@@ -136,6 +139,29 @@ function ChangeItem({ change }: { change: Change }) {
       )}
     </li>
   )
+}
+
+/** `nodes[train].inputs[lr]` is "train › lr", `nodes[train].command` is "train › Command". */
+function useChangePlace(): (change: Change) => string {
+  const e = useWords(editorWords)
+  const c = useWords(commonWords)
+  return ({ path, name }) => {
+    const found = /^nodes\[(.*?)\]\.(\w+)(?:\[(.*)\])?$/.exec(path)
+    if (!found) return name.replace(" -> ", " → ")
+    const [, node = "", field = "", inside] = found
+    const label = FIELDS[field]
+    return `${node} › ${inside ?? (field === "description" ? c("description") : label ? e(label) : field)}`
+  }
+}
+
+const FIELDS: Record<string, keyof typeof editorWords> = {
+  command: "command",
+  image: "image",
+  task: "taskType",
+  retries: "retries",
+  module: "module",
+  training: "trainingNode",
+  kind: "type",
 }
 
 function shown(value: unknown): string {
