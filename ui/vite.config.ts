@@ -36,6 +36,6 @@ export default defineConfig({
     chunkSizeWarningLimit: 2000,
     modulePreload: { polyfill: false },
   },
-  server: { proxy: { "/api": process.env.MUSTER_URL ?? "http://127.0.0.1:8470" } },
+  server: { proxy: { "/api": process.env.MUSTER_URL ?? "http://127.0.0.1:8265" } },
   test: { include: ["tests/**/*.test.ts"], environment: "node" },
 })
