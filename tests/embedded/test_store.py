@@ -254,7 +254,7 @@ async def test_through_a_disk_that_fills_again_and_again_every_answer_is_true(tm
     async def disturb() -> None:
         while True:
             store.database.limit_pages(random.choice([0, 12, 30]))
-            await store.history("things").wait(0.01)
+            await asyncio.sleep(0.01)
 
     disturbing = asyncio.create_task(disturb())
     await asyncio.gather(*(work(f"w{number}") for number in range(12)))
