@@ -12,9 +12,9 @@ const EDGE = {
 } as const
 
 const COLOURS: Record<string, string> = {
-  running: "var(--state-running)",
-  succeeded: "var(--state-succeeded)",
-  failed: "var(--state-failed)",
+  running: "var(--fill-running)",
+  succeeded: "var(--fill-succeeded)",
+  failed: "var(--fill-failed)",
 }
 
 export function Flow({ children, ...rest }: ReactFlowProps<CardNode>) {

@@ -28,6 +28,14 @@ const OPTIONS: Record<string, string> = {
   "elk.layered.considerModelOrder.strategy": "NODES_AND_EDGES",
 }
 
+/** A second less for a thousand nodes. Lines are drawn by the canvas anyway. */
+const QUICK: Record<string, string> = {
+  "elk.layered.nodePlacement.strategy": "SIMPLE",
+  "elk.layered.thoroughness": "1",
+  "elk.layered.crossingMinimization.greedySwitch.type": "OFF",
+  "elk.edgeRouting": "POLYLINE",
+}
+
 /** Where each node goes, by its id. Edges to nodes that are not there are left out. */
 export async function layout(
   ids: string[],
@@ -38,7 +46,7 @@ export async function layout(
   const big = ids.length > 300 // finer placement is not worth seconds
   const graph: ElkNode = {
     id: "root",
-    layoutOptions: big ? { ...OPTIONS, "elk.layered.nodePlacement.strategy": "SIMPLE", "elk.layered.thoroughness": "1" } : OPTIONS,
+    layoutOptions: big ? { ...OPTIONS, ...QUICK } : OPTIONS,
     children: ids.map((id) => ({ id, ...size })),
     edges: edges
       .filter(({ from, to }) => there.has(from) && there.has(to) && from !== to)

@@ -29,18 +29,18 @@ const ICONS = { plain: Terminal, module: Boxes, training: Network }
 
 const BARS: Record<NodeState, string> = {
   waiting: "bg-waiting",
-  running: "bg-running animate-pulse",
-  succeeded: "bg-succeeded",
-  failed: "bg-failed",
+  running: "bg-fill-running animate-pulse",
+  succeeded: "bg-fill-succeeded",
+  failed: "bg-fill-failed",
   stopped: "bg-waiting",
   skipped: "bg-waiting/50",
 }
 
 const BORDERS: Record<NodeState, string> = {
   waiting: "border-waiting/60",
-  running: "border-running",
-  succeeded: "border-succeeded",
-  failed: "border-failed",
+  running: "border-fill-running",
+  succeeded: "border-fill-succeeded",
+  failed: "border-fill-failed",
   stopped: "border-waiting",
   skipped: "border-waiting/50 border-dashed",
 }

@@ -89,7 +89,7 @@ export function RunDetail() {
           onChange={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
           inside="pt-3"
         />
-        <aside aria-label={w("details")} className="h-[calc(100vh-11rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full">
+        <aside aria-label={w("details")} className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full">
           {!inspects ? (
             <p className="p-4 text-muted-foreground">{w("notShared")}</p>
           ) : search.node && run.node_states.some((node) => node.name === search.node) ? (
@@ -123,7 +123,7 @@ function Graph({ run, selected, select }: { run: WholeRun; selected?: string; se
     [states, w],
   )
   return (
-    <section aria-label={w("graph")} className="h-[calc(100vh-14rem)] min-h-96 overflow-hidden rounded-lg border bg-card">
+    <section aria-label={w("graph")} className="h-[calc(100vh-16.5rem)] min-h-96 overflow-hidden rounded-lg border bg-card">
       <Suspense fallback={<Loading className="h-full" />}>
         <GraphView document={document} selected={selected} onSelect={select} extra={extra} />
       </Suspense>
