@@ -1,8 +1,9 @@
-/** Puts nodes where the graph can be read, in a thread of its own: a thousand of them take a moment. */
+/** Puts nodes where the graph can be read, in a thread of its own. */
 import type ELK from "elkjs/lib/elk-api.js"
 import type { ElkNode } from "elkjs/lib/elk-api.js"
 import type { Position } from "./document"
 import { NODE_SIZE } from "./drawing"
+import { quickLayout } from "./quick-layout"
 
 let loaded: Promise<InstanceType<typeof ELK>> | undefined
 
@@ -28,13 +29,7 @@ const OPTIONS: Record<string, string> = {
   "elk.layered.considerModelOrder.strategy": "NODES_AND_EDGES",
 }
 
-/** A second less for a thousand nodes. Lines are drawn by the canvas anyway. */
-const QUICK: Record<string, string> = {
-  "elk.layered.nodePlacement.strategy": "SIMPLE",
-  "elk.layered.thoroughness": "1",
-  "elk.layered.crossingMinimization.greedySwitch.type": "OFF",
-  "elk.edgeRouting": "POLYLINE",
-}
+const MOST = 300
 
 /** Where each node goes, by its id. Edges to nodes that are not there are left out. */
 export async function layout(
@@ -43,10 +38,10 @@ export async function layout(
   size: { width: number; height: number } = NODE_SIZE,
 ): Promise<Map<string, Position>> {
   const there = new Set(ids)
-  const big = ids.length > 300 // finer placement is not worth seconds
+  if (ids.length > MOST) return quickLayout(ids, edges, size)
   const graph: ElkNode = {
     id: "root",
-    layoutOptions: big ? { ...OPTIONS, ...QUICK } : OPTIONS,
+    layoutOptions: OPTIONS,
     children: ids.map((id) => ({ id, ...size })),
     edges: edges
       .filter(({ from, to }) => there.has(from) && there.has(to) && from !== to)

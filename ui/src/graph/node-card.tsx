@@ -1,5 +1,5 @@
 /** A node as it is drawn: what it is, its name, and how it fares. */
-import { Handle, type Node, type NodeProps, Position } from "@xyflow/react"
+import { Handle, type Node, type NodeProps, Position, type ReactFlowState, useStore } from "@xyflow/react"
 import { Boxes, CircleAlert, Network, Terminal, TriangleAlert } from "lucide-react"
 import { memo } from "react"
 import { classes } from "@/lib/classes"
@@ -47,7 +47,11 @@ const BORDERS: Record<NodeState, string> = {
 
 const MARKS = { added: "border-succeeded bg-succeeded/8", removed: "border-failed bg-failed/8", changed: "border-warning bg-warning/8" }
 
+/** Nobody can read what is in a node from there, so it is not drawn: that makes a thousand of them quick. */
+const isFar = (flow: ReactFlowState) => flow.transform[2] < 0.25
+
 export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<CardNode>) {
+  const far = useStore(isFar)
   const Icon = ICONS[data.kind]
   const dot = classes(
     "size-2.5! border-2! border-card! bg-muted-foreground!",
@@ -66,6 +70,7 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
     >
       <Handle type="target" position={Position.Top} isConnectable={data.editable} className={dot} />
       {data.state && <span aria-hidden className={classes("absolute inset-y-0 left-0 w-1.5 rounded-l-lg", BARS[data.state])} />}
+      {!far && <>
       <span className="flex size-8 shrink-0 items-center justify-center rounded-md bg-muted text-muted-foreground">
         <Icon className="size-4" aria-hidden />
       </span>
@@ -81,6 +86,7 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
       ) : data.warnings ? (
         <TriangleAlert className="size-4 shrink-0 text-warning" aria-hidden />
       ) : null}
+      </>}
       <Handle type="source" position={Position.Bottom} isConnectable={data.editable} className={dot} />
     </div>
   )
