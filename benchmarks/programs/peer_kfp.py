@@ -2,8 +2,8 @@
 
 import sys
 
+from benchmarks.shapes import tasks
 from kfp import dsl, local
-from shapes import tasks
 
 shape, count, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 

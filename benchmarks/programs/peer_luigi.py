@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import luigi
-from shapes import tasks
+from benchmarks.shapes import tasks
 
 shape, count, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 NEEDED = dict(tasks(shape, count))

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
+from benchmarks.shapes import tasks
 from prefect import flow, task
-from shapes import tasks
 
 shape, count = sys.argv[1], int(sys.argv[2])
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from shapes import tasks
+from benchmarks.shapes import tasks
 
 shape, count, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 needed = dict(tasks(shape, count))
