@@ -190,7 +190,7 @@ async def _run(server: Serving, workflow: Object) -> None:
 
 
 def _workflow(name: str, dag: list[tuple[str, list[str]]], memoize: Object | None = None) -> Object:
-    noop: Object = {"name": "noop", "container": {"image": "busybox", "command": ["sh", "-c", "true"]}}
+    noop: Object = {"name": "noop", "container": {"image": "debian", "command": ["sh", "-c", "true"]}}
     if memoize is not None:
         noop |= {"inputs": {"parameters": [{"name": "task"}]}, "memoize": memoize}
 
