@@ -52,7 +52,7 @@ class Peer(NamedTuple):
 PEERS = (
     Peer("make", (), (100, 1000)),
     Peer("luigi", ("luigi",), (100, 500)),
-    Peer("prefect", ("prefect>=3,<4", "fastapi<0.120"), (20, 100)),
+    Peer("prefect", ("prefect>=3,<4", "fastapi<0.120"), (100, 600)),
     Peer("snakemake", ("snakemake",), (50, 200)),
     Peer("kfp", ("kfp>=2,<3",), (2, 6)),
 )
