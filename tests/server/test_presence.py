@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,13 @@ def test_a_killed_server_leaves_no_ghost(tmp_path: Path) -> None:
         server.kill()
         server.wait()
         assert running(tmp_path) is None
+
+
+def test_whoever_looks_keeps_no_server_out(tmp_path: Path) -> None:
+    (tmp_path / "server.json").touch()
+    with (tmp_path / "server.json").open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.1, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        with claimed(tmp_path) as announce:
+            announce("https://127.0.0.1:1", tmp_path / "k")
+            assert running(tmp_path) is not None

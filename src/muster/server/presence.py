@@ -20,6 +20,8 @@ from typing import IO, Protocol
 
 import orjson
 
+_LOOKING_SECONDS = 1.0
+
 
 class ServerError(Exception):
     """A server could not be started or stopped; the message says why and what to do."""
@@ -58,10 +60,7 @@ def claimed(home: Path) -> Iterator[Announce]:
     address, the kubeconfig and the address for browsers once requests are answered."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (home / "server.json").open("ab+") as file:
-        if not _take(file, fcntl.LOCK_EX):
-            other = running(home)
-            who = f" (process {other.pid}, {other.url})" if other else ""
-            raise ServerError(f"a server already runs in {home}{who}")
+        _take_over(file, home)
         file.truncate(0)
 
         def announce(url: str, kubeconfig: Path, web: str = "") -> ServerInfo:
@@ -117,6 +116,17 @@ def stop(home: Path, timeout: float = 30.0) -> ServerInfo | None:
             return info
         time.sleep(0.02)
     raise ServerError(f"process {info.pid} did not end within {timeout:.0f} s; end it with: kill -9 {info.pid}")
+
+
+def _take_over(file: IO[bytes], home: Path) -> None:
+    """Whoever looks with `running` holds the lock for a moment, so one that is taken is tried again."""
+    deadline = time.monotonic() + _LOOKING_SECONDS
+    while not _take(file, fcntl.LOCK_EX):
+        other = running(home)
+        if other is not None or time.monotonic() > deadline:
+            who = f" (process {other.pid}, {other.url})" if other else ""
+            raise ServerError(f"a server already runs in {home}{who}")
+        time.sleep(0.005)
 
 
 def _take(file: IO[bytes], lock: int) -> bool:

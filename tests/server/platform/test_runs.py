@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from muster.kube.builtin import POD, SECRET
+from muster.platform.database.database import Database
+from muster.platform.runs.tables import runs
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.samples import SEED_LOG, graph, node, seed_example
 from tests.server.platform.served import Client
@@ -118,6 +121,32 @@ async def test_a_retry_does_not_run_again_what_has_succeeded(muster: Whole, tmp_
     assert await log(admin, run["id"], "b") == "trying\nnow\n"
     assert [n["attempts"] for n in done["node_states"]] == [1, 2, 1]
     (await admin("POST", f"runs/{run['id']}/retry")).refused(409)
+
+
+async def test_a_retry_that_was_not_written_down_is_when_it_is_asked_for_again(
+    muster: Whole, tmp_path: Path, database_url: str
+) -> None:
+    """As after kill -9 between the cluster's write and ours."""
+    admin, place = muster.admin, tmp_path / "shared"
+    place.mkdir()
+    await admin.post("storage", {"name": "shared", "path": str(place)})
+    gate = f"until test -e {place}/go; do sleep 0.05; done"
+    await stored(admin, "gate", graph(node("a", command=gate, storage=[{"root": "shared"}])))
+    run = (await admin.post("runs", {"workflow": "gate"}))["id"]
+    await until(admin, run, lambda shown: states(shown)["a"] == "running")
+    database = await Database.open(database_url)
+    forgotten = update(runs).where(runs.c.id == run).values(state="stopped")
+
+    async def asked_again() -> bool:
+        """Unless news of the running node come in between and are written down."""
+        await database.write(lambda connection: connection.execute(forgotten))
+        return "it cannot be retried now" in (await admin("POST", f"runs/{run}/retry")).refused(409)["detail"]
+
+    await sooner_or_later(asked_again)
+    assert (await admin.get(f"runs/{run}"))["state"] == "running"
+    database.close()
+    (place / "go").touch()
+    assert (await ended(admin, run))["state"] == "succeeded"
 
 
 async def test_attempts_of_a_node_are_counted_and_have_their_own_logs(muster: Whole) -> None:

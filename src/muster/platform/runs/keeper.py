@@ -128,6 +128,8 @@ class RunKeeper:
             except NotFound:
                 raise Conflict("its Workflow is not there any more; copy the run instead") from None
             except BadRequest as error:
+                # A retry that was cut off before it was written down: whoever looks next must not see the old state.
+                await self._record_now(run_id, workflow)
                 raise Conflict(f"it cannot be retried now: {error}") from None
             await keep_logs(self._cluster, self._folder, run_id, run.retries, NAMESPACE, plan.pods_to_delete)
 
