@@ -45,7 +45,7 @@ class Whole:
 
 @asynccontextmanager
 async def whole_muster(home: Path, database_url: str) -> AsyncIterator[Whole]:
-    settings = read_settings(home, {"durability": "process", "web": {"port": 0, "database": database_url}})
+    settings = read_settings(home, {"durability": "process", "web": {"port": 0}, "database": database_url})
     async with serving(settings, web=True) as server:
         yield Whole(server.info.web, home, server.cluster)
 
