@@ -89,11 +89,12 @@ class Unavailable(Problem):
 
 
 @contextmanager
-def taken(message: str, field: str = "") -> Iterator[None]:
+def taken(what: str | FieldError, field: str = "") -> Iterator[None]:
     """A row that collides with another one (its name is taken, say) is a Conflict with this message."""
     from sqlalchemy.exc import IntegrityError
 
+    error = what if isinstance(what, FieldError) else FieldError(field, what)
     try:
         yield
     except IntegrityError:
-        raise Conflict(message, [FieldError(field, message)] if field else ()) from None
+        raise Conflict(error.message, [error] if error.field else ()) from None

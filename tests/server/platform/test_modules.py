@@ -326,3 +326,37 @@ async def followed(client: Client, path: str, last: str = "") -> list[tuple[str,
         if "data" in fields:
             found.append((fields["id"], fields.get("event", "message"), orjson.loads(fields["data"])))
     return found
+
+
+async def test_answers_say_what_one_may_do(place: Place) -> None:
+    await place.built()
+    everything = ["use", "inspect", "edit", "ask review", "deprecate", "delete"]
+    assert (await place.ann.get("modules/hash-text"))["may"] == everything
+    assert (await place.lea.get("modules/hash-text"))["may"] == ["inspect", "deprecate"]
+    assert (await place.admin.get("modules"))["items"][0]["may"] == ["inspect", "edit", "deprecate", "delete"]
+    assert (await place.ann.get("modules?published=true"))["total"] == 0
+
+    review = await place.ann.post("modules/hash-text/versions/1/review")
+    assert review["may"] == ["withdraw"]
+    assert (await place.lea.get(f"reviews/{review['id']}"))["may"] == ["approve", "reject"]
+    assert (await place.admin.get("reviews"))["items"][0]["may"] == ["approve", "reject"]
+    approved = await place.lea.post(f"reviews/{review['id']}/approve")
+    assert approved["may"] == []
+    assert (await place.eve.get("modules/hash-text"))["may"] == ["use"]
+    assert (await place.eve.get("modules?published=true"))["total"] == 1
+
+    # What an admin wrote is decided by somebody else, whoever asks for it.
+    await place.admin("PATCH", "modules/hash-text", {"inputs": []})
+    await place.over(place.admin, "hash-text", "2")
+    review = await place.ann.post("modules/hash-text/versions/2/review")
+    assert (await place.admin.get(f"reviews/{review['id']}"))["may"] == []
+    assert (await place.lea.get(f"reviews/{review['id']}"))["may"] == ["approve", "reject"]
+
+
+async def test_what_is_wrong_can_be_told_in_another_language(place: Place) -> None:
+    problem = (await place.ann("POST", "modules", place.body(name="Hash"))).refused(422)
+    error = problem["errors"][0]
+    assert (error["field"], error["code"], error["arguments"]) == ("name", "module.name", {"name": "Hash"})
+    await place.built()
+    problem = (await place.ann("POST", "modules", place.body())).refused(409)
+    assert (problem["errors"][0]["field"], problem["errors"][0]["code"]) == ("name", "module.taken")

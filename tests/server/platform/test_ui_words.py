@@ -1,4 +1,4 @@
-"""What is said of graphs, in the web UI's other language."""
+"""What is said of graphs and modules, in the web UI's other language."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from muster.platform.graphs.messages import TEXTS
+from muster.platform.modules.fields import TEXTS as OF_MODULES
 
-CHINESE: dict[str, list[str]] = json.loads(
-    (Path(__file__).parents[3] / "ui/src/words/graph-problems.zh.json").read_text(encoding="utf-8")
-)
+WORDS = Path(__file__).parents[3] / "ui/src/words"
+CHINESE: dict[str, list[str]] = json.loads((WORDS / "graph-problems.zh.json").read_text(encoding="utf-8"))
+CHINESE_OF_MODULES: dict[str, list[str]] = json.loads((WORDS / "module-problems.zh.json").read_text(encoding="utf-8"))
 
 
 def arguments(text: str) -> set[str]:
@@ -28,3 +29,13 @@ def test_it_says_the_same(code: str) -> None:
     message, fix = CHINESE[code]
     assert bool(fix) == bool(TEXTS[code].fix)
     assert arguments(message + fix) == arguments(TEXTS[code].message + TEXTS[code].fix)
+
+
+def test_everything_that_is_said_of_modules_is_there_in_chinese() -> None:
+    assert CHINESE_OF_MODULES.keys() == OF_MODULES.keys()
+
+
+@pytest.mark.parametrize("code", OF_MODULES)
+def test_it_says_no_more_of_modules_than_is_known(code: str) -> None:
+    message, fix = CHINESE_OF_MODULES[code]
+    assert arguments(message + fix) <= arguments(OF_MODULES[code])

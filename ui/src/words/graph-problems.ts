@@ -1,6 +1,7 @@
-/** What the server finds in a graph, in the reader's language: it sends a code and what to put into the sentence. */
+/** What the server finds in a graph, or in the fields of a module, in the reader's language: it sends a code and what to put into the sentence. */
 import type { Language } from "@/app/preferences"
-import chinese from "./graph-problems.zh.json"
+import ofGraphs from "./graph-problems.zh.json"
+import ofModules from "./module-problems.zh.json"
 import { filled } from "./words"
 
 interface Found {
@@ -10,7 +11,7 @@ interface Found {
   arguments?: Record<string, unknown> | null
 }
 
-const CHINESE: Record<string, string[]> = chinese
+const CHINESE: Record<string, string[]> = { ...ofGraphs, ...ofModules }
 
 /** What is wrong, and what to write instead. English comes from the server itself. */
 export function problemSentence(found: Found, language: Language): string {

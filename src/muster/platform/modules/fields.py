@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from posixpath import normpath
+from typing import Final
 
 from muster.platform.errors import FieldError, Invalid
 from muster.platform.graphs.model import RESERVED_PREFIX, Output, Variable
@@ -14,12 +15,35 @@ from muster.platform.graphs.secrecy import SECRET_NAME
 from muster.platform.modules.checkout import inner_path
 from muster.platform.modules.repositories import RepositoryError, read_repository, ref_problem, without_credentials
 
-NAME_RULE = "write 1 to 63 lower-case letters, digits and -, with a letter or digit at either end"
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _REFERABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 _LONGEST_VALUE = 65_536
 _MOST = 200
+
+TEXTS: Final[Mapping[str, str]] = {
+    "module.name": '"{name}" cannot be the name of a module; '
+    "write 1 to 63 lower-case letters, digits and -, with a letter or digit at either end",
+    "module.taken": 'there is a module "{name}" already',
+    "module.category": "{detail}; choose another one, or ask an admin to create it",
+    "module.repository": "{detail}",
+    "module.ref": "{detail}",
+    "module.path": "{detail}",
+    "module.file": "write the path of a file in the repository",
+    "module.variable": "write letters, digits and _, beginning with a letter",
+    "module.input": "write letters, digits and _, beginning with a letter: it becomes --name=value",
+    "module.output": "write letters, digits, _ and -, beginning with a letter",
+    "module.reserved": "names that begin with {prefix} belong to the platform",
+    "module.value": "write at most {most} characters, none of them NUL",
+    "module.twice": 'there are two called "{name}"',
+    "module.both": 'there is a variable "{name}", too; call one of them otherwise',
+    "module.type": "write text or file",
+    "module.output path": "write an absolute path, such as /tmp/workflow_space/result.txt",
+    "module.same path": '"{other}" is at the same path',
+    "module.many": "write at most {most}",
+    "review.reason": "say why, so that the author knows what to do",
+}
+"""What is said of fields, by its code: the web UI has the same in its other language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +69,14 @@ class Source:
     outputs: tuple[Output, ...] = field(default=())
 
 
+def fault(where: str, code: str, **arguments: str | int) -> FieldError:
+    """`code` is one of TEXTS."""
+    return FieldError(where, TEXTS[code].format(**arguments), code, arguments)
+
+
 def check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
-        raise Invalid.field("name", f'"{name}" cannot be the name of a module; {NAME_RULE}')
+        raise Invalid.fields([fault("name", "module.name", name=name)])
 
 
 def checked(source: Source) -> Source:
@@ -76,30 +105,30 @@ def _place_faults(source: Source) -> Iterator[FieldError]:
     try:
         read_repository(source.git_url)
     except RepositoryError as error:
-        yield FieldError("git_url", str(error))
+        yield fault("git_url", "module.repository", detail=str(error))
     problem = ref_problem(source.git_ref)
     if problem:
-        yield FieldError("git_ref", problem)
+        yield fault("git_ref", "module.ref", detail=problem)
     for name in ("dockerfile", "build_dir", "readme_path"):
         written = getattr(source, name)
         try:
             path = inner_path(written)
         except ValueError as error:
-            yield FieldError(name, str(error))
+            yield fault(name, "module.path", detail=str(error))
             continue
         if not path and name != "build_dir":
-            yield FieldError(name, "write the path of a file in the repository")
+            yield fault(name, "module.file")
 
 
 def _env_faults(env: Sequence[Variable]) -> Iterator[FieldError]:
     yield from _same_names("env", [variable.name for variable in env])
     for index, variable in enumerate(env):
         if _IDENTIFIER.fullmatch(variable.name) is None:
-            yield FieldError(f"env[{index}].name", "write letters, digits and _, beginning with a letter")
+            yield fault(f"env[{index}].name", "module.variable")
         elif variable.name.startswith(RESERVED_PREFIX):
-            yield FieldError(f"env[{index}].name", f"names that begin with {RESERVED_PREFIX} belong to the platform")
+            yield fault(f"env[{index}].name", "module.reserved", prefix=RESERVED_PREFIX)
         if len(variable.value) > _LONGEST_VALUE or "\0" in variable.value:
-            yield FieldError(f"env[{index}].value", f"write at most {_LONGEST_VALUE} characters, none of them NUL")
+            yield fault(f"env[{index}].value", "module.value", most=_LONGEST_VALUE)
 
 
 def _input_faults(source: Source) -> Iterator[FieldError]:
@@ -108,11 +137,11 @@ def _input_faults(source: Source) -> Iterator[FieldError]:
     for index, given in enumerate(source.inputs):
         where = f"inputs[{index}].name"
         if _IDENTIFIER.fullmatch(given.name) is None:
-            yield FieldError(where, "write letters, digits and _, beginning with a letter: it becomes --name=value")
+            yield fault(where, "module.input")
         elif given.name.startswith(RESERVED_PREFIX):
-            yield FieldError(where, f"names that begin with {RESERVED_PREFIX} belong to the platform")
+            yield fault(where, "module.reserved", prefix=RESERVED_PREFIX)
         elif given.name in taken:
-            yield FieldError(where, f'there is a variable "{given.name}", too; call one of them otherwise')
+            yield fault(where, "module.both", name=given.name)
 
 
 def _output_faults(outputs: Sequence[Output]) -> Iterator[FieldError]:
@@ -120,21 +149,21 @@ def _output_faults(outputs: Sequence[Output]) -> Iterator[FieldError]:
     places: dict[str, str] = {}
     for index, output in enumerate(outputs):
         if _REFERABLE.fullmatch(output.name) is None:
-            yield FieldError(f"outputs[{index}].name", "write letters, digits, _ and -, beginning with a letter")
+            yield fault(f"outputs[{index}].name", "module.output")
         if output.type not in ("text", "file"):
-            yield FieldError(f"outputs[{index}].type", "write text or file")
+            yield fault(f"outputs[{index}].type", "module.type")
         where = f"outputs[{index}].path"
         if not is_clean_path(output.path):
-            yield FieldError(where, "write an absolute path, such as /tmp/workflow_space/result.txt")
+            yield fault(where, "module.output path")
             continue
         other = places.setdefault(normpath(output.path), output.name)
         if other != output.name:
-            yield FieldError(where, f'"{other}" is at the same path')
+            yield fault(where, "module.same path", other=other)
 
 
 def _same_names(where: str, names: list[str]) -> Iterator[FieldError]:
     if len(names) > _MOST:
-        yield FieldError(where, f"write at most {_MOST}")
+        yield fault(where, "module.many", most=_MOST)
     for index, name in enumerate(names):
         if name in names[:index]:
-            yield FieldError(f"{where}[{index}].name", f'there are two called "{name}"')
+            yield fault(f"{where}[{index}].name", "module.twice", name=name)

@@ -14,9 +14,9 @@ from muster.platform.database.columns import now
 from muster.platform.database.ids import new_id
 from muster.platform.database.paging import Page, PageRequest, mentions, select_page
 from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import Conflict, FieldError, Forbidden, Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.modules.categories import get_category
-from muster.platform.modules.fields import check_name
+from muster.platform.modules.fields import check_name, fault
 from muster.platform.modules.states import PUBLIC, STATES, USABLE_BY_ITS_OWNER, State
 from muster.platform.modules.tables import categories, module_versions, modules
 from muster.platform.rules import Actor, Subject, may, require
@@ -81,6 +81,8 @@ class ModuleFilter:
     mine: bool = False
     usable: bool = False
     """Only those of which the actor may use a version in a workflow."""
+    published: bool = False
+    """Only those of which there is a version for everybody."""
 
 
 def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Module:
@@ -88,7 +90,7 @@ def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Modul
     require(actor, "create", Subject("module", owner=actor.id))
     check_name(new.name)
     moment, identifier = now(), new_id()
-    with taken(f'there is a module "{new.name}" already', "name"):
+    with taken(fault("name", "module.taken", name=new.name)):
         connection.execute(
             insert(modules).values(
                 id=identifier,
@@ -140,6 +142,8 @@ def list_modules(connection: Connection, actor: Actor, wanted: PageRequest, only
         if only.state not in STATES:
             raise Invalid.field("state", f'"{only.state}" is not one of {", ".join(STATES)}')
         query = query.where(state == only.state)
+    if only.published:
+        query = query.where(modules.c.public_number > 0)
     if only.usable:
         query = query.where(_has_usable_version(actor))
     sortable = {
@@ -245,8 +249,8 @@ def _category(connection: Connection, actor: Actor, id_or_name: str) -> str:
     try:
         return get_category(connection, actor, id_or_name).id
     except NotFound as error:
-        told = f"{error.detail}; choose another one, or ask an admin to create it"
-        raise Invalid(told, [FieldError("category", told)]) from None
+        wrong = fault("category", "module.category", detail=error.detail)
+        raise Invalid(wrong.message, [wrong]) from None
 
 
 def _first_team(connection: Connection, actor: Actor, asked: str | None) -> str | None:

@@ -13,10 +13,11 @@ from muster.platform.database.ids import new_id
 from muster.platform.database.paging import Page, PageRequest, mentions, select_page
 from muster.platform.database.rows import AnyRow, as_record
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
+from muster.platform.modules.fields import fault
 from muster.platform.modules.modules import get_module
 from muster.platform.modules.tables import module_versions, modules, reviews
 from muster.platform.modules.versions import advance, find_version, shown
-from muster.platform.rules import SYSTEM, Actor, Subject, require
+from muster.platform.rules import SYSTEM, Actor, Subject, may, require
 from muster.platform.users.audit import record
 from muster.platform.users.tables import teams, users
 from muster.platform.visibility import visible
@@ -37,6 +38,8 @@ class Review:
     module_name: str
     version_id: str
     number: int
+    version_author_id: str
+    """Whoever wrote the version; the author of the review is who asks."""
     author_id: str
     author_name: str
     team_id: str | None
@@ -55,6 +58,14 @@ class Review:
     @property
     def subject(self) -> Subject:
         return Subject("review", self.id, self.author_id, self.team_id or "")
+
+    def choices(self, actor: Actor) -> list[Decision]:
+        """What the actor may decide."""
+        if self.state != "open":
+            return []
+        decides = may(actor, "decide", self.subject) and self.version_author_id != actor.id
+        withdraws = may(actor, "withdraw", self.subject)
+        return [*(("approve", "reject") if decides else ()), *(("withdraw",) if withdraws else ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +147,11 @@ def decide(
     if review.state != "open":
         raise Conflict(f"this review is over: it was {review.state}")
     if decision == "reject" and not reason.strip():
-        raise Invalid.field("reason", "say why, so that the author knows what to do")
+        raise Invalid.fields([fault("reason", "review.reason")])
     # What is behind an open review is for its author and those who decide; the platform looks it up for them.
     module = get_module(connection, SYSTEM, review.module_id)
     version = find_version(connection, SYSTEM, module, review.version_id)
-    if decision != "withdraw" and version.author_id == actor.id:
+    if decision != "withdraw" and review.version_author_id == actor.id:
         raise Forbidden("nobody may decide about what they wrote themselves; ask somebody else to do it")
     advance(connection, version, decision, shown(module, version), reason=reason if decision == "reject" else "")
     connection.execute(
@@ -163,6 +174,7 @@ _REVIEWS = (
         modules.c.name.label("module_name"),
         reviews.c.version_id,
         module_versions.c.number,
+        module_versions.c.author_id.label("version_author_id"),
         reviews.c.author_id,
         users.c.name.label("author_name"),
         modules.c.team_id,

@@ -16,7 +16,7 @@ from muster.platform.database.paging import Page, PageRequest, select_page
 from muster.platform.database.rows import AnyRow, as_record
 from muster.platform.errors import Invalid, NotFound
 from muster.platform.graphs.model import Output, Variable
-from muster.platform.modules.fields import Parameter, Source, checked, completed
+from muster.platform.modules.fields import Parameter, Source, checked, completed, fault
 from muster.platform.modules.modules import (
     Module,
     NewModule,
@@ -231,7 +231,7 @@ def _check_local(actor: Actor, source: Source, local: tuple[Path, ...]) -> None:
     is_admin = actor.admin and "admin" in actor.scopes
     problem = local_problem(read_repository(source.git_url), local, is_admin=is_admin)
     if problem:
-        raise Invalid.field("git_url", problem)
+        raise Invalid.fields([fault("git_url", "module.repository", detail=problem)])
 
 
 VERSION_COLUMNS = [column for column in module_versions.c if column.name not in ("readme", "interruptions")]

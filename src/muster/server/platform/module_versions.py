@@ -195,7 +195,7 @@ async def ask_for_review(
     """So that everybody may use it. An admin or a leader of the module's team decides, never the author."""
     message = body.message if body is not None else ""
     review = await here.database.write(lambda connection: ask_review(connection, who, module, version, message))
-    return review_answer(review, response)
+    return review_answer(review, who, response)
 
 
 @router.post("/{version}/stop", operation_id="stop_module_build")

@@ -21,7 +21,7 @@ from muster.platform.modules.modules import (
     list_modules,
 )
 from muster.platform.modules.versions import build_again, create_module, edit_module
-from muster.platform.rules import Actor
+from muster.platform.rules import Actor, may
 from muster.server.platform.bodies import Answer, Body
 from muster.server.platform.etags import IfMatch, etag
 from muster.server.platform.identity import Who
@@ -34,6 +34,7 @@ _Text = Annotated[str, Field(max_length=10_000)]
 _Name = Annotated[str, Field(max_length=200)]
 _Path = Annotated[str, Field(max_length=1_000)]
 _BUILDS = "builds of modules"
+_ACTIONS = ("use", "inspect", "edit", "ask review", "deprecate", "delete")
 
 
 class VariableBody(Body):
@@ -124,6 +125,14 @@ class ModuleAnswer(Answer):
     """Of the version that everybody is offered; 0 if there is none."""
     public_state: str
     revision: int
+    may: Annotated[list[str], Field(default_factory=list)]
+    """What whoever asks may do with it: use, inspect, edit, ask review, deprecate, delete."""
+
+    @classmethod
+    def of(cls, module: Module, who: Actor) -> ModuleAnswer:
+        seen = cls.model_validate(module.seen_by(who))
+        seen.may = [action for action in _ACTIONS if may(who, action, module.subject)]
+        return seen
 
 
 @router.get("", operation_id="list_modules")
@@ -138,11 +147,12 @@ async def all_modules(
     state: Annotated[str, Query(description="Of the newest version that one may see.")] = "",
     mine: Annotated[bool, Query(description="Only my own.")] = False,
     usable: Annotated[bool, Query(description="Only those that I may use in a workflow.")] = False,
+    published: Annotated[bool, Query(description="Only those that everybody is offered.")] = False,
 ) -> PageOf[ModuleAnswer]:
     """Sorted by name, created, updated, owner, category or state; the one that changed last first."""
-    only = ModuleFilter(q, category, owner, team, state, mine, usable)
+    only = ModuleFilter(q, category, owner, team, state, mine, usable, published)
     page = await here.database.read(lambda connection: list_modules(connection, who, paging, only))
-    return page_of(page, ModuleAnswer.model_validate)
+    return page_of(page, lambda module: ModuleAnswer.of(module, who))
 
 
 @router.post("", status_code=201, operation_id="create_module")
@@ -204,4 +214,4 @@ def builds_of(here: Platform) -> Builds:
 
 def _answer(module: Module, who: Actor, response: Response) -> ModuleAnswer:
     response.headers["ETag"] = etag(module.id, module.revision)
-    return ModuleAnswer.model_validate(module.seen_by(who))
+    return ModuleAnswer.of(module, who)

@@ -43,6 +43,14 @@ class ReviewAnswer(Answer):
     created: datetime
     decided: datetime | None
     revision: int
+    may: Annotated[list[Decision], Field(default_factory=list)]
+    """What whoever asks may decide."""
+
+    @classmethod
+    def of(cls, review: Review, who: Actor) -> ReviewAnswer:
+        seen = cls.model_validate(review)
+        seen.may = review.choices(who)
+        return seen
 
 
 @router.get("", operation_id="list_reviews")
@@ -60,12 +68,13 @@ async def all_reviews(
     state; the newest first."""
     only = ReviewFilter(q, state, module, author, mine)
     page = await here.database.read(lambda connection: list_reviews(connection, who, paging, only))
-    return page_of(page, ReviewAnswer.model_validate)
+    return page_of(page, lambda review: ReviewAnswer.of(review, who))
 
 
 @router.get("/{review}", operation_id="get_review")
 async def one_review(review: str, here: Here, who: Who, response: Response) -> ReviewAnswer:
-    return review_answer(await here.database.read(lambda connection: get_review(connection, who, review)), response)
+    found = await here.database.read(lambda connection: get_review(connection, who, review))
+    return review_answer(found, who, response)
 
 
 @router.post("/{review}/approve", operation_id="approve_review")
@@ -89,9 +98,9 @@ async def withdraw(review: str, here: Here, who: Who, seen: IfMatch, response: R
     return await _decided(here, who, review, "withdraw", None, seen, response)
 
 
-def review_answer(review: Review, response: Response) -> ReviewAnswer:
+def review_answer(review: Review, who: Actor, response: Response) -> ReviewAnswer:
     response.headers["ETag"] = etag(review.id, review.revision)
-    return ReviewAnswer.model_validate(review)
+    return ReviewAnswer.of(review, who)
 
 
 async def _decided(
@@ -105,4 +114,4 @@ async def _decided(
 ) -> ReviewAnswer:
     reason = body.reason if body is not None else ""
     found = await here.database.write(lambda connection: decide(connection, who, review, decision, reason, seen))
-    return review_answer(found, response)
+    return review_answer(found, who, response)
