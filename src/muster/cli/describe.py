@@ -12,17 +12,17 @@ from muster.cli.describe_kinds import describe_any, describe_config_map, describ
 from muster.cli.describe_pod import describe_pod
 from muster.cli.describe_training import GROUPS, describe_training_job
 from muster.cli.failures import Ended, explain
-from muster.cli.happenings import in_order, selector
 from muster.cli.logtail import last_lines
 from muster.cli.options import AllNamespaces, Files, Labels, on_cluster
 from muster.cli.output import say, warn
 from muster.cli.sections import Fields, render
 from muster.cli.selection import nothing_found, select
 from muster.cli.session import Session
-from muster.cli.summary import PODS_SHOWN, telling
 from muster.kube.errors import ApiError, NotFound
+from muster.kube.happenings import in_order, selector
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, controller_of, name_of, namespace_of, spec_of, status_of, uid_of
+from muster.kube.why import PODS_SHOWN, telling
 
 LOG_LINES = 10
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from muster.cli.happenings import grid
 from muster.cli.sections import NONE, Fields, Grid, Value, anything, label_of, moment, pairs
-from muster.cli.why import why
 from muster.kube.objects import Object, annotations_of, controller_of, labels_of, meta, spec_of, status_of
 from muster.kube.pod_columns import status_word
+from muster.kube.why import why
 
 _SOURCES = {
     "configMap": "ConfigMap (a volume populated by a ConfigMap)",

@@ -7,15 +7,14 @@ from datetime import datetime
 
 from muster.cli.happenings import grid
 from muster.cli.sections import NONE, Fields, Grid, moment
-from muster.cli.summary import PODS_SHOWN, telling
-from muster.cli.why import why
 from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, status_of, uid_of
 from muster.kube.pod_columns import status_word
 from muster.kube.tables import human_duration
+from muster.kube.why import PODS_SHOWN, telling
+from muster.training.why import reasons, state_word
 
 GROUPS = ("kubeflow.org", "batch.paddlepaddle.org")
 _EVENTS_SHOWN = 12
-_FINAL = ("Succeeded", "Failed", "Completed")
 
 
 def describe_training_job(
@@ -34,7 +33,7 @@ def describe_training_job(
         ("Name", name_of(job)),
         ("Namespace", namespace_of(job)),
         ("Kind", f"{job.get('kind')} ({job.get('apiVersion')})"),
-        ("State", _state(job)),
+        ("State", state_word(job)),
         ("Created", moment(meta(job).get("creationTimestamp"))),
     ]
     if status.get("startTime"):
@@ -43,9 +42,9 @@ def describe_training_job(
         fields.append(("Ended after" if status.get("completionTime") else "Active for", human_duration(seconds)))
     if group is not None:
         fields.append(("PodGroup", _group(group)))
-    reasons = list(_why(job, pods, group, events, pod_events))
-    if reasons:
-        fields.append(("Why", reasons))
+    found = [str(reason) for reason in reasons(job, pods, group, events, pod_events)]
+    if found:
+        fields.append(("Why", found))
     for pod in telling(pods)[:PODS_SHOWN]:
         for container, lines in (last_lines.get(uid_of(pod)) or {}).items():
             said: Fields = [("Log", "\n".join(lines))]
@@ -57,44 +56,9 @@ def describe_training_job(
     return fields
 
 
-def _state(job: Object) -> str:
-    status = status_of(job)
-    conditions = status.get("conditions") or [{}]
-    return str(status.get("phase") or conditions[-1].get("type") or "not seen by a controller yet")
-
-
 def _group(group: Object) -> str:
     minimum = spec_of(group).get("minMember", 1)
     return f"{status_of(group).get('phase') or 'Pending'}, needs room for {minimum} at once"
-
-
-def _why(
-    job: Object,
-    pods: Sequence[Object],
-    group: Object | None,
-    events: Sequence[Object],
-    pod_events: Mapping[str, Sequence[Object]],
-) -> list[str]:
-    """The nearest cause first; nothing when all is well."""
-    state = _state(job)
-    found: list[str] = []
-    if state == "Failed":
-        conditions = status_of(job).get("conditions") or [{}]
-        found.append(str(status_of(job).get("message") or conditions[-1].get("message") or ""))
-    elif state in _FINAL:
-        return []
-    elif state == "Suspended":
-        found.append("it is suspended: set spec.runPolicy.suspend to false")
-    elif group is not None and status_of(group).get("phase") in (None, "", "Pending"):
-        said = [c for c in status_of(group).get("conditions") or () if c.get("message") and c.get("status") == "True"]
-        reason = said[-1]["message"] if said else "the scheduler has not looked at it yet"
-        found.append(f"the gang waits for room: {reason}")
-    for pod in telling(pods)[:PODS_SHOWN]:
-        found += [f"pod/{name_of(pod)}: {reason}" for reason in why(pod, pod_events.get(uid_of(pod)) or ())]
-    if state not in _FINAL:
-        latest = {e.get("reason"): e for e in events if e.get("type") == "Warning"}
-        found += [f"{reason}: {event.get('message', '')}" for reason, event in latest.items()]
-    return [reason for reason in dict.fromkeys(found) if reason]
 
 
 def _row(pod: Object) -> tuple[str, str, str, str]:

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from muster.cli.failures import Failure
-from muster.cli.happenings import HEADERS, in_order, row
+from muster.cli.happenings import HEADERS, row
 from muster.cli.options import AllNamespaces, on_cluster
 from muster.cli.output import TableWriter, fancy, paint, say, warn
 from muster.cli.selection import list_all
 from muster.cli.session import Session
+from muster.kube.happenings import in_order
 from muster.kube.objects import Object, namespace_of
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from muster.cli.why import ended_badly
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError
 from muster.kube.objects import Object, name_of, namespace_of
+from muster.kube.why import ended_badly
 
 _PATIENCE = 5.0
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from muster.cli.outcome import is_done, is_work
 from muster.cli.targets import type_title
-from muster.cli.why import ended_badly, why
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, is_deleting, name_of, spec_of, status_of, uid_of
 from muster.kube.pod_columns import status_word
+from muster.kube.why import ended_badly, why
 
 _ORDER = {"Failed": 0, "Running": 1, "Pending": 2, "Succeeded": 3}
 

@@ -15,20 +15,21 @@ from muster.cli.applied import Applied, check, in_order, remove, store
 from muster.cli.display import Display, display_for
 from muster.cli.durations import seconds
 from muster.cli.failures import Ended, Failure
-from muster.cli.happenings import in_order as events_in_order
-from muster.cli.happenings import selector
 from muster.cli.logtail import last_lines
 from muster.cli.manifests import read
 from muster.cli.options import ContextName, Debug, Gang, Kubeconfig, Namespace, configure_logging
 from muster.cli.outcome import Outcome, is_done, is_work, runs_on
 from muster.cli.progress import duration
 from muster.cli.session import Session, connect_or_start
-from muster.cli.summary import PODS_SHOWN, Trouble, lines_of, telling
+from muster.cli.summary import Trouble, lines_of
 from muster.cli.targets import title
 from muster.cli.watching import Watch
 from muster.kube.errors import ApiError
+from muster.kube.happenings import in_order as events_in_order
+from muster.kube.happenings import selector
 from muster.kube.manifests import Document
 from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
+from muster.kube.why import PODS_SHOWN, telling
 
 _LOG_LINES = 15
 _INTERRUPTED = 130

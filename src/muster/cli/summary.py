@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from muster.cli.outcome import Outcome
-from muster.cli.why import ended_badly, why
-from muster.kube.objects import Object, name_of, status_of, uid_of
-
-PODS_SHOWN = 3
+from muster.kube.objects import Object, name_of, uid_of
+from muster.kube.why import PODS_SHOWN, telling, why
 
 
 class Trouble(NamedTuple):
@@ -41,12 +39,6 @@ def lines_of(trouble: Trouble) -> list[str]:
     if len(shown) > PODS_SHOWN:
         lines.append(f"  ... and {len(shown) - PODS_SHOWN} more Pods, which `muster describe` tells about")
     return lines
-
-
-def telling(pods: Sequence[Object]) -> list[Object]:
-    """The Pods that explain a failure: those that failed themselves; failing that, those that never got to run."""
-    failed = [p for p in pods if status_of(p).get("phase") == "Failed" or ended_badly(p)]
-    return failed or [p for p in pods if status_of(p).get("phase") not in ("Succeeded", "Failed")]
 
 
 def _verdict(outcome: Outcome | None) -> str:

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from muster.kube.objects import Object, is_deleting, meta, spec_of, status_of
 
+PODS_SHOWN = 3
+"""Of many Pods that tell of a failure, so many are told of."""
+
 
 class Ended(NamedTuple):
     """How one run of a container ended."""
@@ -75,6 +78,12 @@ def ended_badly(pod: Object) -> list[Ended]:
                     )
                 )
     return sorted(found, key=lambda end: end.running_again)
+
+
+def telling(pods: Sequence[Object]) -> list[Object]:
+    """The Pods that explain a failure: those that failed themselves; failing that, those that never got to run."""
+    failed = [p for p in pods if status_of(p).get("phase") == "Failed" or ended_badly(p)]
+    return failed or [p for p in pods if status_of(p).get("phase") not in ("Succeeded", "Failed")]
 
 
 def _causes(pod: Object, events: Sequence[Object]) -> Iterator[str]:

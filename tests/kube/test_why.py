@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.cli.why import ended_badly, why
+from muster.kube.why import ended_badly, why
 
 
 def pod(phase: str, *containers: dict[str, Any], node: str = "here", **status: Any) -> dict[str, Any]:
