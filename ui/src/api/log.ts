@@ -1,11 +1,12 @@
-/** The log of a node as it is written. A million lines are fine: they are kept as they are, and told of once a frame. */
+/** A log as it is written. A million lines are fine: they are kept as they are, and told of once a frame. */
 import { useEffect, useRef, useState } from "react"
 
-export interface LogPlace {
-  run: string
-  node: string
-  attempt?: number
-  pod?: string
+/** Where a log is: as one text, and as server-sent events while it is written. */
+export interface LogSource {
+  text: string
+  events: string
+  /** What it is called as a file. */
+  name: string
 }
 
 export interface Log {
@@ -16,16 +17,20 @@ export interface Log {
   lost: boolean
 }
 
-export function logAddress({ run, node, attempt, pod }: LogPlace, events = false): string {
+export function runLog({ run, node, attempt, pod }: { run: string; node: string; attempt?: number; pod?: string }): LogSource {
   const query = new URLSearchParams()
   if (attempt) query.set("attempt", String(attempt))
   if (pod) query.set("pod", pod)
-  const said = query.toString()
-  return `/api/v1/runs/${encodeURIComponent(run)}/nodes/${encodeURIComponent(node)}/log${events ? "/events" : ""}${said && `?${said}`}`
+  const said = query.toString() && `?${query}`
+  const text = `/api/v1/runs/${encodeURIComponent(run)}/nodes/${encodeURIComponent(node)}/log`
+  return { text: text + said, events: `${text}/events${said}`, name: `${node}.log` }
 }
 
-export function useLog(place: LogPlace, over: boolean): Log {
-  const address = logAddress(place, !over)
+/** What is over will not change any more. `ended` is told when what was followed has come to its end. */
+export function useLog(source: LogSource, over: boolean, ended?: () => void): Log {
+  const address = over ? source.text : source.events
+  const end = useRef(ended)
+  end.current = ended
   const lines = useRef<string[]>([])
   const [seen, setSeen] = useState({ count: 0, ended: false, lost: false })
   useEffect(() => {
@@ -40,7 +45,7 @@ export function useLog(place: LogPlace, over: boolean): Log {
           setSeen((before) => ({ ...before, count: lines.current.length }))
         })
     }
-    const stop = over ? whole(address, lines.current, tell) : followed(address, lines.current, tell)
+    const stop = over ? whole(address, lines.current, tell) : followed(address, lines.current, tell, () => end.current?.())
     return () => {
       stop()
       cancelAnimationFrame(frame)
@@ -51,17 +56,27 @@ export function useLog(place: LogPlace, over: boolean): Log {
 
 type Tell = (what?: { ended?: boolean; lost?: boolean }) => void
 
-function followed(address: string, lines: string[], tell: Tell): () => void {
+/** Events are lines, or pieces of the text with any number of them. */
+function followed(address: string, lines: string[], tell: Tell, ended: () => void): () => void {
   const source = new EventSource(address)
+  let rest = ""
   source.onopen = () => tell({ lost: false })
   source.onerror = () => tell({ lost: true })
   source.addEventListener("line", (event) => {
     lines.push((JSON.parse(event.data as string) as { text: string }).text)
     tell()
   })
+  source.onmessage = (event) => {
+    const pieces = (rest + (JSON.parse(event.data as string) as { text: string }).text).split("\n")
+    rest = pieces.pop() ?? ""
+    for (const piece of pieces) lines.push(piece)
+    tell()
+  }
   source.addEventListener("end", () => {
     source.close()
+    if (rest) lines.push(rest)
     tell({ ended: true })
+    ended()
   })
   return () => source.close()
 }

@@ -3,10 +3,12 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi } from "@tanstack/react-router"
 import { Download } from "lucide-react"
 import { type ReactNode, useState } from "react"
+import { runLog } from "@/api/log"
 import { type WholeNode, type WholeRun, outputAddress, runNodeEventsQuery, runNodePodsQuery, runNodeQuery } from "@/api/runs"
 import { Badge } from "@/components/badge"
 import { Loading } from "@/components/feedback"
 import { Select } from "@/components/form"
+import { LogView } from "@/components/log-view"
 import { ProblemView } from "@/components/problem-view"
 import { StateBadge } from "@/components/state-badge"
 import { Tabs } from "@/components/tabs"
@@ -14,7 +16,6 @@ import { Time } from "@/components/time"
 import { commonWords } from "@/words/common"
 import { runWords } from "@/words/runs"
 import { useWords } from "@/words/words"
-import { LogView } from "./log-view"
 import { Took } from "./took"
 
 const route = getRouteApi("/shell/runs/$run")
@@ -201,7 +202,7 @@ function Logs({ run, node }: { run: string; node: WholeNode }) {
         </div>
       )}
       <div className="min-h-0 flex-1">
-        <LogView place={{ run, node: node.name, ...(chosen && attempt ? { attempt: attempt.number } : {}), pod }} over={over} />
+        <LogView source={runLog({ run, node: node.name, ...(chosen && attempt ? { attempt: attempt.number } : {}), pod })} over={over} />
       </div>
     </div>
   )

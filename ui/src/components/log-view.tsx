@@ -1,22 +1,22 @@
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown, ArrowUp, Download } from "lucide-react"
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react"
-import { type LogPlace, logAddress, useLog } from "@/api/log"
-import { Button } from "@/components/button"
-import { Input, Tick } from "@/components/form"
+import { type LogSource, useLog } from "@/api/log"
 import { classes } from "@/lib/classes"
 import { commonWords } from "@/words/common"
 import { runWords } from "@/words/runs"
 import { useWords } from "@/words/words"
+import { Button } from "./button"
+import { Input, Tick } from "./form"
 
 const ROW = 20
 const COLOURS = /\u001b\[[0-9;?]*[ -/]*[@-~]/g
 
 /** A log that follows what is written, can be searched, and stays quick whatever its length. */
-export function LogView({ place, over }: { place: LogPlace; over: boolean }) {
+export function LogView({ source, over, ended }: { source: LogSource; over: boolean; ended?: () => void }) {
   const w = useWords(runWords)
   const c = useWords(commonWords)
-  const log = useLog(place, over)
+  const log = useLog(source, over, ended)
   const [follow, setFollow] = useState(true)
   const [typed, setTyped] = useState("")
   const wanted = useDeferredValue(typed.toLowerCase())
@@ -74,7 +74,7 @@ export function LogView({ place, over }: { place: LogPlace; over: boolean }) {
         </span>
         <Tick label={w("follow")} checked={follow} onChange={(event) => setFollow(event.target.checked)} />
         <Button asChild size="icon" look="ghost">
-          <a href={logAddress(place)} download={`${place.node}.log`} aria-label={c("download")} title={c("download")}>
+          <a href={source.text} download={source.name} aria-label={c("download")} title={c("download")}>
             <Download />
           </a>
         </Button>
