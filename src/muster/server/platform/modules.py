@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -125,14 +126,13 @@ class ModuleAnswer(Answer):
     """Of the version that everybody is offered; 0 if there is none."""
     public_state: str
     revision: int
-    may: Annotated[list[str], Field(default_factory=list)]
+    may: list[str]
     """What whoever asks may do with it: use, inspect, edit, ask review, deprecate, delete."""
 
     @classmethod
     def of(cls, module: Module, who: Actor) -> ModuleAnswer:
-        seen = cls.model_validate(module.seen_by(who))
-        seen.may = [action for action in _ACTIONS if may(who, action, module.subject)]
-        return seen
+        allowed = [action for action in _ACTIONS if may(who, action, module.subject)]
+        return cls.model_validate({**asdict(module.seen_by(who)), "may": allowed})
 
 
 @router.get("", operation_id="list_modules")

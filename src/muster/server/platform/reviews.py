@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -43,14 +44,12 @@ class ReviewAnswer(Answer):
     created: datetime
     decided: datetime | None
     revision: int
-    may: Annotated[list[Decision], Field(default_factory=list)]
+    may: list[Decision]
     """What whoever asks may decide."""
 
     @classmethod
     def of(cls, review: Review, who: Actor) -> ReviewAnswer:
-        seen = cls.model_validate(review)
-        seen.may = review.choices(who)
-        return seen
+        return cls.model_validate({**asdict(review), "may": review.choices(who)})
 
 
 @router.get("", operation_id="list_reviews")
