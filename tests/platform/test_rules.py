@@ -76,6 +76,9 @@ token            revoke           AO     write
 audit            view             AO     read
 settings         view             A      read
 settings         edit             A      write
+node             view             *      read
+node             inspect          A      read
+queue            view             *      read
 """
 
 

@@ -15,7 +15,7 @@ from muster.platform.errors import Forbidden, NotFound
 
 Kind: TypeAlias = Literal[
     "workflow", "version", "run", "module", "review", "category", "virtual cluster", "storage root", "user", "team",
-    "token", "audit", "settings",
+    "token", "audit", "settings", "node", "queue",
 ]  # fmt: skip
 TeamRole: TypeAlias = Literal["leader", "member"]
 Scope: TypeAlias = Literal["read", "write", "admin", "run"]
@@ -163,6 +163,10 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("audit", "view"): Rule(_A | _O, "read"),  # of an entry, the owner is whoever did it
     ("settings", "view"): Rule(_A, "read"),
     ("settings", "edit"): Rule(_A, "write"),
+    # How full the machines are is for all; the names of what is on them only for admins and whose it is.
+    ("node", "view"): Rule(_ALL, "read"),
+    ("node", "inspect"): Rule(_A, "read"),
+    ("queue", "view"): Rule(_ALL, "read"),
 }
 
 RUN_TOKEN: frozenset[tuple[Kind, str]] = frozenset({

@@ -1,8 +1,8 @@
-"""The tables of virtual clusters and storage roots."""
+"""The tables of virtual clusters, of how they were used, and of storage roots."""
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, ForeignKey, Integer, Table, UniqueConstraint
+from sqlalchemy import Boolean, Column, ForeignKey, Integer, PrimaryKeyConstraint, Table, UniqueConstraint
 
 from muster.platform.database.columns import DOCUMENT, STRING, Moment, metadata
 
@@ -40,3 +40,16 @@ storage_roots = Table(
     UniqueConstraint("name"),
 )
 """`team_id`: who may use it; NULL for everybody. It stays when the team is to go: it must not become everybody's."""
+
+cluster_usage = Table(
+    "cluster_usage",
+    metadata,
+    Column("cluster_id", STRING, ForeignKey("virtual_clusters.id", ondelete="CASCADE"), nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("looks", Integer, nullable=False),
+    Column("used", Integer, nullable=False),
+    Column("peak", Integer, nullable=False),
+    Column("total", Integer),
+    PrimaryKeyConstraint("cluster_id", "at"),
+)
+"""A row for every five minutes in which somebody looked: `used` is the sum of all looks, in SKUs. A week of them."""

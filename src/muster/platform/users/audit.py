@@ -44,6 +44,8 @@ class AuditFilter:
     kind: str = ""
     subject: str = ""
     action: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 def record(
@@ -86,6 +88,10 @@ def list_audit(connection: Connection, actor: Actor, wanted: PageRequest, only: 
         query = query.where(audit.c.subject_id == only.subject)
     if only.action:
         query = query.where(audit.c.action == only.action)
+    if only.since:
+        query = query.where(audit.c.at >= only.since)
+    if only.until:
+        query = query.where(audit.c.at < only.until)
     sortable = {"at": audit.c.at, "actor": audit.c.actor_name, "action": audit.c.action}
     page = select_page(connection, query, wanted, key=audit.c.id, sortable=sortable, usual="-at")
     return page.map(lambda row: as_record(row, Entry))

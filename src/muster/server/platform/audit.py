@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from pydantic import AwareDatetime
 
 from muster.platform.users.audit import AuditFilter, list_audit
 from muster.server.platform.bodies import Answer
@@ -40,8 +41,10 @@ async def read_audit_log(
     kind: Annotated[str, Query()] = "",
     subject: Annotated[str, Query(description="The id of what it is about.")] = "",
     action: Annotated[str, Query()] = "",
+    since: Annotated[AwareDatetime | None, Query(description="Not before; with its time zone.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Before; with its time zone.")] = None,
 ) -> PageOf[AuditAnswer]:
     """Everything for an admin, what one did oneself for others."""
-    only = AuditFilter(q, actor, kind, subject, action)
+    only = AuditFilter(q, actor, kind, subject, action, since, until)
     page = await here.database.read(lambda connection: list_audit(connection, who, paging, only))
     return page_of(page, AuditAnswer.model_validate)

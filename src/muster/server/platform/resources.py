@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
+from muster.kube.builtin import NODE
 from muster.kube.objects import Object
 from muster.platform.resources.clusters import (
     MOST_SKUS,
@@ -23,6 +24,7 @@ from muster.platform.resources.clusters import (
     get_cluster,
     list_clusters,
 )
+from muster.platform.resources.machines import skus_available
 from muster.platform.resources.queues import queues, settle_queues, skus_used
 from muster.platform.resources.roots import (
     NewRoot,
@@ -48,6 +50,13 @@ _Name = Annotated[str, Field(max_length=200)]
 _Text = Annotated[str, Field(max_length=10_000)]
 _Place = Annotated[str, Field(max_length=4096)]
 _Sku = dict[str, int | str]
+
+
+class _There(NamedTuple):
+    """On the cluster, now."""
+
+    queues: Mapping[str, Object]
+    nodes: Sequence[Object]
 
 
 class ClusterBody(Body):
@@ -88,6 +97,8 @@ class ClusterAnswer(Answer):
     total: int | None
     used: int
     """SKUs that are handed out now."""
+    available: int
+    """How many can be: the total, but no more than the machines have."""
     team_id: str | None
     team_name: str | None
     usable: bool
@@ -148,7 +159,7 @@ async def all_virtual_clusters(here: Here, who: Who, paging: Paging, q: Search =
     """Sorted by name, created or total."""
     require(who, "view", Subject("virtual cluster"))
     page = await here.database.read(lambda connection: list_clusters(connection, paging, q=q))
-    there = await queues(here.cluster)
+    there = await _there(here)
     items = [ClusterAnswer(**_shown(cluster, there, who)) for cluster in page.items]
     return PageOf(items=items, next=page.next, total=page.total)
 
@@ -175,7 +186,7 @@ async def one_virtual_cluster(cluster: str, here: Here, who: Who, response: Resp
     response.headers["ETag"] = etag(found.id, found.revision)
     shown = [UseAnswer.model_validate(use) for use in uses if use.state == "running"]
     waiting = [UseAnswer.model_validate(use) for use in uses if use.state == "waiting"]
-    return WholeCluster(**_shown(found, await queues(here.cluster), who), uses=shown, waiting=waiting)
+    return WholeCluster(**_shown(found, await _there(here), who), uses=shown, waiting=waiting)
 
 
 @router.patch("/clusters/{cluster}", operation_id="edit_cluster")
@@ -244,13 +255,18 @@ async def settle(here: Platform) -> None:
 async def _settled(here: Platform, who: Actor, cluster: VirtualCluster, response: Response) -> ClusterAnswer:
     await settle(here)
     response.headers["ETag"] = etag(cluster.id, cluster.revision)
-    return ClusterAnswer(**_shown(cluster, await queues(here.cluster), who))
+    return ClusterAnswer(**_shown(cluster, await _there(here), who))
 
 
-def _shown(cluster: VirtualCluster, there: Mapping[str, Object], who: Actor) -> dict[str, Any]:
+async def _there(here: Platform) -> _There:
+    return _There(await queues(here.cluster), (await here.cluster.list(NODE)).items)
+
+
+def _shown(cluster: VirtualCluster, there: _There, who: Actor) -> dict[str, Any]:
     own = {name: getattr(cluster, name) for name in ClusterAnswer.model_fields if hasattr(cluster, name)}
-    used = skus_used(there.get(cluster.id), cluster)
-    return {**own, "used": used, "usable": bool(may(who, "use", cluster.subject))}
+    used = skus_used(there.queues.get(cluster.id), cluster)
+    available = skus_available(there.nodes, cluster.node_selector, cluster.sku, cluster.total)
+    return {**own, "used": used, "available": available, "usable": bool(may(who, "use", cluster.subject))}
 
 
 def _tagged(root: StorageRoot, who: Actor, response: Response) -> RootAnswer:

@@ -18,7 +18,7 @@ from muster.platform.users.credentials import csrf_token
 from muster.platform.users.first import forget_used_link
 from muster.platform.users.links import link_user, use_link
 from muster.platform.users.passwords import hash_password, outdated, password_fault, verify_password
-from muster.platform.users.sessions import LASTS, begin_session, end_session, list_sessions
+from muster.platform.users.sessions import LASTS, Session, begin_session, end_session, list_sessions
 from muster.server.platform.bodies import Answer, Body
 from muster.server.platform.identity import CSRF_COOKIE, SESSION_COOKIE, Who, address_of
 from muster.server.platform.paging import PageOf, Paging, page_of
@@ -76,6 +76,8 @@ class SessionAnswer(Answer):
     expires: datetime
     address: str
     browser: str
+    current: bool = False
+    """Whether it is the one that asks."""
 
 
 @open_router.get("/login-options")
@@ -132,7 +134,7 @@ async def sessions_of_mine(here: Here, who: Who, paging: Paging) -> PageOf[Sessi
     page = await here.database.read(
         lambda connection: list_sessions(connection, who, get_user(connection, who.id), paging)
     )
-    return page_of(page, SessionAnswer.model_validate)
+    return page_of(page, lambda session: _session(session, who))
 
 
 @router.delete("/sessions/{session_id}", status_code=204)
@@ -189,6 +191,12 @@ async def open_session(here: Platform, user: User, request: Request, response: R
     response.set_cookie(
         CSRF_COOKIE, csrf_token(secret), max_age=seconds, path="/", secure=secure, httponly=False, samesite="lax"
     )
+
+
+def _session(session: Session, who: Actor) -> SessionAnswer:
+    seen = SessionAnswer.model_validate(session)
+    seen.current = who.via == "session" and session.id == who.credential
+    return seen
 
 
 def _account(connection: Connection, name: str) -> tuple[User | None, str | None]:

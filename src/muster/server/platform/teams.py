@@ -8,8 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from muster.platform.rules import TeamRole
+from muster.platform.rules import Actor, TeamRole, may
 from muster.platform.users.teams import (
+    Team,
     create_team,
     delete_team,
     edit_team,
@@ -26,6 +27,8 @@ from muster.server.platform.paging import PageOf, Paging, Search, page_of
 from muster.server.platform.state import Here
 
 router = APIRouter(prefix="/teams", tags=["teams"])
+
+_ACTIONS = ("edit", "set members", "leave", "delete")
 
 
 class NewTeam(Body):
@@ -49,6 +52,8 @@ class TeamAnswer(Answer):
     created: datetime
     revision: int
     members: int
+    may: Annotated[list[str], Field(default_factory=list)]
+    """What whoever asks may do with it."""
 
 
 class MemberAnswer(Answer):
@@ -68,13 +73,13 @@ async def all_teams(
     member: Annotated[str, Query(description="The id of a user who is in them.")] = "",
 ) -> PageOf[TeamAnswer]:
     page = await here.database.read(lambda connection: list_teams(connection, paging, q=q, member=member))
-    return page_of(page, TeamAnswer.model_validate)
+    return page_of(page, lambda team: _answer(team, who))
 
 
 @router.post("", status_code=201, operation_id="create_team")
 async def new_team(body: NewTeam, here: Here, who: Who) -> TeamAnswer:
     team = await here.database.write(lambda connection: create_team(connection, who, body.name, body.description))
-    return TeamAnswer.model_validate(team)
+    return _answer(team, who)
 
 
 @router.get("/{team_id}", operation_id="get_team")
@@ -82,7 +87,7 @@ async def one_team(team_id: str, here: Here, who: Who, response: Response) -> Te
     """By id or name."""
     team = await here.database.read(lambda connection: get_team(connection, team_id))
     response.headers["ETag"] = etag(team.id, team.revision)
-    return TeamAnswer.model_validate(team)
+    return _answer(team, who)
 
 
 @router.patch("/{team_id}", operation_id="edit_team")
@@ -91,7 +96,7 @@ async def change_team(
 ) -> TeamAnswer:
     team = await here.database.write(lambda connection: edit_team(connection, who, team_id, body.changes(), seen))
     response.headers["ETag"] = etag(team.id, team.revision)
-    return TeamAnswer.model_validate(team)
+    return _answer(team, who)
 
 
 @router.delete("/{team_id}", status_code=204, operation_id="delete_team")
@@ -114,3 +119,9 @@ async def put_member(team_id: str, user_id: str, body: MemberChange, here: Here,
 @router.delete("/{team_id}/members/{user_id}", status_code=204, operation_id="remove_member")
 async def drop_member(team_id: str, user_id: str, here: Here, who: Who) -> None:
     await here.database.write(lambda connection: remove_member(connection, who, team_id, user_id))
+
+
+def _answer(team: Team, who: Actor) -> TeamAnswer:
+    seen = TeamAnswer.model_validate(team)
+    seen.may = [action for action in _ACTIONS if may(who, action, team.subject)]
+    return seen

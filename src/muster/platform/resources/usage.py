@@ -1,0 +1,92 @@
+"""How many SKUs of a virtual cluster were handed out when. Looked at now and then, and kept for a week: a stretch of
+time during which nobody looked is a gap, not a zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from muster.platform.database.columns import microseconds, moment
+from muster.platform.database.rows import as_record
+from muster.platform.resources.tables import cluster_usage, virtual_clusters
+
+STEP = timedelta(minutes=5)
+"""How exactly it is kept."""
+KEPT = timedelta(days=7)
+MOST_POINTS = 340
+
+
+class Look(NamedTuple):
+    used: int
+    total: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """One step of time in which somebody looked."""
+
+    at: datetime
+    """When it began."""
+    looks: int
+    used: int
+    """Of all looks, added up."""
+    peak: int
+    total: int | None
+    """How many SKUs there were, at the last look."""
+
+    @property
+    def mean(self) -> float:
+        return self.used / self.looks
+
+
+def note_usage(connection: Connection, found: Mapping[str, Look], at: datetime) -> None:
+    """By the id of the virtual cluster. Forgets what is too old."""
+    begin = start_of(at, STEP)
+    table = cluster_usage.c
+    known = connection.execute(select(virtual_clusters.c.id)).scalars()
+    for cluster_id in sorted(found.keys() & set(known)):
+        used, total = found[cluster_id]
+        here = (table.cluster_id == cluster_id) & (table.at == begin)
+        row = connection.execute(select(table.looks, table.used, table.peak).where(here)).first()
+        if row is None:
+            new = {"cluster_id": cluster_id, "at": begin, "looks": 1, "used": used, "peak": used, "total": total}
+            connection.execute(insert(cluster_usage).values(new))
+        else:
+            more = {"looks": row.looks + 1, "used": row.used + used, "peak": max(row.peak, used), "total": total}
+            connection.execute(update(cluster_usage).where(here).values(more))
+    connection.execute(delete(cluster_usage).where(table.at < at - KEPT))
+
+
+def usage_since(connection: Connection, cluster_id: str, since: datetime) -> list[Stretch]:
+    table = cluster_usage.c
+    query = select(table.at, table.looks, table.used, table.peak, table.total)
+    rows = connection.execute(query.where(table.cluster_id == cluster_id, table.at >= since).order_by(table.at))
+    return [as_record(row, Stretch) for row in rows]
+
+
+def step_for(time: timedelta) -> timedelta:
+    """The finest step by which so much time can be drawn."""
+    return STEP * max(1, -(-time // (STEP * MOST_POINTS)))
+
+
+def joined(stretches: Iterable[Stretch], step: timedelta) -> list[Stretch]:
+    """Those of one step made one. What was highest stays so."""
+    found: dict[datetime, Stretch] = {}
+    for each in stretches:
+        begin = start_of(each.at, step)
+        before = found.get(begin)
+        if before is None:
+            found[begin] = Stretch(begin, each.looks, each.used, each.peak, each.total)
+        else:
+            peak = max(before.peak, each.peak)
+            found[begin] = Stretch(begin, before.looks + each.looks, before.used + each.used, peak, each.total)
+    return list(found.values())
+
+
+def start_of(at: datetime, step: timedelta) -> datetime:
+    length = step // timedelta(microseconds=1)
+    return moment(microseconds(at) // length * length)

@@ -1,0 +1,312 @@
+"""The machines, the queues, the gangs that wait in them, and how virtual clusters were used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from muster.kube.builtin import NODE, PLUGIN_POD_GROUP, POD, POD_GROUP, QUEUE
+from muster.kube.cluster import Cluster
+from muster.kube.errors import ApiError
+from muster.kube.objects import (
+    Object,
+    controller_of,
+    meta,
+    name_of,
+    namespace_of,
+    spec_of,
+    split_api_version,
+    status_of,
+)
+from muster.kube.requests import as_resources, effective_requests
+from muster.platform.database.columns import now
+from muster.platform.errors import NotFound
+from muster.platform.resources.clusters import VirtualCluster, all_clusters, get_cluster
+from muster.platform.resources.lines import gang, queue_line
+from muster.platform.resources.machines import host_of, is_over, machine, matches, moment_of, skus_available
+from muster.platform.resources.queues import queues, skus_used
+from muster.platform.resources.usage import KEPT, Look, joined, note_usage, step_for, usage_since
+from muster.platform.rules import Actor, Subject, may, require
+from muster.platform.runs.behind import RunBehind, run_id_of, runs_behind
+from muster.server.platform.bodies import Answer
+from muster.server.platform.identity import Who
+from muster.server.platform.paging import PageOf
+from muster.server.platform.state import Here, Platform
+
+router = APIRouter(tags=["cluster"])
+
+_LOOK_SECONDS = 30.0
+_MOST_GROUPS = 500
+
+
+class AmountAnswer(Answer):
+    resource: str
+    used: float
+    """What Pods that are there asked for, in cores, bytes or pieces."""
+    allocatable: float
+    capacity: float
+
+
+class ConditionAnswer(Answer):
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: datetime | None
+
+
+class MachineAnswer(Answer):
+    name: str
+    ready: bool
+    unschedulable: bool
+    """Somebody has closed it for new Pods."""
+    labels: dict[str, str]
+    taints: list[str]
+    conditions: list[ConditionAnswer]
+    amounts: list[AmountAnswer]
+    pods: int
+    system: str
+    created: datetime | None
+    clusters: list[str]
+    """The names of the virtual clusters that it is part of."""
+
+
+class PodAnswer(Answer):
+    name: str | None
+    """For admins, and for those who may look into the run that it belongs to."""
+    namespace: str | None
+    phase: str
+    run_id: str | None
+    run_name: str | None
+    owner_name: str | None
+    requests: dict[str, str]
+    started: datetime | None
+
+
+class WholeMachine(MachineAnswer):
+    there: list[PodAnswer]
+    """The Pods that are there now."""
+
+
+class QueueAnswer(Answer):
+    name: str
+    cluster_id: str | None
+    """Of the virtual cluster that it holds the total of."""
+    cluster_name: str | None
+    state: str
+    parent: str
+    weight: int
+    priority: int
+    reclaimable: bool
+    capability: dict[str, str]
+    """The most of it, by resource; what is not named has no limit."""
+    allocated: dict[str, str]
+    groups: dict[str, int]
+    """How many PodGroups are in which phase: pending, inqueue, running, unknown, completed."""
+
+
+class PodGroupAnswer(Answer):
+    name: str | None
+    """For admins, and for those who may look into the run that it belongs to."""
+    namespace: str | None
+    flavour: str
+    queue: str
+    cluster_name: str | None
+    phase: str
+    members: int
+    """How many have to start together."""
+    running: int
+    succeeded: int
+    failed: int
+    reason: str
+    message: str
+    """Why it waits."""
+    since: datetime | None
+    created: datetime | None
+    run_id: str | None
+    run_name: str | None
+    owner_name: str | None
+
+
+class UsagePoint(Answer):
+    at: datetime
+    """When the step began."""
+    mean: float
+    peak: int
+    total: int | None
+    """How many SKUs there were."""
+
+
+class UsageAnswer(Answer):
+    step_seconds: int
+    """From one point to the next. Where one is missing, nobody looked: the server was not running."""
+    since: datetime
+    until: datetime
+    points: list[UsagePoint]
+
+
+@router.get("/nodes", operation_id="list_machines")
+async def all_machines(here: Here, who: Who) -> PageOf[MachineAnswer]:
+    """What there is to run on, all of it, by name."""
+    require(who, "view", Subject("node"))
+    nodes = (await here.cluster.list(NODE)).items
+    there = _by_host((await here.cluster.list(POD)).items)
+    clusters = await here.database.read(all_clusters)
+    found = [MachineAnswer(**_machine(node, there[name_of(node)], clusters)) for node in sorted(nodes, key=name_of)]
+    return PageOf(items=found, next=None, total=len(found))
+
+
+@router.get("/nodes/{node}", operation_id="get_machine")
+async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
+    """With the Pods that are there."""
+    require(who, "view", Subject("node"))
+    found = next((each for each in (await here.cluster.list(NODE)).items if name_of(each) == node), None)
+    if found is None:
+        raise NotFound.of("node", node)
+    pods = _by_host((await here.cluster.list(POD)).items)[node]
+    clusters, behind = await here.database.read(
+        lambda connection: (all_clusters(connection), runs_behind(connection, who, map(run_id_of, pods)))
+    )
+    shown = [_pod(pod, behind.get(run_id_of(pod)), who) for pod in pods]
+    shown.sort(key=lambda pod: (pod.owner_name or "", pod.run_name or "", pod.name or ""))
+    return WholeMachine(**_machine(found, pods, clusters), there=shown)
+
+
+@router.get("/queues", operation_id="list_queues")
+async def all_queues(here: Here, who: Who) -> PageOf[QueueAnswer]:
+    """Those of virtual clusters, and all others that there are."""
+    require(who, "view", Subject("queue"))
+    names = await _cluster_names(here)
+    lines = [queue_line(queue) for queue in (await here.cluster.list(QUEUE)).items]
+    found = [
+        QueueAnswer(**{**asdict(line), "cluster_id": line.cluster_id or None}, cluster_name=names.get(line.name))
+        for line in lines
+    ]
+    found.sort(key=lambda queue: (queue.cluster_name is None, (queue.cluster_name or queue.name).lower()))
+    return PageOf(items=found, next=None, total=len(found))
+
+
+@router.get("/pod-groups", operation_id="list_pod_groups")
+async def all_pod_groups(
+    here: Here,
+    who: Who,
+    queue: Annotated[str, Query(description="The name of a queue.")] = "",
+    phase: Annotated[str, Query(description="The phase that they are in: Pending, Running, ...")] = "",
+) -> PageOf[PodGroupAnswer]:
+    """Gangs, the newest first, with the reason why they wait. 500 at most."""
+    require(who, "view", Subject("queue"))
+    objects = [each for kind in (POD_GROUP, PLUGIN_POD_GROUP) for each in (await here.cluster.list(kind)).items]
+    found = [(each, gang(each)) for each in objects]
+    found = [(obj, each) for obj, each in found if queue in ("", each.queue) and phase in ("", each.phase)]
+    found.sort(key=lambda pair: meta(pair[0]).get("creationTimestamp") or "", reverse=True)
+    chosen = found[:_MOST_GROUPS]
+    run_ids = [await _run_behind_group(here.cluster, obj) for obj, _ in chosen]
+    behind = await here.database.read(lambda connection: runs_behind(connection, who, run_ids))
+    names = await _cluster_names(here)
+    items = []
+    for (_, each), run_id in zip(chosen, run_ids, strict=True):
+        run = behind.get(run_id)
+        told = {**asdict(each), **_named(each.name, each.namespace, run, who), "cluster_name": names.get(each.queue)}
+        items.append(PodGroupAnswer(**told))
+    return PageOf(items=items, next=None, total=len(found))
+
+
+@router.get("/clusters/{cluster}/usage", operation_id="get_cluster_usage")
+async def usage_of_cluster(
+    cluster: str,
+    here: Here,
+    who: Who,
+    hours: Annotated[int, Query(ge=1, le=KEPT // timedelta(hours=1), description="How far back.")] = 24,
+) -> UsageAnswer:
+    """How many SKUs were handed out when: looked at twice a minute, kept for a week."""
+    time, until = timedelta(hours=hours), now()
+    found = await here.database.read(lambda connection: get_cluster(connection, cluster))
+    require(who, "view", found.subject, cluster)
+    stretches = await here.database.read(lambda connection: usage_since(connection, found.id, until - time))
+    step = step_for(time)
+    points = [UsagePoint.model_validate(each) for each in joined(stretches, step)]
+    return UsageAnswer(step_seconds=int(step.total_seconds()), since=until - time, until=until, points=points)
+
+
+async def background(here: Platform) -> None:
+    """Looks at how many SKUs are handed out, again and again."""
+    while True:
+        await look(here, now())
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def look(here: Platform, at: datetime) -> None:
+    clusters = await here.database.read(all_clusters)
+    if not clusters:
+        return
+    there = await queues(here.cluster)
+    nodes = (await here.cluster.list(NODE)).items
+    found = {each.id: _look(each, there.get(each.id), nodes) for each in clusters}
+    await here.database.write(lambda connection: note_usage(connection, found, at))
+
+
+def _look(cluster: VirtualCluster, queue: Object | None, nodes: Iterable[Object]) -> Look:
+    available = skus_available(nodes, cluster.node_selector, cluster.sku, cluster.total)
+    return Look(skus_used(queue, cluster), available)
+
+
+def _by_host(pods: Iterable[Object]) -> Mapping[str, list[Object]]:
+    found: defaultdict[str, list[Object]] = defaultdict(list)
+    for pod in pods:
+        host = host_of(pod)
+        if host and not is_over(pod):
+            found[host].append(pod)
+    return found
+
+
+def _machine(node: Object, pods: list[Object], clusters: Iterable[VirtualCluster]) -> dict[str, Any]:
+    part_of = [cluster.name for cluster in clusters if matches(node, cluster.node_selector)]
+    return {**asdict(machine(node, pods)), "clusters": part_of}
+
+
+def _pod(pod: Object, run: RunBehind | None, who: Actor) -> PodAnswer:
+    requests = effective_requests(spec_of(pod))
+    return PodAnswer(
+        **_named(name_of(pod), namespace_of(pod), run, who),
+        phase=status_of(pod).get("phase") or "Pending",
+        requests=as_resources({name: amount for name, amount in requests.items() if name != "pods"}),
+        started=moment_of(status_of(pod).get("startTime")),
+    )
+
+
+def _named(name: str, namespace: str, run: RunBehind | None, who: Actor) -> dict[str, str | None]:
+    """What things are called is for those who may look into them; whose they are is for all."""
+    shown = bool(may(who, "inspect", Subject("node"))) or (run is not None and run.open)
+    return {
+        "name": name if shown else None,
+        "namespace": namespace if shown else None,
+        "run_id": run.id if run else None,
+        "run_name": run.name if run else None,
+        "owner_name": run.owner_name if run else None,
+    }
+
+
+async def _run_behind_group(cluster: Cluster, group: Object) -> str:
+    """A PodGroup belongs to a job, and the job to a run."""
+    own = run_id_of(group)
+    owner = controller_of(group)
+    if own or owner is None:
+        return own
+    kind = cluster.catalogue.in_group(split_api_version(str(owner.get("apiVersion")))[0], str(owner.get("kind")))
+    if kind is None:
+        return ""
+    try:
+        return run_id_of(await cluster.get(kind, str(owner.get("name")), namespace_of(group)))
+    except ApiError:
+        return ""
+
+
+async def _cluster_names(here: Platform) -> dict[str, str]:
+    """By the name of their queue."""
+    return {each.queue: each.name for each in await here.database.read(all_clusters)}
