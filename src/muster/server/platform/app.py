@@ -44,6 +44,7 @@ ROUTERS = (
     "module_versions",
     "reviews",
     "resources",
+    "cluster",
     "runs",
     "run_nodes",
     "run_logs",
