@@ -11,10 +11,11 @@ import pytest
 
 from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object, name_of, owner_reference, timestamp
+from muster.training.dialects.paddlecloud import PaddleCloud
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.model import RESTART_SCOPE, Observed, Replica, TrainingJob
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
-from muster.training.plan import GangSettings, Plan, plan
+from muster.training.plan import GangSettings, Plan, plan, replica_of
 from muster.training.progress import Progress
 from muster.training.restarts import RESTARTS, gang_attempt
 
@@ -362,3 +363,18 @@ def test_a_job_that_is_being_deleted_is_left_alone(pytorch_job: MakeJob) -> None
     decided = decide(obj, progress=replace(Progress(), start=timestamp(NOW)))
     assert decided.create == []
     assert decided.delete == []
+
+
+def test_pods_that_paddle_operator_made_are_known_by_their_names() -> None:
+    """They have labels of their own. Taken for strays they would be deleted when Muster takes over."""
+    template = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
+    roles = {role: {"replicas": 2, "template": template} for role in ("ps", "worker")}
+    metadata = {"name": "wide-and-deep", "namespace": "default", "uid": "u"}
+    job = PaddleCloud().read(
+        {"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": metadata, "spec": roles}
+    )
+    names = ["wide-and-deep-ps-0", "wide-and-deep-worker-1", "wide-and-deep-worker-12", "wide-and-deep-heter-0", "else"]
+    pods = [{"metadata": {"name": name, "labels": {"paddle-res-name": name}}} for name in names]
+    assert [replica_of(job, pod) for pod in pods] == [
+        Replica("ps", 0), Replica("worker", 1), Replica("worker", 12), None, None,
+    ]  # fmt: skip

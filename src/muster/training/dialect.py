@@ -56,6 +56,10 @@ class Dialect(ABC):
         """What is wrong with a change, though the new object by itself is fine."""
         return []
 
+    def warnings(self, obj: Object) -> list[Cause]:
+        """What is accepted, because upstream accepts it, and has no effect."""
+        return []
+
     @abstractmethod
     def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring: ...
 
@@ -186,8 +190,24 @@ class KubeflowDialect(Dialect):
         return causes
 
     def change_problems(self, old: Object, new: Object) -> list[Cause]:
-        before, after = (self.run_policy(obj).managed_by for obj in (old, new))
-        return [] if before == after else [Cause("spec.runPolicy.managedBy", "field is immutable")]
+        before, after = self.run_policy(old), self.run_policy(new)
+        causes = []
+        if before.managed_by != after.managed_by:
+            causes.append(Cause("spec.runPolicy.managedBy", "field is immutable"))
+        if before.scheduling and after.scheduling and before.scheduling.queue != after.scheduling.queue:
+            causes.append(Cause("spec.runPolicy.schedulingPolicy.queue", "field is immutable"))
+        return causes
+
+    def warnings(self, obj: Object) -> list[Cause]:
+        causes = []
+        for written, spec in (spec_of(obj).get(self.replica_specs) or {}).items():
+            template = ((spec or {}).get("template") or {}).get("spec") or {}
+            policy = (spec or {}).get("restartPolicy") or self.restart
+            if template.get("restartPolicy", policy) != policy and policy != "ExitCode":
+                path = f"spec.{self.replica_specs}.{written}"
+                why = f"has no effect: {path}.restartPolicy, which is {policy}, decides"
+                causes.append(Cause(f"{path}.template.spec.restartPolicy", why))
+        return causes
 
     def write_status(self, job: TrainingJob, progress: Progress, counts: Counts, pods: Sequence[Object]) -> Object:
         status: Object = {"conditions": list(progress.conditions), "replicaStatuses": {}}

@@ -399,11 +399,13 @@ class _Planner:
 
 
 def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
-    """Which member a Pod is; None for one whose role the job no longer has."""
+    """Which member a Pod is; None for one whose role the job no longer has. Pods that paddle-operator made have none of
+    the labels, but the same names."""
     labels = labels_of(pod)
-    written = labels.get(REPLICA_TYPE, "")
+    role_in_name, _, index_in_name = name_of(pod).removeprefix(f"{job.name}-").rpartition("-")
+    written = labels.get(REPLICA_TYPE, role_in_name)
     role = next((role.name for role in job.roles if role.name.lower() == written), None)
-    index = labels.get(REPLICA_INDEX, "")
+    index = labels.get(REPLICA_INDEX, index_in_name)
     return Replica(role, int(index)) if role is not None and index.isdigit() else None
 
 

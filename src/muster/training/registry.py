@@ -32,7 +32,9 @@ DIALECTS: tuple[Dialect, ...] = (
 def training_kinds() -> tuple[Kind, ...]:
     """The kinds, for a cluster's catalogue: each validates by its dialect."""
     return tuple(
-        replace(kind, validate=_rule(dialect)) for dialect in DIALECTS for kind in (dialect.kind, *dialect.also)
+        replace(kind, validate=_rule(dialect), warnings=dialect.warnings)
+        for dialect in DIALECTS
+        for kind in (dialect.kind, *dialect.also)
     )
 
 

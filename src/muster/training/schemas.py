@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from muster.kube.kinds import Column, Kind, Scale, Schema
 from muster.kube.schema import (
-    ANY,
     BOOLEAN,
     INT32,
+    QUANTITY,
     RESOURCES,
     STRING,
     TIME,
@@ -19,6 +19,7 @@ from muster.kube.schema import (
     root,
     string,
 )
+from muster.kube.schemas_meta import LABEL_SELECTOR
 from muster.kube.schemas_pod import POD_TEMPLATE_SCHEMA
 
 SCHEDULING_POLICY: Schema = obj({
@@ -47,6 +48,32 @@ REPLICA_SPEC: Schema = obj({
 
 NPROC_PER_NODE: Schema = STRING
 
+_TARGET: Schema = obj(
+    {"type": STRING, "averageUtilization": INT32, "averageValue": QUANTITY, "value": QUANTITY}, ["type"]
+)
+_METRIC: Schema = obj({"name": STRING, "selector": LABEL_SELECTOR}, ["name"])
+_DESCRIBED: Schema = obj({"apiVersion": STRING, "kind": STRING, "name": STRING}, ["kind", "name"])
+
+METRICS: Schema = list_of(
+    obj(
+        {
+            "type": STRING,
+            "resource": obj({"name": STRING, "target": _TARGET}, ["name", "target"]),
+            "containerResource": obj(
+                {"container": STRING, "name": STRING, "target": _TARGET}, ["container", "name", "target"]
+            ),
+            "pods": obj({"metric": _METRIC, "target": _TARGET}, ["metric", "target"]),
+            "object": obj(
+                {"describedObject": _DESCRIBED, "metric": _METRIC, "target": _TARGET},
+                ["describedObject", "metric", "target"],
+            ),
+            "external": obj({"metric": _METRIC, "target": _TARGET}, ["metric", "target"]),
+        },
+        ["type"],
+    )
+)
+"""What an autoscaler goes by, as in autoscaling/v2."""
+
 ELASTIC_POLICY: Schema = obj({
     "minReplicas": integer(1),
     "maxReplicas": integer(1),
@@ -58,7 +85,7 @@ ELASTIC_POLICY: Schema = obj({
     "standalone": BOOLEAN,
     "nProcPerNode": INT32,
     "maxRestarts": INT32,
-    "metrics": list_of(ANY),
+    "metrics": METRICS,
 })  # fmt: skip
 
 JOB_STATUS: Schema = obj({
@@ -73,7 +100,7 @@ JOB_STATUS: Schema = obj({
         })
     ),
     "replicaStatuses": map_of(
-        obj({"active": INT32, "succeeded": INT32, "failed": INT32, "selector": STRING, "labelSelector": ANY})
+        obj({"active": INT32, "succeeded": INT32, "failed": INT32, "selector": STRING, "labelSelector": LABEL_SELECTOR})
     ),
     "startTime": TIME,
     "completionTime": TIME,
@@ -94,6 +121,7 @@ def kubeflow_kind(
     extra: Mapping[str, Schema] | None = None,
     scale: Scale | None = None,
     version: str = "v1",
+    columns: tuple[Column, ...] = COLUMNS,
 ) -> Kind:
     spec = obj({"runPolicy": RUN_POLICY, replica_specs: map_of(REPLICA_SPEC), **(extra or {})}, [replica_specs])
     return Kind(
@@ -102,6 +130,6 @@ def kubeflow_kind(
         kind=kind,
         plural=plural,
         schema=root({"spec": spec, "status": JOB_STATUS}),
-        columns=COLUMNS,
+        columns=columns,
         scale=scale,
     )

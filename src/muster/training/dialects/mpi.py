@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from muster.kube.errors import Cause
+from muster.kube.kinds import Kind
 from muster.kube.objects import Object, owner_reference, spec_of
 from muster.kube.schema import STRING, integer, string
 from muster.training.dialect import KubeflowDialect
@@ -27,7 +28,7 @@ from muster.training.model import (
     Wiring,
 )
 from muster.training.names import replica_name
-from muster.training.schemas import kubeflow_kind
+from muster.training.schemas import COLUMNS, kubeflow_kind
 
 FOLDER = "/etc/mpi"
 _CLEAN = string(["None", "Running", "All", ""])
@@ -37,6 +38,14 @@ _SSH = {
     "launcherCreationPolicy": string(["AtStartup", "WaitForWorkersReady", ""]),
     "mpiImplementation": string(["OpenMPI", "Intel", "MPICH", ""]),
     "runLauncherAsWorker": {"type": "boolean"},
+}
+
+_UNHEEDED: dict[str, tuple[Any, str]] = {
+    # field: (the value that asks for nothing, why another one changes nothing)
+    "sshAuthMountPath": ("/root/.ssh", "workers are reached by exec, without ssh"),
+    "launcherCreationPolicy": ("WaitForWorkersReady", "the launcher always waits for its workers"),
+    "runLauncherAsWorker": (False, "the launcher takes no part in the computation"),
+    "mainContainer": ("", "every container of the launcher is told where its workers are"),
 }
 
 EXEC_AGENT = """#!/bin/sh
@@ -51,11 +60,21 @@ exec "${KUBECTL:-/opt/kube/kubectl}" exec "$pod" --container %s -- /bin/sh -c "$
 """
 
 
-class Mpi(KubeflowDialect):
-    kind = kubeflow_kind("MPIJob", "mpijobs", replica_specs="mpiReplicaSpecs", extra=_SHARED | _SSH)
-    also = (
-        kubeflow_kind("MPIJob", "mpijobs", replica_specs="mpiReplicaSpecs", extra=_SHARED | _SSH, version="v2beta1"),
+def _kind(version: str) -> Kind:
+    """The same in both versions, so that an API server can store either as it is. Only here the age comes first."""
+    return kubeflow_kind(
+        "MPIJob",
+        "mpijobs",
+        replica_specs="mpiReplicaSpecs",
+        extra=_SHARED | _SSH,
+        version=version,
+        columns=COLUMNS[::-1],
     )
+
+
+class Mpi(KubeflowDialect):
+    kind = _kind("v1")
+    also = (_kind("v2beta1"),)
     container, port_name, port = "mpi", "mpi-port", 9999
     names_container = False
     replica_specs = "mpiReplicaSpecs"
@@ -80,6 +99,13 @@ class Mpi(KubeflowDialect):
         elif specs and int(specs["Launcher"].get("replicas", 1)) != 1:
             causes.append(Cause("spec.mpiReplicaSpecs.Launcher.replicas", "must be 1: there is one launcher"))
         return causes
+
+    def warnings(self, obj: Object) -> list[Cause]:
+        return super().warnings(obj) + [
+            Cause(f"spec.{field}", f"has no effect: {why}")
+            for field, (unless, why) in _UNHEEDED.items()
+            if spec_of(obj).get(field, unless) != unless
+        ]
 
     def lead(self, job: TrainingJob) -> Replica | None:
         return Replica("Launcher", 0)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from muster.kube.errors import Cause
 from muster.kube.kinds import Scale
 from muster.kube.objects import Object, spec_of
-from muster.kube.schema import ANY, INT32, list_of, obj
+from muster.kube.schema import INT32, obj
 from muster.training.dialect import KubeflowDialect
 from muster.training.elastic import autoscaler, elastic_problems
 from muster.training.model import Addresses, Counts, Replica, TrainingJob, Verdict, Wiring
-from muster.training.schemas import kubeflow_kind
+from muster.training.schemas import METRICS, kubeflow_kind
 
 
 class Paddle(KubeflowDialect):
@@ -24,7 +24,7 @@ class Paddle(KubeflowDialect):
                 "minReplicas": INT32,
                 "maxReplicas": INT32,
                 "maxRestarts": INT32,
-                "metrics": list_of(ANY),
+                "metrics": METRICS,
             })
         },
         scale=Scale(

@@ -12,7 +12,8 @@ from typing import Any, cast
 from muster.kube.errors import Cause
 from muster.kube.kinds import Column, Kind
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
-from muster.kube.schema import ANY, INT32, RESOURCES, STRING, TIME, integer, list_of, obj, root, string
+from muster.kube.schema import INT32, INT64, RESOURCES, STRING, TIME, integer, list_of, obj, root, string
+from muster.kube.schemas_meta import OBJECT_REFERENCE
 from muster.kube.schemas_pod import POD_TEMPLATE_SCHEMA
 from muster.training.dialect import Dialect, read_scheduling_policy, template_problems
 from muster.training.etcd import Announcement
@@ -44,7 +45,7 @@ _GLOO = Replica("gloo", 0)
 _ROLE = obj({"replicas": integer(0), "requests": INT32, "limits": INT32, "template": POD_TEMPLATE_SCHEMA}, ["replicas"])
 _ROLE_STATUS = obj({
     "pending": INT32, "starting": INT32, "running": INT32, "failed": INT32, "succeeded": INT32, "unknown": INT32,
-    "refs": list_of(ANY),
+    "refs": list_of(OBJECT_REFERENCE),
 })  # fmt: skip
 _SPEC = obj({
     "cleanPodPolicy": STRING,
@@ -62,7 +63,7 @@ _SPEC = obj({
 })  # fmt: skip
 _STATUS = obj({
     "phase": STRING, "mode": STRING, "ps": _ROLE_STATUS, "worker": _ROLE_STATUS, "heter": _ROLE_STATUS,
-    "elastic": STRING, "startTime": TIME, "completionTime": TIME, "observedGeneration": INT32, "message": STRING,
+    "elastic": STRING, "startTime": TIME, "completionTime": TIME, "observedGeneration": INT64, "message": STRING,
 })  # fmt: skip
 
 _CLEANING: Mapping[str, tuple[CleanPodPolicy, CleanPodPolicy]] = {
@@ -119,6 +120,17 @@ class PaddleCloud(Dialect):
                 causes.append(Cause(where, "Required value: at least one container", "FieldValueRequired"))
             elif spec.get(role):
                 causes += template_problems(template, f"spec.{role}.template")
+        return causes
+
+    def warnings(self, obj: Object) -> list[Cause]:
+        spec = spec_of(obj)
+        unheeded = {
+            "sampleSetRef": "sample sets are not provided; mount a volume in the template",
+            **{f"{role}.{bound}": "scale by changing replicas" for role in _ROLES for bound in ("requests", "limits")},
+        }
+        causes = [Cause(f"spec.{path}", f"has no effect: {why}") for path, why in unheeded.items() if _has(spec, path)]
+        if spec.get("intranet") == "Host":
+            causes.append(Cause("spec.intranet", "Host has no effect: members meet at the names of their Services"))
         return causes
 
     def trainer(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -197,6 +209,11 @@ class PaddleCloud(Dialect):
             status["message"] = next(c.get("message", "") for c in progress.conditions if c["type"] == "Failed")
             status["message"] = status["message"] or status_of(job.object).get("message", "")
         return status | {name: moment for name, moment in times.items() if moment}
+
+
+def _has(spec: Mapping[str, Any], path: str) -> bool:
+    first, _, second = path.partition(".")
+    return bool((spec.get(first) or {}).get(second) if second else spec.get(first))
 
 
 def _clean_policy(spec: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""The training controller on a real Kubernetes: what surrounds it there."""
