@@ -30,6 +30,11 @@ run              edit             AO     write
 run              stop             ALO    write
 run              retry            ALO    write
 run              delete           AO     write
+job              view             ALTO   read
+job              create           *      write
+job              suspend          ALO    write
+job              resume           ALO    write
+job              delete           AO     write
 module           view             ALOP   read
 module           use              OP     write
 module           inspect          ALO    read

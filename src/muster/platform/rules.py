@@ -15,7 +15,7 @@ from muster.platform.errors import Forbidden, NotFound
 
 Kind: TypeAlias = Literal[
     "workflow", "version", "run", "module", "review", "category", "virtual cluster", "storage root", "user", "team",
-    "token", "audit", "settings", "node", "queue",
+    "token", "audit", "settings", "node", "queue", "job",
 ]  # fmt: skip
 TeamRole: TypeAlias = Literal["leader", "member"]
 Scope: TypeAlias = Literal["read", "write", "admin", "run"]
@@ -114,6 +114,12 @@ RULES: Mapping[tuple[Kind, str], Rule] = {
     ("run", "stop"): Rule(_A | _L | _O, "write"),
     ("run", "retry"): Rule(_A | _L | _O, "write"),
     ("run", "delete"): Rule(_A | _O, "write"),
+    # A training job that a run made belongs to whoever the run belongs to; one that nobody made here, to nobody.
+    ("job", "view"): Rule(_A | _L | _T | _O, "read"),
+    ("job", "create"): Rule(_ALL, "write"),
+    ("job", "suspend"): Rule(_A | _L | _O, "write"),
+    ("job", "resume"): Rule(_A | _L | _O, "write"),
+    ("job", "delete"): Rule(_A | _O, "write"),
     # Published and deprecated modules are public.
     ("module", "view"): Rule(_A | _L | _O | _P, "read"),
     ("module", "use"): Rule(_O | _P, "write"),
