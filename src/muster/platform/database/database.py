@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +48,7 @@ class Database:
     def __init__(self, readers: Engine, writers: Engine, reading: ThreadPoolExecutor, writing: ThreadPoolExecutor):
         self._readers, self._writers = readers, writers
         self._reading, self._writing = reading, writing
+        self._counting = threading.Lock()
         self.writes = 0
         """How many transactions this process has written: what was read before may be out of date after."""
 
@@ -105,7 +107,8 @@ class Database:
                     raise
                 time.sleep(random.uniform(0, 0.002 * 2**attempt))  # noqa: S311 (nobody gains by guessing it)
         if access == "write":
-            self.writes += 1
+            with self._counting:
+                self.writes += 1
         return answer
 
 

@@ -23,6 +23,7 @@ from muster.server.platform.bodies import only_known_parameters
 from muster.server.platform.identity import identify
 from muster.server.platform.pages import add_pages
 from muster.server.platform.problems import ProblemDocument, answer_problems
+from muster.server.platform.remembering import Remembering
 from muster.server.platform.security import Security
 from muster.server.platform.state import Platform
 
@@ -63,6 +64,7 @@ def platform_app(platform: Platform) -> FastAPI:
     app.state.platform = platform
     answer_problems(app)
     add_pages(app)
+    app.add_middleware(Remembering, database=platform.database)
     app.add_middleware(Security, https=platform.url.startswith("https:"))
     return app
 

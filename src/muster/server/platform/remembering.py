@@ -1,0 +1,116 @@
+"""Lists that nothing has changed are not worked out again.
+
+A page asks for the same list over and over. What such a list answers depends on the database and on who asks, so an
+answer holds until this process writes. It is looked for before any route is, at a fraction of what a route costs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import NamedTuple, TypeAlias
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster.platform.database.database import Database
+from muster.platform.errors import Problem
+from muster.platform.rules import Actor
+from muster.server.platform.identity import identify
+
+LISTS = frozenset({
+    "count_runs",
+    "list_audit",
+    "list_categories",
+    "list_members",
+    "list_module_versions",
+    "list_modules",
+    "list_reviews",
+    "list_runs",
+    "list_teams",
+    "list_users",
+    "list_versions",
+    "list_workflows",
+})  # fmt: skip
+"""Operations whose answers depend on nothing else: not on the cluster, and not on what time it is."""
+
+SECONDS = 2.0
+"""Somebody else may write to a PostgreSQL."""
+_LARGEST = 256 * 1024
+_BYTES = 32 * 1024 * 1024
+
+Asked: TypeAlias = tuple[str, bool, tuple[tuple[str, str], ...], frozenset[str], str, str, bytes]
+"""Who asks, as far as rules look at it, and for what."""
+
+
+class Kept(NamedTuple):
+    writes: int
+    until: float
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class Remembering:
+    def __init__(self, app: ASGIApp, database: Database) -> None:
+        self._app = app
+        self._database = database
+        self._kept: OrderedDict[Asked, Kept] = OrderedDict()
+        self._bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        try:
+            # Who was found is kept in the scope, where the route finds it.
+            asked = _asked(await identify(Request(scope)), scope)
+        except Problem:
+            await self._app(scope, receive, send)
+            return
+        writes = self._database.writes
+        kept = self._kept.get(asked)
+        if kept is not None and kept.writes == writes and time.monotonic() < kept.until:
+            await send({"type": "http.response.start", "status": 200, "headers": list(kept.headers)})
+            await send({"type": "http.response.body", "body": kept.body})
+            return
+        answer = _Answer(send)
+        await self._app(scope, receive, answer)
+        body = answer.whole()
+        if body is not None and getattr(scope.get("route"), "operation_id", None) in LISTS:
+            self._keep(asked, Kept(writes, time.monotonic() + SECONDS, answer.headers, body))
+
+    def _keep(self, asked: Asked, kept: Kept) -> None:
+        before = self._kept.pop(asked, None)
+        self._bytes += len(kept.body) - (len(before.body) if before else 0)
+        self._kept[asked] = kept
+        while self._bytes > _BYTES:
+            self._bytes -= len(self._kept.popitem(last=False)[1].body)
+
+
+class _Answer:
+    """Passes an answer on, and knows it afterwards."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._status, self._pieces, self._size, self._ended = 0, list[bytes](), 0, False
+        self.headers: list[tuple[bytes, bytes]] = []
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status, self.headers = message["status"], list(message["headers"])
+        elif message["type"] == "http.response.body":
+            self._ended = not message.get("more_body", False)
+            self._size += len(message.get("body", b""))
+            if self._size <= _LARGEST:
+                self._pieces.append(message.get("body", b""))
+        await self._send(message)
+
+    def whole(self) -> bytes | None:
+        """The body, if it came to its end well and is not too large."""
+        well = self._status == 200 and self._ended and self._size <= _LARGEST
+        return b"".join(self._pieces) if well else None
+
+
+def _asked(actor: Actor, scope: Scope) -> Asked:
+    teams = tuple(sorted(actor.teams.items()))
+    return actor.id, actor.admin, teams, actor.scopes, actor.run, scope["path"], scope["query_string"]
