@@ -49,14 +49,43 @@ def ensure_issued(
     return Period(server[0].not_valid_before_utc, until)
 
 
+class Issued(NamedTuple):
+    """A server's certificate and key, and the authority that vouches for it, as PEM."""
+
+    authority: bytes
+    certificate: bytes
+    key: bytes
+
+    def is_good(self, names: tuple[str, ...], now: datetime) -> bool:
+        """For these names, and for another month."""
+        server = _parse(self.certificate, self.key)
+        with contextlib.suppress(ValueError):
+            authority = x509.load_pem_x509_certificate(self.authority)
+            return server is not None and _serves(server[0], authority, names, now)
+        return False
+
+
+def issue(names: tuple[str, ...], now: datetime) -> Issued:
+    """A certificate for a year, of an authority that signs nothing else: its key is forgotten."""
+    authority = _new_authority(now)
+    certificate, key = _new_server(authority, names, now)
+    return Issued(_certificate_pem(authority[0]), _certificate_pem(certificate), _key_pem(key))
+
+
 _Pair = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
 def _load(certificate: Path, key: Path) -> _Pair | None:
-    """Both halves if they are there, can be read and belong together."""
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        cert = x509.load_pem_x509_certificate(certificate.read_bytes())
-        private = serialization.load_pem_private_key(key.read_bytes(), password=None)
+    with contextlib.suppress(OSError):
+        return _parse(certificate.read_bytes(), key.read_bytes())
+    return None
+
+
+def _parse(certificate: bytes, key: bytes) -> _Pair | None:
+    """Both halves if they can be read and belong together."""
+    with contextlib.suppress(ValueError, TypeError):
+        cert = x509.load_pem_x509_certificate(certificate)
+        private = serialization.load_pem_private_key(key, password=None)
         if isinstance(private, ec.EllipticCurvePrivateKey) and private.public_key() == cert.public_key():
             return cert, private
     return None

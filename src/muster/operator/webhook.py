@@ -1,0 +1,124 @@
+"""The validating webhook: an HTTPS server that every replica of the operator runs, leader or not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from aiohttp import web
+
+from muster.kube.cluster import Cluster
+from muster.kube.errors import ApiError, BadRequest
+from muster.operator.webhook_certificates import CertificateError, Files, Pair, SharedSecret, Source
+from muster.operator.webhook_review import review
+
+PATH = "/validate"
+LOOK_SECONDS = 60.0
+"""How often the certificate is looked at. A mounted Secret takes as long to follow."""
+RETRY_SECONDS = 2.0
+
+_LARGEST = 8 * 1024 * 1024
+"""Of a request, in bytes: an object, what it was before, and room to spare."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    port: int = 9443
+    certificates: Path | None = None
+    """A folder with tls.crt and tls.key; without one the operator makes its own."""
+    namespace: str = "muster-system"
+    service: str = "muster-operator"
+    secret: str = "muster-operator-webhook"  # noqa: S105 (its name)
+    configuration: str = "muster-operator"
+
+
+class Webhook:
+    def __init__(self, port: int) -> None:
+        self.port = port
+        """Where it listens; the one it was given, unless that was 0."""
+        self.listening = asyncio.Event()
+
+    @property
+    def ready(self) -> bool:
+        return self.listening.is_set()
+
+
+@asynccontextmanager
+async def serving(
+    settings: WebhookSettings,
+    cluster: Cluster,
+    *,
+    source: Source | None = None,
+    look_seconds: float = LOOK_SECONDS,
+) -> AsyncIterator[Webhook]:
+    """Serves for as long as the block lasts. It begins as soon as there is a certificate, which need not be at once."""
+    webhook = Webhook(settings.port)
+    task = asyncio.create_task(
+        _serve(webhook, source or _source(settings, cluster), look_seconds), name="validating webhook"
+    )
+    try:
+        yield webhook
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def _source(settings: WebhookSettings, cluster: Cluster) -> Source:
+    if settings.certificates is not None:
+        return Files(settings.certificates)
+    return SharedSecret(
+        cluster,
+        namespace=settings.namespace,
+        secret=settings.secret,
+        service=settings.service,
+        configuration=settings.configuration,
+    )
+
+
+async def _serve(webhook: Webhook, source: Source, look_seconds: float) -> None:
+    app = web.Application(client_max_size=_LARGEST)
+    app.router.add_post(PATH, _answer)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
+    await runner.setup()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    served: Pair | None = None
+    try:
+        while True:
+            try:
+                pair = await source.pair()
+                if pair != served:
+                    pair.load_into(context)
+                    served = pair
+                if not webhook.ready:
+                    await _listen(runner, webhook, context)
+            except (ApiError, CertificateError, OSError) as error:  # SSLError is an OSError
+                _log.error("the webhook has no good certificate: %s", error)
+                await asyncio.sleep(min(RETRY_SECONDS, look_seconds) if served is None else look_seconds)
+            else:
+                await asyncio.sleep(look_seconds)
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, webhook: Webhook, context: ssl.SSLContext) -> None:
+    await web.TCPSite(runner, port=webhook.port, ssl_context=context).start()
+    webhook.port = runner.addresses[0][1]
+    webhook.listening.set()
+    _log.info("the webhook listens", extra={"port": webhook.port})
+
+
+async def _answer(request: web.Request) -> web.Response:
+    try:
+        answer = review(orjson.loads(await request.read()))
+    except (BadRequest, orjson.JSONDecodeError) as error:
+        return web.Response(status=400, text=str(error))
+    return web.Response(body=orjson.dumps(answer), content_type="application/json")

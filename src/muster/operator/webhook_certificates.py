@@ -1,0 +1,179 @@
+"""The webhook's certificate: from files that somebody else keeps fresh, or made here and shared through a Secret.
+
+An API server trusts what the webhook's configuration says. When the certificate is made anew, old and new authority
+are trusted side by side, so that replicas can follow one after the other and no request fails in between.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import os
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from muster.embedded.identity.issuing import Issued, issue
+from muster.kube.builtin import SECRET
+from muster.kube.cluster import Cluster
+from muster.kube.errors import Conflict, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object
+
+CONFIGURATION = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+    has_status=False,
+)
+
+_log = logging.getLogger(__name__)
+_END = b"-----END CERTIFICATE-----\n"
+_ATTEMPTS = 5
+
+
+class CertificateError(RuntimeError):
+    """Says what is missing, and who should have brought it."""
+
+
+class Pair(NamedTuple):
+    """A certificate (with its chain) and its key, as PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def load_into(self, context: ssl.SSLContext) -> None:
+        """Connections that come from now on get this one. Raises SSLError, and leaves the context as it was, if the
+        halves do not belong together."""
+        with _in_memory(self.certificate + b"\n" + self.key) as path:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
+            context.load_cert_chain(path)
+
+
+class Source(Protocol):
+    async def pair(self) -> Pair:
+        """The one to serve with now. Raises CertificateError or ApiError where there is none."""
+        ...
+
+
+class Files:
+    """`tls.crt` and `tls.key` in a folder, as a mounted Secret of cert-manager has them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def pair(self) -> Pair:
+        try:
+            return Pair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+        except OSError as error:
+            raise CertificateError(f"the webhook's certificate cannot be read: {error}") from None
+
+
+class SharedSecret:
+    """Made by whichever replica finds it missing or about to run out, and kept in a Secret."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        namespace: str,
+        secret: str,
+        service: str,
+        configuration: str,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._secret = secret
+        self._configuration = configuration
+        self._clock = clock
+        self._names = (
+            f"{service}.{namespace}.svc",
+            f"{service}.{namespace}.svc.cluster.local",
+            f"{service}.{namespace}",
+        )
+
+    async def pair(self) -> Pair:
+        for _ in range(_ATTEMPTS):
+            try:
+                # The configuration is read first: whoever has changed it since wrote the Secret before, so what is
+                # written here is never older than what it replaces.
+                configuration = await self._find_configuration()
+                issued = await self._ensure_issued()
+                if configuration is not None:
+                    await self._trust(configuration, issued.authority)
+            except Conflict:
+                continue
+            return Pair(issued.certificate, issued.key)
+        raise CertificateError(f"other replicas keep changing the Secret {self._namespace}/{self._secret}")
+
+    async def _ensure_issued(self) -> Issued:
+        try:
+            secret = await self._cluster.get(SECRET, self._secret, self._namespace)
+        except NotFound:
+            raise CertificateError(
+                f"the Secret {self._namespace}/{self._secret} for the webhook's certificate is missing; "
+                "`muster operator install` makes an empty one"
+            ) from None
+        found, now = _read(secret), self._clock()
+        if found.is_good(self._names, now):
+            return found
+        made = issue(self._names, now)
+        made = made._replace(authority=made.authority + _first(found.authority))
+        data = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
+        encoded = {name: base64.b64encode(content).decode() for name, content in data.items()}
+        await self._cluster.update({**secret, "data": {**(secret.get("data") or {}), **encoded}})
+        _log.info("made a new certificate for the webhook", extra={"secret": f"{self._namespace}/{self._secret}"})
+        return made
+
+    async def _find_configuration(self) -> Object | None:
+        try:
+            return await self._cluster.get(CONFIGURATION, self._configuration)
+        except NotFound:
+            _log.warning(
+                "there is no ValidatingWebhookConfiguration %s, so nobody asks the webhook", self._configuration
+            )
+            return None
+
+    async def _trust(self, configuration: Object, authority: bytes) -> None:
+        bundle = base64.b64encode(authority).decode()
+        webhooks = [
+            {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": bundle}}
+            for webhook in configuration.get("webhooks") or ()
+        ]
+        if webhooks != configuration.get("webhooks"):
+            await self._cluster.update({**configuration, "webhooks": webhooks})
+
+
+def _read(secret: Object) -> Issued:
+    data = secret.get("data") or {}
+    try:
+        return Issued(*(base64.b64decode(data.get(name) or "") for name in ("ca.crt", "tls.crt", "tls.key")))
+    except (binascii.Error, TypeError):
+        return Issued(b"", b"", b"")
+
+
+def _first(bundle: bytes) -> bytes:
+    """Only what was in use until now; what was before that is long out of use."""
+    first, end, _ = bundle.partition(_END)
+    return first + end if end else b""
+
+
+class _in_memory:  # noqa: N801 (reads as a function)
+    """A file that only this process can open, by path: OpenSSL takes nothing else, and the disk may be read-only."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __enter__(self) -> str:
+        self._file = os.memfd_create("certificate", os.MFD_CLOEXEC)
+        os.write(self._file, self._content)
+        return f"/proc/self/fd/{self._file}"
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._file)
