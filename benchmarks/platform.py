@@ -32,6 +32,7 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 import uvloop
+from benchmarks.prefect_lists import prefect
 from sqlalchemy import Connection, event, insert
 
 from muster.embedded.agent.settings import AgentSettings
@@ -106,6 +107,7 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--database", default="", help="PostgreSQL, by its URL; it has to be empty.")
+    parser.add_argument("--no-peer", action="store_true", help="without Prefect's list of flow runs for comparison")
     parser.add_argument("--serve", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -140,6 +142,8 @@ async def measure(folder: Path, options: argparse.Namespace) -> None:
             found = found._replace(floor=floor)
             worst = max(worst, found.calm, found.stormy, found.changing)
             print(row(name, found))
+        if not options.no_peer:
+            print(row("Prefect: flow runs", await peer(folder, options)))
         verdict = "within" if worst <= GOAL else "OVER"
         print(f"worst p95: {worst * 1000:.1f} ms, {verdict} the goal of {GOAL * 1000:.0f} ms")
     finally:
@@ -195,6 +199,30 @@ async def figures(
             await ask(number // 10 % options.readers, place)
         cpu = cpu_of(pid) - before
     return Figures(p95(calm), p95(storm), len(storm) / lasted, p95(changing), cpu / _UNKNOWN, 0.0)
+
+
+async def peer(folder: Path, options: argparse.Namespace) -> Figures:
+    """The same for 50 of a Prefect server's flow runs: everybody may see them all."""
+    place = folder / "prefect"
+    place.mkdir()
+    async with (
+        prefect(place, options.runs) as (address, pid),
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=options.readers)) as session,
+    ):
+
+        async def ask(_: int) -> float:
+            begun = time.perf_counter()
+            body = {"limit": 50, "sort": "START_TIME_DESC"}
+            async with session.post(f"{address}/flow_runs/filter", json=body) as response:
+                assert len(await response.json()) == 50
+            return time.perf_counter() - begun
+
+        await asyncio.gather(*(ask(reader) for reader in range(options.readers)))
+        calm = await _reading(ask, options.readers, options.seconds, pause=1.0)
+        before, begun = cpu_of(pid), time.perf_counter()
+        storm = await _reading(ask, options.readers, options.seconds, pause=0.0)
+        lasted, cpu = time.perf_counter() - begun, cpu_of(pid) - before
+    return Figures(p95(calm), p95(storm), len(storm) / lasted, p95(calm), cpu / len(storm), 0.0)
 
 
 async def _reading(ask: Callable[[int], Any], readers: int, seconds: float, pause: float) -> list[float]:

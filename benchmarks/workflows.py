@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import uvloop
 from benchmarks.meter import Cost, Meter, enter_group
+from benchmarks.peers import PREFECT, ROOT, python_of
 from benchmarks.shapes import tasks
 
 from muster.embedded.settings import Settings, read_settings
@@ -35,11 +36,10 @@ from muster.kube.objects import Object, name_of, status_of
 from muster.server.serving import Serving, serving
 from muster.workflows.kinds import WORKFLOW
 
-ROOT = Path(__file__).parents[1]
 TARGET_MS = 12.0
 MEMOIZED_SECONDS = 1.0
 SHAPES = ("fan-out", "chain", "layers")
-PREFECT = {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120"}
+PATIENT = {"PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120"}
 
 
 class Peer(NamedTuple):
@@ -52,7 +52,7 @@ class Peer(NamedTuple):
 PEERS = (
     Peer("make", (), (100, 1000)),
     Peer("luigi", ("luigi",), (100, 500)),
-    Peer("prefect", ("prefect>=3,<4", "fastapi<0.120"), (100, 600)),
+    Peer("prefect", PREFECT, (100, 600)),
     Peer("snakemake", ("snakemake",), (50, 200)),
     Peer("kfp", ("kfp>=2,<3",), (2, 6)),
 )
@@ -113,12 +113,12 @@ def _row(name: str, measure: Callable[[str], float]) -> list[float]:
 
 def _peer(peer: Peer, home: Path, shape: str) -> float:
     """Marginal CPU milliseconds per task; not a number if it fails, which says nothing about us."""
-    python = _environment(peer)
+    python = python_of(peer.name, peer.packages)
     costs = []
     for size in peer.sizes:
         with TemporaryDirectory(dir=home) as folder:
             program = ROOT / "benchmarks" / "programs" / f"peer_{peer.name}.py"
-            env = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": folder, **PREFECT, "PREFECT_HOME": folder}
+            env = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": folder, **PATIENT, "PREFECT_HOME": folder}
             meter = Meter()
             done = subprocess.run([python, program, shape, str(size), folder], env=env, capture_output=True, text=True)
             costs.append(meter.stop().cpu)
@@ -126,18 +126,6 @@ def _peer(peer: Peer, home: Path, shape: str) -> float:
                 print(f"\n{peer.name} failed: {done.stderr[-2000:]}", file=sys.stderr)
                 return math.nan
     return (costs[1] - costs[0]) / (peer.sizes[1] - peer.sizes[0]) * 1000
-
-
-def _environment(peer: Peer) -> str:
-    if not peer.packages:
-        return sys.executable
-    folder = ROOT / ".environments" / f"peer-{peer.name}"
-    made, wanted = folder / "made", "\n".join(peer.packages)
-    if not made.exists() or made.read_text() != wanted:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "-q", *peer.packages], check=True)
-        made.write_text(wanted)
-    return str(folder / "bin" / "python")
 
 
 def _marginal(shape: str, home: Path) -> float:

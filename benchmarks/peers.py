@@ -1,0 +1,23 @@
+"""Other people's programs, each in an environment of its own, made the first time it is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PREFECT = ("prefect>=3,<4", "fastapi<0.120")
+
+
+def python_of(name: str, packages: tuple[str, ...]) -> str:
+    """The interpreter that has these packages; ours if there are none."""
+    if not packages:
+        return sys.executable
+    folder = ROOT / ".environments" / f"peer-{name}"
+    made, wanted = folder / "made", "\n".join(packages)
+    if not made.exists() or made.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "-q", *packages], check=True)
+        made.write_text(wanted)
+    return str(folder / "bin" / "python")
