@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -110,10 +111,19 @@ async def _serve(webhook: Webhook, source: Source, look_seconds: float) -> None:
 
 
 async def _listen(runner: web.AppRunner, webhook: Webhook, context: ssl.SSLContext) -> None:
-    await web.TCPSite(runner, port=webhook.port, ssl_context=context).start()
-    webhook.port = runner.addresses[0][1]
+    listener = _listener(webhook.port)
+    await web.SockSite(runner, listener, ssl_context=context).start()
+    webhook.port = listener.getsockname()[1]
     webhook.listening.set()
     _log.info("the webhook listens", extra={"port": webhook.port})
+
+
+def _listener(port: int) -> socket.socket:
+    """One for both versions of IP, where there are both: an API server may come over either."""
+    if socket.has_dualstack_ipv6():
+        with suppress(OSError):
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
 
 
 async def _answer(request: web.Request) -> web.Response:
