@@ -48,6 +48,7 @@ COMMANDS = {
     "wait": Entry("wait", "wait", "Wait until objects are as they should be."),
     "delete": Entry("delete", "delete", "Delete objects."),
     "top": Entry("top", "top", "Show what nodes or Pods use."),
+    "operator": Entry("operator", "app", "Look after training jobs on a Kubernetes cluster."),
     "workflows": Entry("workflows", "app", "The platform's workflows and their versions."),
     "runs": Entry("runs", "app", "Runs of the platform's workflows."),
     "clusters": Entry("clusters", "app", "Virtual clusters: SKUs, totals, and who uses them."),

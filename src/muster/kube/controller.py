@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeAlias, TypeVar
 
@@ -11,6 +12,9 @@ from muster.kube.errors import ApiError, Conflict
 
 K = TypeVar("K")
 log = logging.getLogger(__name__)
+
+OnDone: TypeAlias = Callable[[K, float, BaseException | None], None]
+"""(key, seconds, what went wrong): told after every look."""
 
 _FIRST_RETRY = 0.01
 
@@ -27,11 +31,15 @@ class Controller(Generic[K]):
         *,
         workers: int = 4,
         max_backoff: float = 30.0,
+        on_done: OnDone[K] | None = None,
     ) -> None:
         self._name = name
         self._reconcile = reconcile
         self._workers = workers
         self._max_backoff = max_backoff
+        self._on_done = on_done
+        self._closing = False
+        self._idle = asyncio.Event()
         self._queue: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: set[K] = set()
         self._active: set[K] = set()
@@ -51,6 +59,18 @@ class Controller(Generic[K]):
     def enqueue_after(self, key: K, seconds: float) -> None:
         """Of several such wishes for one key, the earliest wins."""
         self._set(self._wishes, key, seconds)
+
+    @property
+    def depth(self) -> int:
+        """How many keys wait to be looked at."""
+        return len(self._waiting)
+
+    async def finish(self) -> None:
+        """Begins nothing more, and waits until what was begun is done."""
+        self._closing = True
+        while self._active:
+            self._idle.clear()
+            await self._idle.wait()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -84,12 +104,16 @@ class Controller(Generic[K]):
     async def _work(self) -> None:
         while True:
             key = await self._queue.get()
+            if self._closing:
+                return
             self._waiting.discard(key)
             self._active.add(key)
             try:
                 await self._attempt(key)
             finally:
                 self._active.discard(key)
+                if not self._active:
+                    self._idle.set()
                 if key in self._again:
                     self._again.discard(key)
                     self.enqueue(key)
@@ -98,18 +122,26 @@ class Controller(Generic[K]):
         retry = self._retries.pop(key, None)
         if retry is not None:
             retry[1].cancel()  # this is it, whoever asked for it
+        began = time.perf_counter()
         try:
             again = await self._reconcile(key)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
             self._retry(key, error)  # something it waited for was cancelled: that must not cost us a worker
+            self._tell(key, began, error)
         except Exception as error:
             self._retry(key, error)
+            self._tell(key, began, error)
         else:
+            self._tell(key, began, None)
             self._failures.pop(key, None)
             if again is not None:
                 self.enqueue_after(key, again)
+
+    def _tell(self, key: K, began: float, error: BaseException | None) -> None:
+        if self._on_done is not None:
+            self._on_done(key, time.perf_counter() - began, error)
 
     def _retry(self, key: K, error: BaseException) -> None:
         failures = self._failures[key] = min(self._failures.get(key, 0) + 1, 30)  # 2**1024 would not be a float

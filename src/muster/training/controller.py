@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT
+from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Endpoint
-from muster.kube.controller import Controller
+from muster.kube.controller import Controller, OnDone
 from muster.kube.errors import AlreadyExists, ApiError, Cause, Conflict, NotFound
-from muster.kube.informer import Informer, OnChange, by_controller
+from muster.kube.informer import OnChange, by_controller
+from muster.kube.informers import Informers
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Key,
     Object,
     controller_of,
     key_of,
+    labels_of,
     name_of,
     namespace_of,
     status_of,
@@ -26,25 +28,31 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
+from muster.kube.patches import diff_merge
 from muster.training.dialect import Dialect
 from muster.training.etcd import Announcement, put
 from muster.training.gang import group_kind
 from muster.training.model import Observed, Replica, TrainingJob
-from muster.training.names import replica_name
+from muster.training.names import JOB_NAME, replica_name
 from muster.training.plan import GangSettings, Plan, is_ours, plan
 from muster.training.restarts import gang_attempt
 
 AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")
-_COMPANIONS = (CONFIG_MAP, SECRET, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
-
+_COMPANIONS = (CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
+_OWNED = (JOB_NAME,)
+_OWNED_PODS = (JOB_NAME, f"paddle-res-name,!{JOB_NAME}")
+"""What belongs to jobs carries this label; Pods that paddle-operator has made carry another one."""
 
 _PATIENCE = 5.0
 
+Item: TypeAlias = tuple[str, Key]
+"""A job in the queue: which dialect's, and its name."""
+
 
 class _Expected(NamedTuple):
-    """Pods we made that the informer has not shown yet, by uid."""
+    """What we made or wrote that no informer has shown yet, by uid and version."""
 
-    pods: set[str]
+    things: set[str]
     until: float
 
 
@@ -61,77 +69,117 @@ class TrainingController:
         recorder: EventRecorder,
         dialects: Sequence[Dialect],
         gang: GangSettings = GangSettings(),  # noqa: B008 (frozen)
+        *,
+        namespaces: Sequence[str] = ("",),
+        workers: int = 4,
+        on_done: OnDone[Item] | None = None,
     ) -> None:
+        """`namespaces` are those whose jobs are looked after, by default all; `workers` is how many jobs are looked at
+        at the same time."""
         self._cluster = cluster
         self._recorder = recorder
         self._gang = gang
+        self._namespaces = tuple(namespaces)
         self._dialects = {dialect.kind.resource + dialect.kind.version: dialect for dialect in dialects}
+        self._kinds = {name: _served(cluster, dialect) for name, dialect in self._dialects.items()}
         self._by_owner = {
             (kind.api_version, kind.kind): name for name, d in self._dialects.items() for kind in (d.kind, *d.also)
         }
-        self._queue: Controller[tuple[str, Key]] = Controller("training", self._reconcile)
+        self._queue: Controller[Item] = Controller("training", self._reconcile, workers=workers, on_done=on_done)
         self._jobs = {
-            name: Informer(cluster, dialect.kind, on_change=self._job_watcher(name))
-            for name, dialect in self._dialects.items()
+            name: Informers(cluster, kind, self._namespaces, on_change=self._job_watcher(name))
+            for name, kind in self._kinds.items()
         }
-        self._pods = self._owned(POD)
-        self._services = self._owned(SERVICE)
-        self._companions = [self._owned(kind) for kind in (*_COMPANIONS, *_known(cluster, AUTOSCALER))]
-        self._groups = Informer(cluster, group_kind(gang.scheduler), on_change=self._group_changed)
+        self._owned = {
+            kind.kind: Informers(
+                cluster,
+                kind,
+                self._namespaces,
+                selectors=_OWNED_PODS if kind is POD else _OWNED,
+                on_change=self._owned_changed,
+                indexers={"owner": by_controller},
+            )
+            for kind in (POD, SERVICE, *_COMPANIONS, *_known(cluster, AUTOSCALER))
+        }
+        self._groups = self._watch_groups(group_kind(gang.scheduler))
         self._addresses: dict[str, tuple[int, dict[Replica, Endpoint]]] = {}
-        self._expected: dict[tuple[str, Key], _Expected] = {}
+        self._expected: dict[Item, _Expected] = {}
         self._announced: dict[str, Announcement] = {}
+
+    @property
+    def depth(self) -> int:
+        """How many jobs wait to be looked at."""
+        return self._queue.depth
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all that there is, is known."""
+        return all(informers.is_synced for informers in (*self._owned.values(), *self._jobs.values()))
+
+    def jobs(self) -> Iterator[tuple[Dialect, Object]]:
+        """As they were when last heard of."""
+        return ((self._dialects[name], obj) for name, jobs in self._jobs.items() for obj in jobs)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            needed = [self._pods, self._services, *self._companions]
-            for informer in (*needed, self._groups, *self._jobs.values()):
-                group.create_task(informer.run())
+            for informers in (*self._owned.values(), *self._groups, *self._jobs.values()):
+                group.create_task(informers.run())
             # Not for the others: a real cluster may lack PodGroups or some of the kinds, and the rest shall work there.
-            for informer in needed:
-                await informer.synced.wait()
+            for informers in self._owned.values():
+                await informers.wait_synced()
             await self._queue.run()
 
-    async def _reconcile(self, item: tuple[str, Key]) -> float | None:
+    async def finish(self) -> None:
+        """Begins nothing more, and waits until what was begun is done. `run` still has to be cancelled."""
+        await self._queue.finish()
+
+    async def _reconcile(self, item: Item) -> float | None:
         name, key = item
         obj = self._jobs[name].get(*key)
         if obj is None:
             self._expected.pop(item, None)
             return None
         expected = self._expected.get(item)
-        if expected is not None and expected.pods:
+        if expected is not None and expected.things:
             patience = expected.until - asyncio.get_running_loop().time()
             if patience > 0:
                 return patience
+        self._expected.pop(item, None)
         dialect = self._dialects[name]
         progress = dialect.read_progress(obj)
         causes = dialect.problems(obj) if progress.start is None and not progress.finished else []
         if causes:
-            await self._refuse(dialect, obj, causes)
+            await self._refuse(item, obj, causes)
             return None
         job = dialect.read(obj)
         if not is_ours(job):
             return None
         observed = Observed(
-            pods=self._pods.by("owner", uid_of(obj)),
-            services=self._services.by("owner", uid_of(obj)),
-            companions=[o for informer in self._companions for o in informer.by("owner", uid_of(obj))],
-            group=self._groups.get(*key),
+            pods=self._owned["Pod"].by("owner", uid_of(obj)),
+            services=self._owned["Service"].by("owner", uid_of(obj)),
+            companions=[
+                thing
+                for kind, informers in self._owned.items()
+                if kind not in ("Pod", "Service")
+                for thing in informers.by("owner", uid_of(obj))
+            ],
+            group=next(filter(None, (groups.get(*key) for groups in self._groups)), None),
         )
         addresses = {} if progress.finished or job.policy.suspend else await self._resolve(dialect, job)
         decided = plan(dialect, job, progress, observed, addresses, datetime.now(UTC), self._gang)
         await self._carry_out(item, dialect, job, decided, observed.pods)
         return decided.again
 
-    async def _refuse(self, dialect: Dialect, obj: Object, causes: Sequence[Cause]) -> None:
+    async def _refuse(self, item: Item, obj: Object, causes: Sequence[Cause]) -> None:
         """A cluster that cannot check jobs by our rules lets wrong ones in: they fail at once and say why."""
+        dialect = self._dialects[item[0]]
         kind = dialect.kind.kind
         message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
         now = datetime.now(UTC)
         progress = dialect.read_progress(obj).with_condition(kind, "Failed", message, now, reason=f"{kind}Invalid")
         job = TrainingJob(obj, ())
         status = dialect.write_status(job, replace(progress, completion=timestamp(now)), {}, ())
-        await self._cluster.update({**obj, "status": status}, subresource="status")
+        await self._write_status(item, obj, status)
         self._recorder.event(obj, "Warning", f"{kind}Invalid", message)
 
     async def _resolve(self, dialect: Dialect, job: TrainingJob) -> dict[Replica, Endpoint]:
@@ -155,9 +203,9 @@ class TrainingController:
         return found
 
     async def _carry_out(
-        self, item: tuple[str, Key], dialect: Dialect, job: TrainingJob, decided: Plan, pods: Sequence[Object]
+        self, item: Item, dialect: Dialect, job: TrainingJob, decided: Plan, pods: Sequence[Object]
     ) -> None:
-        kind, obj = dialect.kind, job.object
+        kind, obj = self._kinds[item[0]], job.object
         if decided.expired:
             await _unless_gone(self._cluster.delete(kind, job.name, job.namespace, uid=job.uid))
             return
@@ -168,7 +216,7 @@ class TrainingController:
             obj = await self._cluster.patch(kind, job.name, job.namespace, change)
         status = dialect.write_status(job, decided.progress, decided.counts, pods)
         if status != status_of(obj):
-            await self._cluster.update({**obj, "status": status}, subresource="status")
+            await self._write_status(item, obj, status)
         for severity, reason, message in decided.events:
             self._recorder.event(obj, severity, reason, message)
         await asyncio.gather(*(self._delete(obj, thing) for thing in decided.delete))
@@ -179,6 +227,19 @@ class TrainingController:
         others = [thing for thing in decided.create if thing["kind"] != "Pod"]
         await asyncio.gather(*(self._create(item, obj, thing) for thing in others))
         await asyncio.gather(*(self._create(item, obj, thing) for thing in decided.create if thing["kind"] == "Pod"))
+
+    async def _write_status(self, item: Item, obj: Object, status: Object) -> None:
+        """What has changed of it, and only if the job is still the one that was looked at."""
+        change = {
+            "metadata": {"uid": uid_of(obj), "resourceVersion": version_of(obj)},
+            "status": diff_merge(status_of(obj), status),
+        }
+        made = await self._cluster.patch(
+            self._kinds[item[0]], name_of(obj), namespace_of(obj), change, subresource="status"
+        )  # fmt: skip
+        shown = self._jobs[item[0]].get(*item[1])
+        if shown is not None and version_of(shown) == version_of(obj):
+            self._expect(item, _version(made))
 
     async def _announce(self, dialect: Dialect, job: TrainingJob) -> None:
         """Tells those outside the cluster who wait to hear how many members there are to be."""
@@ -193,10 +254,10 @@ class TrainingController:
             raise
         self._announced[job.uid] = news
 
-    async def _create(self, item: tuple[str, Key], job: Object, thing: Object) -> None:
-        if thing["kind"] == AUTOSCALER[1] and not _known(self._cluster, AUTOSCALER):
-            message = "elasticPolicy.metrics: this cluster has no HorizontalPodAutoscaler; scale by changing replicas"
-            self._recorder.event(job, "Warning", "NoAutoscaler", message)
+    async def _create(self, item: Item, job: Object, thing: Object) -> None:
+        if not _known(self._cluster, (thing["apiVersion"], thing["kind"])):
+            reason, message = _LACKING[thing["kind"]]
+            self._recorder.event(job, "Warning", reason, message)
             return
         try:
             made = await self._cluster.create(thing)
@@ -207,20 +268,28 @@ class TrainingController:
             message = f"Error creating {thing['kind'].lower()} {name_of(thing)}: {error.message}"
             self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
             raise
-        if made["kind"] == "Pod":
-            self._expect(item, made)
+        self._expect_shown(item, made)
         what = made["kind"].lower()
         self._recorder.event(job, "Normal", f"SuccessfulCreate{made['kind']}", f"Created {what}: {name_of(made)}")
 
-    def _expect(self, item: tuple[str, Key], made: Object) -> None:
-        """Until the informer shows the Pod there is no use in looking: it would seem to be missing. Should the news
-        get lost, a look a while later does no harm: what exists is not made twice."""
-        shown = self._pods.get(*key_of(made))
-        if shown is not None and uid_of(shown) == uid_of(made):
-            return
+    def _expect_shown(self, item: Item, made: Object) -> None:
+        informers = [self._owned[made["kind"]]] if made["kind"] in self._owned else self._groups
+        shown = next(filter(None, (i.get(*key_of(made)) for i in informers)), None)
+        if informers and (shown is None or uid_of(shown) != uid_of(made)):
+            self._expect(item, uid_of(made))
+
+    def _expect(self, item: Item, what: str) -> None:
+        """Until an informer shows it there is no use in looking: a Pod would seem to be missing, a status to be as it
+        was. Should the news get lost, a look a while later does no harm: what exists is not made twice, and what has
+        changed is not written over."""
         until = asyncio.get_running_loop().time() + _PATIENCE
         known = self._expected.get(item)
-        self._expected[item] = _Expected({*(known.pods if known else ()), uid_of(made)}, until)
+        self._expected[item] = _Expected({*(known.things if known else ()), what}, until)
+
+    def _seen(self, item: Item, what: str) -> None:
+        expected = self._expected.get(item)
+        if expected is not None:
+            expected.things.discard(what)
 
     async def _check_owner(self, job: Object, thing: Object) -> None:
         """Something of that name is there. If it is not ours, say so: waiting in silence would look like a hang. Only
@@ -236,6 +305,10 @@ class TrainingController:
             )
             self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
             raise Conflict(message)
+        wanted, found = labels_of(thing), labels_of(there)
+        if any(found.get(name) != value for name, value in wanted.items()):
+            # Made by another operator, before us. With its labels it is seen from now on.
+            await self._cluster.patch(kind, name_of(there), namespace_of(there), {"metadata": {"labels": wanted}})
 
     async def _delete(self, job: Object, thing: Object) -> None:
         kind = self._cluster.catalogue.of_object(thing)
@@ -243,8 +316,10 @@ class TrainingController:
         what = thing["kind"].lower()
         self._recorder.event(job, "Normal", f"SuccessfulDelete{thing['kind']}", f"Deleted {what}: {name_of(thing)}")
 
-    def _owned(self, kind: Kind) -> Informer:
-        return Informer(self._cluster, kind, on_change=self._owned_changed, indexers={"owner": by_controller})
+    def _watch_groups(self, kind: Kind) -> list[Informers]:
+        if not _known(self._cluster, (kind.api_version, kind.kind)):
+            return []
+        return [Informers(self._cluster, kind, self._namespaces, on_change=self._group_changed)]
 
     def _job_watcher(self, name: str) -> OnChange:
         def changed(before: Object | None, after: Object | None) -> None:
@@ -252,7 +327,9 @@ class TrainingController:
             if after is None:
                 self._addresses.pop(uid_of(job), None)
                 self._announced.pop(uid_of(job), None)
-            self._queue.enqueue((name, key_of(job)))
+            item = (name, key_of(job))
+            self._seen(item, _version(job))
+            self._queue.enqueue(item)
 
         return changed
 
@@ -263,17 +340,40 @@ class TrainingController:
             if thing is None or owner is None or name is None:
                 continue
             item = (name, Key(namespace_of(thing), owner["name"]))
-            expected = self._expected.get(item)
-            if expected is not None:
-                expected.pods.discard(uid_of(thing))
+            self._seen(item, uid_of(thing))
             self._queue.enqueue(item)
 
     def _group_changed(self, before: Object | None, after: Object | None) -> None:
         """A PodGroup concerns the job of its name, whoever made it."""
-        key = key_of(after or before or {})
+        group = after or before or {}
+        key = key_of(group)
         for name, jobs in self._jobs.items():
-            if key in jobs.objects:
+            if jobs.get(*key) is not None:
+                self._seen((name, key), uid_of(group))
                 self._queue.enqueue((name, key))
+
+
+_LACKING = {
+    "HorizontalPodAutoscaler": (
+        "NoAutoscaler",
+        "elasticPolicy.metrics: this cluster has no HorizontalPodAutoscaler; scale by changing replicas",
+    ),
+    "PodGroup": (
+        "NoPodGroups",
+        "this cluster has no PodGroups, so nothing can hold a gang together: install the gang scheduler that the job "
+        "asks for, or remove schedulerName and schedulingPolicy",
+    ),
+}
+
+
+def _version(obj: Object) -> str:
+    return f"{uid_of(obj)}@{version_of(obj)}"
+
+
+def _served(cluster: Cluster, dialect: Dialect) -> Kind:
+    """In the version that the cluster has."""
+    kinds = (dialect.kind, *dialect.also)
+    return next((kind for kind in kinds if _known(cluster, (kind.api_version, kind.kind))), dialect.kind)
 
 
 def _known(cluster: Cluster, names: tuple[str, str]) -> list[Kind]:

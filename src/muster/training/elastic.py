@@ -8,6 +8,7 @@ from typing import Any
 from muster.kube.errors import Cause
 from muster.kube.objects import Object, owner_reference
 from muster.training.model import TrainingJob
+from muster.training.names import job_labels
 
 
 def elastic_problems(policy: Mapping[str, Any], workers: int | None, path: str) -> list[Cause]:
@@ -35,6 +36,7 @@ def autoscaler(job: TrainingJob, policy: Mapping[str, Any]) -> Sequence[Object]:
             "metadata": {
                 "name": job.name,
                 "namespace": job.namespace,
+                "labels": job_labels(job),
                 "ownerReferences": [owner_reference(job.object)],
             },
             "spec": {

@@ -28,10 +28,11 @@ class Membership:
     priority_class: str = ""
 
 
-def wants_gang(job: TrainingJob, scheduler: Scheduler, *, always: bool) -> bool:
+def wants_gang(job: TrainingJob, scheduler: Scheduler, *, always: bool, by_policy: bool = True) -> bool:
     """With `always` (--gang) every job is one; else those that have a schedulingPolicy or name a gang scheduler."""
     names = {(role.template.get("spec") or {}).get("schedulerName") for role in job.roles}
-    return always or scheduler != "none" or job.policy.scheduling is not None or bool(names & {"volcano", _PLUGINS})
+    asked = by_policy and job.policy.scheduling is not None
+    return always or scheduler != "none" or asked or bool(names & {"volcano", _PLUGINS})
 
 
 def group_kind(scheduler: Scheduler) -> Kind:

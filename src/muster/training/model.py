@@ -118,6 +118,8 @@ class Wiring:
     volumes: tuple[Object, ...] = ()
     mounts: tuple[Object, ...] = ()
     service_account: str = ""
+    init_containers: tuple[Object, ...] = ()
+    """Run after those of the template."""
 
 
 class Count(NamedTuple):

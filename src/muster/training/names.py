@@ -22,10 +22,14 @@ def replica_name(job: TrainingJob, replica: Replica) -> str:
     return f"{job.name}-launcher" if replica.role == "Launcher" else f"{job.name}-{replica.suffix}"
 
 
+def job_labels(job: TrainingJob) -> dict[str, str]:
+    """What everything that belongs to a job is found by."""
+    return {OPERATOR: f"{job.kind.lower()}-controller", JOB_NAME: job.name}
+
+
 def replica_labels(job: TrainingJob, replica: Replica, *, is_master: bool) -> dict[str, str]:
     labels = {
-        OPERATOR: f"{job.kind.lower()}-controller",
-        JOB_NAME: job.name,
+        **job_labels(job),
         REPLICA_TYPE: replica.role.lower(),
         REPLICA_INDEX: str(replica.index),
     }

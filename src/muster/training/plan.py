@@ -46,6 +46,8 @@ from muster.training.restarts import (
 class GangSettings:
     scheduler: Scheduler = "none"
     always: bool = False
+    by_policy: bool = True
+    """Whether a schedulingPolicy alone makes a gang. Without a gang scheduler, a real cluster had better ignore it."""
 
 
 @dataclass(slots=True)
@@ -275,7 +277,7 @@ class _Planner:
             self._delete(pod)
         if leaving and self.job.restart_scope == "gang":
             return  # all of the old gang goes before any of the new one comes
-        as_gang = wants_gang(self.job, self.gang.scheduler, always=self.gang.always)
+        as_gang = wants_gang(self.job, self.gang.scheduler, always=self.gang.always, by_policy=self.gang.by_policy)
         if as_gang:
             self._gather_gang()
         self._provide_companions()

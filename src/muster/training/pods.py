@@ -70,7 +70,8 @@ def replica_service(dialect: Dialect, job: TrainingJob, replica: Replica) -> Obj
             "labels": labels,
             "ownerReferences": [owner_reference(job.object)],
         },
-        "spec": {"clusterIP": "None", "selector": labels, "ports": ports},
+        # Members look for each other before they are ready: many get ready only when they have met.
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels, "ports": ports},
     }
 
 
@@ -95,6 +96,8 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
         wired["initContainers"] = [told(c) for c in spec["initContainers"]]
     if wiring.service_account and not spec.get("serviceAccountName"):
         wired["serviceAccountName"] = wiring.service_account
+    if wiring.init_containers:
+        wired["initContainers"] = [*(wired.get("initContainers") or ()), *wiring.init_containers]
     if wiring.volumes:
         wired["volumes"] = [*(spec.get("volumes") or ()), *wiring.volumes]
     return wired

@@ -205,4 +205,4 @@ async def test_what_is_not_an_api_server() -> None:
 
 async def test_the_address_of_a_pod_is_its_name() -> None:
     async with client() as (cluster, _):
-        assert await cluster.endpoint("web-0", "team", 2222, owner={}) == Endpoint("web-0.team.svc", 2222)
+        assert await cluster.endpoint("web-0", "team", 2222, owner={}) == Endpoint("web-0", 2222, ".team.svc")

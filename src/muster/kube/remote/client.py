@@ -28,7 +28,7 @@ from muster.kube.remote.channels import V4, V5
 from muster.kube.remote.discovery import discover
 from muster.kube.remote.kubeconfig import Access
 from muster.kube.remote.streams import RemoteProcess
-from muster.kube.remote.transport import Transport
+from muster.kube.remote.transport import OnAnswer, Transport
 
 Parameters: TypeAlias = list[tuple[str, str]]
 
@@ -53,11 +53,12 @@ class RemoteCluster:
         access: Access,
         *,
         on_warning: Callable[[str], None] | None = None,
+        on_answer: OnAnswer | None = None,
         field_manager: str = "muster",
         field_validation: str = "Strict",
     ) -> None:
         self.access = access
-        self._transport = Transport(access, on_warning=on_warning, agent=field_manager)
+        self._transport = Transport(access, on_warning=on_warning, on_answer=on_answer, agent=field_manager)
         self._catalogue = new_catalogue()
         self._discovered = False
         self._writing = [("fieldManager", field_manager), ("fieldValidation", field_validation)]
@@ -240,7 +241,7 @@ class RemoteCluster:
         return RemoteProcess(await self._transport.websocket(path, parameters, (V5, V4)))
 
     async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
-        return Endpoint(f"{pod}.{namespace}.svc", port)
+        return Endpoint(pod, port, f".{namespace}.svc")
 
     async def table(
         self, kind: Kind, namespace: str = "", *, name: str = "", labels: str = "", fields: str = "", limit: int = 0,

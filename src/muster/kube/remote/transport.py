@@ -8,6 +8,7 @@ import io
 import ipaddress
 import ssl
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from muster.kube.remote.credentials import Credentials
 from muster.kube.remote.kubeconfig import Access
 
 Parameters = Iterable[tuple[str, str]]
+OnAnswer = Callable[[str, URL, int, float], None]
+"""(method, URL, code, seconds until it answered): told of every request, also of those that are repeated."""
 
 _TRIES = 8
 _CONNECT_SECONDS = 10.0
@@ -34,11 +37,17 @@ class Transport:
     """One connection pool to one server. There is no rate limit on our side: the server says when it has enough."""
 
     def __init__(
-        self, access: Access, *, on_warning: Callable[[str], None] | None = None, agent: str = "muster"
+        self,
+        access: Access,
+        *,
+        on_warning: Callable[[str], None] | None = None,
+        on_answer: OnAnswer | None = None,
+        agent: str = "muster",
     ) -> None:
         self.access = access
         self._credentials = Credentials(access)
         self._on_warning = on_warning
+        self._on_answer = on_answer
         self._agent = agent
         self._session: aiohttp.ClientSession | None = None
         self._certificate: tuple[bytes, bytes] | None = None
@@ -127,7 +136,8 @@ class Transport:
         url = self._url(path, parameters)
 
         async def send() -> aiohttp.ClientResponse:
-            return await session.request(
+            began = time.perf_counter()
+            response = await session.request(
                 method,
                 url,
                 headers=await self._headers(headers),
@@ -137,6 +147,9 @@ class Transport:
                 allow_redirects=False,
                 server_hostname=self.access.tls_name or None,
             )
+            if self._on_answer is not None:
+                self._on_answer(method, url, response.status, time.perf_counter() - began)
+            return response
 
         async with self._reporting():
             response = await send()

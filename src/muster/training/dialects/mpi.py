@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -27,7 +28,7 @@ from muster.training.model import (
     Verdict,
     Wiring,
 )
-from muster.training.names import replica_name
+from muster.training.names import job_labels, replica_name
 from muster.training.schemas import COLUMNS, kubeflow_kind
 
 FOLDER = "/etc/mpi"
@@ -56,8 +57,22 @@ shift
 if [ -n "$MUSTER_EXEC" ]; then
     exec $MUSTER_EXEC "$pod" -- /bin/sh -c "$*"
 fi
-exec "${KUBECTL:-/opt/kube/kubectl}" exec "$pod" --container %s -- /bin/sh -c "$*"
+for kubectl in "$KUBECTL" /opt/kube/kubectl "$(command -v kubectl)"; do
+    if [ -x "$kubectl" ]; then
+        exec "$kubectl" exec "$pod" --container %(container)s -- /bin/sh -c "$*"
+    fi
+done
+for python in python3 python; do
+    if command -v "$python" >/dev/null 2>&1; then
+        exec "$python" %(folder)s/kubexec.py "$pod" %(container)s /bin/sh -c "$*"
+    fi
+done
+echo "kubexec.sh: $pod can be reached by kubectl or by python3, and this image has neither: add one of them, or start" \
+    "the operator with --mpi-kubectl-delivery-image" >&2
+exit 1
 """
+_EXEC_CLIENT = Path(__file__).with_name("kubexec.py")
+_KUBECTL = "/opt/kube"
 
 
 def _kind(version: str) -> Kind:
@@ -80,6 +95,10 @@ class Mpi(KubeflowDialect):
     replica_specs = "mpiReplicaSpecs"
     roles = ("Launcher", "Worker")
     default_replicas = MappingProxyType({"Worker": 0})
+
+    def __init__(self, *, delivery_image: str = "") -> None:
+        """`delivery_image` brings a kubectl, for launchers whose image has neither that nor Python."""
+        self._delivery_image = delivery_image
 
     def read(self, obj: Object) -> TrainingJob:
         job = super().read(obj)
@@ -129,7 +148,8 @@ class Mpi(KubeflowDialect):
         files = {
             "hostfile": "".join(f"{worker} slots={slots}\n" for worker in workers),
             "machinefile": "".join(f"{worker}:{slots}\n" for worker in workers),
-            "kubexec.sh": EXEC_AGENT % trainer,
+            "kubexec.sh": EXEC_AGENT % {"container": trainer, "folder": FOLDER},
+            "kubexec.py": _EXEC_CLIENT.read_text(),
             "discover_hosts.sh": "#!/bin/sh\n" + "".join(f"echo {worker}:{slots}\n" for worker in workers),
         }
         rules = [
@@ -150,10 +170,24 @@ class Mpi(KubeflowDialect):
     def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring:
         agent, hosts = f"{FOLDER}/kubexec.sh", f"{FOLDER}/hostfile"
         machines = f"{FOLDER}/machinefile"  # the same for Hydra (MPICH, Intel), which writes slots differently
-        modes = {"kubexec.sh": 0o555, "hostfile": 0o444, "machinefile": 0o444, "discover_hosts.sh": 0o555}
+        modes = {
+            "kubexec.sh": 0o555,
+            "kubexec.py": 0o444,
+            "hostfile": 0o444,
+            "machinefile": 0o444,
+            "discover_hosts.sh": 0o555,
+        }
         items = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
-        volumes = ({"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": items}},)
-        mounts = ({"name": "mpi-job-config", "mountPath": FOLDER},)
+        volumes: tuple[Object, ...] = (
+            {"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": items}},
+        )
+        mounts: tuple[Object, ...] = ({"name": "mpi-job-config", "mountPath": FOLDER},)
+        deliveries: tuple[Object, ...] = ()
+        if replica.role == "Launcher" and self._delivery_image:
+            kubectl = {"name": "mpi-job-kubectl", "mountPath": _KUBECTL}
+            deliveries = (_delivery(job, self._delivery_image, [kubectl, *mounts]),)
+            volumes = (*volumes, {"name": kubectl["name"], "emptyDir": {}})
+            mounts = (*mounts, kubectl)
         if replica.role == "Worker":
             return Wiring(volumes=volumes, mounts=mounts)  # Open MPI's daemons there insist on finding the agent
         return Wiring(
@@ -171,10 +205,24 @@ class Mpi(KubeflowDialect):
             volumes=volumes,
             mounts=mounts,
             service_account=f"{job.name}-launcher",
+            init_containers=deliveries,
         )
 
     def verdict(self, job: TrainingJob, counts: Counts) -> Verdict | None:
         return Verdict(True) if counts["Launcher"].succeeded else None
+
+
+def _delivery(job: TrainingJob, image: str, mounts: Sequence[Object]) -> Object:
+    """Such as mpi-operator's: copies its kubectl to TARGET_DIR."""
+    room = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+    return {
+        "name": "kubectl-delivery",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": "TARGET_DIR", "value": _KUBECTL}, {"name": "NAMESPACE", "value": job.namespace}],
+        "volumeMounts": list(mounts),
+        "resources": {"limits": room, "requests": room},
+    }
 
 
 def _sleeping(role: Role) -> Role:
@@ -188,5 +236,10 @@ def _sleeping(role: Role) -> Role:
 
 
 def _owned(job: TrainingJob, api_version: str, kind: str, name: str, content: dict[str, Any]) -> Object:
-    metadata = {"name": name, "namespace": job.namespace, "ownerReferences": [owner_reference(job.object)]}
+    metadata = {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": job_labels(job),
+        "ownerReferences": [owner_reference(job.object)],
+    }
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}

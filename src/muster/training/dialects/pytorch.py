@@ -33,6 +33,11 @@ class PyTorch(KubeflowDialect):
     roles = ("Master", "Worker")
     restart = "OnFailure"
 
+    def __init__(self, *, waiting_image: str = "") -> None:
+        """`waiting_image` has nslookup: in it, Workers wait until the Master's name can be resolved. Without, they are
+        started at once; torch itself waits."""
+        self._waiting_image = waiting_image
+
     def problems(self, obj: Object) -> list[Cause]:
         causes = super().problems(obj)
         spec = spec_of(obj)
@@ -73,8 +78,9 @@ class PyTorch(KubeflowDialect):
             }
         if elastic is None:
             env["PET_NNODES"] = str(job.size)
-            return Wiring(env)
-        return Wiring(env | self._elastic(job, replica, elastic, addresses))
+        else:
+            env |= self._elastic(job, replica, elastic, addresses)
+        return Wiring(env, init_containers=self._wait(job, replica, addresses))
 
     def verdict(self, job: TrainingJob, counts: Counts) -> Verdict | None:
         if job.role("Master") is not None:
@@ -86,6 +92,23 @@ class PyTorch(KubeflowDialect):
 
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
         return autoscaler(job, spec_of(job.object).get("elasticPolicy") or {})
+
+    def _wait(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> tuple[Object, ...]:
+        if not self._waiting_image or replica.role != "Worker" or job.role("Master") is None:
+            return ()
+        host = addresses[Replica("Master", 0)].host
+        return (
+            {
+                "name": "init-pytorch",
+                "image": self._waiting_image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["sh", "-c", f"until nslookup {host}; do sleep 1; done"],
+                "resources": {
+                    "limits": {"cpu": "100m", "memory": "20Mi"},
+                    "requests": {"cpu": "50m", "memory": "10Mi"},
+                },
+            },
+        )
 
     def _workers(self, obj: Object) -> int | None:
         specs = {self.role_name(r): s for r, s in (spec_of(obj).get(self.replica_specs) or {}).items()}

@@ -1,0 +1,186 @@
+"""The operator: the training controller on a real cluster, while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+
+from muster.embedded.events import Recorder
+from muster.kube.errors import ApiError
+from muster.kube.kinds import Kind
+from muster.kube.remote.client import RemoteCluster
+from muster.kube.remote.kubeconfig import Access
+from muster.operator.election import Election
+from muster.operator.fence import Fenced
+from muster.operator.health import serving
+from muster.operator.metrics import Metrics
+from muster.operator.settings import OperatorSettings, dialects
+from muster.training.controller import AUTOSCALER, TrainingController
+from muster.training.dialect import Dialect
+from muster.training.gang import group_kind
+from muster.training.registry import training_kinds
+
+log = logging.getLogger(__name__)
+
+AGENT = "muster-operator"
+
+
+class Operator:
+    """`await Operator(access, settings).run(stop)`: until `stop` is set; then it finishes what it has begun, says what
+    it still has to say, and gives its lease back."""
+
+    def __init__(self, access: Access, settings: OperatorSettings) -> None:
+        self._settings = settings
+        self._dialects = dialects(settings)
+        self._metrics = Metrics()
+        self._metrics.leads = self._leads
+        self._cluster = RemoteCluster(
+            access, on_warning=_note, on_answer=self._metrics.answered, field_manager=AGENT, field_validation="Warn"
+        )
+        self._election = Election(self._cluster, settings.election) if settings.election is not None else None
+        self._stop = asyncio.Event()
+        self._known: frozenset[tuple[str, str]] | None = None
+        self._controller: TrainingController | None = None
+        self.port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Where it answers about itself, once it does."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        settings = self._settings
+        async with (
+            self._cluster,
+            serving(
+                settings.host, settings.port, alive=self._alive, ready=self._ready, metrics=self._metrics.text
+            ) as port,
+        ):
+            self.port.set_result(port)
+            log.info("answers /healthz, /readyz and /metrics on %s:%d", settings.host, port)
+            working = asyncio.create_task(self._lead())
+            stopping = asyncio.create_task(stop.wait())
+            try:
+                await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+                if not working.done() and self._controller is None:
+                    working.cancel()  # it only waits
+                await asyncio.gather(working, return_exceptions=stop.is_set())
+            finally:
+                for task in (working, stopping):
+                    task.cancel()
+                await asyncio.gather(working, stopping, return_exceptions=True)
+            log.info("has stopped")
+
+    async def _lead(self) -> None:
+        await self._discover()
+        if self._election is None:
+            await self._work()
+        else:
+            await self._election.lead(self._work)
+
+    async def _work(self) -> None:
+        """One term. When the cluster gets or loses one of the kinds that concern us, begins anew with those it has."""
+        cluster = Fenced(self._cluster, self._leads, self._settings.requests)
+        while not self._stop.is_set():
+            recorder = Recorder(cluster, AGENT)
+            spoken = self._served()
+            if not spoken:
+                log.warning("the cluster has none of the kinds of training jobs: is `muster operator install` done?")
+            controller = TrainingController(
+                cluster,
+                recorder,
+                spoken,
+                self._settings.gang_settings,
+                namespaces=self._settings.scopes,
+                workers=self._settings.workers,
+                on_done=self._metrics.reconciled,
+            )
+            self._controller = self._metrics.controller = controller
+            running = asyncio.create_task(_together(controller.run(), recorder.run()))
+            changed = asyncio.create_task(self._until_changed())
+            stopping = asyncio.create_task(self._stop.wait())
+            try:
+                await asyncio.wait([running, changed, stopping], return_when=asyncio.FIRST_COMPLETED)
+                if running.done():
+                    running.result()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._settings.grace_seconds):
+                        await controller.finish()
+                        await recorder.flush()
+            finally:
+                self._controller = self._metrics.controller = None
+                for task in (running, changed, stopping):
+                    task.cancel()
+                await asyncio.gather(running, changed, stopping, return_exceptions=True)
+
+    async def _discover(self) -> None:
+        """Waits for the API server, however long it takes: it may be started after us."""
+        for kind in training_kinds():
+            self._cluster.catalogue.register(kind)
+        delay = 0.1
+        while True:
+            try:
+                await self._cluster.discover(again=True)
+            except (ApiError, OSError) as error:
+                log.warning("%s; trying again in %.1f s", error, delay)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 10.0)
+            else:
+                self._known = self._names()
+                return
+
+    async def _until_changed(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.look_again_seconds)
+            with suppress(ApiError, OSError):
+                await self._cluster.discover(again=True)
+                if self._names() != self._known:
+                    self._known = self._names()
+                    log.info("the cluster has other kinds than before: beginning anew")
+                    return
+
+    def _served(self) -> Sequence[Dialect]:
+        known = self._known or frozenset()
+        return [d for d in self._dialects if any(_names(kind) in known for kind in (d.kind, *d.also))]
+
+    def _names(self) -> frozenset[tuple[str, str]]:
+        """Of the kinds that concern us, those that the cluster has."""
+        kinds = [kind for dialect in self._dialects for kind in (dialect.kind, *dialect.also)]
+        concern = {_names(kind) for kind in (*kinds, group_kind(self._settings.gang))} | {AUTOSCALER}
+        return frozenset(concern & {_names(kind) for kind in self._cluster.catalogue})
+
+    def _leads(self) -> bool:
+        return self._election.holds if self._election is not None else True
+
+    def _alive(self) -> str:
+        return "the lease ran out long ago" if self._election is not None and self._election.overdue else ""
+
+    def _ready(self) -> str:
+        if self._known is None:
+            return "the API server has not answered yet"
+        if self._controller is not None and not self._controller.is_synced:
+            return "has not heard of all jobs and Pods yet"
+        return ""  # one that only waits for the lease is as ready as it can be
+
+
+async def serve(access: Access, settings: OperatorSettings) -> None:
+    """Until the process is told to stop."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await Operator(access, settings).run(stop)
+
+
+async def _together(*parts: Coroutine[None, None, None]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for part in parts:
+            group.create_task(part)
+
+
+def _names(kind: Kind) -> tuple[str, str]:
+    return kind.api_version, kind.kind
+
+
+def _note(warning: str) -> None:
+    log.warning("the API server warns: %s", warning)

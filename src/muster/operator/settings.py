@@ -1,0 +1,91 @@
+"""What an operator is told: whose jobs it looks after, how, and where it is asked about itself."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from muster.operator.election import ElectionSettings
+from muster.training.dialect import Dialect
+from muster.training.dialects.mpi import Mpi
+from muster.training.dialects.pytorch import PyTorch
+from muster.training.gang import Scheduler
+from muster.training.plan import GangSettings
+from muster.training.registry import DIALECTS
+
+LEASE = "muster-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    namespaces: tuple[str, ...] = ()
+    """Whose jobs; none named means all."""
+    kinds: tuple[str, ...] = ()
+    """Which kinds of job, such as PyTorchJob; none named means all that the cluster has."""
+    workers: int = 16
+    """How many jobs are looked at at the same time."""
+    requests: int = 64
+    """How many requests are under way at the same time, besides watches."""
+    gang: Scheduler = "none"
+    election: ElectionSettings | None = None
+    """None: it is the only one, and leads."""
+    host: str = "0.0.0.0"  # noqa: S104 (a Pod's probes come from its node)
+    port: int = 8080
+    """0 takes any that is free."""
+    grace_seconds: float = 10.0
+    """How long a shutdown waits for what was begun."""
+    look_again_seconds: float = 30.0
+    """How often the cluster is asked which kinds it has."""
+    waiting_image: str = ""
+    delivery_image: str = ""
+
+    @property
+    def gang_settings(self) -> GangSettings:
+        return GangSettings(self.gang, by_policy=self.gang != "none")
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        return self.namespaces or ("",)
+
+
+class SettingsError(ValueError):
+    """Says what to write instead."""
+
+
+def dialects(settings: OperatorSettings) -> Sequence[Dialect]:
+    """Those that the settings want, with their images."""
+    configured: dict[type[Dialect], Dialect] = {
+        PyTorch: PyTorch(waiting_image=settings.waiting_image),
+        Mpi: Mpi(delivery_image=settings.delivery_image),
+    }
+    spoken = [configured.get(type(dialect), dialect) for dialect in DIALECTS]
+    if not settings.kinds:
+        return spoken
+    names = {dialect.kind.kind.lower() for dialect in spoken}
+    strange = [kind for kind in settings.kinds if kind.lower() not in names]
+    if strange:
+        known = ", ".join(dict.fromkeys(dialect.kind.kind for dialect in spoken))
+        raise SettingsError(f'"{strange[0]}" is not a kind of training job; write one of {known}')
+    wanted = {kind.lower() for kind in settings.kinds}
+    return [dialect for dialect in spoken if dialect.kind.kind.lower() in wanted]
+
+
+def lease_name(namespaces: Sequence[str]) -> str:
+    """Those who look after the same namespaces stand for the same election."""
+    if not namespaces:
+        return LEASE
+    told = hashlib.sha256(",".join(sorted(set(namespaces))).encode()).hexdigest()
+    return f"{LEASE}-{told[:10]}"
+
+
+def own_identity() -> str:
+    """Another one for each process, and one that a reader of the Lease recognises."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def with_election(settings: OperatorSettings, namespace: str, **more: float) -> OperatorSettings:
+    election = ElectionSettings(lease_name(settings.namespaces), namespace, own_identity(), **more)
+    return replace(settings, election=election)
