@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { lineDiff } from "@/lib/line-diff"
+import { lineDiff, shortened } from "@/lib/line-diff"
 import { pieces } from "@/lib/pieces"
 import { ago, duration } from "@/lib/times"
 
@@ -11,9 +11,25 @@ describe("lines that changed", () => {
     ["a\nb\nc", "a\nc", " a -b  c"],
     ["a\nc", "a\nb\nc", " a +b  c"],
     ["", "a\nb", "+a +b"],
+    ["a\nb\na", "a\na", " a -b  a"],
+    ["a\na", "a\na\na", " a  a +a"],
   ])("%j to %j", (before, after, told) => {
     expect(lineDiff(before, after).map(({ sign, text }) => sign + text).join(" ")).toBe(told)
   })
+})
+
+it("texts of any length are compared", () => {
+  const many = (word: string) => Array.from({ length: 10_000 }, (_, index) => `${word} ${index}`).join("\n")
+  expect(lineDiff(many("a"), many("b"))).toHaveLength(20_000)
+})
+
+it("what did not change is only counted", () => {
+  const before = Array.from({ length: 20 }, (_, index) => `line ${index}`)
+  const after = before.with(10, "another")
+  const told = shortened(lineDiff(before.join("\n"), after.join("\n")), 1)
+  expect(told.map((line) => (line.sign === "skipped" ? `${line.count} …` : line.sign + line.text))).toEqual([
+    "9 …", " line 9", "-line 10", "+another", " line 11", "8 …",
+  ])
 })
 
 it.each([

@@ -65,7 +65,7 @@ const workflows = createRoute({
 const newWorkflow = createRoute({
   getParentRoute: () => shell,
   path: "/workflows/new",
-  validateSearch: texts("type"),
+  validateSearch: texts("type", "module"),
   component: lazyRouteComponent(() => import("@/pages/workflows/new"), "NewWorkflow"),
 })
 
@@ -125,10 +125,52 @@ const run = createRoute({
   component: lazyRouteComponent(() => import("@/pages/runs/detail"), "RunDetail"),
 })
 
+const modules = createRoute({
+  getParentRoute: () => shell,
+  path: "/modules",
+  validateSearch: texts("q", "category", "show", "state", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/modules/list"), "ModuleList"),
+})
+
+const newModule = createRoute({
+  getParentRoute: () => shell,
+  path: "/modules/new",
+  component: lazyRouteComponent(() => import("@/pages/modules/new"), "NewModule"),
+})
+
+const module = createRoute({
+  getParentRoute: () => shell,
+  path: "/modules/$module",
+  validateSearch: texts("version", "tab"),
+  component: lazyRouteComponent(() => import("@/pages/modules/detail"), "ModuleDetail"),
+})
+
+const editModule = createRoute({
+  getParentRoute: () => shell,
+  path: "/modules/$module/edit",
+  component: lazyRouteComponent(() => import("@/pages/modules/edit"), "EditModule"),
+})
+
+const reviews = createRoute({
+  getParentRoute: () => shell,
+  path: "/reviews",
+  validateSearch: texts("q", "state", "mine", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/reviews/list"), "ReviewList"),
+})
+
+const review = createRoute({
+  getParentRoute: () => shell,
+  path: "/reviews/$review",
+  validateSearch: texts("tab"),
+  component: lazyRouteComponent(() => import("@/pages/reviews/detail"), "ReviewDetail"),
+})
+
+const moduleRoutes = [modules, newModule, module, editModule, reviews, review] as const
+
 const tree = root.addChildren([
   signIn,
   welcome,
-  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff, runs, newRun, run]),
+  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff, runs, newRun, run, ...moduleRoutes]),
 ])
 
 export const router = createRouter({

@@ -12,7 +12,7 @@ const TITLES: Record<string, keyof typeof commonWords> = {
   forbidden: "problemForbidden",
   invalid: "problemInvalid",
   conflict: "problemConflict",
-  "precondition-failed": "problemPrecondition",
+  "changed-meanwhile": "problemPrecondition",
   unauthenticated: "problemUnauthenticated",
   "too-many-requests": "problemTooMany",
   unavailable: "problemUnavailable",

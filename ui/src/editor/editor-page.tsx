@@ -1,5 +1,4 @@
 /** A page to write a version on: drawn on the canvas, or as a manifest. */
-import { useBlocker } from "@tanstack/react-router"
 import { Save } from "lucide-react"
 import { type ReactNode, useCallback, useMemo, useState } from "react"
 import { useStore } from "zustand"
@@ -7,8 +6,8 @@ import { asProblem } from "@/api/problem"
 import type { Stored, VersionText } from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { Dialog } from "@/components/dialog"
 import { Field, Input, Select, TextArea } from "@/components/form"
+import { LeaveGuard } from "@/components/leave-guard"
 import { useTitle } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
 import { note } from "@/components/toasts"
@@ -55,12 +54,7 @@ export function EditorPage({ title, above, document = EMPTY, type, workflowField
 
   const canvasChanged = useStore(store, isChanged)
   const changed =
-    !done && (canvasChanged || opened || touched || manifest !== (document.manifest ?? "") || name !== "" || description !== "")
-  const blocker = useBlocker({
-    shouldBlockFn: ({ current, next }) => changed && current.pathname !== next.pathname,
-    enableBeforeUnload: changed,
-    withResolver: true,
-  })
+    !done && (canvasChanged || opened || Boolean(touched) || manifest !== (document.manifest ?? "") || name !== "" || description !== "")
 
   const submit = useCallback(async () => {
     if (busy || missing) return
@@ -143,21 +137,7 @@ export function EditorPage({ title, above, document = EMPTY, type, workflowField
           </aside>
         </div>
       )}
-      <Dialog
-        open={blocker.status === "blocked"}
-        onClose={() => blocker.reset?.()}
-        title={w("leaveTitle")}
-        actions={
-          <>
-            <Button onClick={() => blocker.reset?.()}>{w("stay")}</Button>
-            <Button look="danger" onClick={() => blocker.proceed?.()}>
-              {w("leave")}
-            </Button>
-          </>
-        }
-      >
-        {w("leaveHelp")}
-      </Dialog>
+      <LeaveGuard changed={changed} />
     </div>
   )
 }

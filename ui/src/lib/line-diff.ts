@@ -3,10 +3,52 @@ export interface DiffLine {
   text: string
 }
 
+/** Unchanged lines that nobody needs to see. */
+export interface Skipped {
+  sign: "skipped"
+  count: number
+}
+
+/** Of a table as large, more is told as replaced. */
+const MOST_CELLS = 4_000_000
+
 /** What has changed between two texts, line by line. */
 export function lineDiff(before: string, after: string): DiffLine[] {
   const old = before === "" ? [] : before.split("\n")
   const now = after === "" ? [] : after.split("\n")
+  let head = 0
+  while (head < old.length && head < now.length && old[head] === now[head]) head++
+  let tail = 0
+  while (tail < old.length - head && tail < now.length - head && old.at(-1 - tail) === now.at(-1 - tail)) tail++
+  return [
+    ...signed(" ", old.slice(0, head)),
+    ...middle(old.slice(head, old.length - tail), now.slice(head, now.length - tail)),
+    ...signed(" ", old.slice(old.length - tail)),
+  ]
+}
+
+/** With a few lines around what changed; the rest is only counted. */
+export function shortened(lines: DiffLine[], around = 3): (DiffLine | Skipped)[] {
+  const near = new Uint8Array(lines.length)
+  lines.forEach(({ sign }, index) => {
+    if (sign !== " ") near.fill(1, Math.max(0, index - around), index + around + 1)
+  })
+  const kept: (DiffLine | Skipped)[] = []
+  lines.forEach((line, index) => {
+    const last = kept.at(-1)
+    if (near[index]) kept.push(line)
+    else if (last?.sign === "skipped") last.count++
+    else kept.push({ sign: "skipped", count: 1 })
+  })
+  return kept
+}
+
+function signed(sign: DiffLine["sign"], texts: string[]): DiffLine[] {
+  return texts.map((text) => ({ sign, text }))
+}
+
+function middle(old: string[], now: string[]): DiffLine[] {
+  if (old.length * now.length > MOST_CELLS) return [...signed("-", old), ...signed("+", now)]
   const lengths = longest(old, now)
   const lines: DiffLine[] = []
   let i = 0

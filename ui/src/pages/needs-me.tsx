@@ -22,7 +22,7 @@ export function NeedsMe() {
     queryFn: ({ signal }) => api.GET("/api/v1/reviews", { params: { query: { state: "open", limit: 5 } }, signal }).then(data),
     enabled: leads,
   })
-  const waiting = (reviews.data?.items ?? []).filter((review) => review.author_id !== me.user.id)
+  const waiting = (reviews.data?.items ?? []).filter((review) => review.may.includes("approve"))
   const runs = failed.data?.items ?? []
   if (failed.isPending) return null
   return (
@@ -48,9 +48,9 @@ export function NeedsMe() {
           {waiting.map((review) => (
             <li key={review.id} className="flex items-center gap-3 px-4 py-2.5">
               <ListChecks aria-hidden className="size-4 shrink-0 text-primary" />
-              <a href={`/reviews/${review.id}`} className="font-medium text-primary hover:underline">
-                {review.module_name}
-              </a>
+              <Link to="/reviews/$review" params={{ review: review.id }} className="font-medium text-primary hover:underline">
+                {review.module_name} v{review.number}
+              </Link>
               <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">{review.author_name}</span>
               <Time at={review.created} />
             </li>

@@ -4,13 +4,12 @@ import { ArrowLeftRight, GitCompare } from "lucide-react"
 import { type Change, diffQuery, versionsQuery, workflowQuery } from "@/api/workflows"
 import { Badge, type Tone } from "@/components/badge"
 import { Button } from "@/components/button"
+import { DiffLines } from "@/components/diff-lines"
 import { Empty, Loading } from "@/components/feedback"
 import { Filters } from "@/components/filters"
 import { Select } from "@/components/form"
 import { Page } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
-import { lineDiff } from "@/lib/line-diff"
-import { classes } from "@/lib/classes"
 import { commonWords } from "@/words/common"
 import { editorWords } from "@/words/editor"
 import { useWords } from "@/words/words"
@@ -110,7 +109,6 @@ const KINDS: Record<string, keyof typeof workflowWords> = {
 function ChangeItem({ change }: { change: Change }) {
   const w = useWords(workflowWords)
   const place = useChangePlace()
-  const lines = lineDiff(shown(change.before), shown(change.after))
   return (
     <li className="rounded-lg border bg-card">
       <div className="flex flex-wrap items-center gap-2 px-3 py-2">
@@ -118,25 +116,7 @@ function ChangeItem({ change }: { change: Change }) {
         <span className="text-muted-foreground">{w(KINDS[change.what] ?? "whatField")}</span>
         <span className="font-medium break-all">{place(change)}</span>
       </div>
-      {lines.length > 0 && (
-        <pre className="overflow-x-auto border-t py-1.5 font-mono text-[13px] leading-5" tabIndex={0}>
-          {lines.map((line, index) => (
-            <div
-              key={index}
-              className={classes(
-                "px-3",
-                line.sign === "+" && "bg-succeeded/10 text-succeeded",
-                line.sign === "-" && "bg-failed/10 text-failed",
-              )}
-            >
-              <span aria-hidden={line.sign === " "} className="mr-2 inline-block w-3 select-none">
-                {line.sign}
-              </span>
-              {line.text}
-            </div>
-          ))}
-        </pre>
-      )}
+      <DiffLines before={shown(change.before)} after={shown(change.after)} />
     </li>
   )
 }

@@ -1,0 +1,177 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { Boxes, Plus } from "lucide-react"
+import { type Module, modulesQuery } from "@/api/modules"
+import { categoriesQuery } from "@/api/offers"
+import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
+import { Pager } from "@/components/data-table"
+import { Empty, Loading } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { Select } from "@/components/form"
+import { ModuleState } from "@/components/module-state"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { Segments } from "@/components/segments"
+import { Time } from "@/components/time"
+import { classes } from "@/lib/classes"
+import { MODULE_STATES } from "@/lib/module-states"
+import { pieces } from "@/lib/pieces"
+import { commonWords } from "@/words/common"
+import { moduleWords } from "@/words/modules"
+import { useWords } from "@/words/words"
+
+const route = getRouteApi("/shell/modules")
+const PIECE = 48
+const SORTS = ["-updated", "name", "category"] as const
+
+export function ModuleList() {
+  const w = useWords(moduleWords)
+  const c = useWords(commonWords)
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const place = pieces(search.pages)
+  const show = search.show === "published" || search.show === "mine" ? search.show : "all"
+  const state = search.state && MODULE_STATES[search.state] ? search.state : ""
+  const sort = SORTS.find((each) => each === search.sort) ?? "-updated"
+  const categories = useQuery(categoriesQuery).data?.items ?? []
+  const found = useQuery({
+    ...modulesQuery({
+      q: search.q,
+      category: search.category,
+      state,
+      ...(show === "mine" ? { mine: true } : {}),
+      ...(show === "published" ? { published: true } : {}),
+      sort,
+      cursor: place.cursor,
+      limit: PIECE,
+    }),
+    placeholderData: keepPreviousData,
+  })
+  const filter = (change: Partial<typeof search>) =>
+    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
+  const isFiltered = Boolean(search.q || search.category || search.state || search.show)
+  const create = (
+    <Button asChild look="primary">
+      <Link to="/modules/new">
+        <Plus />
+        {w("create")}
+      </Link>
+    </Button>
+  )
+  const page = found.data
+  return (
+    <Page title={w("title")} lead={w("lead")} actions={create}>
+      <Filters>
+        <Segments
+          label={w("show")}
+          value={show}
+          onChange={(value) => filter({ show: value === "all" ? undefined : value })}
+          choices={[
+            { value: "all", label: c("all") },
+            { value: "published", label: w("published") },
+            { value: "mine", label: c("mine") },
+          ]}
+        />
+        <SearchBox className="w-60" label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <Select
+          aria-label={w("category")}
+          className="w-auto"
+          value={search.category ?? ""}
+          onChange={(event) => filter({ category: event.target.value || undefined })}
+        >
+          <option value="">{w("allCategories")}</option>
+          {categories.map(({ id, name }) => (
+            <option key={id} value={name}>
+              {name}
+            </option>
+          ))}
+          {search.category && !categories.some(({ name }) => name === search.category) && (
+            <option value={search.category}>{search.category}</option>
+          )}
+        </Select>
+        <Select aria-label={w("state")} className="w-auto" value={state} onChange={(event) => filter({ state: event.target.value || undefined })}>
+          <option value="">{w("allStates")}</option>
+          {Object.entries(MODULE_STATES).map(([value, { word }]) => (
+            <option key={value} value={value}>
+              {w(word)}
+            </option>
+          ))}
+        </Select>
+        <Select
+          aria-label={w("sort")}
+          className="w-auto"
+          value={sort}
+          onChange={(event) => filter({ sort: event.target.value === "-updated" ? undefined : event.target.value })}
+        >
+          <option value="-updated">{w("sortUpdated")}</option>
+          <option value="name">{w("sortName")}</option>
+          <option value="category">{w("sortCategory")}</option>
+        </Select>
+      </Filters>
+      <ProblemView error={found.error} retry={() => void found.refetch()} />
+      {found.isPending && <Loading />}
+      {page &&
+        (page.items.length ? (
+          <>
+            <ul className={classes("grid gap-3 sm:grid-cols-2 xl:grid-cols-3", found.isPlaceholderData && "opacity-70")} aria-label={w("title")}>
+              {page.items.map((module) => (
+                <Card key={module.id} module={module} />
+              ))}
+            </ul>
+            <Pager
+              before={place.number * PIECE}
+              count={page.items.length}
+              total={page.total}
+              onPrevious={
+                place.previous === undefined
+                  ? undefined
+                  : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
+              }
+              onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
+            />
+          </>
+        ) : isFiltered && !(show === "mine" && !search.q && !search.category && !state) ? (
+          <Empty title={c("nothingFound")} actions={<Button onClick={() => void navigate({ search: {} })}>{c("clearFilters")}</Button>} />
+        ) : (
+          <Empty icon={Boxes} title={w(show === "mine" ? "emptyMine" : "empty")} actions={create}>
+            {w("emptyHelp")}
+          </Empty>
+        ))}
+    </Page>
+  )
+}
+
+function Card({ module }: { module: Module }) {
+  const w = useWords(moduleWords)
+  const older = module.public_state === "published" && module.public_number !== module.versions
+  return (
+    <li className="relative flex flex-col gap-2 rounded-lg border bg-card p-4 transition-colors focus-within:border-ring hover:border-ring">
+      <div className="flex items-start gap-2.5">
+        <span aria-hidden className="flex size-9 shrink-0 items-center justify-center rounded-md bg-accent text-primary">
+          <Boxes className="size-4.5" />
+        </span>
+        <div className="min-w-0 flex-1">
+          <h2 className="truncate">
+            <Link to="/modules/$module" params={{ module: module.name }} className="after:absolute after:inset-0 after:rounded-lg hover:text-primary">
+              {module.name}
+            </Link>
+          </h2>
+          <p className="truncate text-[13px] text-muted-foreground">{module.category_name}</p>
+        </div>
+        <ModuleState state={module.state} />
+      </div>
+      <p className="line-clamp-2 min-h-10.5 text-muted-foreground">{module.description || w("noDescription")}</p>
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted-foreground">
+        <span className="font-medium text-foreground">v{module.versions}</span>
+        <span className="min-w-0 truncate">{module.owner_name}</span>
+        <Time at={module.updated} />
+        {older && (
+          <Badge tone="succeeded" className="ml-auto">
+            {w("publishedAs", { n: module.public_number })}
+          </Badge>
+        )}
+      </div>
+    </li>
+  )
+}

@@ -1,0 +1,204 @@
+/** Everything a module is made of. */
+import { useQuery } from "@tanstack/react-query"
+import { Link } from "@tanstack/react-router"
+import { type FormEvent, type ReactNode, useRef, useState } from "react"
+import type { ModuleText } from "@/api/modules"
+import { categoriesQuery, teamsQuery } from "@/api/offers"
+import { asProblem } from "@/api/problem"
+import { useMe } from "@/api/session"
+import { usePreferences } from "@/app/preferences"
+import { Button } from "@/components/button"
+import { Field, Input, Select, TextArea } from "@/components/form"
+import { LeaveGuard } from "@/components/leave-guard"
+import { ProblemView } from "@/components/problem-view"
+import { formFaults } from "@/lib/module-form"
+import { commonWords } from "@/words/common"
+import { problemSentence } from "@/words/graph-problems"
+import { moduleWords } from "@/words/modules"
+import { useWords } from "@/words/words"
+import { Inputs, Outputs, Variables } from "./form-lists"
+
+interface Props {
+  start: ModuleText
+  /** The module there is already, whose name stays. */
+  module?: string
+  submit: string
+  save: (form: ModuleText) => Promise<void>
+}
+
+const code = { spellCheck: false, autoCapitalize: "off", autoComplete: "off", className: "font-mono text-[13px]" } as const
+
+export function ModuleForm({ start, module, submit, save }: Props) {
+  const w = useWords(moduleWords)
+  const c = useWords(commonWords)
+  const me = useMe()
+  const language = usePreferences((all) => all.language)
+  const categories = useQuery(categoriesQuery)
+  const teams = (useQuery(teamsQuery).data?.items ?? []).filter((team) => team.id in me.teams || team.id === start.team)
+  const [form, setForm] = useState(start)
+  const [tried, setTried] = useState(false)
+  const [error, setError] = useState<unknown>()
+  const [refused, setRefused] = useState<ModuleText>()
+  const [busy, setBusy] = useState(false)
+  const [done, setDone] = useState(false)
+  const box = useRef<HTMLFormElement>(null)
+
+  const change = (what: Partial<ModuleText>) => setForm((before) => ({ ...before, ...what }))
+  const own = tried ? formFaults(form) : {}
+  const problem = error ? asProblem(error) : undefined
+  const shown = useRef(new Set<string>())
+  shown.current = new Set()
+  /** What the server said goes once the field is changed. */
+  const fault = (field: string): string | undefined => {
+    shown.current.add(field)
+    const missing = own[field]
+    if (missing) return w(missing)
+    const said = problem?.fields.find((each) => each.field === field)
+    return said && refused && valueAt(refused, field) === valueAt(form, field) ? problemSentence(said, language) : undefined
+  }
+  const focusFirst = () => requestAnimationFrame(() => box.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus())
+
+  const send = async (event: FormEvent) => {
+    event.preventDefault()
+    setTried(true)
+    setError(undefined)
+    if (Object.keys(formFaults(form)).length) return focusFirst()
+    setBusy(true)
+    try {
+      setDone(true) // the guard lets it leave
+      await save(form)
+    } catch (thrown) {
+      setDone(false)
+      setRefused(form)
+      setError(thrown)
+      focusFirst()
+    } finally {
+      setBusy(false)
+    }
+  }
+
+  const text = (name: "git_url" | "git_ref" | "dockerfile" | "build_dir" | "readme_path", label: string, hint: string, className?: string) => (
+    <Field label={label} hint={hint} error={fault(name)} className={className}>
+      {(field) => <Input {...field} {...code} value={form[name]} onChange={(event) => change({ [name]: event.target.value })} />}
+    </Field>
+  )
+  const parts = (
+    <>
+      <Part title={w("basics")}>
+        <div className="grid gap-4 sm:grid-cols-2">
+          <Field
+            label={w("category")}
+            error={fault("category")}
+            hint={categories.data && !categories.data.items.length ? w("noCategories") : w("categoryHint")}
+          >
+            {(field) => (
+              <Select {...field} value={form.category} onChange={(event) => change({ category: event.target.value })}>
+                <option value="">{w("chooseCategory")}</option>
+                {categories.data?.items.map(({ id, name }) => (
+                  <option key={id} value={id}>
+                    {name}
+                  </option>
+                ))}
+              </Select>
+            )}
+          </Field>
+          <Field label={w("name")} hint={module ? undefined : w("nameHint")} error={fault("name")}>
+            {(field) => (
+              <Input {...field} {...code} readOnly={Boolean(module)} value={form.name} onChange={(event) => change({ name: event.target.value })} />
+            )}
+          </Field>
+        </div>
+        <Field label={w("description")} hint={w("descriptionHint")} optional error={fault("description")}>
+          {(field) => <TextArea {...field} rows={2} value={form.description} onChange={(event) => change({ description: event.target.value })} />}
+        </Field>
+        {teams.length > 0 && (
+          <Field label={w("team")} hint={w("teamHint")} error={fault("team")} className="sm:w-1/2">
+            {(field) => (
+              <Select {...field} value={form.team} onChange={(event) => change({ team: event.target.value })}>
+                <option value="">{w("noTeam")}</option>
+                {teams.map(({ id, name }) => (
+                  <option key={id} value={id}>
+                    {name}
+                  </option>
+                ))}
+              </Select>
+            )}
+          </Field>
+        )}
+      </Part>
+      <Part title={w("code")} help={module ? w("codeHelp") : undefined}>
+        <div className="grid gap-4 sm:grid-cols-3">
+          {text("git_url", w("gitUrl"), w("gitUrlHint"), "sm:col-span-2")}
+          {text("git_ref", w("gitRef"), w("gitRefHint"))}
+          {text("dockerfile", w("dockerfile"), w("dockerfileHint"))}
+          {text("build_dir", w("buildDir"), w("buildDirHint"))}
+          {text("readme_path", w("readmePath"), w("readmePathHint"))}
+        </div>
+      </Part>
+      <Part title={w("inputs")} help={w("inputsHelp")}>
+        <Inputs value={form} change={change} fault={fault} />
+      </Part>
+      <Part title={w("outputs")} help={w("outputsHelp")}>
+        <Outputs value={form} change={change} fault={fault} />
+      </Part>
+      <Part title={w("env")} help={w("envHelp")}>
+        <Variables value={form} change={change} fault={fault} />
+      </Part>
+    </>
+  )
+  return (
+    <form ref={box} noValidate onSubmit={(event) => void send(event)} className="flex max-w-4xl flex-col gap-5">
+      {parts}
+      <Trouble error={error} own={Object.keys(own).length > 0} under={shown} />
+      <div className="sticky bottom-0 flex gap-2 border-t bg-background py-3">
+        <Button type="submit" look="primary" disabled={busy}>
+          {submit}
+        </Button>
+        <Button asChild>
+          {module ? (
+            <Link to="/modules/$module" params={{ module }}>
+              {c("cancel")}
+            </Link>
+          ) : (
+            <Link to="/modules">{c("cancel")}</Link>
+          )}
+        </Button>
+      </div>
+      <LeaveGuard changed={!done && form !== start} />
+    </form>
+  )
+}
+
+function Part({ title, help, children }: { title: string; help?: string; children: ReactNode }) {
+  return (
+    <fieldset className="rounded-lg border bg-card">
+      <legend className="sr-only">{title}</legend>
+      <div className="border-b px-4 py-2.5">
+        <h2 aria-hidden>{title}</h2>
+        {help && <p className="text-[13px] text-muted-foreground">{help}</p>}
+      </div>
+      <div className="flex flex-col gap-4 p-4">{children}</div>
+    </fieldset>
+  )
+}
+
+/** What no field says itself. */
+function Trouble({ error, own, under }: { error: unknown; own: boolean; under: { current: Set<string> } }) {
+  const w = useWords(moduleWords)
+  const fields = error ? asProblem(error).fields : []
+  const elsewhere = fields.some(({ field }) => !under.current.has(field))
+  if (error && (!fields.length || elsewhere)) return <ProblemView error={error} except={[...under.current]} />
+  if (!own && !error) return null
+  return (
+    <p role="alert" className="text-destructive">
+      {w("fixFields")}
+    </p>
+  )
+}
+
+/** `env[0].name` of the form. */
+function valueAt(form: ModuleText, path: string): unknown {
+  let at: unknown = form
+  for (const part of path.split(/[.[\]]+/).filter(Boolean)) at = (at as Record<string, unknown> | undefined)?.[part]
+  return typeof at === "object" ? JSON.stringify(at) : at
+}

@@ -1,0 +1,151 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { ListChecks } from "lucide-react"
+import { useMemo } from "react"
+import { type Review, reviewsQuery } from "@/api/modules"
+import { useMe } from "@/api/session"
+import { Button } from "@/components/button"
+import { type Column, DataTable, Pager } from "@/components/data-table"
+import { Empty, Loading } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { Tick } from "@/components/form"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { ReviewState } from "@/components/review-state"
+import { Segments } from "@/components/segments"
+import { Time } from "@/components/time"
+import { pieces } from "@/lib/pieces"
+import { commonWords } from "@/words/common"
+import { reviewWords } from "@/words/modules"
+import { useWords } from "@/words/words"
+
+const route = getRouteApi("/shell/reviews")
+const PIECE = 50
+const STATES = ["open", "approved", "rejected", "withdrawn"] as const
+
+export function ReviewList() {
+  const w = useWords(reviewWords)
+  const c = useWords(commonWords)
+  const me = useMe()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const place = pieces(search.pages)
+  const decides = me.user.role === "admin" || Object.values(me.teams).includes("leader")
+  // Who decides comes for what waits; others for what became of theirs.
+  const usual = decides ? "open" : "all"
+  const state = search.state === "all" ? "all" : (STATES.find((each) => each === search.state) ?? usual)
+  const sort = search.sort ?? "-created"
+  const found = useQuery({
+    ...reviewsQuery({
+      q: search.q,
+      state: state === "all" ? "" : state,
+      ...(search.mine ? { mine: true } : {}),
+      sort,
+      cursor: place.cursor,
+      limit: PIECE,
+    }),
+    placeholderData: keepPreviousData,
+    refetchInterval: 15_000,
+  })
+  const filter = (change: Partial<typeof search>) =>
+    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
+  const columns = useMemo(
+    (): Column<Review>[] => [
+      {
+        id: "module",
+        header: w("module"),
+        sort: "module",
+        cell: (review) => (
+          <Link to="/reviews/$review" params={{ review: review.id }} className="font-medium whitespace-nowrap text-primary hover:underline">
+            {review.module_name} v{review.number}
+          </Link>
+        ),
+      },
+      { id: "state", header: w("state"), sort: "state", cell: (review) => <ReviewState state={review.state} /> },
+      { id: "author", header: w("askedBy"), sort: "author", cell: (review) => review.author_name },
+      { id: "team", header: c("team"), cell: (review) => review.team_name ?? "–" },
+      { id: "created", header: w("asked"), sort: "created", cell: (review) => <Time at={review.created} /> },
+      { id: "decided", header: w("decidedBy"), sort: "decided", cell: (review) => <Decider review={review} /> },
+      {
+        id: "reason",
+        header: w("reason"),
+        cell: (review) => <span className="line-clamp-2 max-w-72 min-w-32 text-muted-foreground">{review.reason || "–"}</span>,
+      },
+    ],
+    [w, c],
+  )
+  const page = found.data
+  const isFiltered = Boolean(search.q || search.mine || (search.state && search.state !== "all"))
+  return (
+    <Page title={w("title")} lead={w(decides ? "leadAll" : "leadOwn")}>
+      <Filters>
+        <Segments
+          label={w("state")}
+          value={state}
+          onChange={(value) => filter({ state: value === usual ? undefined : value })}
+          choices={[...STATES.map((value) => ({ value, label: w(value) })), { value: "all" as const, label: c("all") }]}
+        />
+        <SearchBox className="w-60" label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        {decides && (
+          <Tick label={w("mine")} checked={Boolean(search.mine)} onChange={(event) => filter({ mine: event.target.checked ? "yes" : undefined })} />
+        )}
+      </Filters>
+      <ProblemView error={found.error} retry={() => void found.refetch()} />
+      {found.isPending && <Loading />}
+      {page &&
+        (page.items.length ? (
+          <>
+            <DataTable
+              label={w("title")}
+              columns={columns}
+              rows={page.items}
+              rowId={(review) => review.id}
+              sort={sort}
+              onSort={(sort) => filter({ sort })}
+              busy={found.isPlaceholderData}
+            />
+            <Pager
+              before={place.number * PIECE}
+              count={page.items.length}
+              total={page.total}
+              onPrevious={
+                place.previous === undefined
+                  ? undefined
+                  : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
+              }
+              onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
+            />
+          </>
+        ) : isFiltered ? (
+          <Empty title={c("nothingFound")} actions={<Button onClick={() => void navigate({ search: {} })}>{c("clearFilters")}</Button>} />
+        ) : state === "open" ? (
+          <Empty icon={ListChecks} title={w("emptyOpen")} actions={<Button onClick={() => filter({ state: "all" })}>{w("showAll")}</Button>}>
+            {w("emptyOpenHelp")}
+          </Empty>
+        ) : (
+          <Empty
+            icon={ListChecks}
+            title={w("empty")}
+            actions={
+              <Button asChild look="primary">
+                <Link to="/modules" search={{ show: "mine" }}>
+                  {w("toModules")}
+                </Link>
+              </Button>
+            }
+          >
+            {w("emptyHelp")}
+          </Empty>
+        ))}
+    </Page>
+  )
+}
+
+function Decider({ review }: { review: Review }) {
+  if (!review.decided) return <span className="text-muted-foreground">–</span>
+  return (
+    <span className="whitespace-nowrap">
+      {review.decided_by_name} <span className="text-[13px] text-muted-foreground"><Time at={review.decided} /></span>
+    </span>
+  )
+}
