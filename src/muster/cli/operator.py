@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
+from muster.cli import operator_install
 from muster.cli.failures import Failure
 from muster.cli.options import Debug
 from muster.training.gang import Scheduler
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Look after training jobs on a Kubernetes cluster."
 )  # fmt: skip
+app.command("install")(operator_install.install)
+app.command("uninstall")(operator_install.uninstall)
 
 
 @app.callback(invoke_without_command=True)
@@ -46,6 +50,16 @@ def operator(
     retry: Annotated[float, typer.Option("--retry-period", help="Seconds between two tries.")] = 2.0,
     host: Annotated[str, typer.Option("--host", help="Where /healthz, /readyz, /metrics are served.")] = "0.0.0.0",  # noqa: S104
     port: Annotated[int, typer.Option("--port", help="The port of these.")] = 8080,
+    webhook_port: Annotated[
+        int, typer.Option("--webhook-port", help="Where API servers ask what is wrong with a job. 0: nowhere.")
+    ] = 0,
+    certificates: Annotated[
+        Path | None,
+        typer.Option(
+            "--webhook-certificates",
+            help="A folder with the webhook's tls.crt and tls.key. Untold: the operator makes its own, in a Secret.",
+        ),
+    ] = None,
     log_format: Annotated[str, typer.Option("--log-format", help="text or json.")] = "text",
     waiting_image: Annotated[
         str,
@@ -75,9 +89,10 @@ def operator(
     from muster.operator import logs
     from muster.operator.run import serve
     from muster.operator.settings import OperatorSettings, SettingsError, with_election
+    from muster.operator.webhook import WebhookSettings
 
     logs.configure(cast(logs.LogFormat, log_format), debug=debug)
-    access = _access(kubeconfig, kube_context)
+    credentials = access(kubeconfig, kube_context)
     settings = OperatorSettings(
         namespaces=tuple(namespace or ()),
         kinds=tuple(kind or ()),
@@ -88,14 +103,17 @@ def operator(
         port=port,
         waiting_image=waiting_image,
         delivery_image=delivery_image,
+        webhook=WebhookSettings(port=webhook_port, certificates=certificates, namespace=credentials.namespace)
+        if webhook_port
+        else None,
     )
     try:
         if elect:
             settings = with_election(
-                settings, election_namespace or access.namespace,
+                settings, election_namespace or credentials.namespace,
                 lease_seconds=lease, renew_seconds=renew, retry_seconds=retry,
             )  # fmt: skip
-        uvloop.run(serve(access, settings))
+        uvloop.run(serve(credentials, settings))
     except (SettingsError, ValueError) as error:
         raise Failure(f"error: {error}") from None
     except OSError as error:
@@ -104,7 +122,7 @@ def operator(
         return
 
 
-def _access(kubeconfig: str, context: str) -> Access:
+def access(kubeconfig: str, context: str) -> Access:
     """What is named goes first, then what a Pod is given, then kubectl's own."""
     from muster.kube.remote.kubeconfig import KubeconfigError, in_cluster, load_kubeconfig
 

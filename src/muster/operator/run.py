@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from muster.embedded.events import Recorder
 from muster.kube.errors import ApiError
 from muster.kube.kinds import Kind
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access
+from muster.operator import webhook
 from muster.operator.election import Election
 from muster.operator.fence import Fenced
 from muster.operator.health import serving
@@ -44,6 +45,7 @@ class Operator:
         self._stop = asyncio.Event()
         self._known: frozenset[tuple[str, str]] | None = None
         self._controller: TrainingController | None = None
+        self._webhook: webhook.Webhook | None = None
         self.port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """Where it answers about itself, once it does."""
 
@@ -55,6 +57,7 @@ class Operator:
             serving(
                 settings.host, settings.port, alive=self._alive, ready=self._ready, metrics=self._metrics.text
             ) as port,
+            self._advising(),
         ):
             self.port.set_result(port)
             log.info("answers /healthz, /readyz and /metrics on %s:%d", settings.host, port)
@@ -70,6 +73,15 @@ class Operator:
                     task.cancel()
                 await asyncio.gather(working, stopping, return_exceptions=True)
             log.info("has stopped")
+
+    @asynccontextmanager
+    async def _advising(self) -> AsyncIterator[None]:
+        """The webhook, which every replica has, whether it leads or not."""
+        if self._settings.webhook is None:
+            yield
+            return
+        async with webhook.serving(self._settings.webhook, self._cluster) as self._webhook:
+            yield
 
     async def _lead(self) -> None:
         await self._discover()
@@ -160,6 +172,8 @@ class Operator:
             return "the API server has not answered yet"
         if self._controller is not None and not self._controller.is_synced:
             return "has not heard of all jobs and Pods yet"
+        if self._webhook is not None and not self._webhook.ready:
+            return "the webhook has no certificate yet"
         return ""  # one that only waits for the lease is as ready as it can be
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from muster.operator.election import ElectionSettings
+from muster.operator.webhook import WebhookSettings
 from muster.training.dialect import Dialect
 from muster.training.dialects.mpi import Mpi
 from muster.training.dialects.pytorch import PyTorch
@@ -35,6 +36,8 @@ class OperatorSettings:
     host: str = "0.0.0.0"  # noqa: S104 (a Pod's probes come from its node)
     port: int = 8080
     """0 takes any that is free."""
+    webhook: WebhookSettings | None = None
+    """None: API servers are not told what is wrong with a job; it fails and says so itself."""
     grace_seconds: float = 10.0
     """How long a shutdown waits for what was begun."""
     look_again_seconds: float = 30.0
