@@ -288,3 +288,49 @@ def test_of_two_waits_too_short_for_uvloop_neither_does_harm() -> None:
             await until(lambda: set(calls) == {"a", "b"})
 
     uvloop.run(story())
+
+
+async def test_finish_begins_nothing_more_and_waits_for_what_was_begun() -> None:
+    gate = asyncio.Event()
+    calls: list[str] = []
+    done: list[tuple[str, BaseException | None]] = []
+
+    async def reconcile(key: str) -> None:
+        calls.append(key)
+        await gate.wait()
+
+    controller: Controller[str] = Controller(
+        "test", reconcile, workers=1, on_done=lambda key, seconds, error: done.append((key, error))
+    )
+    running = asyncio.create_task(controller.run())
+    controller.enqueue("a")
+    await until(lambda: calls == ["a"])
+    controller.enqueue("b")
+    assert controller.depth == 1
+    finishing = asyncio.create_task(controller.finish())
+    await asyncio.sleep(0)
+    assert not finishing.done()
+    gate.set()
+    async with asyncio.timeout(10):
+        await finishing
+    await asyncio.wait([running], timeout=10)
+    assert calls == ["a"] and done == [("a", None)]
+
+
+async def test_every_look_is_told_of_with_what_went_wrong() -> None:
+    done: list[tuple[str, str]] = []
+    errors = [Conflict("changed"), ValueError("a bug")]
+
+    async def reconcile(key: str) -> None:
+        if errors:
+            raise errors.pop(0)
+
+    controller: Controller[str] = Controller(
+        "test", reconcile, on_done=lambda key, seconds, error: done.append((key, type(error).__name__))
+    )
+    running = asyncio.create_task(controller.run())
+    controller.enqueue("a")
+    await until(lambda: len(done) == 3)
+    running.cancel()
+    await asyncio.wait([running])
+    assert done == [("a", "Conflict"), ("a", "ValueError"), ("a", "NoneType")]

@@ -128,14 +128,25 @@ class Election:
 
     async def release(self) -> None:
         """Gives the lease back, so that nobody has to wait until it runs out."""
-        if not self.holds or self._lease is None:
-            self._renewed = None
+        held, self._renewed = self.holds, None
+        if not held:
             return
-        self._renewed = None
-        free = {**spec_of(self._lease), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_timestamp()}
         with suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(self._settings.retry_seconds):
-                await self._cluster.update({**self._lease, "spec": free})
+            async with asyncio.timeout(self._settings.renew_seconds):
+                while not await self._give_back():
+                    pass
+
+    async def _give_back(self) -> bool:
+        """Whether it is no longer ours. A renewal that was cut off may arrive all the same, and come in between."""
+        await self._look()
+        if self._lease is None or spec_of(self._lease).get("holderIdentity") != self._settings.identity:
+            return True
+        free = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_timestamp()}
+        try:
+            await self._cluster.update({**self._lease, "spec": {**spec_of(self._lease), **free}})
+        except Conflict:
+            return False
+        return True
 
     async def _term(self, work: Callable[[], Awaitable[None]]) -> None:
         working = asyncio.ensure_future(work())

@@ -99,7 +99,7 @@ class Metrics:
         depth = float(controller.depth if controller is not None else 0)
         yield family(f"{PREFIX}jobs", "gauge", "Jobs there are, by kind and state.", jobs)
         yield family(f"{PREFIX}queue_depth", "gauge", "Jobs that wait to be looked at.", {(): depth})
-        yield family(f"{PREFIX}leader", "gauge", "1 for the one that leads.", {(): float(self.leads())})
+        yield family(f"{PREFIX}leader", "gauge", "Whether it leads.", {(): float(self.leads())})
 
 
 def verb_of(method: str, url: URL) -> str:
