@@ -15,6 +15,7 @@ from muster.embedded.agent.images import (
     match_image,
     recipe,
     running_note,
+    runs_from,
 )
 from muster.embedded.agent.settings import ImageSettings
 from muster.embedded.agent.surroundings import ImageNeedsCommand
@@ -127,14 +128,21 @@ def test_without_any_shell_it_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stand_in", "hidden"),
+    ("needed", "found"),
     [
-        (ImageSettings(), ()),
-        (ImageSettings(path=("/opt/torch/bin",), working_dir="/srv/project"), ()),
-        (ImageSettings(path=("/tmp/clone/env/bin",)), ("/tmp/clone/env",)),
-        (ImageSettings(path=("/tmp/a/env/bin",), working_dir="/tmp/b"), ("/tmp/a/env", "/tmp/b")),
-        (ImageSettings(path=("/tmp/a/env/bin",), working_dir="/tmp/a"), ("/tmp/a",)),
+        ((), ()),
+        (("/opt/torch", "/srv/project", "/tmp", ""), ()),
+        (("/tmp/clone/env",), ("/tmp/clone/env",)),
+        (("/tmp/a/env", "/tmp/b"), ("/tmp/a/env", "/tmp/b")),
+        (("/tmp/a/env", "/tmp/a", "/tmp/ab"), ("/tmp/a", "/tmp/ab")),
+        (("/srv/box/run/shims/", "/srv/boxes"), ("/srv/box/run/shims",)),
     ],
 )
-def test_what_lies_in_tmp_is_mounted_into_the_containers_own(stand_in: ImageSettings, hidden: tuple[str, ...]) -> None:
-    assert hidden_folders(stand_in, program=()) == hidden
+def test_what_lies_where_nobody_looks_has_to_be_mounted(needed: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert hidden_folders(needed, ("/tmp", "/srv/box")) == found
+
+
+def test_a_container_runs_from_its_environment_a_checkout_and_wherever_programs_are() -> None:
+    stand_in = ImageSettings(path=("/opt/torch/bin/",), working_dir="/srv/project")
+    needed = runs_from(stand_in, {"PATH": "/usr/bin:/bin"}, program=("/venv",))
+    assert needed == ("/opt/torch", "/srv/project", "/venv", "/usr/bin", "/bin")

@@ -11,7 +11,7 @@ import pytest
 
 from muster.embedded.agent.containers import Here, Layout
 from muster.embedded.agent.contract import Isolation, PreparedContainer
-from muster.embedded.agent.images import hidden_folders
+from muster.embedded.agent.images import hidden_folders, runs_from
 from muster.embedded.agent.preparation import Prepared, prepare, write_pod_file
 from muster.embedded.agent.settings import AgentSettings, ApiAccess, ImageSettings
 from muster.embedded.agent.surroundings import ConfigError, ContainerError, ImageNeedsCommand, MountError, Surroundings
@@ -63,13 +63,37 @@ def test_a_plain_pod(bench: Bench) -> None:
     assert (main["argv"], main["cwd"], main["rootfs"], main["role"]) == (["true"], "/tmp", "", "main")
     assert main["env"] == {"PATH": "/usr/bin", "HOME": "/h", "HOSTNAME": "p"}
     own = {"/tmp", "/etc/hosts", "/etc/hostname", "/dev/termination-log"}
-    assert set(targets(main)) == own | set(hidden_folders(ImageSettings()))
+    assert set(targets(main)) == own | set(hidden_folders(runs_from(ImageSettings(), {}), ("/tmp",)))
     assert {"type": "tmpfs", "target": "/dev/shm"} in main["mounts"]
     assert stat.S_IMODE(os.stat(targets(main)["/tmp"]).st_mode) == 0o1777
     assert main["logDir"] == f"{bench.layout.logs}/main"
     assert prepared.notes == {"main": 'Running "img" as a process of this machine (no image is pulled)'}
     assert prepared.ignored == ()
     assert stat.S_IMODE(os.stat(bench.layout.folder).st_mode) == 0o700
+
+
+def test_of_the_boxs_home_a_container_sees_what_it_runs_from(bench: Bench, tmp_path: Path) -> None:
+    """Unless it is in /tmp, which every container has for itself anyway."""
+    home = Path("/srv/box")
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    images = {"img": ImageSettings(path=(f"{shims}/bin",))}
+    here = Here(AgentSettings(home=home, images=images), "namespaces", {"PATH": "/usr/bin"})
+    (main,) = prepare(pod(), Surroundings(pod_ip="127.1.0.1"), bench.layout, here).pod["containers"]
+    kinds = {mount["target"]: mount["type"] for mount in main["mounts"]}
+    assert kinds["/srv/box"] == "tmpfs"
+    assert kinds[str(shims)] == "bind"
+    order = [mount["target"] for mount in main["mounts"]]
+    assert order.index("/tmp") < order.index(str(shims))
+    inside = bench.container(pod())
+    assert str(bench.root) not in [mount["target"] for mount in inside["mounts"]]
+    other_root = prepare(
+        pod({"image": "mapped", "command": ["x"]}),
+        Surroundings(pod_ip="127.1.0.1"),
+        bench.layout,
+        Here(AgentSettings(home=home, images={"mapped": ImageSettings(rootfs="/srv/root")}), "namespaces", {}),
+    ).pod["containers"][0]
+    assert "/srv/box" not in [mount["target"] for mount in other_root["mounts"]]
 
 
 def test_again_is_harmless(bench: Bench) -> None:

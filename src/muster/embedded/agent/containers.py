@@ -12,7 +12,7 @@ from muster.embedded.agent.contract import Isolation, Mount, PreparedContainer
 from muster.embedded.agent.engines import Engine, engine_container
 from muster.embedded.agent.environment import container_environment
 from muster.embedded.agent.hosts import hostname_of
-from muster.embedded.agent.images import Recipe, match_image, recipe, running_note
+from muster.embedded.agent.images import SCRATCH, Recipe, hidden_folders, match_image, recipe, running_note
 from muster.embedded.agent.requests import keep_folder, outside, paths_to_keep, scratch_folder
 from muster.embedded.agent.settings import AgentSettings, ImageSettings
 from muster.embedded.agent.status import is_sidecar
@@ -28,6 +28,8 @@ SHARED_MEMORY: Mount = {"type": "tmpfs", "target": "/dev/shm"}
 _HOSTNAME = "/proc/sys/kernel/hostname"
 """Tells whoever reads it the host name of their own namespace. A file per Pod would say the same for more."""
 _TERMINATION_LOG = "/dev/termination-log"
+_HIDING_BYTES = 64 * 1024
+"""Enough for mount points."""
 
 
 class Layout(NamedTuple):
@@ -149,7 +151,7 @@ def prepare_container(
         _refuse_mounts(mounts, part.name)
         prepared["mounts"], prepared["cwd"] = [], part.recipe.cwd
         return prepared
-    private = _private(part, layout)
+    private = _private(part, layout, str(here.settings.home))
     if is_alone:
         private.append(SHARED_MEMORY)
     prepared["cwd"], more = _working_dir(part, part.recipe, [*private, *mounts], layout)
@@ -163,15 +165,25 @@ def prepare_container(
     return prepared
 
 
-def _private(part: Part, layout: Layout) -> list[Mount]:
-    """What every container has for itself, below whatever it mounts there."""
+def _private(part: Part, layout: Layout, home: str) -> list[Mount]:
+    """What every container has for itself, below whatever it mounts there. The box keeps its keys, and what other Pods
+    have, in `home`: there it sees what it runs from, and nothing else."""
     scratch = scratch_folder(layout.folder, part.name)
     _make_scratch(scratch)
-    own = [_file(scratch, "/tmp"), _file(layout.hosts_file, "/etc/hosts"), _file(_HOSTNAME, "/etc/hostname")]
-    hidden = part.recipe.hidden if part.recipe is not None else ()
-    for folder in hidden:
-        os.makedirs(f"{scratch}{folder.removeprefix('/tmp')}", exist_ok=True)
-    return [*own, *(_file(folder, folder) for folder in hidden if os.path.isdir(folder))]
+    own = [_file(scratch, SCRATCH), _file(layout.hosts_file, "/etc/hosts"), _file(_HOSTNAME, "/etc/hostname")]
+    if part.recipe is None or part.recipe.rootfs:
+        return own
+    if not home.startswith(f"{SCRATCH}/"):
+        own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
+    needed = [f for f in hidden_folders(part.recipe.runs_from, (SCRATCH, home)) if os.path.isdir(f)]
+    for folder in needed:
+        if folder.startswith(f"{SCRATCH}/"):
+            os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)
+    return [*own, *(_through(folder, read_only=folder.startswith(f"{home}/")) for folder in needed)]
+
+
+def _through(folder: str, *, read_only: bool) -> Mount:
+    return {"type": "bind", "source": folder, "target": folder, "readOnly": read_only}
 
 
 def _working_dir(part: Part, recipe: Recipe, mounts: list[Mount], layout: Layout) -> tuple[str, list[Mount]]:

@@ -47,8 +47,8 @@ class Recipe:
     rootfs: str = ""
     mapped: str = ""
     """The pattern of the settings that matched, if one did."""
-    hidden: tuple[str, ...] = ()
-    """Folders it runs from that lie where a container has a folder of its own: they have to be mounted there."""
+    runs_from: tuple[str, ...] = ()
+    """Folders of this machine that it needs: those that are hidden from containers have to be mounted."""
     is_anywhere: bool = False
     """Nobody has said in which folder it is to begin."""
 
@@ -73,15 +73,23 @@ def recipe(container: Mapping[str, Any], images: Mapping[str, ImageSettings], ma
     if stand_in.path:
         env["PATH"] = os.pathsep.join((*stand_in.path, env.get("PATH", CONTAINER_PATH)))
     cwd = str(container.get("workingDir") or "") or stand_in.working_dir
-    hidden = () if stand_in.rootfs else hidden_folders(stand_in)
+    folders = () if stand_in.rootfs else runs_from(stand_in, env)
     where = cwd or ("/" if stand_in.rootfs else SCRATCH)
-    return Recipe((*command, *args), env, where, stand_in.rootfs, pattern, hidden, not cwd)
+    return Recipe((*command, *args), env, where, stand_in.rootfs, pattern, folders, not cwd)
 
 
-def hidden_folders(stand_in: ImageSettings, program: Sequence[str] = (sys.prefix, _SOURCES)) -> tuple[str, ...]:
-    """Of an environment, a checkout or this program in /tmp, which every container has for itself."""
-    needed = (*(os.path.dirname(p.rstrip("/")) for p in stand_in.path), stand_in.working_dir, *program)
-    inside = sorted({os.path.normpath(f) for f in needed if f.startswith(f"{SCRATCH}/")})
+def runs_from(
+    stand_in: ImageSettings, env: Mapping[str, str], program: Sequence[str] = (sys.prefix, _SOURCES)
+) -> tuple[str, ...]:
+    """An environment with all that belongs to it, a checkout, this program, and wherever else programs are found."""
+    environments = (os.path.dirname(path.rstrip("/")) for path in stand_in.path)
+    return (*environments, stand_in.working_dir, *program, *env.get("PATH", "").split(os.pathsep))
+
+
+def hidden_folders(needed: Sequence[str], hidden: Sequence[str]) -> tuple[str, ...]:
+    """Those of the `needed` folders that lie inside of one that is hidden; none that is inside of another."""
+    above = tuple(f"{folder}/" for folder in hidden)
+    inside = sorted({os.path.normpath(folder) for folder in needed if folder.startswith(above)})
     return tuple(f for f in inside if not any(f.startswith(f"{other}/") for other in inside))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from errno import ENOSYS
+from collections.abc import Container
+from errno import EINVAL, ENOSYS
 
 NEW_MOUNTS = 0x00020000
 NEW_HOSTNAME = 0x04000000
@@ -27,7 +28,8 @@ _FS_SET_STRING, _FS_CREATE = 1, 6
 _MS_REMOUNT_READ_ONLY = 1 | 32 | 4096
 _MS_REC, _MS_SLAVE = 1 << 14, 1 << 19
 _MNT_DETACH = 2
-_PR_SET_DEATH_SIGNAL, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_DEATH_SIGNAL, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER = 1, 24, 36
+_MAX_CAPABILITY = 63
 _MOUNT_READ_ONLY = (1).to_bytes(8, "little") + bytes(24)
 _IN_MEMORY = (0x01021994, 0x858458F6)  # tmpfs (and devtmpfs, made of it), ramfs
 
@@ -78,6 +80,15 @@ def die_with_parent(signal: int) -> None:
 def adopt_orphans() -> None:
     """Descendants whose parents die become children of this process instead of init's."""
     _check(_prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
+def withhold_capabilities(kept: Container[int]) -> None:
+    """From every program that this process or a child of it will execute, not from the process itself."""
+    for capability in range(_MAX_CAPABILITY + 1):
+        if capability not in kept and _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
+            if ctypes.get_errno() == EINVAL:
+                return  # this kernel has no more of them
+            _check(-1)
 
 
 def follow_mounts_of_parent() -> None:

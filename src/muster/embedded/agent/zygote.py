@@ -21,9 +21,22 @@ from errno import EAGAIN
 from muster.embedded.agent.contract import Isolation
 from muster.embedded.agent.launching import rename_user
 from muster.embedded.agent.supervisor import Workbench, supervise
-from muster.embedded.agent.syscalls import NEW_MOUNTS, NEW_PIDS, adopt_orphans, follow_mounts_of_parent, setns, unshare
+from muster.embedded.agent.syscalls import (
+    NEW_MOUNTS,
+    NEW_PIDS,
+    adopt_orphans,
+    follow_mounts_of_parent,
+    setns,
+    unshare,
+    withhold_capabilities,
+)
 
 READY = b"ready\n"
+
+_CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31))
+"""What root in a container has of root's rights: what image engines leave it by default, without making device nodes.
+(chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot, audit_write,
+setfcap.) It cannot undo mounts, nor look at the machine through a supervisor's eyes."""
 
 _IDLE = b"i"
 _MAX_IDLE = 16
@@ -41,6 +54,8 @@ def main(descriptor: int, isolation: Isolation) -> None:
     os.chdir("/")
     if isolation == "user-namespaces":
         enter_user_namespace()
+    if isolation != "none":
+        withhold_capabilities(_CAPABILITIES)
     zygote = Zygote(socket.socket(fileno=descriptor), isolation)
     os.dup2(0, 2)  # Until here the server listens to what goes wrong.
     gc.collect()
