@@ -1,4 +1,4 @@
-"""Lists in pieces: filtered, sorted and cut in SQL, the same way for every list.
+"""Lists in pieces: filtered, sorted and cut in SQL, the same way for every list; what is not in SQL looks the same.
 
 A cursor says after which row the next piece begins, so rows that come or go meanwhile neither double nor hide others.
 """
@@ -9,7 +9,7 @@ import base64
 import binascii
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -28,6 +28,7 @@ U = TypeVar("U")
 
 MAX_LIMIT = 500
 _LIKE = re.compile("[%_/]")
+_NO_CURSOR = "this is not a cursor; take `next` of the piece before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,7 @@ def select_page(
     """One piece of what `query`, which has its filters but no order, selects. `key` is unique; `sortable` names what
     one may sort by (none of it NULL: wrap it in coalesce); `usual` is the order if none is asked for: `-created`.
     `count` counts the same rows, if there is a way that is cheaper than to join all that is shown of them."""
-    if not 1 <= wanted.limit <= MAX_LIMIT:
-        raise Invalid.field("limit", f"{wanted.limit} is not between 1 and {MAX_LIMIT}")
-    sort = wanted.sort or usual
-    column = sortable.get(sort.removeprefix("-"))
-    if column is None:
-        raise Invalid.field("sort", f'"{sort}" is not one of {", ".join(sortable)}, or one of these after a "-"')
+    sort, column = _order(wanted, sortable, usual)
     down = sort.startswith("-")
     total = connection.execute(_count(query) if count is None else count).scalar_one()
     piece = query.add_columns(column.label("page_value"), key.label("page_key"))
@@ -82,6 +78,31 @@ def select_page(
     more = len(rows) > wanted.limit
     rows = rows[: wanted.limit]
     return Page(list(rows), _encode(sort, rows[-1].page_value, rows[-1].page_key) if more else None, total)
+
+
+def cut(
+    items: Iterable[T],
+    wanted: PageRequest,
+    *,
+    key: Callable[[T], str],
+    sortable: Mapping[str, Callable[[T], Any]],
+    usual: str,
+) -> Page[T]:
+    """One piece of a list that is not in the database, by the same rules."""
+    sort, value_of = _order(wanted, sortable, usual)
+    down = sort.startswith("-")
+    found = sorted(items, key=lambda item: (value_of(item), key(item)), reverse=down)
+    begin = 0
+    if wanted.cursor:
+        last = _decode(wanted.cursor, sort)
+        beyond = operator.lt if down else operator.gt
+        try:
+            begin = next((at for at, item in enumerate(found) if beyond((value_of(item), key(item)), last)), len(found))
+        except TypeError:
+            raise Invalid.field("cursor", _NO_CURSOR) from None
+    piece = found[begin : begin + wanted.limit]
+    more = begin + wanted.limit < len(found)
+    return Page(piece, _encode(sort, value_of(piece[-1]), key(piece[-1])) if more else None, len(found))
 
 
 def mentions(text: str, *columns: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -102,6 +123,17 @@ def _ilike(element: _Contains, compiler: Any, **more: Any) -> str:
     text, pattern = (compiler.process(clause, **more) for clause in element.clauses)
     # To SQLite the case of ASCII letters makes no difference anyway, and asking for it takes twice as long.
     return f"{text} {'LIKE' if compiler.dialect.name == 'sqlite' else 'ILIKE'} {pattern} ESCAPE '/'"
+
+
+def _order(wanted: PageRequest, sortable: Mapping[str, T], usual: str) -> tuple[str, T]:
+    """How to sort, and by what. Raises Invalid."""
+    if not 1 <= wanted.limit <= MAX_LIMIT:
+        raise Invalid.field("limit", f"{wanted.limit} is not between 1 and {MAX_LIMIT}")
+    sort = wanted.sort or usual
+    found = sortable.get(sort.removeprefix("-"))
+    if found is None:
+        raise Invalid.field("sort", f'"{sort}" is not one of {", ".join(sortable)}, or one of these after a "-"')
+    return sort, found
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -127,7 +159,7 @@ def _decode(cursor: str, sort: str) -> tuple[Any, str]:
         if isinstance(value, dict):
             value = moment(value["at"])
     except (binascii.Error, ValueError, TypeError, KeyError, OverflowError):
-        raise Invalid.field("cursor", "this is not a cursor; take `next` of the piece before") from None
+        raise Invalid.field("cursor", _NO_CURSOR) from None
     if made_for != sort:
         raise Invalid.field("cursor", f'it belongs to a list that is sorted by "{made_for}", not by "{sort}"')
     return value, key

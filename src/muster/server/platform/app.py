@@ -49,6 +49,8 @@ ROUTERS = (
     "runs",
     "run_nodes",
     "run_logs",
+    "jobs",
+    "job_logs",
     "document",
 )
 """Modules of this package, one a line."""

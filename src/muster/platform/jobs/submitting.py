@@ -1,0 +1,196 @@
+"""From a manifest to jobs: looked at as a whole first, then made, all or none. And what is done to jobs later."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET
+from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, ApiError
+from muster.kube.errors import NotFound as NotThere
+from muster.kube.errors import Unavailable as NoAnswer
+from muster.kube.kinds import Kind
+from muster.kube.manifests import Document, ManifestError, load
+from muster.kube.objects import Object, name_of, namespace_of, uid_of
+from muster.platform.confinement import EVERYBODY, SHARED, Allowed
+from muster.platform.database.database import Database
+from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from muster.platform.jobs.checking import SOURCE, Limits, Told, check, owned, refused, unreadable, warned
+from muster.platform.jobs.jobs import ENDED, Job, can_be_suspended, dialect_for, dialect_of, seen
+from muster.platform.resources.clusters import all_clusters
+from muster.platform.resources.roots import StorageRoot, all_roots
+from muster.platform.rules import Actor, Subject, Who, may, relations, require
+from muster.platform.runs.ordering import NAMESPACE
+from muster.platform.users.audit import record
+from muster.platform.users.teams import get_team
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    documents: list[Document]
+    told: list[Told]
+
+    @property
+    def wrong(self) -> list[Told]:
+        return [each for each in self.told if not each.is_warning]
+
+
+async def checked(database: Database, cluster: Cluster, actor: Actor, text: str) -> Checked:
+    """Everything that is wrong with it, and what is odd. Nothing is made."""
+    require(actor, "create", Subject("job", owner=actor.id))
+    try:
+        documents = await asyncio.to_thread(load, text, SOURCE)
+    except ManifestError as error:
+        return Checked([], [unreadable(error)])
+    told = check(documents, await limits_for(database, cluster, actor))
+    for document in documents:
+        if dialect_for(document.object) is not None:
+            told += await _asked(cluster, actor, document)
+    return Checked(documents, sorted(told, key=lambda each: each.line))
+
+
+async def submit(database: Database, cluster: Cluster, actor: Actor, text: str, team: str = "") -> list[Object]:
+    """Raises Invalid with everything that is wrong; then nothing was made."""
+    looked = await checked(database, cluster, actor, text)
+    if looked.wrong:
+        raise Invalid.fields([each.to_error() for each in looked.wrong])
+    team_id = await database.read(lambda connection: _team(connection, actor, team)) if team else ""
+    made: list[Object] = []
+    for document in looked.documents:
+        obj = owned(document.object, NAMESPACE, actor.id, team_id)
+        try:
+            made.append(await cluster.create(obj))
+        except ApiError as error:
+            await _undo(cluster, made)
+            raise _problem(error) from None
+    try:
+        await database.write(lambda connection: _note(connection, actor, "create", made))
+    except BaseException:
+        await _undo(cluster, made)  # no change without a record of it
+        raise
+    return made
+
+
+async def limits_for(database: Database, cluster: Cluster, actor: Actor) -> Limits | None:
+    """None for admins."""
+    if relations(actor, Subject("job")) & Who.ADMIN:
+        return None
+
+    def look(connection: Connection) -> tuple[list[StorageRoot], frozenset[str]]:
+        roots = [root for root in all_roots(connection) if may(actor, "use", root.subject)]
+        closed = [each.queue for each in all_clusters(connection) if not may(actor, "use", each.subject)]
+        return roots, frozenset(closed)
+
+    roots, queues = await database.read(look)
+    claims = dict.fromkeys(await _shared(cluster, PERSISTENT_VOLUME_CLAIM, actor), False)
+    allowed = Allowed(
+        paths=_least({root.host_path or root.path: root.read_only} for root in roots if not root.claim),
+        claims=_least([claims, *({root.claim: root.read_only} for root in roots if root.claim)]),
+        secrets=frozenset(await _shared(cluster, SECRET, actor)),
+        config_maps=frozenset(await _shared(cluster, CONFIG_MAP, actor)),
+    )
+    return Limits(NAMESPACE, allowed, queues)
+
+
+async def found_job(cluster: Cluster, word: str, namespace: str, name: str) -> tuple[Job, Object]:
+    """Whoever asked still has to be asked what they may."""
+    dialect = dialect_of(word)
+    if dialect is None:
+        raise NotFound.of("kind of training job", word)
+    try:
+        obj = await cluster.get(dialect.kind, name, namespace)
+    except NotThere:
+        raise NotFound.of(dialect.kind.kind, f"{namespace}/{name}") from None
+    except NoAnswer as error:
+        raise Unavailable(error.message) from None
+    return seen(dialect, obj), obj
+
+
+async def set_suspended(database: Database, cluster: Cluster, actor: Actor, job: Job, suspended: bool) -> Object:
+    """The caller has made sure that they may."""
+    dialect = dialect_of(job.word)
+    if dialect is None or not can_be_suspended(dialect):
+        raise Conflict(f"a {job.kind} of {job.api_version} cannot be suspended; delete it instead")
+    if job.state in ENDED:
+        raise Conflict(f"it has {job.state} already")
+    patch = {"spec": {"runPolicy": {"suspend": suspended}}}
+    try:
+        after = await cluster.patch(dialect.kind, job.name, job.namespace, patch)
+    except ApiError as error:
+        raise _problem(error) from None
+    action = "suspend" if suspended else "resume"
+    await database.write(lambda connection: _note(connection, actor, action, [after]))
+    return after
+
+
+async def delete(database: Database, cluster: Cluster, actor: Actor, job: Job) -> None:
+    """With its Pods and all else that belongs to it. The caller has made sure that they may."""
+    dialect = dialect_of(job.word)
+    assert dialect is not None
+    try:
+        before = await cluster.delete(dialect.kind, job.name, job.namespace, uid=job.uid)
+    except ApiError as error:
+        raise _problem(error) from None
+    await database.write(lambda connection: _note(connection, actor, "delete", [before]))
+
+
+async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[Told]:
+    """What the cluster would say."""
+    obj = owned(document.object, NAMESPACE, actor.id, "")
+    try:
+        kind = cluster.catalogue.of_object(obj)
+        await cluster.create(obj, dry_run=True)
+    except AlreadyExists as error:
+        return refused(document, [], error.message, "metadata.name")
+    except NoAnswer as error:
+        raise Unavailable(error.message) from None
+    except ApiError as error:
+        return refused(document, error.causes, error.message)
+    return warned(document, kind.warnings(obj) if kind.warnings is not None else ())
+
+
+async def _shared(cluster: Cluster, kind: Kind, actor: Actor) -> list[str]:
+    """Names of what admins share with the actor."""
+    labels = f"{SHARED} in ({', '.join([EVERYBODY, *sorted(actor.teams)])})"
+    return [name_of(obj) for obj in (await cluster.list(kind, NAMESPACE, labels=labels)).items]
+
+
+def _least(given: Iterable[Mapping[str, bool]]) -> dict[str, bool]:
+    """Of two that say different things of one place, the one that allows more."""
+    found: dict[str, bool] = {}
+    for each in given:
+        for name, read_only in each.items():
+            found[name] = found.get(name, True) and read_only
+    return found
+
+
+def _team(connection: Connection, actor: Actor, wanted: str) -> str:
+    """One shares what is one's own with teams one is in."""
+    team = get_team(connection, wanted)
+    if team.id not in actor.teams and not actor.admin:
+        raise Forbidden(f'you are not in the team "{team.name}"; ask one of its leaders to take you in')
+    return team.id
+
+
+def _note(connection: Connection, actor: Actor, action: str, objects: Iterable[Object]) -> None:
+    for obj in objects:
+        name = f"{str(obj['kind']).lower()}/{name_of(obj)}"
+        record(connection, actor, action, "job", uid_of(obj), name, {"namespace": namespace_of(obj)})
+
+
+async def _undo(cluster: Cluster, made: Iterable[Object]) -> None:
+    for obj in made:
+        try:
+            await cluster.delete(cluster.catalogue.of_object(obj), name_of(obj), namespace_of(obj), uid=uid_of(obj))
+        except ApiError:
+            continue
+
+
+def _problem(error: ApiError) -> Conflict | NotFound | Unavailable:
+    if isinstance(error, NotThere):
+        return NotFound(error.message)
+    return Unavailable(error.message) if isinstance(error, NoAnswer) else Conflict(error.message)

@@ -1,0 +1,463 @@
+"""Training jobs of every kind: list, look into, check, submit, suspend, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from muster.kube.manifests import dump
+from muster.kube.objects import Object, meta
+from muster.platform.database.ids import new_id
+from muster.platform.errors import NotFound
+from muster.platform.jobs import submitting
+from muster.platform.jobs.belonging import belongings, names, user_ids
+from muster.platform.jobs.checking import Told
+from muster.platform.jobs.jobs import (
+    Belonging,
+    Job,
+    can_be_suspended,
+    dialect_for,
+    dialect_of,
+    seen,
+    subject_of,
+    word_of,
+)
+from muster.platform.jobs.listing import JobFilter, check_filter, chosen, page_of_jobs
+from muster.platform.jobs.looking import Looked, events_about, look_at, looking_out, masks_for
+from muster.platform.jobs.submitting import found_job
+from muster.platform.jobs.watching import JobWatch
+from muster.platform.rules import Actor, Subject, may, require
+from muster.platform.runs.masks import Masks
+from muster.platform.runs.node_details import event_summary
+from muster.platform.runs.ordering import NAMESPACE
+from muster.server.platform.bodies import Answer, Body
+from muster.server.platform.identity import Who
+from muster.server.platform.paging import PageOf, Paging, Search
+from muster.server.platform.run_nodes import HappeningAnswer
+from muster.server.platform.runs import keeper_of
+from muster.server.platform.state import Here, Platform
+from muster.server.platform.streams import EVENTS, Event, Feed, event_stream, last_event_id
+from muster.training.registry import DIALECTS
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+State = Literal["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
+_LARGEST = 1_000_000
+_CHANGES = ("suspend", "resume", "delete")
+_SETTLE_SECONDS = 0.2
+_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+_Manifest = Annotated[str, Field(max_length=_LARGEST)]
+
+
+class JobBody(Body):
+    manifest: _Manifest
+    """YAML or JSON, of one or more training jobs."""
+    team: Annotated[str, Field(max_length=200)] = ""
+    """The id or name of a team one is in, which they are shared with."""
+
+
+class ManifestBody(Body):
+    manifest: _Manifest
+
+
+class JobAnswer(Answer):
+    uid: str
+    namespace: str
+    kind: str
+    word: str
+    """The kind as addresses have it."""
+    api_version: str
+    name: str
+    state: State
+    deleting: bool
+    owner_id: str | None
+    """null if it belongs to nobody: it was not made here."""
+    owner_name: str | None
+    team_id: str | None
+    team_name: str | None
+    run_id: str | None
+    """The run that made it."""
+    run_name: str | None
+    replicas: int
+    running: int
+    succeeded: int
+    failed: int
+    created: datetime
+    started: datetime | None
+    finished: datetime | None
+    may: list[str]
+    """What whoever asks may do with it."""
+
+
+class MemberAnswer(Answer):
+    index: int
+    pod: str
+    uid: str
+    """Of the Pod; "" if there is none."""
+    state: Literal["waiting", "running", "succeeded", "failed", "gone"]
+    word: str
+    restarts: int
+    host: str
+    started: str | None
+    finished: str | None
+    exit_code: int | None
+    message: str
+    containers: list[str]
+
+
+class JobRoleAnswer(Answer):
+    name: str
+    replicas: int
+    restart: str
+    """When a member is started again."""
+    members: list[MemberAnswer]
+
+
+class JobConditionAnswer(Answer):
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: str | None
+
+
+class ReasonAnswer(Answer):
+    code: str
+    detail: str
+    about: str
+    text: str
+    """All of it, in English."""
+
+
+class JobGroupAnswer(Answer):
+    name: str
+    queue: str
+    phase: str
+    members: int
+    """How many have to start together."""
+    running: int
+    succeeded: int
+    failed: int
+    message: str
+    """Why it waits."""
+    since: datetime | None
+
+
+class WholeJob(JobAnswer):
+    roles: list[JobRoleAnswer]
+    conditions: list[JobConditionAnswer]
+    group: JobGroupAnswer | None
+    reasons: list[ReasonAnswer]
+    """Why it waits or has failed, the nearest cause first."""
+    restarts: int
+
+
+class ManifestProblem(Answer):
+    line: int
+    """From 1; 0 if it is about the whole text."""
+    column: int
+    path: str
+    message: str
+    code: str
+    """For those who show it in another language: which sentence it is, and what to put into it."""
+    arguments: dict[str, Any]
+    severity: Literal["error", "warning"]
+
+
+class ManifestJob(Answer):
+    kind: str
+    api_version: str
+    name: str
+    namespace: str
+    line: int
+
+
+class CheckedManifest(Answer):
+    problems: list[ManifestProblem]
+    jobs: list[ManifestJob]
+    """What would be made of it."""
+
+
+class JobKindAnswer(Answer):
+    word: str
+    kind: str
+    api_version: str
+
+
+def watch_of(here: Platform) -> JobWatch:
+    watch: JobWatch | None = here.parts.get("jobs")
+    if watch is None:
+        feed = feed_of(here)
+        watch = JobWatch(here.cluster, lambda job, gone: _publish(feed, job, gone))
+        here.parts["jobs"] = watch
+    return watch
+
+
+def feed_of(here: Platform) -> Feed:
+    """What happens to all jobs."""
+    feed: Feed = here.parts.setdefault("job feed", Feed(5000, epoch=f"{new_id()}-"))
+    return feed
+
+
+async def background(here: Platform) -> None:
+    await watch_of(here).run()
+
+
+@router.get("", operation_id="list_jobs")
+async def all_jobs(
+    here: Here,
+    who: Who,
+    paging: Paging,
+    q: Search = "",
+    kind: Annotated[list[str] | None, Query(description="One or more kinds, as `pytorchjob`.")] = None,
+    state: Annotated[list[State] | None, Query(description="One or more states.")] = None,
+    owner: Annotated[str, Query(description="The id or name of a user.")] = "",
+    run: Annotated[str, Query(description="The id of the run that made them.")] = "",
+    namespace: str = "",
+    since: Annotated[datetime | None, Query(description="Created then or later.")] = None,
+    until: Annotated[datetime | None, Query(description="Created before.")] = None,
+) -> PageOf[JobAnswer]:
+    """Sorted by created, started, finished, name, kind, state or namespace; the newest first. Jobs that were made on
+    the cluster itself belong to nobody: only admins see them."""
+    owners = await here.database.read(lambda connection: user_ids(connection, owner)) if owner else None
+    only = JobFilter(q, tuple(kind or ()), tuple(state or ()), owners, run, namespace, since, until)
+    check_filter(only, [word_of(dialect.kind) for dialect in DIALECTS])
+    jobs = list(await watch_of(here).jobs())
+    runs = await _runs(here, jobs)
+    visible = [job for job in jobs if may(who, "view", subject_of(job, runs))]
+    page = page_of_jobs(chosen(visible, only, lambda job: subject_of(job, runs).owner), paging)
+    return PageOf(items=await _answers(here, who, page.items), next=page.next, total=page.total)
+
+
+@router.get("/kinds", operation_id="list_job_kinds")
+async def kinds_of_jobs(who: Who) -> list[JobKindAnswer]:
+    return [JobKindAnswer(word=word_of(d.kind), kind=d.kind.kind, api_version=d.kind.api_version) for d in DIALECTS]
+
+
+@router.post("/validate", operation_id="check_jobs")
+async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedManifest:
+    """What is wrong with a manifest, with the lines. Nothing is made of it."""
+    looked = await submitting.checked(here.database, here.cluster, who, body.manifest)
+    jobs = [
+        ManifestJob(
+            kind=str(document.object.get("kind")),
+            api_version=str(document.object.get("apiVersion")),
+            name=str(meta(document.object).get("name") or f"{meta(document.object).get('generateName')}*"),
+            namespace=str(meta(document.object).get("namespace") or NAMESPACE),
+            line=document.line(),
+        )
+        for document in looked.documents
+    ]
+    return CheckedManifest(problems=[_problem(each) for each in looked.told], jobs=jobs)
+
+
+@router.post("", status_code=201, operation_id="create_jobs")
+async def new_jobs(body: JobBody, here: Here, who: Who) -> list[JobAnswer]:
+    """All jobs of a manifest, or none if something is wrong with one of them."""
+    made = await submitting.submit(here.database, here.cluster, who, body.manifest, body.team)
+    jobs = [seen(dialect, obj) for obj in made if (dialect := dialect_for(obj))]
+    return await _answers(here, who, jobs)
+
+
+@router.get("/events", operation_id="watch_jobs", response_class=Response, responses=EVENTS)
+async def events_of_jobs(here: Here, who: Who, request: Request) -> Response:
+    """Server-sent events: every job that changes (`job`) or goes (`gone`), from now on or from Last-Event-ID on.
+    `reset` says that events were missed: load the list again."""
+    return event_stream(request, _changes(here, who, last_event_id(request)))
+
+
+@router.get("/{namespace}/{kind}/{name}", operation_id="get_job")
+async def one_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> WholeJob:
+    """With its members, and why it waits or has failed."""
+    return await _whole(here, who, namespace, kind, name)
+
+
+@router.get("/{namespace}/{kind}/{name}/yaml", operation_id="get_job_yaml", response_class=Response, responses=_TEXT)
+async def yaml_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> Response:
+    """As the cluster has it, without secrets."""
+    job, obj = await visible_job(here, who, namespace, kind, name)
+    shown = {**obj, "metadata": {k: v for k, v in meta(obj).items() if k != "managedFields"}}
+    masks = await masks_of(here, job, obj)
+    return Response(dump(masks.anything(shown)), media_type="text/plain; charset=utf-8")
+
+
+@router.get("/{namespace}/{kind}/{name}/happenings", operation_id="list_job_events")
+async def happenings_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> list[HappeningAnswer]:
+    """What Kubernetes tells of it, its Pods and its PodGroup, the oldest first."""
+    job, obj = await visible_job(here, who, namespace, kind, name)
+    masks = await masks_of(here, job, obj)
+    told = await events_about(here.cluster, obj)
+    return [HappeningAnswer(**masks.anything(event_summary(event))) for event in told]
+
+
+@router.get("/{namespace}/{kind}/{name}/events", operation_id="watch_job", response_class=Response, responses=EVENTS)
+async def events_of_job(namespace: str, kind: str, name: str, here: Here, who: Who, request: Request) -> Response:
+    """Server-sent events: the job as it is now, then each time that something changes (`job`), until it is deleted
+    (`gone`)."""
+    await visible_job(here, who, namespace, kind, name)
+    return event_stream(request, _job_changes(here, who, namespace, kind, name))
+
+
+@router.post("/{namespace}/{kind}/{name}/suspend", operation_id="suspend_job")
+async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> WholeJob:
+    """Its Pods go; what they have written to storage stays."""
+    job, _ = await visible_job(here, who, namespace, kind, name, "suspend")
+    await submitting.set_suspended(here.database, here.cluster, who, job, True)
+    return await _whole(here, who, namespace, kind, name)
+
+
+@router.post("/{namespace}/{kind}/{name}/resume", operation_id="resume_job")
+async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> WholeJob:
+    """It begins anew."""
+    job, _ = await visible_job(here, who, namespace, kind, name, "resume")
+    await submitting.set_suspended(here.database, here.cluster, who, job, False)
+    return await _whole(here, who, namespace, kind, name)
+
+
+@router.delete("/{namespace}/{kind}/{name}", status_code=204, operation_id="delete_job")
+async def drop_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> None:
+    """With its Pods and their logs. If it runs, it is ended."""
+    job, _ = await visible_job(here, who, namespace, kind, name, "delete")
+    await submitting.delete(here.database, here.cluster, who, job)
+
+
+async def visible_job(
+    here: Platform, who: Actor, namespace: str, kind: str, name: str, action: str = "view"
+) -> tuple[Job, Object]:
+    """If whoever asks may do that to it."""
+    job, obj = await found_job(here.cluster, kind, namespace, name)
+    runs = await _runs(here, [job])
+    require(who, action, subject_of(job, runs), f"{namespace}/{name}")
+    return job, obj
+
+
+async def masks_of(here: Platform, job: Job, obj: Object) -> Masks:
+    return await keeper_of(here).masks(job.run_id) if job.run_id else await masks_for(here.cluster, obj)
+
+
+async def _whole(here: Platform, who: Actor, namespace: str, kind: str, name: str) -> WholeJob:
+    job, obj = await visible_job(here, who, namespace, kind, name)
+    looked = await look_at(here.cluster, obj)
+    (answer,) = await _answers(here, who, [job])
+    masks = await masks_of(here, job, obj)
+    return WholeJob(**answer.model_dump(), **masks.anything(_details(looked)))
+
+
+def _details(looked: Looked) -> dict[str, Any]:
+    roles = [asdict(role) for role in looked.roles]
+    return {
+        "roles": roles,
+        "conditions": [
+            {
+                "type": str(each.get("type")),
+                "status": str(each.get("status")),
+                "reason": str(each.get("reason") or ""),
+                "message": str(each.get("message") or ""),
+                "since": each.get("lastTransitionTime") or None,
+            }
+            for each in looked.conditions
+        ],
+        "group": asdict(looked.group) if looked.group is not None else None,
+        "reasons": [{**reason._asdict(), "text": str(reason)} for reason in looked.reasons],
+        "restarts": sum(member["restarts"] for role in roles for member in role["members"]),
+    }
+
+
+async def _answers(here: Platform, who: Actor, jobs: Sequence[Job]) -> list[JobAnswer]:
+    runs = await _runs(here, jobs)
+    subjects = [subject_of(job, runs) for job in jobs]
+    known = await here.database.read(
+        lambda connection: names(
+            connection,
+            of_users=[subject.owner for subject in subjects],
+            of_teams=[subject.team for subject in subjects],
+            of_runs=[job.run_id for job in jobs],
+        )
+    )
+    return [
+        JobAnswer(
+            **(
+                asdict(job)
+                | {
+                    "owner_id": subject.owner or None,
+                    "owner_name": known.users.get(subject.owner),
+                    "team_id": subject.team or None,
+                    "team_name": known.teams.get(subject.team),
+                    "run_id": job.run_id or None,
+                    "run_name": known.runs.get(job.run_id),
+                    "may": _may(who, job, subject),
+                }
+            )
+        )
+        for job, subject in zip(jobs, subjects, strict=True)
+    ]
+
+
+def _may(who: Actor, job: Job, subject: Subject) -> list[str]:
+    """Also what makes sense now."""
+    dialect = dialect_of(job.word)
+    pauses = dialect is not None and can_be_suspended(dialect) and job.state not in ("succeeded", "failed")
+    sensible = {
+        "suspend": pauses and job.state != "suspended",
+        "resume": pauses and job.state == "suspended",
+        "delete": not job.deleting,
+    }
+    return [action for action in _CHANGES if sensible[action] and may(who, action, subject)]
+
+
+async def _runs(here: Platform, jobs: Iterable[Job]) -> dict[str, Belonging]:
+    """Whose the runs are that made these jobs. That never changes, so it is asked for once."""
+    known: dict[str, Belonging] = here.parts.setdefault("runs of jobs", {})
+    unknown = {job.run_id for job in jobs if job.run_id and job.run_id not in known}
+    if unknown:
+        known |= await here.database.read(lambda connection: belongings(connection, unknown))
+    return known
+
+
+def _publish(feed: Feed, job: Job, gone: bool) -> None:
+    feed.publish(job, "gone" if gone else "job")
+
+
+async def _changes(here: Platform, who: Actor, last: str) -> AsyncIterator[Event]:
+    async for event in feed_of(here).after(last):
+        job: Job | None = event.data
+        if job is None:
+            yield event
+        elif may(who, "view", subject_of(job, await _runs(here, [job]))):
+            told = {k: v for k, v in asdict(job).items() if k not in ("owner_id", "team_id", "run_id")}
+            yield Event(event.id, told, event.name)
+
+
+async def _job_changes(here: Platform, who: Actor, namespace: str, kind: str, name: str) -> AsyncIterator[Event]:
+    _, obj = await visible_job(here, who, namespace, kind, name)
+    number = 0
+    async with looking_out(here.cluster, obj) as news:
+        while True:
+            news.clear()
+            try:
+                whole = await _whole(here, who, namespace, kind, name)
+            except NotFound:
+                yield Event(str(number), None, "gone")
+                return
+            number += 1
+            yield Event(str(number), whole.model_dump(mode="json"), "job")
+            await news.wait()
+            await asyncio.sleep(_SETTLE_SECONDS)  # changes come in bursts
+
+
+def _problem(told: Told) -> ManifestProblem:
+    return ManifestProblem(
+        line=told.line,
+        column=told.column,
+        path=told.path,
+        message=told.message,
+        code=told.code,
+        arguments=dict(told.arguments),
+        severity="warning" if told.is_warning else "error",
+    )
