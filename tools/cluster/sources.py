@@ -104,4 +104,16 @@ TRAINING_OPERATOR = Source(
     manifests=("manifests",),
 )
 
+HELM = Source(
+    name="helm",
+    module="helm.sh/helm/v3",
+    version="v3.20.2",
+    programs={"helm": "cmd/helm"},
+    variables={
+        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": "1",
+        "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": "35",
+    },
+)
+"""No part of the cluster: the tests of the chart build it when they first run."""
+
 SOURCES = (ETCD, KUBERNETES, KUBERNETES_NODE, KWOK, COREDNS, VOLCANO, ARGO, TRAINING_OPERATOR)

@@ -81,21 +81,24 @@ def namespace(options: InstallOptions) -> Object:
 
 def accounts(options: InstallOptions) -> list[Object]:
     """Who the operator is, and what it may do."""
-    own_secret = "" if options.issuer else WEBHOOK_SECRET
-    account = _object(
-        "v1", "ServiceAccount", NAME, options.namespace, {"automountServiceAccountToken": False}
-    )  # its Pods ask for the token themselves
     return [
-        account,
-        _object(f"{_RBAC}/v1", "ClusterRole", NAME, "", {"rules": job_rules()}),
+        account(options),
+        job_role(options),
         *job_bindings(options),
         *([] if options.issuer else webhook_accounts(options)),
-        _object(
-            f"{_RBAC}/v1", "Role", NAME, options.namespace,
-            {"rules": own_rules(lease_name(options.namespaces), own_secret)},
-        ),
-        _binding("RoleBinding", NAME, options.namespace, "Role", NAME, options),
-    ]  # fmt: skip
+        own_role(options),
+        own_binding(options),
+    ]
+
+
+def account(options: InstallOptions) -> Object:
+    """Its Pods ask for its token themselves."""
+    content = {"automountServiceAccountToken": False}
+    return _object("v1", "ServiceAccount", NAME, options.namespace, content)
+
+
+def job_role(options: InstallOptions) -> Object:
+    return _object(f"{_RBAC}/v1", "ClusterRole", NAME, "", {"rules": job_rules()})
 
 
 def job_bindings(options: InstallOptions) -> list[Object]:
@@ -113,6 +116,15 @@ def webhook_accounts(options: InstallOptions) -> list[Object]:
         _object(f"{_RBAC}/v1", "ClusterRole", name, "", {"rules": webhook_rules(NAME)}),
         _binding("ClusterRoleBinding", name, "", "ClusterRole", name, options),
     ]
+
+
+def own_role(options: InstallOptions) -> Object:
+    rules = own_rules(lease_name(options.namespaces), "" if options.issuer else WEBHOOK_SECRET)
+    return _object(f"{_RBAC}/v1", "Role", NAME, options.namespace, {"rules": rules})
+
+
+def own_binding(options: InstallOptions) -> Object:
+    return _binding("RoleBinding", NAME, options.namespace, "Role", NAME, options)
 
 
 def secret(options: InstallOptions) -> Object:

@@ -1,0 +1,212 @@
+"""Writes what in deploy/ follows from `muster.operator.install_manifests`: `python -m tools.deploy`.
+
+One source says what the operator needs; the kustomize base is that as files, and the Helm chart's templates are that
+with the chart's values in place of options. A template's `if` comes from comparing what two options give, line by line.
+A test holds the files to what this would write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from difflib import SequenceMatcher
+from pathlib import Path
+
+from muster.kube.manifests import dump
+from muster.kube.objects import Object, name_of
+from muster.operator import install_manifests as source
+from muster.operator.crds import crds
+from muster.operator.install_manifests import InstallOptions
+from muster.operator.settings import lease_name
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+CHART = "helm/muster-operator"
+BASE = "kustomize/base"
+DEFINITIONS = f"{CHART}/definitions"
+
+_HEADER = "# Written by `python -m tools.deploy`; change src/muster/operator/install_manifests.py instead.\n"
+_WATCHED, _ARGUMENT = "ZZwatchedZZ", "ZZargumentZZ"
+_LEASE = lease_name((_WATCHED,))
+_VALUES = {
+    # what stands in an object, and what the template has there
+    "ZZnamespaceZZ": "{{ $.Release.Namespace }}",
+    "ZZimageZZ": '{{ include "muster-operator.image" $ }}',
+    "ZZpullPolicyZZ": "{{ $.Values.image.pullPolicy }}",
+    "ZZreplicasZZ": "{{ $.Values.replicas }}",
+    "ZZgangZZ": "{{ $.Values.gangSchedulerName }}",
+    "ZZfailurePolicyZZ": "{{ $.Values.webhook.failurePolicy }}",
+    "ZZpriorityZZ": "{{ $.Values.priorityClassName }}",
+    _LEASE: '{{ include "muster-operator.lease" $ }}',
+}
+_BLOCKS = {
+    # the same for whole structures; they are left out where there is nothing in them
+    "ZZresourcesZZ": "$.Values.resources",
+    "ZZpullSecretsZZ": "$.Values.imagePullSecrets",
+    "ZZnodeSelectorZZ": "$.Values.nodeSelector",
+    "ZZtolerationsZZ": "$.Values.tolerations",
+    "ZZaffinityZZ": "$.Values.affinity",
+    "ZZissuerZZ": "$.Values.webhook.certManager.issuerRef",
+}
+_LISTS = {
+    _WATCHED: "$.Values.namespaces",
+    _ARGUMENT: "$.Values.extraArgs",
+    "ZZportZZ": "$.Values.networkPolicy.apiServerPorts",
+}
+_ISSUER, _NAMESPACES = "$.Values.webhook.certManager.issuerRef", "$.Values.namespaces"
+
+_ALL_JOBS = InstallOptions(
+    namespace="ZZnamespaceZZ",
+    image="ZZimageZZ",
+    pull_policy="ZZpullPolicyZZ",
+    pull_secrets="ZZpullSecretsZZ",
+    replicas="ZZreplicasZZ",
+    gang="ZZgangZZ",
+    arguments=(_ARGUMENT,),
+    failure_policy="ZZfailurePolicyZZ",
+    resources="ZZresourcesZZ",
+    placement={
+        "nodeSelector": "ZZnodeSelectorZZ",
+        "tolerations": "ZZtolerationsZZ",
+        "affinity": "ZZaffinityZZ",
+        "priorityClassName": "ZZpriorityZZ",
+    },
+    api_ports=("ZZportZZ",),
+)
+_SOME_JOBS = replace(_ALL_JOBS, namespaces=(_WATCHED,))
+
+
+def files() -> dict[str, str]:
+    """What is written, by path below deploy/."""
+    return {**_definitions(), **_base(), **_templates()}
+
+
+def write() -> None:
+    for folder in (DEFINITIONS, BASE, f"{CHART}/templates"):
+        for old in (DEPLOY / folder).glob("*.yaml"):
+            old.unlink()
+    for name, text in files().items():
+        path = DEPLOY / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def _definitions() -> dict[str, str]:
+    named = {f"{name_of(crd)}.yaml": _HEADER + dump(crd) for crd in crds()}
+    return {f"{DEFINITIONS}/{name}": text for name, text in {**named, **_kustomization(sorted(named))}.items()}
+
+
+def _base() -> dict[str, str]:
+    options = InstallOptions()
+    parts = {
+        "namespace.yaml": [source.namespace(options)],
+        "accounts.yaml": source.accounts(options),
+        "operator.yaml": [source.deployment(options), source.disruption_budget(options)],
+        "network.yaml": [source.service(options), source.network_policy(options)],
+        "webhook.yaml": [source.secret(options), source.webhook(options)],
+    }
+    named = {name: _HEADER + _documents(objects) for name, objects in parts.items()}
+    listed = _kustomization([f"../../{DEFINITIONS}", *named])
+    return {f"{BASE}/{name}": text for name, text in {**named, **listed}.items()}
+
+
+def _kustomization(resources: Iterable[str]) -> dict[str, str]:
+    obj = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": list(resources)}
+    return {"kustomization.yaml": _HEADER + dump(obj)}
+
+
+def _templates() -> dict[str, str]:
+    some, everywhere = (dump(source.job_bindings(options)[0]) for options in (_SOME_JOBS, _ALL_JOBS))
+    each = f"{{{{- range {_NAMESPACES} }}}}\n---\n{some.replace(_WATCHED, '{{ . }}')}{{{{- end }}}}\n"
+    made, given = (
+        dump(thing(replace(_ALL_JOBS, issuer="ZZissuerZZ"))) for thing in (source.secret, source.certificate)
+    )
+    fixed = (source.account, source.job_role, source.own_role, source.own_binding)
+    parts = {
+        "accounts.yaml": "---\n".join(_variants(thing) for thing in fixed)
+        + _either(_NAMESPACES, each, f"---\n{everywhere}")
+        + _either(_ISSUER, "", f"---\n{_documents(source.webhook_accounts(_ALL_JOBS))}"),
+        "operator.yaml": _variants(source.deployment),
+        "disruption-budget.yaml": _either(
+            "$.Values.podDisruptionBudget.enabled", _variants(source.disruption_budget), ""
+        ),
+        "service.yaml": _variants(source.service),
+        "network-policy.yaml": _either("$.Values.networkPolicy.enabled", _variants(source.network_policy), ""),
+        "webhook.yaml": _variants(source.webhook),
+        "certificate.yaml": _either(_ISSUER, given, made),
+        "definitions.yaml": _DEFINITIONS_TEMPLATE,
+    }
+    return {f"{CHART}/templates/{name}": _HEADER + _filled(text) for name, text in parts.items()}
+
+
+_DEFINITIONS_TEMPLATE = """\
+{{- if .Values.crds.install }}
+{{- range $path, $_ := .Files.Glob "definitions/*.yaml" }}
+{{ include "muster-operator.definition" (dict "root" $ "path" $path) }}
+{{- end }}
+{{- end }}
+"""
+
+
+def _variants(thing: Callable[[InstallOptions], Object]) -> str:
+    """The object as a template: with and without an issuer, for jobs of all or of some namespaces."""
+    some, everywhere = (
+        _merged(_ISSUER, dump(thing(replace(options, issuer="ZZissuerZZ"))), dump(thing(options)))
+        for options in (_SOME_JOBS, _ALL_JOBS)
+    )
+    return _merged(_NAMESPACES, some, everywhere)
+
+
+def _merged(condition: str, wanted: str, other: str) -> str:
+    """One text that is the first where the condition holds, and else the second."""
+    yes, no = wanted.splitlines(keepends=True), other.splitlines(keepends=True)
+    pieces = []
+    for tag, a, b, c, d in SequenceMatcher(None, yes, no, autojunk=False).get_opcodes():
+        same = tag == "equal"
+        pieces.append("".join(yes[a:b]) if same else _either(condition, "".join(yes[a:b]), "".join(no[c:d])))
+    return "".join(pieces)
+
+
+def _either(condition: str, wanted: str, other: str) -> str:
+    if not wanted:
+        return f"{{{{- if not {condition} }}}}\n{other}{{{{- end }}}}\n"
+    otherwise = f"{{{{- else }}}}\n{other}" if other else ""
+    return f"{{{{- if {condition} }}}}\n{wanted}{otherwise}{{{{- end }}}}\n"
+
+
+def _filled(text: str) -> str:
+    """With the chart's values where the placeholders are."""
+    for placeholder, value in _BLOCKS.items():
+
+        def block(found: re.Match[str], value: str = value) -> str:
+            indent, key = found["indent"], found["key"]
+            inner = f"{indent}  {{{{- toYaml . | nindent {len(indent) + 2} }}}}"
+            return f"{{{{- with {value} }}}}\n{indent}{key}:\n{inner}\n{{{{- end }}}}\n"
+
+        text = re.sub(rf"(?m)^(?P<indent> *)(?P<key>\w+): {placeholder}\n", block, text)
+    for placeholder, value in _LISTS.items():
+
+        def listed(found: re.Match[str], placeholder: str = placeholder, value: str = value) -> str:
+            item = found[0].replace(placeholder, "{{ . | quote }}" if placeholder == _ARGUMENT else "{{ . }}")
+            return f"{{{{- range {value} }}}}\n{item}{{{{- end }}}}\n"
+
+        # An item, and the lines of it that follow.
+        text = re.sub(rf"(?m)^(?P<indent> *)- [^\n]*{placeholder}\n(?:(?P=indent)  [^\n]*\n)*", listed, text)
+    text = re.sub(
+        r"(?m)^ *priorityClassName: ZZpriorityZZ\n",
+        lambda found: f"{{{{- if $.Values.priorityClassName }}}}\n{found[0]}{{{{- end }}}}\n",
+        text,
+    )
+    for placeholder, value in _VALUES.items():
+        text = text.replace(placeholder, value)
+    left = re.search(r"ZZ\w+ZZ", text)
+    assert left is None, f"{left and left[0]} is left in a template"
+    return text
+
+
+def _documents(objects: Iterable[Object]) -> str:
+    return "---\n".join(dump(obj) for obj in objects)
+
+
+if __name__ == "__main__":
+    write()
