@@ -1,4 +1,6 @@
 /** Errors as the server tells them (RFC 9457), and those of the way to it. */
+import { usePreferences } from "@/app/preferences"
+import { problemSentence } from "@/words/graph-problems"
 
 export interface FieldProblem {
   field: string
@@ -24,9 +26,10 @@ export class Problem extends Error {
     this.fields = fields
   }
 
-  /** What the server says of one field, by its path. */
+  /** What the server says of one field, by its path, in the reader's language. */
   of(field: string): string | undefined {
-    return this.fields.find((each) => each.field === field)?.message
+    const found = this.fields.find((each) => each.field === field)
+    return found && problemSentence(found, usePreferences.getState().language)
   }
 }
 

@@ -20,6 +20,6 @@ export const PLACES: Place[] = [
   { to: "/modules", word: "modules", icon: Boxes, ready: true },
   { to: "/reviews", word: "reviews", icon: ListChecks, ready: true },
   { to: "/jobs", word: "jobs", icon: Network, ready: false },
-  { to: "/cluster", word: "cluster", icon: Server, ready: false },
-  { to: "/admin", word: "admin", icon: Settings, ready: false, for: (me) => me.user.role === "admin" },
+  { to: "/cluster", word: "cluster", icon: Server, ready: true },
+  { to: "/admin", word: "admin", icon: Settings, ready: true, for: (me) => me.user.role === "admin" },
 ]

@@ -167,10 +167,53 @@ const review = createRoute({
 
 const moduleRoutes = [modules, newModule, module, editModule, reviews, review] as const
 
+const cluster = createRoute({
+  getParentRoute: () => shell,
+  path: "/cluster",
+  validateSearch: texts("tab", "queue", "phase"),
+  component: lazyRouteComponent(() => import("@/pages/cluster/page"), "ClusterPage"),
+})
+
+const clusterNode = createRoute({
+  getParentRoute: () => shell,
+  path: "/cluster/nodes/$node",
+  component: lazyRouteComponent(() => import("@/pages/cluster/node"), "NodePage"),
+})
+
+const virtualCluster = createRoute({
+  getParentRoute: () => shell,
+  path: "/cluster/virtual/$cluster",
+  validateSearch: texts("hours"),
+  component: lazyRouteComponent(() => import("@/pages/cluster/virtual-cluster"), "VirtualClusterPage"),
+})
+
+const admin = createRoute({
+  getParentRoute: () => shell,
+  path: "/admin",
+  validateSearch: texts("tab", "open", "q", "sort", "pages", "role", "state", "all", "actor", "kind", "action", "since", "until"),
+  component: lazyRouteComponent(() => import("@/pages/admin/page"), "AdminPage"),
+})
+
+const team = createRoute({
+  getParentRoute: () => shell,
+  path: "/teams/$team",
+  validateSearch: texts("open", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/teams/team"), "TeamPage"),
+})
+
+const account = createRoute({
+  getParentRoute: () => shell,
+  path: "/account",
+  validateSearch: texts("tab", "open", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/account/page"), "AccountPage"),
+})
+
+const adminRoutes = [cluster, clusterNode, virtualCluster, admin, team, account] as const
+
 const tree = root.addChildren([
   signIn,
   welcome,
-  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff, runs, newRun, run, ...moduleRoutes]),
+  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff, runs, newRun, run, ...moduleRoutes, ...adminRoutes]),
 ])
 
 export const router = createRouter({

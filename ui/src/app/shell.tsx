@@ -1,6 +1,6 @@
 /** What is around every page behind the sign-in. */
-import { Link, Outlet } from "@tanstack/react-router"
-import { Languages, LogOut, Menu as MenuIcon, Moon, Sun, User } from "lucide-react"
+import { Link, Outlet, useNavigate } from "@tanstack/react-router"
+import { Languages, LogOut, Menu as MenuIcon, Moon, Sun, User, UserCog } from "lucide-react"
 import { useState } from "react"
 import { signOut, useMe } from "@/api/session"
 import { Button } from "@/components/button"
@@ -133,6 +133,7 @@ export function ThemeSwitch() {
 function Account() {
   const w = useWords(shellWords)
   const { user } = useMe()
+  const navigate = useNavigate()
   const leave = async () => {
     try {
       await signOut()
@@ -142,7 +143,14 @@ function Account() {
     }
   }
   return (
-    <Menu align="start" items={[{ label: w("signOut"), icon: <LogOut />, onSelect: leave }]}>
+    <Menu
+      align="start"
+      items={[
+        { label: w("myAccount"), icon: <UserCog />, onSelect: () => void navigate({ to: "/account" }) },
+        "line",
+        { label: w("signOut"), icon: <LogOut />, onSelect: leave },
+      ]}
+    >
       <Button look="ghost" size="small" className="max-w-28 px-1.5" aria-label={w("account", { name: user.name })}>
         <User />
         <span className="truncate">{user.name}</span>

@@ -11,6 +11,7 @@ import { Time } from "@/components/time"
 import { homeWords } from "@/words/shell"
 import { useWords } from "@/words/words"
 import { workflowWords } from "@/words/workflows"
+import { ClusterUsage } from "./cluster-usage"
 import { NeedsMe } from "./needs-me"
 
 export function Home() {
@@ -21,6 +22,7 @@ export function Home() {
   return (
     <Page title={w("hello", { name: user.display_name || user.name })}>
       <NeedsMe />
+      <ClusterUsage />
       <section className="flex flex-col gap-3">
         <div className="flex items-center justify-between gap-2">
           <h2>{w("recentWorkflows")}</h2>

@@ -17,6 +17,7 @@ export const shellWords = words({
   themeDark: ["Dark", "深色"],
   themeSystem: ["As the system", "跟随系统"],
   account: ["Account of {name}", "{name} 的账号"],
+  myAccount: ["My account", "我的账号"],
   signOut: ["Sign out", "退出登录"],
   collapse: ["Collapse the navigation", "收起导航"],
   expand: ["Expand the navigation", "展开导航"],

@@ -53,7 +53,7 @@ class AmountAnswer(Answer):
     capacity: float
 
 
-class ConditionAnswer(Answer):
+class NodeCondition(Answer):
     type: str
     status: str
     reason: str
@@ -68,7 +68,7 @@ class MachineAnswer(Answer):
     """Somebody has closed it for new Pods."""
     labels: dict[str, str]
     taints: list[str]
-    conditions: list[ConditionAnswer]
+    conditions: list[NodeCondition]
     amounts: list[AmountAnswer]
     pods: int
     system: str
@@ -77,7 +77,7 @@ class MachineAnswer(Answer):
     """The names of the virtual clusters that it is part of."""
 
 
-class PodAnswer(Answer):
+class PodThere(Answer):
     name: str | None
     """For admins, and for those who may look into the run that it belongs to."""
     namespace: str | None
@@ -90,7 +90,7 @@ class PodAnswer(Answer):
 
 
 class WholeMachine(MachineAnswer):
-    there: list[PodAnswer]
+    there: list[PodThere]
     """The Pods that are there now."""
 
 
@@ -270,9 +270,9 @@ def _machine(node: Object, pods: list[Object], clusters: Iterable[VirtualCluster
     return {**asdict(machine(node, pods)), "clusters": part_of}
 
 
-def _pod(pod: Object, run: RunBehind | None, who: Actor) -> PodAnswer:
+def _pod(pod: Object, run: RunBehind | None, who: Actor) -> PodThere:
     requests = effective_requests(spec_of(pod))
-    return PodAnswer(
+    return PodThere(
         **_named(name_of(pod), namespace_of(pod), run, who),
         phase=status_of(pod).get("phase") or "Pending",
         requests=as_resources({name: amount for name, amount in requests.items() if name != "pods"}),

@@ -76,7 +76,7 @@ class SessionAnswer(Answer):
     expires: datetime
     address: str
     browser: str
-    current: bool = False
+    current: bool
     """Whether it is the one that asks."""
 
 
@@ -194,9 +194,8 @@ async def open_session(here: Platform, user: User, request: Request, response: R
 
 
 def _session(session: Session, who: Actor) -> SessionAnswer:
-    seen = SessionAnswer.model_validate(session)
-    seen.current = who.via == "session" and session.id == who.credential
-    return seen
+    own = {name: getattr(session, name) for name in SessionAnswer.model_fields if name != "current"}
+    return SessionAnswer(**own, current=who.via == "session" and session.id == who.credential)
 
 
 def _account(connection: Connection, name: str) -> tuple[User | None, str | None]:

@@ -52,11 +52,11 @@ class TeamAnswer(Answer):
     created: datetime
     revision: int
     members: int
-    may: Annotated[list[str], Field(default_factory=list)]
+    may: list[str]
     """What whoever asks may do with it."""
 
 
-class MemberAnswer(Answer):
+class TeamMember(Answer):
     user_id: str
     name: str
     display_name: str
@@ -105,9 +105,9 @@ async def drop_team(team_id: str, here: Here, who: Who) -> None:
 
 
 @router.get("/{team_id}/members", operation_id="list_members")
-async def members_of_team(team_id: str, here: Here, who: Who, paging: Paging) -> PageOf[MemberAnswer]:
+async def members_of_team(team_id: str, here: Here, who: Who, paging: Paging) -> PageOf[TeamMember]:
     page = await here.database.read(lambda connection: list_members(connection, get_team(connection, team_id), paging))
-    return page_of(page, MemberAnswer.model_validate)
+    return page_of(page, TeamMember.model_validate)
 
 
 @router.put("/{team_id}/members/{user_id}", status_code=204, operation_id="set_member")
@@ -122,6 +122,5 @@ async def drop_member(team_id: str, user_id: str, here: Here, who: Who) -> None:
 
 
 def _answer(team: Team, who: Actor) -> TeamAnswer:
-    seen = TeamAnswer.model_validate(team)
-    seen.may = [action for action in _ACTIONS if may(who, action, team.subject)]
-    return seen
+    own = {name: getattr(team, name) for name in TeamAnswer.model_fields if name != "may"}
+    return TeamAnswer(**own, may=[action for action in _ACTIONS if may(who, action, team.subject)])

@@ -1,0 +1,63 @@
+/** The machines and what is on them, queues and gangs, virtual clusters now and over time. All of it changes by itself, so it is asked for again. */
+import { queryOptions } from "@tanstack/react-query"
+import { type Schema, api, data } from "./client"
+import { filledIn } from "./workflows"
+
+export type Machine = Schema<"MachineAnswer">
+export type WholeMachine = Schema<"WholeMachine">
+export type Amount = Schema<"AmountAnswer">
+export type Queue = Schema<"QueueAnswer">
+export type PodGroup = Schema<"PodGroupAnswer">
+export type VirtualCluster = Schema<"ClusterAnswer">
+export type Usage = Schema<"UsageAnswer">
+
+const AGAIN = 5_000
+const MOST = 200
+
+export const machinesQuery = queryOptions({
+  queryKey: ["machines"],
+  queryFn: ({ signal }) => api.GET("/api/v1/nodes", { signal }).then(data),
+  refetchInterval: AGAIN,
+})
+
+export const machineQuery = (node: string) =>
+  queryOptions({
+    queryKey: ["machines", node],
+    queryFn: ({ signal }) => api.GET("/api/v1/nodes/{node}", { params: { path: { node } }, signal }).then(data),
+    refetchInterval: AGAIN,
+  })
+
+export const queuesQuery = queryOptions({
+  queryKey: ["queues"],
+  queryFn: ({ signal }) => api.GET("/api/v1/queues", { signal }).then(data),
+  refetchInterval: AGAIN,
+})
+
+export const podGroupsQuery = (query: { queue?: string; phase?: string }) =>
+  queryOptions({
+    queryKey: ["pod-groups", query],
+    queryFn: ({ signal }) => api.GET("/api/v1/pod-groups", { params: { query: filledIn(query) }, signal }).then(data),
+    refetchInterval: AGAIN,
+  })
+
+/** All of them, with how many SKUs are handed out now. */
+export const clustersNowQuery = queryOptions({
+  queryKey: ["clusters", "now"],
+  queryFn: ({ signal }) => api.GET("/api/v1/clusters", { params: { query: { limit: MOST } }, signal }).then(data),
+  refetchInterval: AGAIN,
+})
+
+export const clusterQuery = (cluster: string) =>
+  queryOptions({
+    queryKey: ["clusters", "one", cluster],
+    queryFn: ({ signal }) => api.GET("/api/v1/clusters/{cluster}", { params: { path: { cluster } }, signal }).then(data),
+    refetchInterval: AGAIN,
+  })
+
+export const clusterUsageQuery = (cluster: string, hours: number) =>
+  queryOptions({
+    queryKey: ["clusters", "one", cluster, "usage", hours],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/clusters/{cluster}/usage", { params: { path: { cluster }, query: { hours } }, signal }).then(data),
+    refetchInterval: 30_000,
+  })

@@ -1,0 +1,30 @@
+import { classes } from "@/lib/classes"
+
+interface Props {
+  label: string
+  value: number
+  max: number
+  /** How it is said: "3 of 8". */
+  text: string
+  className?: string
+}
+
+/** How much of something is in use. It is blue, and amber when almost nothing is left. */
+export function Meter({ label, value, max, text, className }: Props) {
+  const part = max > 0 ? Math.min(1, value / max) : value > 0 ? 1 : 0
+  return (
+    <div
+      role="meter"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={Math.max(max, value, 1)}
+      aria-valuenow={value}
+      aria-valuetext={text}
+      className={classes("h-1.5 w-full overflow-hidden rounded-full bg-muted", className)}
+    >
+      <svg aria-hidden width="100%" height="100%" preserveAspectRatio="none" className={part > 0.9 ? "text-warning" : "text-fill-running"}>
+        <rect width={`${part * 100}%`} height="100%" fill="currentColor" />
+      </svg>
+    </div>
+  )
+}

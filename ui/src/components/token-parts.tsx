@@ -1,0 +1,80 @@
+/** What lists of API tokens are made of: everybody's own, and an admin's of all. */
+import { useState } from "react"
+import { type Token, revokeToken } from "@/api/admin"
+import { adminWords } from "@/words/admin"
+import { useWords } from "@/words/words"
+import { Badge } from "./badge"
+import { Button } from "./button"
+import type { Column } from "./data-table"
+import { Confirm } from "./dialog"
+import { Time } from "./time"
+import { note } from "./toasts"
+
+const SCOPES = { read: "scopeRead", write: "scopeWrite", admin: "scopeAdmin", run: "scopeRun" } as const
+
+export function useTokenColumns(name: string, owner: boolean): Column<Token>[] {
+  const w = useWords(adminWords)
+  return [
+    {
+      id: "name",
+      header: name,
+      sort: "name",
+      cell: (token) => (
+        <div>
+          <div className="font-medium">{token.name}</div>
+          <code className="font-mono text-[13px] text-muted-foreground">mst_…{token.hint}</code>
+        </div>
+      ),
+    },
+    ...(owner ? [{ id: "owner", header: w("owner"), cell: (token: Token) => token.user_name }] : []),
+    {
+      id: "scopes",
+      header: w("scopes"),
+      cell: (token) => (
+        <span className="inline-flex gap-1">
+          {token.scopes.map((scope) => (
+            <Badge key={scope} tone={scope === "admin" ? "warning" : "plain"}>
+              {w(SCOPES[scope])}
+            </Badge>
+          ))}
+        </span>
+      ),
+    },
+    { id: "used", header: w("lastUsed"), cell: (token) => (token.last_used ? <Time at={token.last_used} /> : w("never")) },
+    { id: "expires", header: w("expires"), cell: (token) => <Ends token={token} /> },
+    { id: "actions", header: w("revoke"), hideHeader: true, className: "text-right", cell: (token) => <Revoke token={token} /> },
+  ]
+}
+
+function Ends({ token }: { token: Token }) {
+  const w = useWords(adminWords)
+  if (token.revoked) return <Badge tone="failed">{w("revoked")}</Badge>
+  if (!token.expires) return <>{w("never")}</>
+  if (Date.parse(token.expires) < Date.now()) return <Badge tone="waiting">{w("expired")}</Badge>
+  return <Time at={token.expires} />
+}
+
+function Revoke({ token }: { token: Token }) {
+  const w = useWords(adminWords)
+  const [asked, setAsked] = useState(false)
+  if (token.revoked || (token.expires && Date.parse(token.expires) < Date.now())) return null
+  return (
+    <>
+      <Button size="small" aria-label={`${w("revoke")}: ${token.name}`} onClick={() => setAsked(true)}>
+        {w("revoke")}
+      </Button>
+      <Confirm
+        open={asked}
+        danger
+        onClose={() => setAsked(false)}
+        title={w("revokeTitle", { name: token.name })}
+        lead={w("revokeHelp")}
+        action={w("revoke")}
+        onConfirm={async () => {
+          await revokeToken(token)
+          note(w("revokedNow", { name: token.name }))
+        }}
+      />
+    </>
+  )
+}

@@ -1,0 +1,50 @@
+/** Amounts of resources: added up, and as people read them. */
+import type { Amount } from "@/api/cluster"
+
+const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"]
+
+/** 0.25, 8; bytes as 15.6 Gi. Numbers have three digits at most. */
+export function amountText(resource: string, amount: number): string {
+  if (!isBytes(resource)) return short(amount)
+  const power = amount < 1 ? 0 : Math.min(BINARY.length - 1, Math.floor(Math.log2(amount) / 10))
+  return `${short(amount / 1024 ** power)}${power ? ` ${BINARY[power]}` : ""}`
+}
+
+/** What people call it: `nvidia.com/gpu` is GPU. */
+export function resourceName(resource: string): string {
+  const known: Record<string, string> = { cpu: "CPU", "nvidia.com/gpu": "GPU" }
+  return known[resource] ?? resource
+}
+
+/** `1 GPU · 10 CPU · 80G memory` */
+export function skuText(sku: Record<string, string>): string {
+  const order = (name: string) => (name.includes("/") ? 0 : name === "cpu" ? 1 : 2)
+  return Object.entries(sku)
+    .sort(([one], [other]) => order(one) - order(other) || one.localeCompare(other))
+    .map(([name, amount]) => `${amount} ${resourceName(name)}`)
+    .join(" · ")
+}
+
+/** Of several machines, those of the same resource together. */
+export function added(amounts: Amount[]): Amount[] {
+  const found = new Map<string, Amount>()
+  for (const each of amounts) {
+    const before = found.get(each.resource)
+    found.set(each.resource, {
+      resource: each.resource,
+      used: each.used + (before?.used ?? 0),
+      allocatable: each.allocatable + (before?.allocatable ?? 0),
+      capacity: each.capacity + (before?.capacity ?? 0),
+    })
+  }
+  return [...found.values()]
+}
+
+function isBytes(resource: string): boolean {
+  return resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-")
+}
+
+function short(amount: number): string {
+  const rounded = amount >= 100 ? Math.round(amount) : Math.round(amount * 100) / 100
+  return amount >= 100 ? String(rounded) : String(Number(rounded.toPrecision(3)))
+}

@@ -1,0 +1,148 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { ScrollText } from "lucide-react"
+import { useMemo } from "react"
+import { type AuditEntry, auditQuery } from "@/api/admin"
+import { usePreferences } from "@/app/preferences"
+import type { Column } from "@/components/data-table"
+import { Empty } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { Input, Select } from "@/components/form"
+import { Listing } from "@/components/listing"
+import { asLocal, asMoment } from "@/lib/local-times"
+import { moment } from "@/lib/times"
+import { adminWords, auditActionWords, auditKindWords } from "@/words/admin"
+import { said, useWords } from "@/words/words"
+import { useAdminPlace } from "./place"
+
+const PIECE = 50
+const WAYS = { session: "viaSession", token: "viaToken", link: "viaLink", system: "viaSystem" } as const
+
+export function Audit() {
+  const w = useWords(adminWords)
+  const language = usePreferences((all) => all.language)
+  const { search, place, filter, onSort, onPages, clear } = useAdminPlace()
+  const { q, actor, kind, action, since, until } = search
+  const sort = search.sort ?? "-at"
+  const found = useQuery({
+    ...auditQuery({ q, actor, kind, action, since, until, sort, cursor: place.cursor, limit: PIECE }),
+    placeholderData: keepPreviousData,
+  })
+  const columns = useMemo((): Column<AuditEntry>[] => {
+    const named = (all: Record<string, readonly [string, string]>, key: string) => (all[key] ? said(all[key], language) : key)
+    return [
+      {
+        id: "at",
+        header: w("when"),
+        sort: "at",
+        cell: ({ at }) => (
+          <time dateTime={at} className="text-[13px] whitespace-nowrap">
+            {moment(at, language)}
+          </time>
+        ),
+      },
+      {
+        id: "actor",
+        header: w("actor"),
+        sort: "actor",
+        cell: ({ actor_name }) => (
+          <button type="button" className="text-primary hover:underline" onClick={() => filter({ actor: actor_name })}>
+            {actor_name}
+          </button>
+        ),
+      },
+      { id: "action", header: w("action"), sort: "action", cell: (entry) => named(auditActionWords, entry.action) },
+      {
+        id: "subject",
+        header: w("subject"),
+        cell: (entry) => (
+          <span>
+            <span className="text-muted-foreground">{named(auditKindWords, entry.kind)}</span> <span className="font-medium">{entry.subject_name}</span>
+          </span>
+        ),
+      },
+      {
+        id: "via",
+        header: w("via"),
+        cell: ({ via, address }) => (
+          <span className="text-[13px] whitespace-nowrap">
+            {via in WAYS ? w(WAYS[via as keyof typeof WAYS]) : via}
+            {address && <span className="text-muted-foreground"> · {address}</span>}
+          </span>
+        ),
+      },
+      { id: "details", header: w("details"), cell: ({ details }) => <Details details={details} label={w("details")} /> },
+    ]
+  }, [w, language, filter])
+  const isFiltered = Boolean(q || actor || kind || action || since || until)
+  return (
+    <>
+      <Filters>
+        <SearchBox label={w("searchAudit")} value={q ?? ""} onChange={(text) => filter({ q: text || undefined })} />
+        <SearchBox label={w("actor")} className="w-40" value={actor ?? ""} onChange={(text) => filter({ actor: text || undefined })} />
+        <Select aria-label={w("kind")} className="w-auto" value={kind ?? ""} onChange={(event) => filter({ kind: event.target.value || undefined })}>
+          <option value="">{w("allKinds")}</option>
+          {Object.entries(auditKindWords).map(([each, pair]) => (
+            <option key={each} value={each}>
+              {said(pair, language)}
+            </option>
+          ))}
+        </Select>
+        <Select aria-label={w("action")} className="w-auto" value={action ?? ""} onChange={(event) => filter({ action: event.target.value || undefined })}>
+          <option value="">{w("allActions")}</option>
+          {Object.entries(auditActionWords).map(([each, pair]) => (
+            <option key={each} value={each}>
+              {said(pair, language)}
+            </option>
+          ))}
+        </Select>
+        <When label={w("from")} value={since} change={(since) => filter({ since })} />
+        <When label={w("until")} value={until} change={(until) => filter({ until })} />
+      </Filters>
+      <Listing
+        label={w("audit")}
+        found={found}
+        columns={columns}
+        rowId={(entry) => entry.id}
+        sort={sort}
+        onSort={onSort}
+        place={place}
+        piece={PIECE}
+        onPages={onPages}
+        clear={isFiltered ? clear : undefined}
+        empty={<Empty icon={ScrollText} title={w("noAudit")} />}
+      />
+    </>
+  )
+}
+
+function When({ label, value, change }: { label: string; value?: string; change: (value: string | undefined) => void }) {
+  return (
+    <label className="inline-flex items-center gap-1.5 text-[13px]">
+      {label}
+      <Input type="datetime-local" className="w-auto" value={asLocal(value)} onChange={(event) => change(asMoment(event.target.value))} />
+    </label>
+  )
+}
+
+function Details({ details, label }: { details: Record<string, unknown>; label: string }) {
+  const all = Object.entries(details)
+  if (!all.length) return <>–</>
+  const [first] = all
+  const short = all.length === 1 && first && typeof first[1] !== "object"
+  if (short) return <code className="font-mono text-[13px] break-all">{`${first[0]}: ${String(first[1])}`}</code>
+  return (
+    <details className="max-w-md text-[13px]">
+      <summary className="cursor-pointer text-primary">
+        {label} ({all.length})
+      </summary>
+      <dl className="mt-1 grid grid-cols-[auto_1fr] gap-x-3 gap-y-0.5 font-mono">
+        {all.map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="text-muted-foreground">{name}</dt>
+            <dd className="break-all">{typeof value === "object" ? JSON.stringify(value) : String(value)}</dd>
+          </div>
+        ))}
+      </dl>
+    </details>
+  )
+}

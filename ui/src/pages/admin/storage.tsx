@@ -1,0 +1,188 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { HardDrive, Plus, Trash2 } from "lucide-react"
+import { useMemo, useState } from "react"
+import { type StorageRoot, deleteStorage, saveStorage, storageListQuery, storageQuery } from "@/api/admin"
+import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
+import type { Column } from "@/components/data-table"
+import { Confirm, Dialog } from "@/components/dialog"
+import { Empty } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { Field, Input, Select, Tick } from "@/components/form"
+import { FormDialog, text } from "@/components/form-dialog"
+import { Listing } from "@/components/listing"
+import { ProblemView } from "@/components/problem-view"
+import { note } from "@/components/toasts"
+import { adminWords } from "@/words/admin"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { NameFields } from "./name-fields"
+import { useAdminPlace } from "./place"
+import { TeamField } from "./team-field"
+
+const PIECE = 50
+
+export function Storage() {
+  const w = useWords(adminWords)
+  const c = useWords(commonWords)
+  const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
+  const sort = search.sort ?? "name"
+  const found = useQuery({ ...storageListQuery({ q: search.q, sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
+  const [dropping, setDropping] = useState<StorageRoot>()
+  const columns = useMemo(
+    (): Column<StorageRoot>[] => [
+      {
+        id: "name",
+        header: c("name"),
+        sort: "name",
+        cell: (root) => (
+          <div className="max-w-xs">
+            <button type="button" className="font-medium text-primary hover:underline" onClick={() => open(root.id)}>
+              {root.name}
+            </button>
+            {root.description && <div className="truncate text-[13px] text-muted-foreground">{root.description}</div>}
+          </div>
+        ),
+      },
+      { id: "path", header: w("path"), sort: "path", cell: (root) => <code className="font-mono text-[13px]">{root.path}</code> },
+      {
+        id: "backing",
+        header: w("backing"),
+        cell: (root) => (
+          <span className="text-[13px]">
+            {root.claim ? w("backingClaim") : w("backingPath")} <code className="font-mono">{root.claim || root.host_path || root.path}</code>
+          </span>
+        ),
+      },
+      { id: "access", header: w("access"), cell: (root) => <Badge>{root.read_only ? w("readOnly") : w("writable")}</Badge> },
+      { id: "who", header: w("who"), cell: (root) => root.team_name ?? w("everybody") },
+      {
+        id: "actions",
+        header: c("actions"),
+        hideHeader: true,
+        className: "w-10 text-right",
+        cell: (root) => (
+          <Button look="ghost" size="icon" aria-label={w("deleteTitle", { name: root.name })} title={c("delete")} onClick={() => setDropping(root)}>
+            <Trash2 />
+          </Button>
+        ),
+      },
+    ],
+    [w, c, open],
+  )
+  const create = (
+    <Button look="primary" onClick={() => open("new")}>
+      <Plus />
+      {w("newStorage")}
+    </Button>
+  )
+  return (
+    <>
+      <Filters>
+        <SearchBox label={w("searchStorage")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <div className="ml-auto">{create}</div>
+      </Filters>
+      <Listing
+        label={w("storage")}
+        found={found}
+        columns={columns}
+        rowId={(root) => root.id}
+        sort={sort}
+        onSort={onSort}
+        place={place}
+        piece={PIECE}
+        onPages={onPages}
+        clear={search.q ? clear : undefined}
+        empty={
+          <Empty icon={HardDrive} title={w("noStorage")} actions={create}>
+            {w("noStorageHelp")}
+          </Empty>
+        }
+      />
+      {search.open && <StorageForm id={search.open} close={close} />}
+      {dropping && (
+        <Confirm
+          open
+          danger
+          onClose={() => setDropping(undefined)}
+          title={w("deleteTitle", { name: dropping.name })}
+          lead={w("deleteStorageHelp")}
+          action={c("delete")}
+          onConfirm={async () => {
+            await deleteStorage(dropping)
+            note(w("deleted", { name: dropping.name }))
+          }}
+        />
+      )}
+    </>
+  )
+}
+
+function StorageForm({ id, close }: { id: string; close: () => void }) {
+  const w = useWords(adminWords)
+  const isNew = id === "new"
+  const { data: root, error } = useQuery({ ...storageQuery(id), enabled: !isNew })
+  if (!isNew && !root)
+    return (
+      <Dialog open onClose={close} title={w("editStorage")}>
+        <ProblemView error={error} />
+      </Dialog>
+    )
+  return <RootForm root={root} close={close} />
+}
+
+function RootForm({ root, close }: { root?: StorageRoot; close: () => void }) {
+  const w = useWords(adminWords)
+  const c = useWords(commonWords)
+  const [claimed, setClaimed] = useState(Boolean(root?.claim))
+  return (
+    <FormDialog
+      title={w(root ? "editStorage" : "newStorage")}
+      action={root ? c("save") : c("create")}
+      fields={["name", "description", "path", "host_path", "claim", "team"]}
+      onClose={close}
+      onSubmit={async (form) => {
+        const name = text(form, "name")
+        await saveStorage(root, {
+          name,
+          description: text(form, "description"),
+          path: text(form, "path"),
+          host_path: text(form, "host_path"),
+          claim: text(form, "claim"),
+          read_only: form.get("read_only") === "on",
+          team: text(form, "team"),
+        })
+        note(w(root ? "saved" : "created", { name }))
+        close()
+      }}
+    >
+      {(fault) => (
+        <>
+          <NameFields fault={fault} name={root?.name} description={root?.description} />
+          <Field label={w("path")} hint={w("pathHint")} error={fault("path")}>
+            {(field) => <Input {...field} name="path" required className="font-mono" spellCheck={false} defaultValue={root?.path} />}
+          </Field>
+          <Field label={w("backing")}>
+            {(field) => (
+              <Select {...field} value={claimed ? "claim" : "path"} onChange={(event) => setClaimed(event.target.value === "claim")}>
+                <option value="path">{w("backingPath")}</option>
+                <option value="claim">{w("backingClaim")}</option>
+              </Select>
+            )}
+          </Field>
+          {claimed ? (
+            <Field label={w("claim")} error={fault("claim")}>
+              {(field) => <Input {...field} name="claim" required className="font-mono" spellCheck={false} defaultValue={root?.claim} />}
+            </Field>
+          ) : (
+            <Field label={w("hostPath")} optional hint={w("hostPathHint")} error={fault("host_path")}>
+              {(field) => <Input {...field} name="host_path" className="font-mono" spellCheck={false} defaultValue={root?.host_path} />}
+            </Field>
+          )}
+          <Tick name="read_only" label={w("readOnly")} defaultChecked={root?.read_only} />
+          <TeamField value={root?.team_id} error={fault("team")} />
+        </>
+      )}
+    </FormDialog>
+  )
+}

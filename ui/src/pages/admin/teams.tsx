@@ -1,0 +1,91 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { Link, useNavigate } from "@tanstack/react-router"
+import { Plus, Users as Icon } from "lucide-react"
+import { useMemo } from "react"
+import { type Team, createTeam, teamListQuery } from "@/api/admin"
+import { Button } from "@/components/button"
+import type { Column } from "@/components/data-table"
+import { Empty } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { FormDialog, text } from "@/components/form-dialog"
+import { Listing } from "@/components/listing"
+import { Time } from "@/components/time"
+import { adminWords } from "@/words/admin"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { NameFields } from "./name-fields"
+import { useAdminPlace } from "./place"
+
+const PIECE = 50
+
+export function Teams() {
+  const w = useWords(adminWords)
+  const c = useWords(commonWords)
+  const navigate = useNavigate()
+  const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
+  const sort = search.sort ?? "name"
+  const found = useQuery({ ...teamListQuery({ q: search.q, sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
+  const columns = useMemo(
+    (): Column<Team>[] => [
+      {
+        id: "name",
+        header: c("name"),
+        sort: "name",
+        cell: (team) => (
+          <Link to="/teams/$team" params={{ team: team.id }} className="font-medium text-primary hover:underline">
+            {team.name}
+          </Link>
+        ),
+      },
+      { id: "description", header: c("description"), cell: (team) => <span className="line-clamp-2 max-w-md">{team.description || "–"}</span> },
+      { id: "members", header: w("members"), cell: (team) => team.members },
+      { id: "created", header: c("created"), sort: "created", cell: (team) => <Time at={team.created} /> },
+    ],
+    [w, c],
+  )
+  const create = (
+    <Button look="primary" onClick={() => open("new")}>
+      <Plus />
+      {w("newTeam")}
+    </Button>
+  )
+  return (
+    <>
+      <Filters>
+        <SearchBox label={w("searchTeams")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <div className="ml-auto">{create}</div>
+      </Filters>
+      <Listing
+        label={w("teams")}
+        found={found}
+        columns={columns}
+        rowId={(team) => team.id}
+        sort={sort}
+        onSort={onSort}
+        place={place}
+        piece={PIECE}
+        onPages={onPages}
+        clear={search.q ? clear : undefined}
+        empty={
+          <Empty icon={Icon} title={w("noTeams")} actions={create}>
+            {w("noTeamsHelp")}
+          </Empty>
+        }
+      />
+      {search.open === "new" && (
+        <FormDialog
+          title={w("newTeam")}
+          action={c("create")}
+          fields={["name", "description"]}
+          onClose={close}
+          onSubmit={async (form) => {
+            const team = await createTeam({ name: text(form, "name"), description: text(form, "description") })
+            await navigate({ to: "/teams/$team", params: { team: team.id } })
+          }}
+        >
+          {(fault) => <NameFields fault={fault} hint={w("accountHint")} />}
+        </FormDialog>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,78 @@
+import { useQuery } from "@tanstack/react-query"
+import { getRouteApi } from "@tanstack/react-router"
+import { machinesQuery } from "@/api/cluster"
+import { Meter } from "@/components/meter"
+import { Page } from "@/components/page"
+import { Tabs } from "@/components/tabs"
+import { added, amountText, resourceName } from "@/lib/amounts"
+import { clusterWords } from "@/words/cluster"
+import { useWords } from "@/words/words"
+import { Groups } from "./groups"
+import { Nodes } from "./nodes"
+import { Queues } from "./queues"
+import { VirtualClusters } from "./virtual-clusters"
+
+const route = getRouteApi("/shell/cluster")
+const TABS = ["clusters", "nodes", "queues", "groups"] as const
+
+export function ClusterPage() {
+  const w = useWords(clusterWords)
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const tab = TABS.find((each) => each === search.tab) ?? "clusters"
+  const content = {
+    clusters: <VirtualClusters />,
+    nodes: <Nodes />,
+    queues: <Queues />,
+    groups: (
+      <Groups
+        queue={search.queue}
+        phase={search.phase}
+        choose={(change) => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })}
+      />
+    ),
+  }
+  return (
+    <Page title={w("title")} lead={w("lead")}>
+      <Totals />
+      <Tabs
+        value={tab}
+        onChange={(tab) => void navigate({ search: tab === "clusters" ? {} : { tab } })}
+        inside="pt-4"
+        tabs={TABS.map((id) => ({ id, label: w(id), content: content[id] }))}
+      />
+    </Page>
+  )
+}
+
+/** All machines together. */
+function Totals() {
+  const w = useWords(clusterWords)
+  const machines = useQuery(machinesQuery).data?.items
+  if (!machines) return null
+  const ready = machines.filter((each) => each.ready)
+  const amounts = added(machines.flatMap((each) => each.amounts)).filter(({ resource }) => SHOWN.test(resource))
+  return (
+    <dl className="grid gap-3 sm:grid-cols-2 lg:grid-cols-4">
+      <div className="rounded-lg border bg-card p-4">
+        <dt className="text-[13px] text-muted-foreground">{w("nodes")}</dt>
+        <dd className="mt-1 text-lg font-semibold">{w("nodesReady", { ready: ready.length, total: machines.length })}</dd>
+      </div>
+      {amounts.map((amount) => {
+        const name = amount.resource === "memory" ? w("memory") : amount.resource === "pods" ? w("pods") : resourceName(amount.resource)
+        const text = w("usedOf", { used: amountText(amount.resource, amount.used), total: amountText(amount.resource, amount.allocatable) })
+        return (
+          <div key={amount.resource} className="rounded-lg border bg-card p-4">
+            <dt className="text-[13px] text-muted-foreground">{name}</dt>
+            <dd className="mt-1">
+              <span className="text-lg font-semibold tabular-nums">{text}</span>
+              <Meter className="mt-2" label={name} value={amount.used} max={amount.allocatable} text={text} />
+            </dd>
+          </div>
+        )
+      })}
+    </dl>
+  )
+}
+
+const SHOWN = /^(cpu|memory|pods)$|\//

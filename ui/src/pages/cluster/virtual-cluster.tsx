@@ -1,0 +1,167 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { Pencil } from "lucide-react"
+import { type Schema } from "@/api/client"
+import { clusterQuery, clusterUsageQuery } from "@/api/cluster"
+import { useMe } from "@/api/session"
+import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
+import { Loading } from "@/components/feedback"
+import { Select } from "@/components/form"
+import { Meter } from "@/components/meter"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { UsageChart } from "@/components/usage-chart"
+import { skuText } from "@/lib/amounts"
+import { clusterWords } from "@/words/cluster"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { Pairs } from "./pairs"
+
+const route = getRouteApi("/shell/cluster/virtual/$cluster")
+const RANGES = [1, 6, 24, 72, 168]
+
+export function VirtualClusterPage() {
+  const w = useWords(clusterWords)
+  const c = useWords(commonWords)
+  const me = useMe()
+  const { cluster: id } = route.useParams()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const hours = RANGES.find((each) => String(each) === search.hours) ?? 24
+  const found = useQuery(clusterQuery(id))
+  const usage = useQuery({ ...clusterUsageQuery(id, hours), placeholderData: keepPreviousData })
+  const cluster = found.data
+  if (!cluster)
+    return (
+      <Page title={w("clusters")} above={<Above />}>
+        {found.isPending ? <Loading /> : <ProblemView error={found.error} retry={() => void found.refetch()} />}
+      </Page>
+    )
+  const text = w("usedOf", { used: cluster.used, total: cluster.available })
+  return (
+    <Page
+      title={cluster.name}
+      above={<Above />}
+      lead={cluster.description}
+      aside={<Badge tone={cluster.usable ? "succeeded" : "warning"}>{cluster.usable ? w("usable") : w("notUsable")}</Badge>}
+      actions={
+        me.user.role === "admin" && (
+          <Button asChild>
+            <Link to="/admin" search={{ tab: "clusters", open: cluster.id }}>
+              <Pencil />
+              {c("edit")}
+            </Link>
+          </Button>
+        )
+      }
+    >
+      <div className="grid gap-3 lg:grid-cols-3">
+        <section className="rounded-lg border bg-card p-4">
+          <h2>{w("inUse")}</h2>
+          <p className="mt-1 text-2xl font-semibold tabular-nums">{text}</p>
+          <Meter className="mt-2" label={w("inUse")} value={cluster.used} max={cluster.available} text={text} />
+          {cluster.total !== null && cluster.total > cluster.available && (
+            <p className="mt-2 text-[13px] text-warning">
+              {w("lessThanTotal", { available: cluster.available, total: cluster.total })}
+            </p>
+          )}
+        </section>
+        <section className="rounded-lg border bg-card p-4 lg:col-span-2">
+          <dl className="grid gap-x-6 gap-y-2 sm:grid-cols-2">
+            <Fact name={w("sku")}>{skuText(cluster.sku)}</Fact>
+            <Fact name={w("total")}>{cluster.total ?? w("unlimited")}</Fact>
+            <Fact name={w("owner")}>{cluster.team_name ? w("forTeam", { name: cluster.team_name }) : w("forAll")}</Fact>
+            <Fact name={w("nodeSelector")}>
+              <Pairs pairs={cluster.node_selector} none={w("anyNode")} />
+            </Fact>
+          </dl>
+        </section>
+      </div>
+      <section className="flex flex-col gap-3 rounded-lg border bg-card p-4">
+        <div className="flex flex-wrap items-center justify-between gap-2">
+          <h2>{w("overTime")}</h2>
+          <Select
+            aria-label={w("range")}
+            className="w-auto"
+            value={hours}
+            onChange={(event) =>
+              void navigate({ search: { hours: event.target.value === "24" ? undefined : event.target.value }, replace: true })
+            }
+          >
+            {RANGES.map((each) => (
+              <option key={each} value={each}>
+                {each > 48 ? w("days", { n: each / 24 }) : w("hours", { n: each })}
+              </option>
+            ))}
+          </Select>
+        </div>
+        <ProblemView error={usage.error} retry={() => void usage.refetch()} />
+        {usage.data && (
+          <UsageChart
+            usage={usage.data}
+            label={w("chartLabel", {
+              name: cluster.name,
+              used: cluster.used,
+              peak: Math.max(0, ...usage.data.points.map((point) => point.peak)),
+              total: cluster.available,
+            })}
+          />
+        )}
+        <p className="text-[13px] text-muted-foreground">{w("gaps")}</p>
+      </section>
+      <div className="grid gap-3 lg:grid-cols-2">
+        <Uses title={w("uses")} uses={cluster.uses} none={w("nobodyUses")} />
+        {cluster.waiting.length > 0 && <Uses title={w("waitingFor")} uses={cluster.waiting} none="" />}
+      </div>
+    </Page>
+  )
+}
+
+function Above() {
+  const w = useWords(clusterWords)
+  return (
+    <Link to="/cluster" className="hover:underline">
+      {w("title")}
+    </Link>
+  )
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-[13px] text-muted-foreground">{name}</dt>
+      <dd className="break-words">{children}</dd>
+    </div>
+  )
+}
+
+function Uses({ title, uses, none }: { title: string; uses: Schema<"UseAnswer">[]; none: string }) {
+  const w = useWords(clusterWords)
+  return (
+    <section className="flex min-w-0 flex-col gap-3">
+      <h2>{title}</h2>
+      {uses.length === 0 ? (
+        <p className="text-muted-foreground">{none}</p>
+      ) : (
+        <ul className="flex flex-col divide-y rounded-lg border bg-card">
+          {uses.map((use) => (
+            <li key={`${use.run_id} ${use.node}`} className="flex flex-wrap items-center gap-x-3 px-4 py-2.5">
+              <Link
+                to="/runs/$run"
+                params={{ run: use.run_id }}
+                search={{ node: use.node }}
+                className="min-w-0 truncate font-medium text-primary hover:underline"
+              >
+                {use.run_name}
+              </Link>
+              <span className="text-[13px] text-muted-foreground">{use.node}</span>
+              <span className="ml-auto text-[13px] text-muted-foreground">{use.owner_name}</span>
+              <Badge>{w("skus", { n: use.skus })}</Badge>
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  )
+}

@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest"
+import { added, amountText, skuText } from "@/lib/amounts"
+import { browserName } from "@/lib/browsers"
+import { asLocal, asMoment } from "@/lib/local-times"
+import { chart, niceTop, stretches, times } from "@/lib/usage-chart"
+
+const NOON = Date.parse("2026-01-01T12:00:00Z")
+const at = (minutes: number) => new Date(NOON + minutes * 60_000).toISOString()
+const point = (minutes: number, mean = 1, peak = 2, total: number | null = 4) => ({ at: at(minutes), mean, peak, total })
+
+describe("a chart of use", () => {
+  const given = { since: at(0), until: at(60), step_seconds: 300, points: [point(0, 1, 4), point(5, 3, 4), point(30, 2, 2)] }
+  const drawn = chart(given, { width: 120, height: 40 })
+
+  it("has a level for every step, and a gap where nobody looked", () => {
+    expect(drawn.mean).toBe("M0,30L10,30L10,10L20,10M60,20L70,20")
+    expect(drawn.peak).toBe("M0,0L10,0L10,0L20,0M60,20L70,20")
+    expect(drawn.total).toBe("M0,0L10,0L10,0L20,0M60,0L70,0")
+    expect(drawn.areas).toBe("M0,30L10,30L10,10L20,10L20,40L0,40ZM60,20L70,20L70,40L60,40Z")
+  })
+
+  it("knows which point is where", () => expect(drawn.spans[2]).toEqual({ from: 60, to: 70 }))
+
+  it("has whole numbers on its axis", () => expect(drawn.ticks).toEqual([{ value: 0, y: 40 }, { value: 2, y: 20 }, { value: 4, y: 0 }]))
+
+  it("can be drawn of nothing", () => expect(chart({ ...given, points: [] }, { width: 100, height: 10 }).areas).toBe(""))
+
+  it("keeps within its frame", () => expect(chart({ ...given, points: [point(-3), point(58)] }, { width: 120, height: 40 }).spans).toEqual([{ from: 0, to: 4 }, { from: 116, to: 120 }]))
+})
+
+it("points that follow on one another are together", () => expect(stretches([point(0), point(5), point(15)], 300_000)).toEqual([[0, 1], [2]]))
+
+it.each([
+  [1, 1], [3, 4], [5, 5], [7, 8], [9, 10], [11, 20], [41, 50], [100, 100],
+])("an axis for %i goes to %i", (value, top) => expect(niceTop(value)).toBe(top))
+
+it("there are as many times on the axis as there is room for", () => {
+  const day = 24 * 3_600_000
+  expect(times(NOON, NOON + day, 800).length).toBeLessThanOrEqual(11)
+  expect(times(NOON, NOON + day, 200).length).toBeLessThanOrEqual(3)
+  expect(times(NOON, NOON + 7 * day, 800).length).toBeGreaterThanOrEqual(7)
+})
+
+it.each([
+  ["cpu", 0.25, "0.25"],
+  ["cpu", 12, "12"],
+  ["memory", 16 * 1024 ** 3, "16 Gi"],
+  ["memory", 1536 * 1024 ** 2, "1.5 Gi"],
+  ["memory", 0, "0"],
+  ["nvidia.com/gpu", 8, "8"],
+  ["pods", 110, "110"],
+])("%s %d is %s", (resource, amount, told) => expect(amountText(resource, amount)).toBe(told))
+
+it("a SKU is told with what matters first", () =>
+  expect(skuText({ cpu: "10", memory: "80G", "nvidia.com/gpu": "1" })).toBe("1 GPU · 10 CPU · 80G memory"))
+
+it("machines are added up", () => {
+  const one = { resource: "cpu", used: 1, allocatable: 4, capacity: 4 }
+  expect(added([one, one, { ...one, resource: "pods" }])).toEqual([{ resource: "cpu", used: 2, allocatable: 8, capacity: 8 }, { ...one, resource: "pods" }])
+})
+
+it.each([
+  ["Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0", "Firefox · Linux"],
+  ["Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/120.0 Safari/537.36 Edg/120.0", "Edge · Windows"],
+  ["Mozilla/5.0 (Linux; Android 14) AppleWebKit/537.36 Chrome/120.0 Mobile Safari/537.36", "Chrome · Android"],
+  ["curl/8", "curl/8"],
+  ["", "–"],
+])("%s is %s", (agent, name) => expect(browserName(agent)).toBe(name))
+
+it("moments go to the reader's clock and back", () => {
+  expect(asMoment(asLocal(at(0)))).toBe(at(0))
+  expect([asLocal(undefined), asLocal("x"), asMoment("")]).toEqual(["", "", undefined])
+})
