@@ -1,6 +1,6 @@
 /** A real `muster up` in a folder of its own, for tests and screenshots. */
 import { type ChildProcess, spawn } from "node:child_process"
-import { mkdtemp, readFile, rm } from "node:fs/promises"
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -14,11 +14,16 @@ export interface Server {
   link: string
   /** Of the person whose box it is: an admin. */
   token: string
+  /** A folder from whose git repositories everybody may build modules. */
+  repositories: string
   stop: () => Promise<void>
 }
 
 export async function startServer(): Promise<Server> {
   const home = await mkdtemp(join(tmpdir(), "muster-ui-"))
+  const repositories = join(home, "repositories")
+  await mkdir(repositories)
+  await writeFile(join(home, "config.yaml"), `modules:\n  builder: folder\n  localRepositories: [${repositories}]\n`)
   const server = spawn(MUSTER, ["up"], {
     env: { ...process.env, MUSTER_HOME: home, NO_COLOR: "1" },
     stdio: ["ignore", "pipe", "pipe"],
@@ -34,7 +39,7 @@ export async function startServer(): Promise<Server> {
     const url = new URL(link).origin
     const token = (await readFile(join(home, "platform", "local-token"), "utf8")).trim()
     await fetch(`${url}/api/v1/health`) // the first request has it loaded
-    return { url, link, token, stop }
+    return { url, link, token, repositories, stop }
   } catch (error) {
     await stop()
     throw error

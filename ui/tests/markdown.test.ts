@@ -66,6 +66,14 @@ describe("drawn", () => {
 
   it("HTML inside a line keeps its text", () => expect(drawn("a <kbd>Ctrl</kbd> b")).toContain("a Ctrl b"))
 
+  it.each([
+    ["a <script>alert(1)</script> b", "a  b"],
+    ["a <STYLE>x</style> b", "a  b"],
+    ["a <script>x</style>y</script> b", "a  b"],
+    ["a <script>x", "a "],
+    ["a </script> b", "a  b"],
+  ])("programs inside a line are left out: %s", (text, said) => expect(drawn(text)).toContain(`<p>${said.trimEnd()}`))
+
   it("the same whatever it is", () => {
     for (const text of ["", "\n\n", "[", "|", "```", "\u0000", "&#x110000;", "- ".repeat(500)]) expect(() => drawn(text)).not.toThrow()
   })

@@ -2,7 +2,7 @@
 import { Image } from "lucide-react"
 import type { Tokens } from "marked"
 import { Fragment, type ReactNode, memo, useMemo } from "react"
-import { type Token, entities, headingId, linkAddress, readMarkdown, withoutTags } from "@/lib/markdown"
+import { type Token, entities, headingId, linkAddress, readMarkdown, spoken, withoutTags } from "@/lib/markdown"
 import { classes } from "@/lib/classes"
 import { moduleWords } from "@/words/modules"
 import { useWords } from "@/words/words"
@@ -105,7 +105,7 @@ function Table({ table }: { table: Tokens.Table }) {
 }
 
 function inline(tokens: Token[] | undefined): ReactNode {
-  return tokens?.map((token, index) => <Fragment key={index}>{piece(token)}</Fragment>)
+  return tokens && spoken(tokens).map((token, index) => <Fragment key={index}>{piece(token)}</Fragment>)
 }
 
 function piece(token: Token): ReactNode {

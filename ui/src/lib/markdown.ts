@@ -35,6 +35,18 @@ export function withoutTags(html: string): string {
   ).trim()
 }
 
+/** Pieces of a line, without those that are a program or a style: of these, only the tags are tokens of their own. */
+export function spoken(tokens: Token[]): Token[] {
+  let inside = ""
+  return tokens.filter((token) => {
+    const tag = token.type === "html" ? /^<(\/?)(script|style|template)\b/i.exec(token.raw) : null
+    if (tag && !inside && !tag[1]) inside = (tag[2] as string).toLowerCase()
+    else if (tag?.[1] && tag[2]?.toLowerCase() === inside) inside = ""
+    else return !inside
+    return false
+  })
+}
+
 const NAMED: Record<string, string> = {
   amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", trade: "™", hellip: "…",
   mdash: "—", ndash: "–", laquo: "«", raquo: "»", middot: "·", bull: "•", rarr: "→", larr: "←", times: "×", deg: "°",
