@@ -8,10 +8,9 @@ from muster.kube.objects import Object
 from muster.training.registry import training_kinds
 
 _RBAC = "rbac.authorization.k8s.io"
-_OWNED = ("create", "delete", "get", "list", "patch", "watch")
-"""What belongs to jobs is made, found, given labels where another operator made it, and taken away."""
-_COMPANIONS = ("create", "get", "list", "patch", "update", "watch")
-"""The same, but they follow a job's size, and go when it goes."""
+_FOUND = ("create", "get", "list", "patch", "watch")
+"""What belongs to jobs is made, and found; what another operator made gets our labels."""
+_GANGS = ("create", "delete", "get", "list", "update", "watch")
 
 
 def job_rules() -> list[Object]:
@@ -28,15 +27,18 @@ def job_rules() -> list[Object]:
     ]
     return [
         *jobs,
-        _rule("", ["pods", "services"], _OWNED),
+        _rule("", ["pods", "services"], (*_FOUND, "delete")),
         # The launchers of MPIJobs may do this to their own workers, and one may grant only what one has.
         _rule("", ["pods/exec"], ("create", "get")),
-        _rule("", ["configmaps", "serviceaccounts"], _COMPANIONS),
-        _rule(_RBAC, ["rolebindings", "roles"], _COMPANIONS),
-        _rule("autoscaling", ["horizontalpodautoscalers"], _COMPANIONS),
+        # Those that say who the workers of a launcher are, and what it may do to them, change with their number.
+        _rule("", ["configmaps"], (*_FOUND, "update")),
+        _rule(_RBAC, ["roles"], (*_FOUND, "update")),
+        _rule("", ["serviceaccounts"], _FOUND),
+        _rule(_RBAC, ["rolebindings"], _FOUND),
+        _rule("autoscaling", ["horizontalpodautoscalers"], _FOUND),
         _rule("", ["events"], ("create", "patch")),
-        _rule("scheduling.volcano.sh", ["podgroups"], (*_OWNED, "update")),
-        _rule("scheduling.x-k8s.io", ["podgroups"], (*_OWNED, "update")),
+        _rule("scheduling.volcano.sh", ["podgroups"], _GANGS),
+        _rule("scheduling.x-k8s.io", ["podgroups"], _GANGS),
     ]
 
 
