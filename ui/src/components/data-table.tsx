@@ -47,7 +47,7 @@ export function DataTable<T extends object>({ label, columns, rows, rowId, sort,
   const table = useTable({ features, columns: defined, data: rows, getRowId: rowId })
   const byId = useMemo(() => new Map(columns.map((column) => [column.id, column])), [columns])
   return (
-    <div className={classes("overflow-x-auto rounded-lg border bg-card", busy && "opacity-70")} tabIndex={0} role="region" aria-label={label}>
+    <div className={classes("relative overflow-x-auto rounded-lg border bg-card", busy && "opacity-70")} tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse text-left" aria-busy={busy}>
         <thead>
           {table.getHeaderGroups().map((group) => (
