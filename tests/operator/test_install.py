@@ -17,7 +17,7 @@ from muster.kube.schema import ANY
 from muster.operator.install import InstallError, install, progress, uninstall
 from muster.operator.install_manifests import ADMISSION, NAME, InstallOptions, manifests
 from muster.operator.webhook_certificates import CONFIGURATION
-from tests.embedded.waiting import going
+from tests.embedded.waiting import going, until_all
 
 OPEN = {"type": "object", **ANY}
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments", schema=OPEN)
