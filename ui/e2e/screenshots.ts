@@ -2,7 +2,8 @@
 import { mkdir } from "node:fs/promises"
 import { fileURLToPath } from "node:url"
 import { type Page, test } from "@playwright/test"
-import { STEPS, signIn } from "./people"
+import { STEPS, api, signIn } from "./people"
+import { FILES, README, newRepository } from "./repositories"
 
 const FOLDER = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots", import.meta.url))
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
@@ -10,6 +11,7 @@ const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 interface Made {
   workflow: string
   run: string
+  review: string
 }
 
 const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page) => Promise<unknown>][] = [
@@ -35,6 +37,17 @@ const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page)
   ["run", ({ run }) => `/runs/${run}?node=check&tab=log`],
   ["run-timeline", ({ run }) => `/runs/${run}?node=check&tab=details&view=timeline`],
   ["run-new", ({ workflow }) => `/runs/new?workflow=${workflow}`],
+  ["modules", () => "/modules"],
+  ["modules-nothing-found", () => "/modules?q=nothing"],
+  ["module", () => "/modules/hash-text"],
+  ["module-parameters", () => "/modules/hash-text?tab=parameters"],
+  ["module-versions", () => "/modules/hash-text?tab=versions"],
+  ["module-failed", () => "/modules/clean-corpus"],
+  ["module-private", () => "/modules/split-dataset?tab=log"],
+  ["module-new", () => "/modules/new", (page) => page.locator("main button[type=submit]").click()],
+  ["module-edit", () => "/modules/split-dataset/edit"],
+  ["reviews", () => "/reviews?state=all"],
+  ["review", ({ review }) => `/reviews/${review}`],
   ["import", () => "/workflows/new?type=yaml"],
   ["not-found", () => "/no/such/page"],
 ]
@@ -77,7 +90,39 @@ async function make(page: Page): Promise<Made> {
   const { id: run } = await post("runs", { workflow: workflow_id, name: "Release check, Monday" })
   await post("runs", { workflow: workflow_id, name: "Release check, Tuesday" })
   await page.waitForTimeout(12_000)
-  return { workflow, run: run as string }
+  return { workflow, run: run as string, review: await makeModules(post) }
+}
+
+/** Modules in several states, and reviews that ann decides. Answers the one that is open. */
+async function makeModules(post: (path: string, data: unknown) => Promise<Record<string, string>>): Promise<string> {
+  const admin = api()
+  for (const name of ["数据处理", "Evaluation"]) await admin("POST", "categories", { name })
+  await admin("POST", "teams", { name: "nlp" })
+  await admin("PUT", "teams/nlp/members/ann", { role: "leader" })
+  const hash = newRepository("hash-text")
+  const broken = newRepository("clean-corpus", { ...FILES, Dockerfile: "FROM python:3.11-slim\nCMD python3 main.py\n" })
+  const inputs = [{ name: "text", description: "what to hash" }]
+  const outputs = [{ name: "digest", path: "/tmp/workflow_space/digest.txt", description: "SHA-256 in hexadecimal" }]
+  const module = { category: "数据处理", git_ref: "main", git_url: hash.path, inputs, outputs, team: "nlp" }
+  const env = [{ name: "LEVEL", value: "info" }, { name: "ACCESS_KEY", value: "hunter2" }]
+  await admin("POST", "modules", { ...module, name: "hash-text", description: "Answers the SHA-256 of a text", env })
+  await admin("POST", "modules", { ...module, name: "tokenize", category: "Evaluation", description: "将文本切分为词元，支持中文与英文" })
+  await post("modules", { ...module, name: "split-dataset", description: "Splits a dataset into train, validation and test parts" })
+  await post("modules", { ...module, name: "clean-corpus", git_url: broken.path, description: "去除重复与空白样本" })
+  for (const name of ["hash-text", "tokenize", "split-dataset", "clean-corpus"]) await built(name)
+  for (const [name, decision, reason] of [["hash-text", "approve", ""], ["tokenize", "reject", "The readme does not say which languages it knows"]] as const) {
+    const asked = await admin<{ id: string }>("POST", `modules/${name}/versions/1/review`, { message: "Ready for everybody" })
+    await post(`reviews/${asked.id}/${decision}`, { reason })
+  }
+  hash.commit({ "README.md": `${README}\n## Limits\n\nTexts of up to 1 MB.\n` })
+  await admin("PATCH", "modules/hash-text", { inputs: [...inputs, { name: "salt", description: "put before the text" }] })
+  await built("hash-text")
+  return (await admin<{ id: string }>("POST", "modules/hash-text/versions/2/review", { message: "It takes a salt now" })).id
+
+  async function built(name: string): Promise<void> {
+    while ((await admin<{ state: string }>("GET", `modules/${name}/versions/latest`)).state === "building")
+      await new Promise((resolve) => setTimeout(resolve, 200))
+  }
 }
 
 test("screenshots", async ({ browser }) => {

@@ -14,7 +14,6 @@ import { Page } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
 import { Segments } from "@/components/segments"
 import { Time } from "@/components/time"
-import { classes } from "@/lib/classes"
 import { MODULE_STATES } from "@/lib/module-states"
 import { pieces } from "@/lib/pieces"
 import { commonWords } from "@/words/common"
@@ -114,7 +113,7 @@ export function ModuleList() {
       {page &&
         (page.items.length ? (
           <>
-            <ul className={classes("grid gap-3 sm:grid-cols-2 xl:grid-cols-3", found.isPlaceholderData && "opacity-70")} aria-label={w("title")}>
+            <ul className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3" aria-label={w("title")} aria-busy={found.isPlaceholderData}>
               {page.items.map((module) => (
                 <Card key={module.id} module={module} />
               ))}
