@@ -1,6 +1,6 @@
 import { type Browser, type Page, test as base, expect } from "@playwright/test"
 import { api, expectAccessible, listen, signIn } from "./people"
-import { FILES, README, newRepository } from "./repositories"
+import { FILES, README, UNWANTED, newRepository } from "./repositories"
 import { PASSWORD } from "./setup"
 
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
@@ -53,7 +53,7 @@ async function fillIn(page: Page, stem: string, name: string, repository: string
 test("from a repository to a module that everybody uses, by two people", async ({ story: { nia, leo, stem } }) => {
   base.setTimeout(180_000)
   const name = `${stem}-hash`
-  const repository = newRepository(name)
+  const repository = newRepository(name, { ...FILES, "README.md": README + UNWANTED })
 
   await nia.goto(url("/modules"))
   await nia.getByRole("link", { name: "Create a module" }).first().click()
@@ -85,6 +85,7 @@ test("from a repository to a module that everybody uses, by two people", async (
   await nia.getByRole("tab", { name: "Readme" }).click()
   await expect(nia.getByRole("heading", { name: "Hash a text" })).toBeVisible()
   await expect(nia.getByRole("article").getByRole("table")).toContainText("64 hexadecimal digits")
+  await expect(nia.getByRole("article")).toContainText("a picture")
   await expect(nia.getByRole("article").locator("img")).toHaveCount(0)
   await expect(nia.getByRole("article")).not.toContainText("stolen")
   await expectAccessible(nia)

@@ -90,10 +90,12 @@ class Modules:
 
     def list(
         self, *, q: str = "", category: str = "", owner: str = "", team: str = "", state: str = "", mine: bool = False,
-        usable: bool = False, sort: str = "", most: int | None = None,
+        usable: bool = False, published: bool = False, sort: str = "", most: int | None = None,
     ) -> Iterator[Module]:  # fmt: skip
         query = {"q": q, "category": category, "owner": owner, "team": team, "state": state, "sort": sort}
-        query |= {name: "true" for name, wanted in (("mine", mine), ("usable", usable)) if wanted}
+        query |= {
+            name: "true" for name, wanted in (("mine", mine), ("usable", usable), ("published", published)) if wanted
+        }
         return (record(Module, item) for item in self._transport.pages("modules", query, most))
 
     def get(self, module: str) -> Module:

@@ -33,7 +33,7 @@ export function moduleChanges(before: Compared | undefined, after: Compared): Mo
     const is = byName(after[field])
     for (const name of new Set([...was.keys(), ...is.keys()])) compare(field, was.get(name) ?? "", is.get(name) ?? "", name)
   }
-  compare("readme", before?.readme ?? "", after.readme)
+  compare("readme", before?.readme.trimEnd() ?? "", after.readme.trimEnd())
   return changes
 }
 

@@ -28,7 +28,6 @@ export const moduleWords = words({
   deprecated: ["Deprecated", "已弃用"],
   publishedAs: ["v{n} is published", "v{n} 已发布"],
   noDescription: ["No description", "暂无描述"],
-  count: ["{n} module||{n} modules", "{n} 个模块"],
   empty: ["There are no modules yet", "还没有模块"],
   emptyHelp: [
     "A module is a git repository with a Dockerfile and a readme. Register one, and use it in every workflow.",
@@ -55,7 +54,10 @@ export const moduleWords = words({
   noTeam: ["No team", "不属于团队"],
   basics: ["Basics", "基本信息"],
   code: ["Code", "代码配置"],
-  codeHelp: ["What is changed here is built as a new version.", "修改此处的内容会构建一个新版本。"],
+  editLead: [
+    "Category, description and team change at once; anything else is built as a new version.",
+    "分类、描述和团队的修改立即生效；其他内容的修改会构建一个新版本。",
+  ],
   gitUrl: ["Git address", "git 地址"],
   gitUrlHint: ["Such as https://git.example.com/team/module.git", "例如 https://git.example.com/team/module.git"],
   gitRef: ["Branch or tag", "branch/tag"],
@@ -108,7 +110,6 @@ export const moduleWords = words({
   asImage: ["Image", "镜像"],
   asFolder: ["Folder, without an image", "目录（无镜像）"],
   entrypoint: ["Entry point", "启动命令"],
-  size: ["Size", "大小"],
   review: ["Review", "审核"],
   approvedBy: ["approved by {name}", "{name} 审核通过"],
   rejectedBy: ["rejected by {name}", "{name} 审核未通过"],
@@ -154,9 +155,10 @@ export const moduleWords = words({
   deleted: ["“{name}” was deleted", "已删除“{name}”"],
   saysBuilding: ["This version is being built.", "该版本正在构建。"],
   saysFailed: ["The build failed", "构建失败"],
-  saysPrivate: [
-    "Only its owner can use this version. Request publishing to share it with everybody.",
-    "目前仅创建者本人可以使用该版本。申请发布后可供所有用户使用。",
+  saysPrivate: ["Only its owner can use this version.", "目前仅创建者本人可以使用该版本。"],
+  saysPrivateAsk: [
+    "Only you can use this version. Request publishing to share it with everybody.",
+    "目前仅您本人可以使用该版本。申请发布后可供所有用户使用。",
   ],
   saysInReview: ["This version waits for its review.", "该版本正在等待审核。"],
   saysRejected: ["The review did not approve this version", "该版本审核未通过"],
@@ -209,6 +211,5 @@ export const reviewWords = words({
   noChanges: ["Its configuration is that of v{n}; only the code may be different.", "配置与 v{n} 相同，仅代码可能有变化。"],
   changeCount: ["{n} change||{n} changes", "{n} 处变更"],
   unchangedLines: ["{n} unchanged line||{n} unchanged lines", "{n} 行未变更"],
-  noReview: ["There is no such review", "没有该审核记录"],
   openModule: ["Open the module", "查看模块"],
 })

@@ -72,7 +72,7 @@ export function VersionBanner({ module, version, review, showLog }: Props) {
         </Banner>
       )}
       {version.state === "private" && (
-        <Banner icon={Lock} tone="text-muted-foreground" title={w("saysPrivate")}>
+        <Banner icon={Lock} tone="text-muted-foreground" title={w(ask ? "saysPrivateAsk" : "saysPrivate")}>
           {ask}
         </Banner>
       )}

@@ -36,7 +36,7 @@ export function EditModule() {
   return (
     <Page
       title={w("editTitle", { name })}
-      lead={w("codeHelp")}
+      lead={w("editLead")}
       above={
         <Link to="/modules/$module" params={{ module: name }} className="hover:underline">
           {name}

@@ -126,7 +126,7 @@ export function ModuleForm({ start, module, submit, save }: Props) {
           </Field>
         )}
       </Part>
-      <Part title={w("code")} help={module ? w("codeHelp") : undefined}>
+      <Part title={w("code")}>
         <div className="grid gap-4 sm:grid-cols-3">
           {text("git_url", w("gitUrl"), w("gitUrlHint"), "sm:col-span-2")}
           {text("git_ref", w("gitRef"), w("gitRefHint"))}

@@ -146,7 +146,7 @@ function Detail({ review }: { review: Review }) {
                 <Time at={review.created} />
               </Fact>
               {version.data.author_name !== review.author_name && <Fact label={c("author")}>{version.data.author_name}</Fact>}
-              {review.decided && (
+              {review.decided && review.state !== "withdrawn" && (
                 <Fact label={w("decidedBy")}>
                   {review.decided_by_name} · <Time at={review.decided} />
                 </Fact>

@@ -145,7 +145,10 @@ function Decider({ review }: { review: Review }) {
   if (!review.decided) return <span className="text-muted-foreground">–</span>
   return (
     <span className="whitespace-nowrap">
-      {review.decided_by_name} <span className="text-[13px] text-muted-foreground"><Time at={review.decided} /></span>
+      {review.state !== "withdrawn" && `${review.decided_by_name} `}
+      <span className="text-[13px] text-muted-foreground">
+        <Time at={review.decided} />
+      </span>
     </span>
   )
 }

@@ -4,6 +4,8 @@ import { useState } from "react"
 import { moduleVersionQuery } from "@/api/offers"
 import { createWorkflow } from "@/api/workflows"
 import { Loading } from "@/components/feedback"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
 import { EditorPage } from "@/editor/editor-page"
 import { nodeOfTemplate } from "@/editor/templates"
 import type { GraphDocument } from "@/graph/document"
@@ -20,6 +22,12 @@ export function NewWorkflow() {
   const [name = "", version = ""] = module.split("@")
   const found = useQuery({ ...moduleVersionQuery(name, version), enabled: name !== "" && version !== "", retry: false })
   if (found.isLoading) return <Loading />
+  if (found.error)
+    return (
+      <Page title={name}>
+        <ProblemView error={found.error} retry={() => void found.refetch()} />
+      </Page>
+    )
   const document: GraphDocument = {
     format: 1,
     nodes: found.data ? [nodeOfTemplate({ kind: "module", module: name, version, inputs: found.data.inputs }, { x: 0, y: 0 })] : [],
