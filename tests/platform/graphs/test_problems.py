@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from muster.platform.confinement import Allowed
 from muster.platform.graphs.messages import TEXTS, problem
 from muster.platform.graphs.problems import errors, problems
 from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example, training
@@ -180,8 +182,18 @@ def test_says_what_is_wrong_where_and_what_to_write(code: str, document: Any, pa
     assert document == before
 
 
+def test_a_manifest_is_held_to_what_its_author_may_do() -> None:
+    spec = "{entrypoint: a, hostNetwork: true, templates: [{name: a, container: {image: x, command: [x]}}]}"
+    text = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\nspec: " + spec
+    document = {"format": 1, "type": "yaml", "manifest": text}
+    assert problems(document, CONTEXT) == []
+    (found,) = problems(document, replace(CONTEXT, allowed=Allowed()))
+    assert (found.code, found.path) == ("manifest.confined", "manifest")
+    assert found.message.startswith("manifest:4: spec.hostNetwork: hostNetwork would let Pods into the machine")
+
+
 def test_every_text_about_a_document_has_a_case() -> None:
-    elsewhere = {code for code in TEXTS if code.startswith(("value.", "import."))}
+    elsewhere = {code for code in TEXTS if code.startswith(("value.", "import.")) or code == "manifest.confined"}
     assert {code for code, *_ in CASES} == TEXTS.keys() - elsewhere
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from sqlalchemy import update
 
@@ -147,6 +148,38 @@ async def test_a_retry_that_was_not_written_down_is_when_it_is_asked_for_again(
     database.close()
     (place / "go").touch()
     assert (await ended(admin, run))["state"] == "succeeded"
+
+
+async def test_a_manifest_of_a_member_reaches_nothing_of_others(muster: Whole) -> None:
+    """The token of somebody else's run is in a Secret of the same namespace."""
+    admin, bob = muster.admin, await muster.member("bob")
+    await stored(admin, "mine", graph(node("a")))
+    run = await admin.post("runs", {"workflow": "mine"})
+    await ended(admin, run["id"])
+    grab = {"name": "T", "valueFrom": {"secretKeyRef": {"name": f"run-{run['id']}", "key": "AI_HUB_TOKEN"}}}
+    manifest = orjson.dumps(
+        {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Workflow",
+            "metadata": {"generateName": "grab-"},
+            "spec": {
+                "entrypoint": "a",
+                "templates": [
+                    {"name": "a", "container": {"image": "x", "command": ["sh", "-c", "echo $T"], "env": [grab]}}
+                ],
+            },
+        }
+    ).decode()
+    document = {"format": 1, "type": "yaml", "manifest": manifest}
+    new = {"name": "grab", "version": {"document": document}}
+    told = (await bob("POST", "workflows", new)).refused(422)["errors"][0]["message"]
+    assert f'the Secret "run-{run["id"]}" is not shared with you' in told
+    found = await bob.post("graphs/check", {"document": document})
+    assert [problem["code"] for problem in found["problems"]] == ["manifest.confined"]
+
+    await admin.post("workflows", new)
+    told = (await bob("POST", "runs", {"workflow": "grab"})).refused(422)["errors"][0]["message"]
+    assert "is not shared with you" in told, "what an admin has stored runs with the rights of whoever runs it"
 
 
 async def test_attempts_of_a_node_are_counted_and_have_their_own_logs(muster: Whole) -> None:

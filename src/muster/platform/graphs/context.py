@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from muster.platform.confinement import Allowed
 from muster.platform.graphs.model import Graph, Node, Output, Variable, is_graph, read
 
 
@@ -65,6 +66,8 @@ class Context:
     roots: Mapping[str, StorageRoot] = field(default_factory=dict)
     modules: Mapping[tuple[str, str], Module] = field(default_factory=dict)
     """By name and version."""
+    allowed: Allowed | None = None
+    """What a manifest may name; None for everything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from muster.kube.objects import Object, spec_of
@@ -26,18 +27,24 @@ class Imported(NamedTuple):
 
 
 def from_manifest(manifest: str, context: Context) -> Imported:
-    wrong = manifest_problems(manifest)
+    wrong = manifest_problems(manifest, replace(context, allowed=None))
     if wrong:
         return Imported(None, wrong)
-    kept: Document = {"format": FORMAT, "type": "yaml", "manifest": manifest}
     try:
         document, notes = _graph(workflow_in(manifest), context)
     except Unmapped as reason:
-        return Imported(kept, [problem("manifest", "import.unmapped", detail=str(reason))])
+        return _kept(manifest, context, str(reason))
     wrong = errors(problems(document, context))
+    return _kept(manifest, context, str(wrong[0])) if wrong else Imported(document, notes)
+
+
+def _kept(manifest: str, context: Context, reason: str) -> Imported:
+    """As it is, if the author may have it run as it is."""
+    wrong = manifest_problems(manifest, context)
     if wrong:
-        return Imported(kept, [problem("manifest", "import.unmapped", detail=str(wrong[0]))])
-    return Imported(document, notes)
+        return Imported(None, wrong)
+    kept: Document = {"format": FORMAT, "type": "yaml", "manifest": manifest}
+    return Imported(kept, [problem("manifest", "import.unmapped", detail=reason)])
 
 
 def _graph(workflow: Object, context: Context) -> tuple[Document, list[Problem]]:

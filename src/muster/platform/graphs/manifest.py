@@ -5,6 +5,8 @@ from __future__ import annotations
 from muster.kube.manifests import ManifestError, load
 from muster.kube.objects import Object, spec_of
 from muster.kube.schema import validate
+from muster.platform.graphs.confining import confined
+from muster.platform.graphs.context import Context
 from muster.platform.graphs.messages import Problem, problem
 from muster.platform.graphs.model import Parameter
 from muster.workflows import lint
@@ -13,8 +15,9 @@ from muster.workflows.kinds import WORKFLOW
 _SOURCE = "manifest"
 
 
-def manifest_problems(manifest: str) -> list[Problem]:
-    """Whether it is one Workflow, and one that Argo would run. What it refers to is not looked up."""
+def manifest_problems(manifest: str, context: Context) -> list[Problem]:
+    """Whether it is one Workflow, one that Argo would run, and one that the author may have run. What it refers to is
+    not looked up."""
     if not manifest.strip():
         return [problem("manifest", "manifest.missing")]
     try:
@@ -27,10 +30,12 @@ def manifest_problems(manifest: str) -> list[Problem]:
     if found.get("kind") != WORKFLOW.kind or found.get("apiVersion") != WORKFLOW.api_version:
         return [problem("manifest", "manifest.kind", kind=f"{found.get('apiVersion')} {found.get('kind')}")]
     causes = validate(found, WORKFLOW.schema) or lint.problems(found)
-    return [
-        problem("manifest", "manifest.invalid", detail=f"{documents[0].where(c.field)}: {c.field}: {c.message}")
-        for c in causes
-    ]
+    wrong = [(c.field, c.message, "manifest.invalid") for c in causes]
+    if not wrong and context.allowed is not None:
+        closed = [cluster.queue for cluster in context.clusters.values() if cluster.queue and not cluster.usable]
+        wrong = [(e.field, e.message, "manifest.confined") for e in confined(found, context.allowed, closed)]
+    where = documents[0].where
+    return [problem("manifest", code, detail=f"{where(path)}: {path}: {told}") for path, told, code in wrong]
 
 
 def workflow_in(manifest: str) -> Object:

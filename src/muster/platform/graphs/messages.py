@@ -180,6 +180,7 @@ TEXTS: Final[dict[str, Text]] = {
     "manifest.unreadable": Text("{detail}", "correct the YAML"),
     "manifest.kind": Text("the manifest is a {kind}, not a Workflow", "paste one object of kind Workflow"),
     "manifest.invalid": Text("{detail}", "correct the manifest"),
+    "manifest.confined": Text("{detail}", "or ask an admin to store it for you"),
     # The values of a run
     "value.unknown": Text('there is no initial parameter "{name}"', "choose one of {parameters}"),
     "value.missing": Text('"{name}" needs a value', "fill it in"),

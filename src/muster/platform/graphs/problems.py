@@ -33,7 +33,7 @@ def problems(document: Mapping[str, Any], context: Context) -> list[Problem]:
         return [problem(cause.field, "schema", detail=cause.message or "this field is not known") for cause in causes]
     if not is_graph(document):
         fields = (problem(f, "type.field", field=f, type="yaml") for f in _GRAPH_FIELDS if document.get(f))
-        return [*fields, *manifest_problems(document.get("manifest") or "")]
+        return [*fields, *manifest_problems(document.get("manifest") or "", context)]
     graph = read(document)
     found = list(_parameter_names(graph))
     if document.get("manifest"):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, ApiError
 from muster.kube.errors import NotFound as NotThere
 from muster.kube.errors import Unavailable as NoAnswer
-from muster.kube.kinds import Kind
 from muster.kube.manifests import Document, ManifestError, load
 from muster.kube.objects import Object, name_of, namespace_of, uid_of
-from muster.platform.confinement import EVERYBODY, SHARED, Allowed
 from muster.platform.database.database import Database
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from muster.platform.jobs.checking import SOURCE, Limits, Told, check, owned, refused, unreadable, warned
@@ -25,6 +22,7 @@ from muster.platform.resources.clusters import all_clusters
 from muster.platform.resources.roots import StorageRoot, all_roots
 from muster.platform.rules import Actor, Subject, Who, may, relations, require
 from muster.platform.runs.ordering import NAMESPACE
+from muster.platform.sharing import allowed, shared_with
 from muster.platform.users.audit import record
 from muster.platform.users.teams import get_team
 
@@ -86,14 +84,7 @@ async def limits_for(database: Database, cluster: Cluster, actor: Actor) -> Limi
         return roots, frozenset(closed)
 
     roots, queues = await database.read(look)
-    claims = dict.fromkeys(await _shared(cluster, PERSISTENT_VOLUME_CLAIM, actor), False)
-    allowed = Allowed(
-        paths=_least({root.host_path or root.path: root.read_only} for root in roots if not root.claim),
-        claims=_least([claims, *({root.claim: root.read_only} for root in roots if root.claim)]),
-        secrets=frozenset(await _shared(cluster, SECRET, actor)),
-        config_maps=frozenset(await _shared(cluster, CONFIG_MAP, actor)),
-    )
-    return Limits(NAMESPACE, allowed, queues)
+    return Limits(NAMESPACE, allowed(roots, await shared_with(cluster, NAMESPACE, actor)), queues)
 
 
 async def found_job(cluster: Cluster, word: str, namespace: str, name: str) -> tuple[Job, Object]:
@@ -151,21 +142,6 @@ async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[Tol
     except ApiError as error:
         return refused(document, error.causes, error.message)
     return warned(document, kind.warnings(obj) if kind.warnings is not None else ())
-
-
-async def _shared(cluster: Cluster, kind: Kind, actor: Actor) -> list[str]:
-    """Names of what admins share with the actor."""
-    labels = f"{SHARED} in ({', '.join([EVERYBODY, *sorted(actor.teams)])})"
-    return [name_of(obj) for obj in (await cluster.list(kind, NAMESPACE, labels=labels)).items]
-
-
-def _least(given: Iterable[Mapping[str, bool]]) -> dict[str, bool]:
-    """Of two that say different things of one place, the one that allows more."""
-    found: dict[str, bool] = {}
-    for each in given:
-        for name, read_only in each.items():
-            found[name] = found.get(name, True) and read_only
-    return found
 
 
 def _team(connection: Connection, actor: Actor, wanted: str) -> str:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from pydantic import Field
+from sqlalchemy import Connection
 
+from muster.platform.graphs.context import Context
 from muster.platform.graphs.importing import from_manifest
 from muster.platform.graphs.messages import Problem
+from muster.platform.graphs.model import Document, is_graph
 from muster.platform.graphs.problems import problems
 from muster.platform.graphs.schema import LONGEST_MANIFEST, json_schema
+from muster.platform.rules import Actor, Subject, relations
+from muster.platform.rules import Who as RuleWho
+from muster.platform.runs.ordering import NAMESPACE
+from muster.platform.sharing import allowed, shared_with
 from muster.platform.workflows.surroundings import graph_context
 from muster.platform.workflows.versions import Look
 from muster.server.platform.bodies import Answer, Body
@@ -56,8 +65,20 @@ class ImportAnswer(Answer):
 
 
 def look_of(here: Platform) -> Look:
+    """For a thread of the database."""
     found: Look = here.parts.get(LOOK, graph_context)
-    return found
+    loop = asyncio.get_running_loop()
+
+    def look(connection: Connection, actor: Actor, document: Document) -> Context:
+        context = found(connection, actor, document)
+        if is_graph(document) or relations(actor, Subject("workflow")) & RuleWho.ADMIN:
+            return context
+        # Only for manifests: the cluster has to be asked, which belongs to the loop.
+        sharing = asyncio.run_coroutine_threadsafe(shared_with(here.cluster, NAMESPACE, actor), loop)
+        roots = [root for root in context.roots.values() if root.usable]
+        return replace(context, allowed=allowed(roots, sharing.result()))
+
+    return look
 
 
 @router.get("/schema")
@@ -78,6 +99,6 @@ async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
 async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportAnswer:
     """What an Argo Workflow would be as a version. Nothing is stored."""
     look = look_of(here)
-    context = await here.database.read(lambda connection: look(connection, who, {}))
+    context = await here.database.read(lambda connection: look(connection, who, {"type": "yaml"}))
     found = from_manifest(body.manifest, context)
     return ImportAnswer(document=found.document, problems=[GraphProblem.of(problem) for problem in found.problems])

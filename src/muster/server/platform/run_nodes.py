@@ -222,6 +222,8 @@ async def content_of_output(run: str, node: str, output: str, here: Here, who: W
 
 
 async def found_node(here: Platform, who: Actor, run_id: str, name: str) -> FoundNode:
+    refers_to = look_of(here)
+
     def look(connection: Connection) -> FoundNode:
         run = get_run(connection, who, run_id, "inspect")
         node = next((each for each in nodes_of(connection, run_id) if each.name == name), None)
@@ -229,7 +231,7 @@ async def found_node(here: Platform, who: Actor, run_id: str, name: str) -> Foun
             raise NotFound(f'the run "{run.name}" has no node "{name}"')
         document = document_of(connection, run.version_id)
         # Who may look into the run sees what its modules give, even those that are not theirs.
-        context = look_of(here)(connection, SYSTEM, document)
+        context = refers_to(connection, SYSTEM, document)
         graph = with_modules(read(document), context) if is_graph(document) else Graph()
         attempts = attempts_of(connection, run_id, name)
         return FoundNode(run, node, attempts, parameters_given(connection, run_id), graph)

@@ -1,0 +1,179 @@
+"""What people who are no admins may not write into an Argo Workflow: its Pods are held to what all Pods are, and what
+the controller itself would do for them, it does not do with rights that are not theirs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from muster.kube.objects import Object, meta, spec_of
+from muster.platform.confinement import EVERYBODY, SHARED, Allowed, fault, forbidden, forbidden_metadata
+from muster.platform.errors import FieldError
+from muster.platform.graphs.resources import QUEUE
+
+TEXTS: Final[Mapping[str, str]] = {
+    "confined.queue": 'the queue "{name}" is that of a virtual cluster that you may not use; write another one',
+    "confined.repository": "artifacts are kept in the platform's own repository here; leave artifactRepositoryRef out",
+    "confined.resource": "a resource template acts on the cluster with the platform's rights; use a training node, or "
+    "the jobs page",
+    "confined.store": "here is what belongs to others, too; begin the key with {prefix}, or name a store of your own "
+    "with Secrets that are shared with you",
+    "confined.repo": '"{repo}" is on the machine itself; write the address of a remote repository',
+}
+"""What is said besides what is said of all Pods."""
+
+_POD = ("serviceAccountName", "hostNetwork", "securityContext", "imagePullSecrets", "priorityClassName")
+_STORES = ("s3", "gcs", "oss", "azure", "hdfs", "artifactory")
+_OWN_KEYS: Final = ("{{workflow.name}}/", "{{workflow.uid}}/")
+_REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@[\w.-]+:")
+_FREE = ("labels", "annotations", "nodeSelector", "synchronization", "arguments")
+"""Where names are the author's own, or harmless."""
+
+
+def confined(workflow: Object, allowed: Allowed, closed_queues: Iterable[str] = ()) -> list[FieldError]:
+    """By paths of the Workflow. `closed_queues` are those of virtual clusters that the author may not use."""
+    spec = spec_of(workflow)
+    found = [*forbidden_metadata(meta(workflow), "metadata")]
+    found += _workflow(spec, allowed)
+    for path, template in _templates(spec):
+        found += _template(template, path, spec, allowed)
+    found += _references(spec, "spec", allowed)
+    found += _queues(spec, "spec", frozenset(closed_queues))
+    return list({each.field: each for each in reversed(found)}.values())[::-1]
+
+
+def _workflow(spec: Mapping[str, Any], allowed: Allowed) -> Iterator[FieldError]:
+    pod = {name: spec[name] for name in _POD if name in spec}
+    yield from forbidden(pod, "spec", allowed)
+    for name in ("podMetadata", "workflowMetadata"):
+        yield from forbidden_metadata(spec.get(name), f"spec.{name}")
+    from_expressions = _mapping(_mapping(spec.get("workflowMetadata")).get("labelsFrom"))
+    yield from forbidden_metadata({"labels": from_expressions}, "spec.workflowMetadata")
+    yield from _patches(spec, "spec")
+    yield from _accounts(spec, "spec")
+    yield from _patches(_mapping(spec.get("artifactGC")), "spec.artifactGC")
+    yield from _accounts({"executor": spec.get("artifactGC")}, "spec")
+    if spec.get("artifactRepositoryRef"):
+        yield _fault("spec.artifactRepositoryRef", "confined.repository")
+
+
+def _template(
+    template: Mapping[str, Any], path: str, spec: Mapping[str, Any], allowed: Allowed
+) -> Iterator[FieldError]:
+    volumes = [*_items(spec.get("volumes"), "spec.volumes"), *_items(template.get("volumes"), f"{path}.volumes")]
+    containers = [
+        *((f"{path}.{kind}", template[kind]) for kind in ("container", "script") if template.get(kind)),
+        *_items(template.get("initContainers"), f"{path}.initContainers"),
+        *_items(template.get("sidecars"), f"{path}.sidecars"),
+        *_items(_mapping(template.get("containerSet")).get("containers"), f"{path}.containerSet.containers"),
+    ]
+    pod = {name: template[name] for name in _POD if name in template}
+    pod["volumes"] = [volume for _, volume in volumes]
+    pod["containers"] = [container for _, container in containers]
+    for error in forbidden(pod, path, allowed):
+        yield _placed(error, path, {"volumes": volumes, "containers": containers})
+    yield from forbidden_metadata(template.get("metadata"), f"{path}.metadata")
+    yield from _patches(template, path)
+    yield from _accounts(template, path)
+    if template.get("resource"):
+        yield _fault(f"{path}.resource", "confined.resource")
+    if template.get("plugin"):
+        yield fault(f"{path}.plugin", "confined.setting", field="plugin")
+
+
+def _placed(error: FieldError, path: str, parts: Mapping[str, list[tuple[str, Any]]]) -> FieldError:
+    """With the path that it has in the template, not in the Pod that was made of it."""
+    found = re.match(re.escape(path) + r"\.(volumes|containers)\[(\d+)\]", error.field)
+    if found is None:
+        return error
+    where = parts[found[1]][int(found[2])][0] + error.field[found.end() :]
+    return FieldError(where, error.message, error.code, error.arguments)
+
+
+def _templates(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """All of them, also those that stand inside of steps and tasks."""
+    todo = [("spec.templateDefaults", _mapping(spec.get("templateDefaults")))]
+    todo += _items(spec.get("templates"), "spec.templates")
+    while todo:
+        path, template = todo.pop(0)
+        yield path, template
+        tasks = _items(_mapping(template.get("dag")).get("tasks"), f"{path}.dag.tasks")
+        for at, group in enumerate(template.get("steps") or ()):
+            steps = group.get("steps") if isinstance(group, Mapping) else group
+            tasks += _items(steps, f"{path}.steps[{at}]")
+        todo += [(f"{where}.inline", _mapping(task["inline"])) for where, task in tasks if task.get("inline")]
+
+
+def _patches(part: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    if part.get("podSpecPatch"):
+        yield fault(f"{path}.podSpecPatch", "confined.setting", field="podSpecPatch")
+
+
+def _accounts(part: Mapping[str, Any], path: str) -> Iterator[FieldError]:
+    name = _mapping(part.get("executor")).get("serviceAccountName")
+    if name not in (None, "", "default"):
+        yield fault(
+            f"{path}.executor.serviceAccountName", "confined.account", name=str(name), field="serviceAccountName"
+        )
+    if part.get("automountServiceAccountToken"):
+        yield fault(f"{path}.automountServiceAccountToken", "confined.token")
+
+
+def _references(value: Any, path: str, allowed: Allowed) -> Iterator[FieldError]:
+    """Secrets, ConfigMaps and stores of artifacts, wherever they are named."""
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _references(item, f"{path}[{at}]", allowed)
+    if not isinstance(value, Mapping):
+        return
+    for name, inner in value.items():
+        where = f"{path}.{name}"
+        if name == "arguments":  # parameters are the author's, artifacts are read by the controller
+            yield from _references(_mapping(inner).get("artifacts"), f"{where}.artifacts", allowed)
+        if name in _FREE or not isinstance(inner, (Mapping, list)):
+            continue
+        if isinstance(inner, Mapping):
+            yield from _reference(name, inner, where, allowed)
+        yield from _references(inner, where, allowed)
+
+
+def _reference(name: str, inner: Mapping[str, Any], path: str, allowed: Allowed) -> Iterator[FieldError]:
+    named = str(inner.get("name") or "")
+    if (name.endswith("Secret") or name in ("secretKeyRef", "secretRef")) and named not in allowed.secrets:
+        yield fault(f"{path}.name", "confined.secret", name=named, label=SHARED, value=EVERYBODY)
+    elif name in ("configMapKeyRef", "configMapRef") and named not in allowed.config_maps:
+        yield fault(f"{path}.name", "confined.config map", name=named, label=SHARED, value=EVERYBODY)
+    elif name in _STORES and not any(key.endswith("Secret") for key in inner):
+        # With the credentials of the platform: then only what the run itself has put there.
+        others = [key for key in inner if key not in ("key", "blob", "createBucketIfNotPresent")]
+        key = str(inner.get("key") or inner.get("blob") or "")
+        if others or (key and not key.startswith(_OWN_KEYS)):
+            yield _fault(path, "confined.store", prefix=_OWN_KEYS[0])
+    elif name == "git" and inner.get("repo") and not _REMOTE.match(str(inner["repo"])):
+        yield _fault(f"{path}.repo", "confined.repo", repo=str(inner["repo"]))
+
+
+def _queues(value: Any, path: str, closed: frozenset[str]) -> Iterator[FieldError]:
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _queues(item, f"{path}[{at}]", closed)
+    if not isinstance(value, Mapping):
+        return
+    for name, inner in value.items():
+        if name == QUEUE and inner in closed:
+            yield _fault(f"{path}[{name}]", "confined.queue", name=str(inner))
+        yield from _queues(inner, f"{path}.{name}", closed)
+
+
+def _fault(where: str, code: str, **arguments: str) -> FieldError:
+    return FieldError(where, TEXTS[code].format(**arguments), code, arguments)
+
+
+def _items(value: Any, path: str) -> list[tuple[str, Mapping[str, Any]]]:
+    found = value if isinstance(value, list) else ()
+    return [(f"{path}[{at}]", _mapping(item)) for at, item in enumerate(found)]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
