@@ -121,6 +121,19 @@ def test_a_pod_that_stays_pending_says_why_in_its_line() -> None:
     assert line_of(row, None) == f"pod/x Pending: Unschedulable: {message}"
 
 
+def test_what_has_to_be_done_is_said_whole_and_once() -> None:
+    message = "no command. Either write one:\n  command: [python]\nor map the image"
+    state = {"waiting": {"reason": "ImageNeedsCommand", "message": message}}
+    waiting: dict[str, Any] = {"containerStatuses": [{"name": "main", "state": state}]}
+    first = row_of(POD, pod("x", "Pending", **waiting), None, now=1.0)
+    second = row_of(POD, pod("y", "Pending", **waiting), None, now=1.0)
+    assert line_of(first, None) == (
+        "pod/x ImageNeedsCommand: no command. Either write one:\n    command: [python]\n  or map the image"
+    )
+    told = {first.note: first.title}
+    assert line_of(second, None, told) == "pod/y ImageNeedsCommand: for the same reason as pod/x"
+
+
 def test_pods_stand_below_their_work_and_what_is_deleted_stays() -> None:
     board = Board()
     board.put(POD, pod("worker", "Running", uid="p"), 1.0, owner="j")

@@ -34,7 +34,7 @@ def test_a_failed_job_points_to_the_pods_that_failed() -> None:
     lines = lines_of(Trouble("job.batch/train", outcome, pods, {}, {}))
     assert lines[:3] == [
         "job.batch/train failed: BackoffLimitExceeded: Job has reached the specified backoff limit",
-        "  pod/bad0:",
+        "  pod/bad0, pod/bad1, pod/bad2:",
         '    container "main" exited with code 1',
     ]
     assert lines[-1] == "  ... and 2 more Pods, which `muster describe` tells about"
@@ -48,6 +48,23 @@ def test_what_did_not_end_says_what_it_waits_for() -> None:
     assert lines_of(Trouble("pod/x", None, [waiting], events, {})) == [
         "pod/x had not ended when the time was up",
         "  FailedScheduling: 0/1 nodes are available",
+    ]
+
+
+def test_pods_with_the_same_story_tell_it_once() -> None:
+    pods = [crashed("a"), crashed("b")]
+    assert lines_of(Trouble("job.batch/train", Outcome(False), pods, {}, {})) == [
+        "job.batch/train failed",
+        "  pod/a, pod/b:",
+        '    container "main" exited with code 1',
+    ]
+
+
+def test_a_pod_that_runs_says_so_when_the_time_is_up() -> None:
+    assert lines_of(Trouble("job.batch/train", None, [pod("a", "Running")], {}, {})) == [
+        "job.batch/train had not ended when the time was up",
+        "  pod/a:",
+        "    it is running",
     ]
 
 

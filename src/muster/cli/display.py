@@ -53,6 +53,7 @@ class PlainDisplay:
 
     def __init__(self) -> None:
         self._printed: dict[str, Row] = {}
+        self._told: dict[str, str] = {}
 
     def __enter__(self) -> PlainDisplay:
         return self
@@ -75,8 +76,9 @@ class PlainDisplay:
         for uid, row in board.rows.items():
             if row.stage == "Pending" and now - row.created < PENDING_GRACE:
                 continue
-            line = line_of(row, self._printed.get(uid))
+            line = line_of(row, self._printed.get(uid), self._told)
             self._printed[uid] = row
+            self._told.setdefault(row.note, row.title)
             if line is not None:
                 self.say(line)
 
@@ -102,6 +104,7 @@ class LiveDisplay:
         self._console = console or Console(highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._known: dict[str, int] = {}
+        self._told: set[str] = set()
         self._width = 0
 
     def __enter__(self) -> LiveDisplay:
@@ -135,6 +138,11 @@ class LiveDisplay:
         self._live.update(Text(f"{text} ...", "dim"), refresh=True)
 
     def update(self, board: Board, now: float) -> None:
+        for row in board.rows.values():
+            # A row of the table has one line, too short for what somebody has to do.
+            if "\n" in row.note and row.note not in self._told:
+                self._told.add(row.note)
+                self.say(line_of(row, None) or "", "yellow")
         height = max(self._console.height // 2 - 2, 4)
         self._live.update(self.table(board, now, height), refresh=True)
 

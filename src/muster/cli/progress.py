@@ -87,15 +87,15 @@ def row_of(kind: Kind, obj: Object, before: Row | None, now: float, owner: str =
     return replace(row, owner=owner or row.owner, state=state, stage=stage, note=note, began=began, ended=ended)
 
 
-def line_of(row: Row, before: Row | None) -> str | None:
-    """What to print where nothing can be redrawn: a line per change of state, nothing for what is not news."""
+def line_of(row: Row, before: Row | None, told: Mapping[str, str] | None = None) -> str | None:
+    """What to print where nothing can be redrawn: a line per change of state, nothing for what is not news. A note of
+    several lines says what to do, and is wanted whole, but once: `told` is what was said already, and of whom."""
     if before is not None and (row.state, row.note) == (before.state, before.note):
         return None
     if before is None and row.stage == "Pending" and not row.note:
         return None
     took = f" after {duration(row.ended - (row.began or row.created))}" if row.ended is not None else ""
-    note = f": {row.note.splitlines()[0]}" if row.note else ""
-    return f"{row.title} {row.state}{took}{note}"
+    return f"{row.title} {row.state}{took}{_note(row.note, told or {})}"
 
 
 def duration(seconds: float) -> str:
@@ -137,6 +137,14 @@ def tally(rows: Iterable[Row]) -> str:
     stages = [row.stage for row in [r for r in all_rows if r.title.startswith("pod/")] or all_rows]
     order = ("Succeeded", "Running", "Pending", "Failed")
     return ", ".join(f"{stages.count(stage)} {stage.lower()}" for stage in order if stage in stages)
+
+
+def _note(note: str, told: Mapping[str, str]) -> str:
+    if not note:
+        return ""
+    if "\n" in note and note in told:
+        return f": for the same reason as {told[note]}"
+    return ": " + "\n  ".join(note.splitlines())
 
 
 def _pod(pod: Object) -> tuple[str, str, str]:

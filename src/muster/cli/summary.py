@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from muster.cli.outcome import Outcome
-from muster.kube.objects import Object, name_of, uid_of
+from muster.kube.objects import Object, name_of, status_of, uid_of
 from muster.kube.why import PODS_SHOWN, telling, why
 
 
@@ -26,19 +26,27 @@ class Trouble(NamedTuple):
 def lines_of(trouble: Trouble) -> list[str]:
     lines = [f"{trouble.title} {_verdict(trouble.outcome)}"]
     shown = telling(trouble.pods)
+    stories: dict[tuple[str, ...], list[str]] = {}
     for pod in shown[:PODS_SHOWN]:
-        called = f"pod/{name_of(pod)}"
+        stories.setdefault(tuple(_story(pod, trouble)), []).append(f"pod/{name_of(pod)}")
+    for story, pods in stories.items():
         margin = "  "
-        if called != trouble.title:
-            lines.append(f"  {called}:")
+        if pods != [trouble.title]:
+            lines.append(f"  {', '.join(pods)}:")
             margin = "    "
-        lines += [f"{margin}{line}" for reason in _reasons(pod, trouble) for line in reason.splitlines()]
-        for container, last in (trouble.lines.get(uid_of(pod)) or {}).items():
-            lines.append(f'{margin}last lines of container "{container}":')
-            lines += [f"{margin}  {line}" for line in last]
+        lines += [f"{margin}{line}" for line in story]
     if len(shown) > PODS_SHOWN:
         lines.append(f"  ... and {len(shown) - PODS_SHOWN} more Pods, which `muster describe` tells about")
     return lines
+
+
+def _story(pod: Object, trouble: Trouble) -> list[str]:
+    told = [line for reason in _reasons(pod, trouble) for line in reason.splitlines()]
+    for container, last in (trouble.lines.get(uid_of(pod)) or {}).items():
+        told += [f'last lines of container "{container}":', *(f"  {line}" for line in last)]
+    if not told and trouble.outcome is None and status_of(pod).get("phase") == "Running":
+        return ["it is running"]
+    return told
 
 
 def _verdict(outcome: Outcome | None) -> str:
