@@ -67,3 +67,15 @@ def test_a_job_that_is_well_needs_no_reasons() -> None:
     shown = text(job("Succeeded", completionTime="2026-01-01T12:02:00Z"), [], None)
     assert "Why" not in shown
     assert "2m" in shown
+
+
+def test_pods_that_wait_for_the_same_are_named_together_and_every_line_is_in_its_column() -> None:
+    pods = [pod("mnist-ps-0", "Pending"), pod("mnist-ps-1", "Pending")]
+    for one in pods:
+        waiting = {"reason": "ImageNeedsCommand", "message": "write one:\n  command: [python]"}
+        one["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
+    shown = text(job("Created"), pods, None)
+    assert (
+        'Why:         pod/mnist-ps-0, pod/mnist-ps-1: container "tensorflow": ImageNeedsCommand: write one:\n'
+        "               command: [python]\n"
+    ) in shown

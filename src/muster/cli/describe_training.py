@@ -11,7 +11,7 @@ from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time,
 from muster.kube.pod_columns import status_word
 from muster.kube.tables import human_duration
 from muster.kube.why import PODS_SHOWN, telling
-from muster.training.why import reasons, state_word
+from muster.training.why import Reason, reasons, state_word
 
 GROUPS = ("kubeflow.org", "batch.paddlepaddle.org")
 _EVENTS_SHOWN = 12
@@ -42,7 +42,7 @@ def describe_training_job(
         fields.append(("Ended after" if status.get("completionTime") else "Active for", human_duration(seconds)))
     if group is not None:
         fields.append(("PodGroup", _group(group)))
-    found = [str(reason) for reason in reasons(job, pods, group, events, pod_events)]
+    found = _together(reasons(job, pods, group, events, pod_events))
     if found:
         fields.append(("Why", found))
     for pod in telling(pods)[:PODS_SHOWN]:
@@ -54,6 +54,18 @@ def describe_training_job(
     label = f"Events (the last {_EVENTS_SHOWN} of {len(events)})" if hidden > 0 else "Events"
     fields.append((label, grid(events[-_EVENTS_SHOWN:], now) if events else NONE))
     return fields
+
+
+def _together(found: Sequence[Reason]) -> list[str]:
+    """Pods that wait for the same thing are named in one line."""
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for reason in found:
+        about = "" if reason.code == "pod" else reason.about
+        told.setdefault((reason.code, reason.detail, about), []).append(str(reason))
+    return [
+        ", ".join([text.removesuffix(f": {detail}") for text in texts[:-1]] + texts[-1:])
+        for (_, detail, _), texts in told.items()
+    ]
 
 
 def _group(group: Object) -> str:

@@ -38,7 +38,7 @@ def render(fields: Sequence[Field], indent: int = 0) -> list[str]:
             lines.append(f"{margin}{label + ':':<{width}}{first}".rstrip())
             lines += [f"{margin}{'':<{width}}{line}".rstrip() for line in rest]
         elif _inline(value):
-            texts = [str(text) for text in value] or [NONE]
+            texts = [line for text in value for line in str(text).split("\n")] or [NONE]
             lines.append(f"{margin}{label + ':':<{width}}{texts[0]}")
             lines += [f"{margin}{'':<{width}}{text}" for text in texts[1:]]
         else:
