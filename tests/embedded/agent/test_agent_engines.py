@@ -3,61 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import shutil
 import subprocess
-import tarfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from muster.embedded.agent.engines import Engine, find_engine
+from muster.embedded.agent.engines import Engine
 from muster.embedded.agent.requests import KEEP_FILES, kept_files
 from muster.embedded.agent.settings import RUNTIME_ANNOTATION
 from muster.kube.cluster import LogQuery
 from muster.kube.objects import Object, status_of
+from tests.embedded.agent.busybox_image import make_image, podman_here
 
-BUSYBOX = shutil.which("busybox")
 IMAGE = "localhost/muster-test:1"
-
-
-def engine() -> Engine | None:
-    found = asyncio.run(find_engine("podman"))
-    return found if isinstance(found, Engine) and BUSYBOX is not None else None
 
 
 @pytest.fixture(scope="module")
 def podman() -> Engine:
-    found = engine()
-    if found is None:
-        pytest.skip("needs podman and a static busybox (Debian: apt-get install podman runc busybox-static)")
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.add(str(BUSYBOX), "bin/busybox")
-        for name in ("sh", "echo", "cat", "sleep", "hostname", "pwd", "id", "printenv", "env", "kill", "true", "trap"):
-            link = tarfile.TarInfo(f"bin/{name}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-            tar.addfile(link)
-        for folder in ("tmp", "etc", "proc", "dev", "sys", "work"):
-            entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o777
-            tar.addfile(entry)
-        made = tarfile.TarInfo("etc/image")
-        made.size = 5
-        tar.addfile(made, io.BytesIO(b"image"))
-    changes = [
-        "--change",
-        'ENTRYPOINT ["/bin/echo","entry"]',
-        "--change",
-        'CMD ["default"]',
-        "--change",
-        "WORKDIR /work",
-    ]
-    command = found.command("import", *changes, "-", IMAGE)
-    subprocess.run(command, input=archive.getvalue(), check=True, capture_output=True)
+    found = podman_here()
+    make_image(found, IMAGE, 'ENTRYPOINT ["/bin/echo","entry"]', 'CMD ["default"]', "WORKDIR /work")
     return found
 
 
