@@ -51,7 +51,8 @@ class Follower:
         since_seconds: float | None = None,
     ) -> None:
         self._cluster = cluster
-        self._emit = emit
+        self._show = emit
+        self._emitted = 0
         self._container = container
         self._first = LogQuery(follow=True, timestamps=True, tail_lines=tail_lines, since_seconds=since_seconds)
         self._streams: dict[tuple[str, str], _Stream] = {}
@@ -71,17 +72,24 @@ class Follower:
         if ended:
             self.gone(pod)
 
+    def _emit(self, source: Source, lines: list[Line]) -> None:
+        self._emitted += 1
+        self._show(source, lines)
+
     def gone(self, pod: Object) -> None:
         """The Pod has ended or was deleted: there will be no further attempt."""
         for (uid, _), stream in self._streams.items():
             if uid == uid_of(pod):
                 stream.no_more()
 
-    async def drain(self, timeout: float | None = None) -> None:
-        """Returns when everything that ended Pods wrote has been emitted, or after `timeout`."""
-        tasks = [stream.task for stream in self._streams.values() if stream.ending]
-        if tasks:
-            await asyncio.wait(tasks, timeout=timeout)
+    async def drain(self, silence: float | None = None) -> None:
+        """Returns when everything that ended Pods wrote has been emitted, or nothing has come for so many seconds."""
+        waiting = {stream.task for stream in self._streams.values() if stream.ending}
+        while waiting:
+            before = self._emitted
+            _, waiting = await asyncio.wait(waiting, timeout=silence)
+            if self._emitted == before:
+                return
 
     async def close(self) -> None:
         for stream in self._streams.values():

@@ -102,7 +102,7 @@ class Watch:
         await self.settle()
 
     async def settle(self) -> None:
-        """Shows what has been written but not yet shown."""
+        """Shows what has been written but not yet shown. Much takes its time; only silence is given up on."""
         await self._follower.drain(_LOG_PATIENCE)
         self._display.settle(self.board, time.monotonic())
 
