@@ -7,7 +7,7 @@ from typing import Any
 from muster.embedded.admission import invalid_object
 from muster.kube.errors import BadRequest
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, is_deleting, spec_of
+from muster.kube.objects import Object, is_deleting, name_of, spec_of
 from muster.kube.schema import validate
 from muster.training.registry import training_kinds
 
@@ -41,6 +41,8 @@ def _verdict(request: Object) -> Object:
     if not causes and kind.validate is not None:
         causes = kind.validate(new, old)
     if causes:
-        return {"allowed": False, "status": invalid_object(kind, new, causes).to_status()}
+        status = invalid_object(kind, new, causes).to_status()
+        status["details"] |= {"group": kind.group, "kind": kind.kind, "name": name_of(new)}  # for kubectl's words
+        return {"allowed": False, "status": status}
     warnings = [f"{cause.field}: {cause.message}" for cause in (kind.warnings(new) if kind.warnings else ())]
     return {"allowed": True, **({"warnings": warnings} if warnings else {})}

@@ -19,8 +19,10 @@ from muster.kube.objects import (
     Key,
     Object,
     controller_of,
+    is_deleting,
     key_of,
     labels_of,
+    meta,
     name_of,
     namespace_of,
     status_of,
@@ -146,6 +148,9 @@ class TrainingController:
                 return patience
         self._expected.pop(item, None)
         dialect = self._dialects[name]
+        if is_deleting(obj) and set(dialect.inherited_finalizers) & set(meta(obj).get("finalizers") or ()):
+            await self._let_go(item, obj)
+            return None
         progress = dialect.read_progress(obj)
         causes = dialect.problems(obj) if progress.start is None and not progress.finished else []
         if causes:
@@ -169,6 +174,12 @@ class TrainingController:
         decided = plan(dialect, job, progress, observed, addresses, datetime.now(UTC), self._gang)
         await self._carry_out(item, dialect, job, decided, observed.pods)
         return decided.again
+
+    async def _let_go(self, item: Item, obj: Object) -> None:
+        """What belongs to a job goes with it by itself; what holds it is left from another operator."""
+        kept = [f for f in meta(obj)["finalizers"] if f not in self._dialects[item[0]].inherited_finalizers]
+        change = {"metadata": {"finalizers": kept, "uid": uid_of(obj), "resourceVersion": version_of(obj)}}
+        await _unless_gone(self._cluster.patch(self._kinds[item[0]], name_of(obj), namespace_of(obj), change))
 
     async def _refuse(self, item: Item, obj: Object, causes: Sequence[Cause]) -> None:
         """A cluster that cannot check jobs by our rules lets wrong ones in: they fail at once and say why."""

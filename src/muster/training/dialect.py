@@ -43,6 +43,9 @@ class Dialect(ABC):
     """The container that trains; the others keep it company."""
     port_name: ClassVar[str]
     port: ClassVar[int]
+    inherited_finalizers: ClassVar[tuple[str, ...]] = ()
+    """Those that an operator before us put on its jobs: without us nobody would take them off, and they would never
+    go."""
 
     @abstractmethod
     def read(self, obj: Object) -> TrainingJob:

@@ -91,6 +91,7 @@ class PaddleCloud(Dialect):
         ),
     )
     container, port_name, port = "paddle", "paddle-port", 2379
+    inherited_finalizers = ("finalizers.paddlepaddle.org",)
 
     def read(self, obj: Object) -> TrainingJob:
         spec = spec_of(obj)
