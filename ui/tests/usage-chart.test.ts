@@ -52,7 +52,7 @@ it.each([
 ])("%s %d is %s", (resource, amount, told) => expect(amountText(resource, amount)).toBe(told))
 
 it("a SKU is told with what matters first", () =>
-  expect(skuText({ cpu: "10", memory: "80G", "nvidia.com/gpu": "1" })).toBe("1 GPU · 10 CPU · 80G memory"))
+  expect(skuText({ cpu: "10", memory: "80G", "nvidia.com/gpu": "1" }, "en")).toBe("1 GPU · 10 CPU · 80G memory"))
 
 it("machines are added up", () => {
   const one = { resource: "cpu", used: 1, allocatable: 4, capacity: 4 }

@@ -1,5 +1,5 @@
 import { Tabs as Radix } from "radix-ui"
-import type { ReactNode } from "react"
+import { type ReactNode, useEffect, useRef } from "react"
 import { classes } from "@/lib/classes"
 
 export interface Tab {
@@ -18,6 +18,11 @@ interface Props {
 }
 
 export function Tabs({ tabs, value, onChange, className, inside }: Props) {
+  const list = useRef<HTMLDivElement>(null)
+  // On a phone the chosen one may be beyond the edge.
+  useEffect(() => {
+    list.current?.querySelector("[data-state=active]")?.scrollIntoView({ block: "nearest", inline: "nearest" })
+  }, [value])
   return (
     <Radix.Root
       value={value}
@@ -25,7 +30,7 @@ export function Tabs({ tabs, value, onChange, className, inside }: Props) {
       onValueChange={onChange}
       className={classes("flex min-h-0 flex-col", className)}
     >
-      <Radix.List className="flex shrink-0 gap-1 overflow-x-auto border-b">
+      <Radix.List ref={list} className="flex shrink-0 gap-1 overflow-x-auto border-b">
         {tabs.map((tab) => (
           <Radix.Trigger
             key={tab.id}

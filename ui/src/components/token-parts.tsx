@@ -1,6 +1,8 @@
 /** What lists of API tokens are made of: everybody's own, and an admin's of all. */
 import { useState } from "react"
 import { type Token, revokeToken } from "@/api/admin"
+import { usePreferences } from "@/app/preferences"
+import { day } from "@/lib/times"
 import { adminWords } from "@/words/admin"
 import { useWords } from "@/words/words"
 import { Badge } from "./badge"
@@ -48,10 +50,11 @@ export function useTokenColumns(name: string, owner: boolean): Column<Token>[] {
 
 function Ends({ token }: { token: Token }) {
   const w = useWords(adminWords)
+  const language = usePreferences((all) => all.language)
   if (token.revoked) return <Badge tone="failed">{w("revoked")}</Badge>
   if (!token.expires) return <>{w("never")}</>
   if (Date.parse(token.expires) < Date.now()) return <Badge tone="waiting">{w("expired")}</Badge>
-  return <Time at={token.expires} />
+  return <span className="whitespace-nowrap">{day(token.expires, language)}</span>
 }
 
 function Revoke({ token }: { token: Token }) {

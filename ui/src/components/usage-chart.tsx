@@ -2,6 +2,7 @@
 import { type PointerEvent, useEffect, useMemo, useRef, useState } from "react"
 import type { Usage } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
+import { classes } from "@/lib/classes"
 import { locale, moment } from "@/lib/times"
 import { chart } from "@/lib/usage-chart"
 import { clusterWords } from "@/words/cluster"
@@ -110,7 +111,7 @@ export function UsageChart({ usage, label }: { usage: Usage; label: string }) {
 function Key({ className, children }: { className: string; children: string }) {
   return (
     <span className="inline-flex items-center gap-1.5">
-      <span aria-hidden className={`inline-block h-2.5 w-4 ${className}`} />
+      <span aria-hidden className={classes("inline-block h-2.5 w-4", className)} />
       {children}
     </span>
   )

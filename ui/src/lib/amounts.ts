@@ -1,5 +1,7 @@
 /** Amounts of resources: added up, and as people read them. */
 import type { Amount } from "@/api/cluster"
+import type { Language } from "@/app/preferences"
+import type { Pair } from "@/words/words"
 
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"]
 
@@ -10,18 +12,26 @@ export function amountText(resource: string, amount: number): string {
   return `${short(amount / 1024 ** power)}${power ? ` ${BINARY[power]}` : ""}`
 }
 
+const NAMES: Record<string, Pair> = {
+  cpu: ["CPU", "CPU"],
+  memory: ["memory", "内存"],
+  "nvidia.com/gpu": ["GPU", "GPU"],
+  "ephemeral-storage": ["disk", "磁盘"],
+  pods: ["Pods", "Pod"],
+}
+
 /** What people call it: `nvidia.com/gpu` is GPU. */
-export function resourceName(resource: string): string {
-  const known: Record<string, string> = { cpu: "CPU", "nvidia.com/gpu": "GPU" }
-  return known[resource] ?? resource
+export function resourceName(resource: string, language: Language): string {
+  const known = NAMES[resource]
+  return known ? known[language === "zh" ? 1 : 0] : resource
 }
 
 /** `1 GPU · 10 CPU · 80G memory` */
-export function skuText(sku: Record<string, string>): string {
+export function skuText(sku: Record<string, string>, language: Language): string {
   const order = (name: string) => (name.includes("/") ? 0 : name === "cpu" ? 1 : 2)
   return Object.entries(sku)
     .sort(([one], [other]) => order(one) - order(other) || one.localeCompare(other))
-    .map(([name, amount]) => `${amount} ${resourceName(name)}`)
+    .map(([name, amount]) => `${amount} ${resourceName(name, language)}`)
     .join(" · ")
 }
 

@@ -16,6 +16,10 @@ export function moment(at: string, language: Language): string {
   return new Intl.DateTimeFormat(locale(language), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(at))
 }
 
+export function day(at: string, language: Language): string {
+  return new Intl.DateTimeFormat(locale(language), { dateStyle: "medium" }).format(new Date(at))
+}
+
 /** "3 minutes ago"; anything under a minute is now. */
 export function ago(at: string, now: number, language: Language): string {
   const seconds = (new Date(at).getTime() - now) / 1000

@@ -33,7 +33,7 @@ export interface Chart {
 }
 
 const HOUR = 3_600_000
-const TIME_STEPS = [1, 2, 3, 6, 12, 24, 48].map((hours) => hours * HOUR)
+const TIME_STEPS = [1 / 6, 0.5, 1, 2, 3, 6, 12, 24, 48].map((hours) => hours * HOUR)
 const ROOM_FOR_A_TIME = 76
 
 export function chart(given: Given, { width, height }: Size): Chart {

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { clustersNowQuery, machinesQuery } from "@/api/cluster"
+import { usePreferences } from "@/app/preferences"
 import { Meter } from "@/components/meter"
 import { added, amountText, resourceName } from "@/lib/amounts"
 import { clusterWords } from "@/words/cluster"
@@ -11,6 +12,7 @@ const MOST = 6
 
 export function ClusterUsage() {
   const w = useWords(clusterWords)
+  const language = usePreferences((all) => all.language)
   const clusters = useQuery(clustersNowQuery).data?.items
   const machines = useQuery({ ...machinesQuery, enabled: clusters?.length === 0 }).data?.items
   if (!clusters) return null
@@ -43,7 +45,7 @@ export function ClusterUsage() {
         ))}
         {mine.length === 0 &&
           amounts.map(({ resource, used, allocatable }) => {
-            const label = resource === "memory" ? w("memory") : resourceName(resource)
+            const label = resource === "memory" ? w("memory") : resourceName(resource, language)
             const text = w("usedOf", { used: amountText(resource, used), total: amountText(resource, allocatable) })
             return (
               <li key={resource}>

@@ -50,10 +50,11 @@ export function Audit() {
           </button>
         ),
       },
-      { id: "action", header: w("action"), sort: "action", cell: (entry) => named(auditActionWords, entry.action) },
+      { id: "action", header: w("action"), sort: "action", className: "whitespace-nowrap", cell: (entry) => named(auditActionWords, entry.action) },
       {
         id: "subject",
         header: w("subject"),
+        className: "min-w-40",
         cell: (entry) => (
           <span>
             <span className="text-muted-foreground">{named(auditKindWords, entry.kind)}</span> <span className="font-medium">{entry.subject_name}</span>
@@ -70,7 +71,7 @@ export function Audit() {
           </span>
         ),
       },
-      { id: "details", header: w("details"), cell: ({ details }) => <Details details={details} label={w("details")} /> },
+      { id: "details", header: w("details"), className: "min-w-40", cell: ({ details }) => <Details details={details} label={w("details")} /> },
     ]
   }, [w, language, filter])
   const isFiltered = Boolean(q || actor || kind || action || since || until)

@@ -4,6 +4,7 @@ import { Layers, Pencil, Plus, Trash2 } from "lucide-react"
 import { useMemo, useState } from "react"
 import { clusterListQuery, deleteCluster, saveCluster } from "@/api/admin"
 import { type VirtualCluster, clusterQuery, machinesQuery } from "@/api/cluster"
+import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Confirm, Dialog } from "@/components/dialog"
@@ -29,6 +30,7 @@ const GPU = "nvidia.com/gpu"
 
 export function Clusters() {
   const w = useWords(adminWords)
+  const language = usePreferences((all) => all.language)
   const c = useWords(commonWords)
   const v = useWords(clusterWords)
   const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
@@ -50,7 +52,7 @@ export function Clusters() {
           </div>
         ),
       },
-      { id: "sku", header: v("sku"), cell: (cluster) => <span className="whitespace-nowrap">{skuText(cluster.sku)}</span> },
+      { id: "sku", header: v("sku"), cell: (cluster) => <span className="whitespace-nowrap">{skuText(cluster.sku, language)}</span> },
       { id: "total", header: v("total"), sort: "total", cell: (cluster) => cluster.total ?? v("unlimited") },
       { id: "used", header: w("inUse"), cell: (cluster) => v("usedOf", { used: cluster.used, total: cluster.available }) },
       { id: "who", header: w("who"), cell: (cluster) => cluster.team_name ?? w("everybody") },
@@ -71,7 +73,7 @@ export function Clusters() {
         ),
       },
     ],
-    [w, c, v, open],
+    [w, c, v, open, language],
   )
   const create = (
     <Button look="primary" onClick={() => open("new")}>

@@ -3,6 +3,7 @@ import { Link, getRouteApi } from "@tanstack/react-router"
 import { useMemo } from "react"
 import type { Schema } from "@/api/client"
 import { type Amount, machineQuery } from "@/api/cluster"
+import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { type Column, DataTable } from "@/components/data-table"
 import { Loading } from "@/components/feedback"
@@ -24,13 +25,14 @@ const route = getRouteApi("/shell/cluster/nodes/$node")
 
 export function NodePage() {
   const w = useWords(clusterWords)
+  const language = usePreferences((all) => all.language)
   const c = useWords(commonWords)
   const { node } = route.useParams()
   const found = useQuery(machineQuery(node))
   const machine = found.data
   const amounts = useMemo(
     (): Column<Amount>[] => [
-      { id: "resource", header: w("resource"), cell: ({ resource }) => resourceName(resource) },
+      { id: "resource", header: w("resource"), cell: ({ resource }) => resourceName(resource, language) },
       { id: "used", header: w("used"), cell: ({ resource, used }) => amountText(resource, used) },
       { id: "allocatable", header: w("allocatable"), cell: ({ resource, allocatable }) => amountText(resource, allocatable) },
       { id: "capacity", header: w("capacity"), cell: ({ resource, capacity }) => amountText(resource, capacity) },
@@ -40,7 +42,7 @@ export function NodePage() {
         className: "min-w-28",
         cell: ({ resource, used, allocatable }) => (
           <Meter
-            label={resourceName(resource)}
+            label={resourceName(resource, language)}
             value={used}
             max={allocatable}
             text={w("usedOf", { used: amountText(resource, used), total: amountText(resource, allocatable) })}
@@ -48,7 +50,7 @@ export function NodePage() {
         ),
       },
     ],
-    [w],
+    [w, language],
   )
   const conditions = useMemo(
     (): Column<Condition>[] => [
@@ -58,7 +60,7 @@ export function NodePage() {
       { id: "message", header: w("message"), cell: ({ message }) => <span className="text-[13px] text-muted-foreground">{message}</span> },
       { id: "since", header: w("since"), cell: ({ since }) => <Time at={since} /> },
     ],
-    [w],
+    [w, language],
   )
   const pods = useMemo(
     (): Column<Pod & { key: string }>[] => [
@@ -80,11 +82,11 @@ export function NodePage() {
           ),
       },
       { id: "owner", header: w("owner"), cell: ({ owner_name }) => owner_name ?? "–" },
-      { id: "phase", header: w("state"), cell: ({ phase }) => <Badge tone={phase === "Running" ? "running" : "waiting"}>{phase}</Badge> },
-      { id: "requests", header: w("requests"), cell: ({ requests }) => <span className="whitespace-nowrap">{skuText(requests) || "–"}</span> },
+      { id: "phase", header: w("state"), cell: ({ phase }) => <Badge tone={phase === "Running" ? "running" : "waiting"}>{phase === "Running" ? w("phaseRunning") : phase === "Pending" ? w("starting") : phase}</Badge> },
+      { id: "requests", header: w("requests"), cell: ({ requests }) => <span className="whitespace-nowrap">{skuText(requests, language) || "–"}</span> },
       { id: "started", header: w("started"), cell: ({ started }) => <Time at={started} /> },
     ],
-    [w, c],
+    [w, c, language],
   )
   const above = (
     <Link to="/cluster" search={{ tab: "nodes" }} className="hover:underline">

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router"
 import { Server } from "lucide-react"
 import { useMemo } from "react"
 import { type Amount, type Machine, machinesQuery } from "@/api/cluster"
+import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { type Column, DataTable } from "@/components/data-table"
 import { Empty, Loading } from "@/components/feedback"
@@ -15,6 +16,7 @@ import { useWords } from "@/words/words"
 
 export function Nodes() {
   const w = useWords(clusterWords)
+  const language = usePreferences((all) => all.language)
   const c = useWords(commonWords)
   const found = useQuery(machinesQuery)
   const machines = found.data?.items
@@ -42,11 +44,11 @@ export function Nodes() {
       { id: "state", header: w("state"), cell: (machine) => <MachineState machine={machine} /> },
       amount("cpu", w("cpu")),
       amount("memory", w("memory")),
-      ...others.map((name) => amount(name, resourceName(name))),
+      ...others.map((name) => amount(name, resourceName(name, language))),
       { id: "pods", header: w("pods"), cell: (machine) => machine.pods },
       { id: "clusters", header: w("partOf"), cell: (machine) => machine.clusters.join(", ") || "–" },
     ]
-  }, [w, c, others])
+  }, [w, c, others, language])
   return (
     <div className="flex flex-col gap-3">
       <ProblemView error={found.error} retry={() => void found.refetch()} />

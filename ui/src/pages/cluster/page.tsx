@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi } from "@tanstack/react-router"
 import { machinesQuery } from "@/api/cluster"
+import { usePreferences } from "@/app/preferences"
 import { Meter } from "@/components/meter"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
@@ -48,6 +49,7 @@ export function ClusterPage() {
 /** All machines together. */
 function Totals() {
   const w = useWords(clusterWords)
+  const language = usePreferences((all) => all.language)
   const machines = useQuery(machinesQuery).data?.items
   if (!machines) return null
   const ready = machines.filter((each) => each.ready)
@@ -59,7 +61,7 @@ function Totals() {
         <dd className="mt-1 text-lg font-semibold">{w("nodesReady", { ready: ready.length, total: machines.length })}</dd>
       </div>
       {amounts.map((amount) => {
-        const name = amount.resource === "memory" ? w("memory") : amount.resource === "pods" ? w("pods") : resourceName(amount.resource)
+        const name = amount.resource === "memory" ? w("memory") : resourceName(amount.resource, language)
         const text = w("usedOf", { used: amountText(amount.resource, amount.used), total: amountText(amount.resource, amount.allocatable) })
         return (
           <div key={amount.resource} className="rounded-lg border bg-card p-4">

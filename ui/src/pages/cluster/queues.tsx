@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router"
 import { ListOrdered } from "lucide-react"
 import { useMemo } from "react"
 import { type Queue, queuesQuery } from "@/api/cluster"
+import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { type Column, DataTable } from "@/components/data-table"
 import { Empty, Loading } from "@/components/feedback"
@@ -83,6 +84,7 @@ export function Queues() {
 }
 
 function Amounts({ amounts, none }: { amounts: Record<string, string>; none: string }) {
+  const language = usePreferences((all) => all.language)
   const { pods, ...rest } = amounts
-  return <span className="text-[13px] whitespace-nowrap">{skuText(rest) || none}</span>
+  return <span className="text-[13px] whitespace-nowrap">{skuText(rest, language) || none}</span>
 }

@@ -4,6 +4,7 @@ import { Pencil } from "lucide-react"
 import { type Schema } from "@/api/client"
 import { clusterQuery, clusterUsageQuery } from "@/api/cluster"
 import { useMe } from "@/api/session"
+import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Loading } from "@/components/feedback"
@@ -23,6 +24,7 @@ const RANGES = [1, 6, 24, 72, 168]
 
 export function VirtualClusterPage() {
   const w = useWords(clusterWords)
+  const language = usePreferences((all) => all.language)
   const c = useWords(commonWords)
   const me = useMe()
   const { cluster: id } = route.useParams()
@@ -69,9 +71,9 @@ export function VirtualClusterPage() {
         </section>
         <section className="rounded-lg border bg-card p-4 lg:col-span-2">
           <dl className="grid gap-x-6 gap-y-2 sm:grid-cols-2">
-            <Fact name={w("sku")}>{skuText(cluster.sku)}</Fact>
+            <Fact name={w("sku")}>{skuText(cluster.sku, language)}</Fact>
             <Fact name={w("total")}>{cluster.total ?? w("unlimited")}</Fact>
-            <Fact name={w("owner")}>{cluster.team_name ? w("forTeam", { name: cluster.team_name }) : w("forAll")}</Fact>
+            <Fact name={w("who")}>{cluster.team_name ? w("forTeam", { name: cluster.team_name }) : w("forAll")}</Fact>
             <Fact name={w("nodeSelector")}>
               <Pairs pairs={cluster.node_selector} none={w("anyNode")} />
             </Fact>

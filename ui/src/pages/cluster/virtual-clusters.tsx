@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router"
 import { Layers } from "lucide-react"
 import { clustersNowQuery } from "@/api/cluster"
 import { useMe } from "@/api/session"
+import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Empty, Loading } from "@/components/feedback"
@@ -14,6 +15,7 @@ import { useWords } from "@/words/words"
 
 export function VirtualClusters() {
   const w = useWords(clusterWords)
+  const language = usePreferences((all) => all.language)
   const me = useMe()
   const found = useQuery(clustersNowQuery)
   const create = me.user.role === "admin" && (
@@ -45,12 +47,17 @@ export function VirtualClusters() {
                         {cluster.team_name ? w("forTeam", { name: cluster.team_name }) : w("forAll")}
                       </Badge>
                     </span>
-                    <span className="text-[13px] text-muted-foreground">{skuText(cluster.sku)}</span>
+                    <span className="text-[13px] text-muted-foreground">{skuText(cluster.sku, language)}</span>
                     <span className="mt-auto flex items-baseline justify-between gap-2 pt-1">
                       <span className="text-[13px] text-muted-foreground">{w("inUse")}</span>
                       <span className="font-semibold tabular-nums">{text}</span>
                     </span>
                     <Meter label={cluster.name} value={cluster.used} max={cluster.available} text={text} />
+                    {cluster.total !== null && cluster.total > cluster.available && (
+                      <span className="text-[13px] text-warning">
+                        {w("lessThanTotal", { available: cluster.available, total: cluster.total })}
+                      </span>
+                    )}
                   </Link>
                 </li>
               )
