@@ -71,6 +71,26 @@ def test_mistakes_are_all_told_before_anything_is_stored(muster: Muster) -> None
     assert (missing.code, missing.err) == (1, "nowhere.yaml: there is no such file\n")
 
 
+def test_a_manifest_of_another_cluster_brings_its_namespace(muster: Muster) -> None:
+    text = pod("far", "echo here").replace("name: far", "name: far\n  namespace: kubeflow", 1)
+    refused = muster("run", muster.file("far.yaml", text.replace("image:", "imag:")))
+    assert 'unknown field "imag"' in refused.err
+    muster("up", "-d").ok()
+    assert "kubeflow" not in muster("get", "namespaces", "-o", "name").ok().out
+    done = muster("run", "--rm", muster.file("far.yaml", text)).ok()
+    assert done.out.splitlines()[:2] == ["namespace/kubeflow created", "pod/far created"]
+    assert "kubeflow" not in muster("get", "namespaces", "-o", "name").ok().out
+    assert muster("run", "-n", "mine", muster.file("near.yaml", pod("near", "true"))).ok()
+    assert muster("get", "pods", "-n", "mine", "-o", "name").ok().out == "pod/near\n"
+    applied = muster("apply", "-f", "far.yaml")
+    assert applied.err == (
+        'far.yaml:5 metadata.namespace: there is no namespace "kubeflow"; '
+        "`muster create namespace kubeflow` makes one\n"
+    )
+    muster("create", "namespace", "kubeflow").ok()
+    muster("apply", "-f", "far.yaml").ok()
+
+
 def test_what_stays_pending_says_why_and_can_time_out(muster: Muster) -> None:
     hungry = pod("hungry", "true", more="      resources: {limits: {nvidia.com/gpu: 64}}\n")
     done = muster("run", "--timeout=3s", muster.file("hungry.yaml", hungry))

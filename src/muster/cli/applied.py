@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -37,6 +37,25 @@ class Applied:
 def in_order(documents: Sequence[Document]) -> list[Document]:
     """Namespaces and definitions first, work last, and otherwise as they stand in the files."""
     return sorted(documents, key=lambda d: 0 if d.object.get("kind") in _FIRST else 2 if is_work(d.object) else 1)
+
+
+async def make_namespaces(session: Session, documents: Sequence[Document]) -> list[Applied]:
+    """Creates the namespaces that the documents are in and the box does not have: a manifest from a cluster names
+    that cluster's. On any other cluster they are their owners' to make, and storing the first object says so."""
+    if not session.in_the_box:
+        return []
+    kind = session.cluster.catalogue.of("v1", "Namespace")
+    coming = {name_of(d.object) for d in documents if d.object.get("kind") == "Namespace"}
+    made = []
+    for name in dict.fromkeys(_namespaces(session, documents)):
+        if name in coming:
+            continue
+        try:
+            await session.cluster.get(kind, name)
+        except NotFound:
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            made.append(Applied(kind, await session.cluster.create(namespace), "created"))
+    return made
 
 
 async def check(session: Session, documents: Sequence[Document]) -> None:
@@ -100,6 +119,16 @@ async def remove(cluster: Cluster, applied: Sequence[Applied], *, grace_seconds:
         deleted.append(one)
     await until_gone(cluster, [(one.kind, one.object) for one in deleted], timeout=60.0)
     return deleted
+
+
+def _namespaces(session: Session, documents: Sequence[Document]) -> Iterator[str]:
+    for document in documents:
+        try:
+            kind = session.cluster.catalogue.of_object(document.object)
+        except NotFound:
+            continue
+        if kind.namespaced:
+            yield namespace_of(document.object) or session.namespace
 
 
 async def _make_way(cluster: Cluster, kind: Kind, obj: Object) -> bool:

@@ -18,7 +18,7 @@ from muster.cli.targets import title
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.manifests import Document
+from muster.kube.manifests import Document, dump, load
 from muster.kube.objects import Object, meta, name_of, namespace_of, version_of
 
 Change: TypeAlias = Literal["created", "configured", "unchanged", "serverside-applied"]
@@ -67,9 +67,15 @@ async def apply(
 
 
 @on_cluster
-async def create(session: Session, filename: Files = None, dry_run: DryRun = "none", output: Output = "") -> None:
-    """Create objects from files."""
-    documents = _documents(filename)
+async def create(
+    session: Session,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[namespace NAME...]", show_default=False)] = None,
+    filename: Files = None,
+    dry_run: DryRun = "none",
+    output: Output = "",
+) -> None:
+    """Create objects from files, or namespaces by their names."""
+    documents = _named(words) if words else _documents(filename)
     _check_dry_run(dry_run)
 
     async def one(document: Document) -> tuple[Kind, Object, str]:
@@ -125,6 +131,16 @@ def _documents(filename: list[str] | None) -> list[Document]:
     if not documents:
         raise Failure(f"no objects in {', '.join(filename)}")
     return documents
+
+
+def _named(words: list[str]) -> list[Document]:
+    word, *names = words
+    if word.lower() not in ("namespace", "namespaces", "ns"):
+        raise Failure(f'"{word}" cannot be created by name, only namespaces can; write it into a file: -f FILE')
+    if not names:
+        raise Failure("say what to call it: muster create namespace NAME")
+    made = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names)
+    return [one for obj in made for one in load(dump(obj), "namespace")]
 
 
 def _check_dry_run(dry_run: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ def explain(error: ApiError) -> str:
 def explain_document(error: ApiError, document: Document) -> str:
     """The same where the object came from a file: one line per field at fault, `train.yaml:14 spec.x: ...`."""
     named = [cause for cause in error.causes if cause.field]
+    missing = re.fullmatch(r'namespaces "([^"]+)" not found', error.message)
+    if missing:
+        where, name = document.where("metadata.namespace"), missing[1]
+        return f'{where} metadata.namespace: there is no namespace "{name}"; `muster create namespace {name}` makes one'
     if not named:
         return f"{document.where('')} {error.message}"
     return "\n".join(f"{document.where(cause.field)} {cause.field}: {cause.message}" for cause in named)

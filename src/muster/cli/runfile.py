@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.applied import Applied, check, in_order, remove, store
+from muster.cli.applied import Applied, check, in_order, make_namespaces, remove, store
 from muster.cli.display import Display, display_for
 from muster.cli.durations import seconds
 from muster.cli.failures import Ended, Failure
@@ -114,11 +114,16 @@ class _Run:
 
     async def _work(self, session: Session, began: float) -> int:
         cluster, display = session.cluster, self.display
-        await check(session, self._documents)
+        namespaces = await make_namespaces(session, self._documents)
+        try:
+            await check(session, self._documents)
+        except Failure:
+            await remove(cluster, namespaces)
+            raise
+        for one in namespaces:
+            self._take_in(one)
         for document in self._documents:
-            one = await store(session, document)
-            self._applied.append(one)
-            display.say(f"{title(one.kind, name_of(one.object))} {one.change}", "dim")
+            self._take_in(await store(session, document))
         watch = Watch(cluster, self._applied, display)
         if not watch.has_work and not watch.stays:
             display.say("nothing here runs; all of it is applied")
@@ -129,6 +134,10 @@ class _Run:
             left = [pod for end in watch.finished() for pod in end.pods if not _has_ended(pod)]
         await self._clean_up(session, left)
         return code
+
+    def _take_in(self, one: Applied) -> None:
+        self._applied.append(one)
+        self.display.say(f"{title(one.kind, name_of(one.object))} {one.change}", "dim")
 
     async def _until_done(self, watch: Watch) -> bool:
         if not watch.has_work:

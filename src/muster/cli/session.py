@@ -34,6 +34,8 @@ class Session:
     """Where objects without a namespace of their own are meant to be."""
     remote: RemoteCluster | None = None
     """The same cluster where it is reached over HTTP, for what only a server can tell."""
+    in_the_box: bool = False
+    """Whether it is the cluster in the box, and the box ours to arrange."""
 
     async def targets(self, words: Sequence[str]) -> list[Target]:
         """What the words of a command line are about."""
@@ -77,7 +79,8 @@ async def connect(kubeconfig: str = "", context: str = "", namespace: str = "") 
         from muster.kube.remote.client import RemoteCluster
 
     async with RemoteCluster(access, on_warning=lambda text: warn(f"Warning: {text}")) as remote:
-        yield Session(remote, namespace or access.namespace, remote)
+        boxed = not (kubeconfig or context or os.environ.get("KUBERNETES_SERVICE_HOST"))
+        yield Session(remote, namespace or access.namespace, remote, in_the_box=boxed)
 
 
 @asynccontextmanager
@@ -104,7 +107,7 @@ async def connect_or_start(
 
     try:
         async with serving(load_settings(runtime, gang=gang)) as server:
-            yield Session(server.cluster, namespace or "default")
+            yield Session(server.cluster, namespace or "default", in_the_box=True)
     except ServerError as error:
         raise Failure(f"error: {error}") from None
 
