@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from muster.embedded.scheduling.passes import run_pass
+from muster.embedded.scheduling.queues import default_queue, read_queue
 from muster.embedded.scheduling.records import Group
+from muster.kube import defaults
 from muster.kube.objects import Object
 from tests.embedded.scheduling.objects import Bench, a_group, a_node, a_plugin_group, a_pod, a_queue
 
@@ -143,6 +145,9 @@ class TestQueues:
         facts = bench.state.queues["q"].facts
         assert facts is not None
         assert len(facts.notes) == 2
+
+    def test_a_new_cluster_begins_without_a_warning_about_its_own_queue(self) -> None:
+        assert read_queue(defaults.default_queue(default_queue())).notes == ()
 
 
 class TestAdmission:

@@ -47,7 +47,7 @@ def default_queue() -> Object:
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": DEFAULT_QUEUE},
-        "spec": {"weight": 1},
+        "spec": {"weight": 1, "reclaimable": False},
     }
 
 
