@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 import typer
 
-from muster.cli.main import COMMANDS, booleans_as_flags, command_first
+from muster.cli.main import COMMANDS, booleans_as_flags, command_first, run
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -46,3 +46,18 @@ def test_booleans_may_be_written_as_kubectl_takes_them(written: list[str], read:
 )
 def test_options_may_stand_before_the_command(written: list[str], read: list[str]) -> None:
     assert command_first(written) == read
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("aply", 'there is no command "aply"; did you mean apply?\n'),
+        ("xyz", 'there is no command "xyz"; `muster --help` lists them all\n'),
+    ],
+)
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(
+    word: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.reconfigure", lambda **_: None, raising=False)
+    assert run([word, "pods"]) == 1
+    assert capsys.readouterr().err == said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple, NoReturn
 
@@ -93,6 +94,13 @@ class Commands(TyperGroup):
         settings = getattr(module, "CONTEXT_SETTINGS", None)
         single.command(cmd_name, context_settings=settings)(served)
         return get_command(single)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
+            near = get_close_matches(args[0], COMMANDS, n=2)
+            hint = f"; did you mean {' or '.join(near)}?" if near else "; `muster --help` lists them all"
+            raise Failure(f'there is no command "{args[0]}"{hint}')
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
