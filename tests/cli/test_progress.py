@@ -6,9 +6,13 @@ import pytest
 
 from muster.cli.progress import Board, Row, duration, fitting, line_of, row_of, tally, time_of
 from muster.kube.kinds import Kind
+from tests.cli.workflow_objects import node, workflow
 
 POD = Kind("", "v1", "Pod", "pods")
 JOB = Kind("batch", "v1", "Job", "jobs")
+WORKFLOW = Kind("argoproj.io", "v1alpha1", "Workflow", "workflows")
+APPROVE = node("approve", "Suspend", "Running", templateName="approve")
+RESUME = "`muster resume wf` lets it go on"
 
 
 def pod(name: str, phase: str, uid: str = "", **status: Any) -> dict[str, Any]:
@@ -84,6 +88,17 @@ def ended(code: int, reason: str) -> dict[str, Any]:
             "Failed",
             "Failed",
             "BackoffLimitExceeded",
+        ),
+        (WORKFLOW, workflow(APPROVE, progress="1/2"), "Suspended", "Running", f"waits at approve; {RESUME}"),
+        (WORKFLOW, workflow(spec={"suspend": True}), "Suspended", "Pending", f"suspended; {RESUME}"),
+        (
+            WORKFLOW,
+            workflow(
+                APPROVE, spec={"templates": [{"name": "approve", "suspend": {"duration": "20s"}}]}, progress="1/2"
+            ),
+            "Running",
+            "Running",
+            "1/2",
         ),
     ],
 )

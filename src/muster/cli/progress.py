@@ -13,6 +13,7 @@ from typing import Any
 
 from muster.cli.outcome import is_done, is_work
 from muster.cli.targets import type_title
+from muster.cli.workflow_status import is_workflow, waits_for_somebody
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, is_deleting, name_of, spec_of, status_of, uid_of
 from muster.kube.pod_columns import status_word
@@ -174,6 +175,9 @@ def _work(obj: Mapping[str, Any]) -> tuple[str, str, str]:
         stage = "Succeeded" if outcome.succeeded else "Failed"
         detail = ": ".join(text for text in (outcome.reason, outcome.message) if text and text != stage)
         return stage, stage, _counts(obj) if outcome.succeeded else detail
+    held = waits_for_somebody(dict(obj)) if is_workflow(dict(obj)) else ""
+    if held:
+        return "Suspended", "Pending" if spec_of(obj).get("suspend") else "Running", held
     if spec_of(obj).get("suspend"):
         return "Suspended", "Pending", "spec.suspend is true"
     if is_deleting(obj):

@@ -70,6 +70,21 @@ def waits(node: Mapping[str, Any]) -> bool:
     return node.get("type") == "Suspend" and node.get("phase") == "Running"
 
 
+def waits_for_somebody(workflow: Object) -> str:
+    """What it waits for and the command that lets it go on; '' if it goes on by itself."""
+    status, spec = status_of(workflow), spec_of(workflow)
+    resume = f"`muster resume {name_of(workflow)}` lets it go on"
+    if is_over(workflow):
+        return ""
+    if spec.get("suspend"):
+        return f"suspended; {resume}"
+    known = [*(spec.get("templates") or ()), *(status.get("storedTemplates") or {}).values()]
+    timed = {t.get("name") for t in known if (t.get("suspend") or {}).get("duration")}
+    nodes = (status.get("nodes") or {}).values()
+    waiting = [str(n.get("displayName")) for n in nodes if waits(n) and n.get("templateName") not in timed]
+    return f"waits at {', '.join(waiting)}; {resume}" if waiting else ""
+
+
 def took(thing: Mapping[str, Any], now: datetime) -> str:
     """How long a workflow's status or a node says it took, or has taken so far; '' if it has not begun."""
     if not thing.get("startedAt"):
