@@ -116,6 +116,8 @@ def parse_schedule(text: str, timezone: str = "") -> Schedule:
     """`timezone` is a name such as Asia/Tokyo; without one, local time of this machine counts. A schedule may name its
     own in front (`CRON_TZ=UTC 0 0 * * *`). Raises ScheduleError."""
     rest = text.strip()
+    if not rest:
+        raise ScheduleError("empty spec string")
     if rest.startswith(("TZ=", "CRON_TZ=")):
         head, _, rest = rest.partition(" ")
         timezone, rest = head.partition("=")[2], rest.strip()
@@ -124,12 +126,13 @@ def parse_schedule(text: str, timezone: str = "") -> Schedule:
         return Schedule(_every(rest), (), zone)
     if rest.startswith("@"):
         if rest not in _WORDS:
-            raise ScheduleError(f'"{text}": unrecognized descriptor: {rest}; one of {", ".join(_WORDS)}, @every 1h30m')
+            raise ScheduleError(f"unrecognized descriptor: {rest}; one of {', '.join(_WORDS)}, @every 1h30m")
         rest = _WORDS[rest]
     parts = rest.split()
     if len(parts) != len(_FIELDS):
         raise ScheduleError(
-            f'"{text}": expected exactly 5 fields (minute, hour, day of month, month, day of week), found {len(parts)}'
+            f"expected exactly 5 fields, found {len(parts)}: [{' '.join(parts)}]; they are "
+            f"{', '.join(field.name for field in _FIELDS)}"
         )
     return Schedule(0, tuple(_read(part, field) for part, field in zip(parts, _FIELDS, strict=True)), zone)
 
@@ -222,26 +225,26 @@ def _read(text: str, field: _Field) -> _Values:
 def _range(text: str, field: _Field) -> _Values:
     span, slash, step_text = text.partition("/")
     if "/" in step_text:
-        raise ScheduleError(f'{field.name}: too many slashes: "{text}"')
+        raise ScheduleError(f"{field.name}: too many slashes: {text}")
     step = _number(step_text, field, text) if slash else 1
     if step == 0:
-        raise ScheduleError(f'{field.name}: step of range should be a positive number: "{text}"')
+        raise ScheduleError(f"{field.name}: step of range should be a positive number: {text}")
     low, dash, high = span.partition("-")
     if low in ("*", "?") and not dash:
         return _Values(frozenset(range(field.first, field.last + 1, step)), is_free=step == 1)
     first = _named(low, field, text)
     if dash:
         if "-" in high:
-            raise ScheduleError(f'{field.name}: too many hyphens: "{text}"')
+            raise ScheduleError(f"{field.name}: too many hyphens: {text}")
         last = _named(high, field, text)
     else:
         last = field.last if slash else first
     if first < field.first:
-        raise ScheduleError(f'{field.name}: beginning of range ({first}) below minimum ({field.first}): "{text}"')
+        raise ScheduleError(f"{field.name}: beginning of range ({first}) below minimum ({field.first}): {text}")
     if last > field.last:
-        raise ScheduleError(f'{field.name}: end of range ({last}) above maximum ({field.last}): "{text}"')
+        raise ScheduleError(f"{field.name}: end of range ({last}) above maximum ({field.last}): {text}")
     if first > last:
-        raise ScheduleError(f'{field.name}: beginning of range ({first}) beyond end of range ({last}): "{text}"')
+        raise ScheduleError(f"{field.name}: beginning of range ({first}) beyond end of range ({last}): {text}")
     return _Values(frozenset(range(first, last + 1, step)), is_free=False)
 
 
@@ -254,7 +257,8 @@ def _number(text: str, field: _Field, whole: str) -> int:
     if not (text.isascii() and text.isdigit()):
         names = f" or {field.words[0]} to {field.words[-1]}" if field.words else ""
         raise ScheduleError(
-            f'{field.name}: "{text}" in "{whole}" is not a number from {field.first} to {field.last}{names}'
+            f"{field.name}: failed to parse int from {text} in {whole}: write a number from {field.first} to "
+            f"{field.last}{names}"
         )
     return int(text)
 
@@ -263,7 +267,7 @@ def _every(text: str) -> int:
     try:
         nanoseconds = parse_duration(text.removeprefix("@every ").strip())
     except ExpressionError as error:
-        raise ScheduleError(f'"{text}": {error.message}') from None
+        raise ScheduleError(f"failed to parse duration {text}: {error.message}") from None
     return max(SECOND, nanoseconds // SECOND * SECOND)
 
 
