@@ -35,7 +35,7 @@ def test_a_refusal_without_fields_names_the_object() -> None:
         (NotFound('pods "x" not found'), 'Error from server (NotFound): pods "x" not found'),
         (Unavailable("cannot reach the API server"), "error: cannot reach the API server"),
         (ConnectionRefusedError(111, "refused"), NO_CLUSTER),
-        (PermissionError(13, "Permission denied", "f"), "error: [Errno 13] Permission denied: 'f'"),
+        (PermissionError(13, "Permission denied", "f"), "error: f: permission denied"),
         (
             ExceptionGroup("", [NotFound("a"), NotFound("b")]),
             "Error from server (NotFound): a\nError from server (NotFound): b",
@@ -45,3 +45,12 @@ def test_a_refusal_without_fields_names_the_object() -> None:
 )
 def test_errors_are_told_without_a_traceback(error: Exception, text: str) -> None:
     assert describe_error(error) == text
+
+
+def test_a_data_directory_that_cannot_be_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_HOME", "/etc/passwd")
+    error = NotADirectoryError(20, "Not a directory", "/etc/passwd/server.json")
+    assert describe_error(error) == (
+        "error: /etc/passwd/server.json: not a directory; "
+        "the data directory is /etc/passwd, and MUSTER_HOME says where else it is"
+    )

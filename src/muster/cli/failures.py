@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,6 +62,16 @@ def describe_error(error: Exception) -> str:
         return explain(error)
     if isinstance(error, ConnectionRefusedError):
         return NO_CLUSTER
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"error: {error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}{_if_at_home(error)}"
     if isinstance(error, OSError):
         return f"error: {error}"
     return f"error: {type(error).__name__}: {error}\nThis is a bug in muster; `--debug` shows where."
+
+
+def _if_at_home(error: OSError) -> str:
+    from muster.cli.session import home
+
+    if not Path(str(error.filename)).is_relative_to(home()):
+        return ""
+    return f"; the data directory is {home()}, and MUSTER_HOME says where else it is"

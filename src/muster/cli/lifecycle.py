@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shlex
 from typing import Annotated
 
 import typer
@@ -82,5 +83,5 @@ def _where(info: ServerInfo) -> list[str]:
         *([f"  first login {info.web}/welcome#{link}  (works once)"] if info.web and link else []),
         f"  data        {home()}",
         "  try         muster get nodes",
-        f"              kubectl --kubeconfig {info.kubeconfig} get nodes",
+        f"              kubectl --kubeconfig {shlex.quote(info.kubeconfig)} get nodes",
     ]

@@ -40,7 +40,7 @@ COMMANDS = {
     ),
     "resubmit": Entry("operate", "resubmit", "Start workflows again, as new ones."),
     "apply": Entry("apply", "apply", "Create or change objects to be as files say."),
-    "create": Entry("apply", "create", "Create objects from files."),
+    "create": Entry("apply", "create", "Create objects from files, or namespaces by their names."),
     "get": Entry("get", "get", "Show objects, one line each or whole; of a workflow, its tree."),
     "describe": Entry("describe", "describe", "Show objects in detail, with their events and why they wait or failed."),
     "logs": Entry("logs", "logs", "Print what containers wrote."),
