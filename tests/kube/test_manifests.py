@@ -145,6 +145,7 @@ def test_settings_may_not_set_a_key_twice() -> None:
 COLON = 'a ": " is not expected here; put the value in quotes if it has one, or look at the indentation above'
 TEMPLATE = 'this looks like a template ("{{ ... }}") that has not been filled in; render it first, or quote it'
 NO_VERSION = 'apiVersion is missing; every object has one, such as "apiVersion: v1"'
+KFP = "this is a pipeline of Kubeflow Pipelines, not an object; they cannot be run here yet"
 NO_LIST = (
     "expected an object with apiVersion, kind and metadata, got a list; "
     'put the objects under "items:" of a "kind: List", or "---" between them'
@@ -179,6 +180,7 @@ NO_LIST = (
         ("apiVersion: v1\nkind: Pod\nmetadata: x\n", 3, 1, "metadata must be an object with a name"),
         ("apiVersion: v1\nkind: Pod\nmetadata:\n  labels: {}\n", 3, 1, "metadata.name is missing; give the Pod a name"),
         ("kind: List\nitems:\n- kind: Pod\n", 3, 3, NO_VERSION),
+        ("pipelineInfo: {}\ndeploymentSpec: {}\n", 1, 1, KFP),
     ],
 )  # fmt: skip
 def test_what_is_wrong_and_where(text: str, line: int, column: int, message: str) -> None:

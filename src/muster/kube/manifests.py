@@ -316,6 +316,8 @@ def _objects(value: Any, node: yaml.Node, source: str, text: str) -> Iterator[Do
             for item, item_node in zip(value["items"], items[1].value, strict=True):
                 yield from _objects(item, item_node, source, text)
         return
+    if "apiVersion" not in value and {"pipelineInfo", "deploymentSpec"} <= value.keys():
+        raise error("this is a pipeline of Kubeflow Pipelines, not an object; they cannot be run here yet", node)
     for field, example in (("apiVersion", "v1"), ("kind", "Pod")):
         found = value.get(field)
         if found is None or found == "":
