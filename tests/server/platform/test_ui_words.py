@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from muster.platform.confinement import TEXTS as OF_PODS
 from muster.platform.graphs.messages import TEXTS
+from muster.platform.jobs.checking import TEXTS as OF_JOBS
 from muster.platform.modules.fields import TEXTS as OF_MODULES
 
 WORDS = Path(__file__).parents[3] / "ui/src/words"
 CHINESE: dict[str, list[str]] = json.loads((WORDS / "graph-problems.zh.json").read_text(encoding="utf-8"))
 CHINESE_OF_MODULES: dict[str, list[str]] = json.loads((WORDS / "module-problems.zh.json").read_text(encoding="utf-8"))
+CHINESE_OF_JOBS: dict[str, list[str]] = json.loads((WORDS / "job-problems.zh.json").read_text(encoding="utf-8"))
 
 
 def arguments(text: str) -> set[str]:
@@ -39,3 +42,13 @@ def test_everything_that_is_said_of_modules_is_there_in_chinese() -> None:
 def test_it_says_no_more_of_modules_than_is_known(code: str) -> None:
     message, fix = CHINESE_OF_MODULES[code]
     assert arguments(message + fix) <= arguments(OF_MODULES[code])
+
+
+def test_everything_that_is_said_of_jobs_is_there_in_chinese() -> None:
+    assert CHINESE_OF_JOBS.keys() >= OF_JOBS.keys() | OF_PODS.keys()
+
+
+@pytest.mark.parametrize(("code", "text"), [*OF_JOBS.items(), *OF_PODS.items()])
+def test_it_says_the_same_of_jobs(code: str, text: str) -> None:
+    message, fix = CHINESE_OF_JOBS[code]
+    assert arguments(message + fix) == arguments(text)

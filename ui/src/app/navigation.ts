@@ -19,7 +19,7 @@ export const PLACES: Place[] = [
   { to: "/runs", word: "runs", icon: Play, ready: true },
   { to: "/modules", word: "modules", icon: Boxes, ready: true },
   { to: "/reviews", word: "reviews", icon: ListChecks, ready: true },
-  { to: "/jobs", word: "jobs", icon: Network, ready: false },
+  { to: "/jobs", word: "jobs", icon: Network, ready: true },
   { to: "/cluster", word: "cluster", icon: Server, ready: true },
   { to: "/admin", word: "admin", icon: Settings, ready: true, for: (me) => me.user.role === "admin" },
 ]

@@ -183,7 +183,7 @@ const clusterNode = createRoute({
 const virtualCluster = createRoute({
   getParentRoute: () => shell,
   path: "/cluster/virtual/$cluster",
-  validateSearch: texts("hours"),
+  validateSearch: texts("range"),
   component: lazyRouteComponent(() => import("@/pages/cluster/virtual-cluster"), "VirtualClusterPage"),
 })
 
@@ -210,10 +210,33 @@ const account = createRoute({
 
 const adminRoutes = [cluster, clusterNode, virtualCluster, admin, team, account] as const
 
+const jobs = createRoute({
+  getParentRoute: () => shell,
+  path: "/jobs",
+  validateSearch: texts("q", "kind", "state", "owner", "run", "days", "sort", "pages"),
+  component: lazyRouteComponent(() => import("@/pages/jobs/list"), "JobList"),
+})
+
+const newJob = createRoute({
+  getParentRoute: () => shell,
+  path: "/jobs/new",
+  validateSearch: texts("example"),
+  component: lazyRouteComponent(() => import("@/pages/jobs/new"), "NewJob"),
+})
+
+const job = createRoute({
+  getParentRoute: () => shell,
+  path: "/jobs/$namespace/$kind/$name",
+  validateSearch: texts("tab", "pods"),
+  component: lazyRouteComponent(() => import("@/pages/jobs/detail"), "JobDetail"),
+})
+
+const jobRoutes = [jobs, newJob, job] as const
+
 const tree = root.addChildren([
   signIn,
   welcome,
-  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff, runs, newRun, run, ...moduleRoutes, ...adminRoutes]),
+  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff, runs, newRun, run, ...moduleRoutes, ...adminRoutes, ...jobRoutes]),
 ])
 
 export const router = createRouter({

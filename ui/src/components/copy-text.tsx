@@ -1,5 +1,6 @@
 import { Check, Copy } from "lucide-react"
 import { useRef, useState } from "react"
+import { toClipboard } from "@/lib/clipboard"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { Button } from "./button"
@@ -23,14 +24,4 @@ export function CopyText({ label, text }: { label: string; text: string }) {
       </Button>
     </div>
   )
-}
-
-/** Browsers give the clipboard only to pages that came over HTTPS; elsewhere the old way, of what is selected, works. */
-async function toClipboard(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text)
-    return true
-  } catch {
-    return document.execCommand("copy")
-  }
 }

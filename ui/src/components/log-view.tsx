@@ -12,13 +12,24 @@ import { Input, Tick } from "./form"
 const ROW = 20
 const COLOURS = /\u001b\[[0-9;?]*[ -/]*[@-~]/g
 
+interface Props {
+  source: LogSource
+  over: boolean
+  ended?: () => void
+  /** What is looked for, and whether it follows, where several logs beside each other have that in common. */
+  shared?: { search: string; follow: boolean; setFollow: (follow: boolean) => void }
+  label?: string
+}
+
 /** A log that follows what is written, can be searched, and stays quick whatever its length. */
-export function LogView({ source, over, ended }: { source: LogSource; over: boolean; ended?: () => void }) {
+export function LogView({ source, over, ended, shared, label }: Props) {
   const w = useWords(runWords)
   const c = useWords(commonWords)
   const log = useLog(source, over, ended)
-  const [follow, setFollow] = useState(true)
-  const [typed, setTyped] = useState("")
+  const [ownFollow, setOwnFollow] = useState(true)
+  const [ownTyped, setTyped] = useState("")
+  const [follow, setFollow] = shared ? [shared.follow, shared.setFollow] : [ownFollow, setOwnFollow]
+  const typed = shared?.search ?? ownTyped
   const wanted = useDeferredValue(typed.toLowerCase())
   const [at, setAt] = useState(0)
   const box = useRef<HTMLDivElement>(null)
@@ -34,6 +45,13 @@ export function LogView({ source, over, ended }: { source: LogSource; over: bool
   useEffect(() => {
     if (follow && log.count && !wanted) rows.scrollToIndex(log.count - 1, { align: "end" })
   }, [follow, log.count, rows, wanted])
+  const first = matches[0]
+  useEffect(() => {
+    if (!shared) return
+    setAt(0)
+    if (wanted && first !== undefined) rows.scrollToIndex(first, { align: "center" })
+    // Only what is looked for leads to another place, not what is written meanwhile.
+  }, [shared?.search, wanted])
   const jump = (to: number) => {
     if (!matches.length) return
     const place = (to + matches.length) % matches.length
@@ -46,18 +64,20 @@ export function LogView({ source, over, ended }: { source: LogSource; over: bool
   return (
     <div className="flex h-full min-h-0 flex-col">
       <div className="flex flex-wrap items-center gap-2 border-b p-2">
-        <Input
-          type="search"
-          className="h-8 w-44"
-          aria-label={w("searchLog")}
-          placeholder={w("searchLog")}
-          value={typed}
-          onChange={(event) => {
-            setTyped(event.target.value)
-            setAt(0)
-          }}
-          onKeyDown={(event) => event.key === "Enter" && jump(event.shiftKey ? at - 1 : at + 1)}
-        />
+        {!shared && (
+          <Input
+            type="search"
+            className="h-8 w-44"
+            aria-label={w("searchLog")}
+            placeholder={w("searchLog")}
+            value={typed}
+            onChange={(event) => {
+              setTyped(event.target.value)
+              setAt(0)
+            }}
+            onKeyDown={(event) => event.key === "Enter" && jump(event.shiftKey ? at - 1 : at + 1)}
+          />
+        )}
         {typed && (
           <>
             <span className="text-[13px] text-muted-foreground">{w("matches", { at: matches.length ? at + 1 : 0, n: matches.length })}</span>
@@ -72,7 +92,7 @@ export function LogView({ source, over, ended }: { source: LogSource; over: bool
         <span className="ml-auto text-[13px] text-muted-foreground" role="status">
           {log.lost ? w("logLost") : w("logEnd", { n: log.count })}
         </span>
-        <Tick label={w("follow")} checked={follow} onChange={(event) => setFollow(event.target.checked)} />
+        {!shared && <Tick label={w("follow")} checked={follow} onChange={(event) => setFollow(event.target.checked)} />}
         <Button asChild size="icon" look="ghost">
           <a href={source.text} download={source.name} aria-label={c("download")} title={c("download")}>
             <Download />
@@ -83,7 +103,7 @@ export function LogView({ source, over, ended }: { source: LogSource; over: bool
         ref={box}
         tabIndex={0}
         role="log"
-        aria-label={w("logs")}
+        aria-label={label ?? w("logs")}
         aria-live="off"
         className="min-h-0 flex-1 overflow-auto bg-background py-1 font-mono text-xs"
         onWheel={(event) => event.deltaY < 0 && setFollow(false)}

@@ -1,0 +1,164 @@
+import { type Page, expect } from "@playwright/test"
+import { expectAccessible, test } from "./people"
+
+const url = (path = "") => `${process.env.MUSTER_URL}${path}`
+let made = 0
+const named = (stem: string) => `${stem}-${Date.now().toString(36)}${made++}`
+
+/** As jobs are made in the sandbox, on any machine: it needs no image. */
+function manifest(name: string, command: string, more = "", policy = ""): string {
+  const replica = `
+      replicas: 1
+      restartPolicy: Never
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: python:3.11
+              command: [sh, -c, '${command}']${more}`
+  return `apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: ${name}
+spec:${policy}
+  pytorchReplicaSpecs:
+    Master:${replica}
+    Worker:${replica}
+`
+}
+
+async function submit(page: Page, text: string): Promise<void> {
+  await page.goto(url("/jobs/new"))
+  await page.getByLabel("Manifest").fill(text)
+  await expect(page.getByText("Nothing is wrong with it.")).toBeVisible()
+  await page.getByRole("button", { name: "Submit", exact: true }).click()
+}
+
+test("a job is pasted, runs, and its replicas' logs are read beside each other", async ({ page }) => {
+  test.setTimeout(120_000)
+  const name = named("story")
+  await page.goto(url("/jobs"))
+  await page.getByRole("link", { name: "Submit a job" }).first().click()
+  const field = page.getByLabel("Manifest")
+
+  const wrong = manifest(name, "true").replace("Worker:", "Wroker:")
+  await field.fill(wrong)
+  const line = wrong.split("\n").findIndex((each) => each.includes("Wroker")) + 1
+  await expect(page.getByText("1 problem")).toBeVisible()
+  await expect(page.locator("[data-mark=error]")).toHaveText(String(line))
+  await expect(page.getByRole("button", { name: "Submit", exact: true })).toBeDisabled()
+  await expectAccessible(page)
+  await page.getByRole("button", { name: `Line ${line}` }).click()
+  await expect(field).toBeFocused()
+
+  await field.fill(manifest(name, "echo I am rank $RANK; for i in 1 2 3; do echo step $i; sleep 1; done"))
+  await expect(page.getByText("Nothing is wrong with it.")).toBeVisible()
+  await page.getByRole("button", { name: "Submit", exact: true }).click()
+  await expect(page.getByRole("heading", { name })).toBeVisible()
+  await expect(page.locator("header").getByText("Running")).toBeVisible({ timeout: 30_000 })
+  await expectAccessible(page)
+
+  await page.getByRole("tab", { name: "Logs" }).click()
+  const master = page.getByRole("log", { name: `Log of ${name}-master-0` })
+  const worker = page.getByRole("log", { name: `Log of ${name}-worker-0` })
+  await expect(master).toContainText("I am rank 0")
+  await expect(worker).toContainText("I am rank 1")
+  await expect(worker).toContainText("step 3", { timeout: 30_000 })
+  await page.getByLabel("Search all logs").fill("step 2")
+  await expect(page.getByText("1 of 1")).toHaveCount(2)
+  await expectAccessible(page)
+  await page.getByRole("group", { name: "Replicas shown" }).getByRole("button", { name: "master-0" }).click()
+  await expect(master).toHaveCount(0)
+  await expect(page).toHaveURL(/pods=/)
+
+  await expect(page.locator("header").getByText("Succeeded")).toBeVisible({ timeout: 30_000 })
+  await page.getByRole("tab", { name: "Events" }).click()
+  await expect(page.getByText(`Pod/${name}-master-0`).first()).toBeVisible()
+  await expectAccessible(page)
+  await page.getByRole("tab", { name: "YAML" }).click()
+  await expect(page.getByRole("region", { name: "YAML" })).toContainText("kind: PyTorchJob")
+  await expectAccessible(page)
+
+  await page.goto(url(`/jobs?q=${name}`))
+  const row = page.getByRole("row").filter({ hasText: name })
+  await expect(row).toContainText("Succeeded")
+  await expect(row).toContainText("ann")
+  await expectAccessible(page)
+  await row.getByRole("button", { name: `Actions: ${name}` }).click()
+  await page.getByRole("menuitem", { name: "Delete" }).click()
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click()
+  await expect(page.getByText(`“${name}” was deleted`)).toBeVisible()
+  await page.goto(url(`/jobs?q=${name}`))
+  await expect(page.getByText("Nothing matches")).toBeVisible()
+})
+
+test("a job that failed says why on top", async ({ page }) => {
+  const name = named("broken")
+  await submit(page, manifest(name, "echo no such data; exit 3"))
+  await expect(page.locator("header").getByText("Failed")).toBeVisible({ timeout: 30_000 })
+  const why = page.getByRole("region", { name: "Why it failed" })
+  await expect(why).toContainText('container "pytorch" exited with code 3')
+  await expect(page.getByText("Exit code 3").first()).toBeVisible()
+  await expectAccessible(page)
+  await page.getByRole("tab", { name: "Logs" }).click()
+  await expect(page.getByRole("log").first()).toContainText("no such data")
+})
+
+test("a gang that waits says for what, and is suspended and resumed", async ({ page }) => {
+  test.setTimeout(90_000)
+  const name = named("gang")
+  const gpus = "\n              resources: {limits: {nvidia.com/gpu: 4096}}"
+  await submit(page, manifest(name, "true", gpus, "\n  runPolicy: {schedulingPolicy: {minAvailable: 2}}"))
+  const why = page.getByRole("region", { name: "Why it waits" })
+  await expect(why).toContainText("The gang waits for room", { timeout: 30_000 })
+  await expect(why).toContainText("nvidia.com/gpu", { timeout: 30_000 })
+  const group = page.getByRole("region", { name: "PodGroup" })
+  await expect(group).toContainText("Pending")
+  await expectAccessible(page)
+  await page.getByRole("button", { name: "Suspend" }).click()
+  await page.getByRole("dialog").getByRole("button", { name: "Suspend" }).click()
+  await expect(page.locator("header").getByText("Suspended")).toBeVisible({ timeout: 30_000 })
+  await expect(why).toContainText("It is suspended")
+  await page.getByRole("button", { name: "Resume" }).click()
+  await expect(page.locator("header").getByText("Waiting")).toBeVisible({ timeout: 30_000 })
+})
+
+test("a file is dropped, what reaches the machine is refused in Chinese, and examples are there", async ({ page }) => {
+  await page.goto(url("/jobs/new"))
+  await page.evaluate(() => localStorage.setItem("muster.language", "zh"))
+  await page.reload()
+  const text = manifest(named("host"), "true").replaceAll("        spec:", "        spec:\n          hostNetwork: true")
+  const data = await page.evaluateHandle((content) => {
+    const transfer = new DataTransfer()
+    transfer.items.add(new File([content], "job.yaml"))
+    return transfer
+  }, text)
+  await page.getByLabel("清单").dispatchEvent("drop", { dataTransfer: data })
+  await expect(page.getByText("2 个问题")).toBeVisible()
+  await expect(page.getByText("hostNetwork 会让 Pod 直接进入宿主机").first()).toBeVisible()
+  await expectAccessible(page)
+  for (const kind of ["PyTorchJob", "TFJob", "JAXJob", "MPIJob", "PaddleJob", "PaddleJob PaddleCloud", "XGBoostJob"]) {
+    await page.getByRole("group", { name: "从示例开始" }).getByRole("button", { name: kind, exact: true }).click()
+    await expect(page.getByText("校验通过。")).toBeVisible()
+  }
+  await page.setViewportSize({ width: 390, height: 844 })
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth)
+  expect(wide).toBeLessThanOrEqual(390)
+  await page.evaluate(() => localStorage.setItem("muster.language", "en"))
+})
+
+test("others' jobs are not there", async ({ page, browser }) => {
+  const name = named("own")
+  await submit(page, manifest(name, "sleep 60"))
+  await expect(page.getByRole("heading", { name })).toBeVisible()
+  const place = page.url()
+  const context = await browser.newContext()
+  const other = await context.newPage()
+  const { signIn } = await import("./people")
+  await signIn(other, "bob")
+  await other.goto(place)
+  await expect(other.getByText("There is no such thing")).toBeVisible()
+  await other.goto(url(`/jobs?q=${name}`))
+  await expect(other.getByText("Nothing matches")).toBeVisible()
+  await context.close()
+})

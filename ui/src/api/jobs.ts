@@ -1,0 +1,163 @@
+/** Training jobs: lists and details that stay as they are on the server, by server-sent events; and manifests. */
+import { queryOptions, useQueryClient } from "@tanstack/react-query"
+import { useEffect, useState } from "react"
+import { type Schema, api, data } from "./client"
+import type { LogSource } from "./log"
+import { queries } from "./query-client"
+import { filledIn } from "./workflows"
+
+export type Job = Schema<"JobAnswer">
+export type WholeJob = Schema<"WholeJob">
+export type JobState = Job["state"]
+export type JobRole = Schema<"JobRoleAnswer">
+export type JobMember = Schema<"JobMemberAnswer">
+export type JobReason = Schema<"ReasonAnswer">
+export type ManifestProblem = Schema<"ManifestProblem">
+export type CheckedManifest = Schema<"CheckedManifest">
+
+/** What tells a job from all others, as addresses have it. */
+export interface JobPlace {
+  namespace: string
+  kind: string
+  name: string
+}
+
+export interface JobFilter {
+  q?: string
+  kind?: string[]
+  state?: JobState[]
+  owner?: string
+  run?: string
+  since?: string
+  sort?: string
+  cursor?: string
+  limit?: number
+}
+
+interface JobPage {
+  items: Job[]
+  next: string | null
+  total: number
+}
+
+export const jobsQuery = (query: JobFilter) =>
+  queryOptions({
+    queryKey: ["jobs", "list", query],
+    queryFn: ({ signal }) => api.GET("/api/v1/jobs", { params: { query: filledIn(query) }, signal }).then(data),
+  })
+
+export const jobKindsQuery = queryOptions({
+  queryKey: ["jobs", "kinds"],
+  queryFn: ({ signal }) => api.GET("/api/v1/jobs/kinds", { signal }).then(data),
+  staleTime: Infinity,
+})
+
+export const jobQuery = (path: JobPlace) =>
+  queryOptions({
+    queryKey: ["jobs", "one", path],
+    queryFn: ({ signal }) => api.GET("/api/v1/jobs/{namespace}/{kind}/{name}", { params: { path }, signal }).then(data),
+  })
+
+export const jobHappeningsQuery = (path: JobPlace) =>
+  queryOptions({
+    queryKey: ["jobs", "one", path, "happenings"],
+    queryFn: ({ signal }) => api.GET("/api/v1/jobs/{namespace}/{kind}/{name}/happenings", { params: { path }, signal }).then(data),
+  })
+
+export const jobYamlQuery = (path: JobPlace) =>
+  queryOptions({
+    queryKey: ["jobs", "one", path, "yaml"],
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/jobs/{namespace}/{kind}/{name}/yaml", { params: { path }, parseAs: "text", signal }).then(data) as Promise<string>,
+  })
+
+export function jobLog(place: JobPlace, pod: string): LogSource {
+  const text = `${address(place)}/pods/${encodeURIComponent(pod)}/log`
+  return { text, events: `${text}/events`, name: `${pod}.log` }
+}
+
+export async function checkJobs(manifest: string, signal: AbortSignal): Promise<CheckedManifest> {
+  return api.POST("/api/v1/jobs/validate", { body: { manifest }, signal }).then(data)
+}
+
+export async function createJobs(manifest: string, team: string): Promise<Job[]> {
+  return changed(api.POST("/api/v1/jobs", { body: { manifest, team } }).then(data))
+}
+
+export async function suspendJob(path: JobPlace): Promise<unknown> {
+  return changed(api.POST("/api/v1/jobs/{namespace}/{kind}/{name}/suspend", { params: { path } }))
+}
+
+export async function resumeJob(path: JobPlace): Promise<unknown> {
+  return changed(api.POST("/api/v1/jobs/{namespace}/{kind}/{name}/resume", { params: { path } }))
+}
+
+export async function deleteJob(path: JobPlace): Promise<void> {
+  await api.DELETE("/api/v1/jobs/{namespace}/{kind}/{name}", { params: { path } })
+  void queries.invalidateQueries({ queryKey: ["jobs", "list"] })
+}
+
+export function placeOf(job: Pick<Job, "namespace" | "word" | "name">): JobPlace {
+  return { namespace: job.namespace, kind: job.word, name: job.name }
+}
+
+/** Keeps lists of jobs as they are on the server. */
+export function useLiveJobs(): void {
+  const client = useQueryClient()
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const reload = () => {
+      timer ??= setTimeout(() => {
+        timer = undefined
+        void client.invalidateQueries({ queryKey: ["jobs", "list"] })
+      }, 500)
+    }
+    const source = new EventSource("/api/v1/jobs/events")
+    source.addEventListener("reset", reload)
+    source.addEventListener("gone", reload)
+    source.addEventListener("job", (event) => {
+      const job = JSON.parse(event.data as string) as Partial<Job>
+      client.setQueriesData<JobPage>({ queryKey: ["jobs", "list"] }, (page) =>
+        page?.items.some(({ uid }) => uid === job.uid)
+          ? { ...page, items: page.items.map((each) => (each.uid === job.uid ? { ...each, ...job } : each)) }
+          : page,
+      )
+      reload() // it may be new, or have come into a list or out of it; and one may do other things with it now
+    })
+    return () => {
+      source.close()
+      clearTimeout(timer)
+    }
+  }, [client])
+}
+
+/** Keeps one job, with all its members, as it is on the server. True when it was deleted. */
+export function useLiveJob(place: JobPlace): boolean {
+  const client = useQueryClient()
+  const [gone, setGone] = useState(false)
+  const events = `${address(place)}/events`
+  useEffect(() => {
+    setGone(false)
+    const source = new EventSource(events)
+    source.addEventListener("job", (event) => {
+      client.setQueryData(jobQuery(place).queryKey, JSON.parse(event.data as string) as WholeJob)
+      for (const part of ["happenings", "yaml"]) void client.invalidateQueries({ queryKey: ["jobs", "one", place, part] })
+    })
+    source.addEventListener("gone", () => {
+      source.close()
+      setGone(true)
+    })
+    return () => source.close()
+  }, [client, events])
+  return gone
+}
+
+function address({ namespace, kind, name }: JobPlace): string {
+  return `/api/v1/jobs/${[namespace, kind, name].map(encodeURIComponent).join("/")}`
+}
+
+async function changed<T>(work: Promise<T>): Promise<T> {
+  const answer = await work
+  void queries.invalidateQueries({ queryKey: ["jobs"] })
+  return answer
+}

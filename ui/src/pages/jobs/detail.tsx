@@ -1,0 +1,151 @@
+import { useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { Trash2 } from "lucide-react"
+import { type JobPlace, jobHappeningsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
+import { Badge } from "@/components/badge"
+import { Button } from "@/components/button"
+import { CodeView } from "@/components/code-view"
+import { Empty, Loading } from "@/components/feedback"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { Tabs } from "@/components/tabs"
+import { Time } from "@/components/time"
+import { chosenPods } from "@/lib/job-members"
+import { Took } from "@/pages/runs/took"
+import { commonWords } from "@/words/common"
+import { jobWords } from "@/words/jobs"
+import { useWords } from "@/words/words"
+import { JobActions } from "./actions"
+import { JobState } from "./job-state"
+import { KindBadge } from "./kind-badge"
+import { Logs } from "./logs"
+import { Overview } from "./overview"
+import { Reasons } from "./reasons"
+
+const route = getRouteApi("/shell/jobs/$namespace/$kind/$name")
+
+export function JobDetail() {
+  const w = useWords(jobWords)
+  const c = useWords(commonWords)
+  const place = route.useParams()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const found = useQuery(jobQuery(place))
+  const gone = useLiveJob(place)
+  const back = (
+    <Link to="/jobs" className="hover:underline">
+      {w("title")}
+    </Link>
+  )
+  if (gone)
+    return (
+      <Page title={place.name} above={back}>
+        <Empty
+          icon={Trash2}
+          title={w("wasDeleted")}
+          actions={
+            <Button asChild look="primary">
+              <Link to="/jobs">{w("toJobs")}</Link>
+            </Button>
+          }
+        />
+      </Page>
+    )
+  if (found.error && !found.data)
+    return (
+      <Page title={place.name} above={back}>
+        <ProblemView error={found.error} retry={() => void found.refetch()} />
+      </Page>
+    )
+  if (!found.data) return <Loading />
+  const job = found.data
+  const choose = (pods: string[]) => void navigate({ search: (before) => ({ ...before, pods: pods.join(",") || "-" }), replace: true })
+  const tabs = [
+    { id: "overview", label: w("overview"), content: <Overview job={job} /> },
+    {
+      id: "logs",
+      label: w("logs"),
+      content: <Logs job={job} place={place} chosen={chosenPods(job.roles, search.pods)} choose={choose} />,
+    },
+    { id: "events", label: w("events"), content: <Happenings place={place} /> },
+    { id: "yaml", label: w("yaml"), content: <Yaml place={place} /> },
+  ]
+  return (
+    <Page
+      wide
+      title={job.name}
+      aside={<JobState job={job} />}
+      above={back}
+      lead={
+        <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-[13px]">
+          <KindBadge kind={job.kind} word={job.word} />
+          <span>
+            {w("namespace")}: {job.namespace}
+          </span>
+          <span title={job.owner_name ? undefined : w("nobodyHelp")}>
+            {c("owner")}: {job.owner_name ?? w("nobody")}
+            {job.team_name && ` · ${job.team_name}`}
+          </span>
+          {job.run_id && (
+            <Link to="/runs/$run" params={{ run: job.run_id }} className="text-primary hover:underline">
+              {w("run")}: {job.run_name ?? job.run_id}
+            </Link>
+          )}
+          <span>
+            {w("started")}: <Time at={job.started} />
+          </span>
+          <span>
+            {w("duration")}: <Took started={job.started} finished={job.finished} />
+          </span>
+          {job.restarts > 0 && (
+            <span>
+              {w("restarts")}: {job.restarts}
+            </span>
+          )}
+        </div>
+      }
+      actions={<JobActions job={job} open />}
+    >
+      <Reasons job={job} />
+      <Tabs
+        tabs={tabs}
+        value={tabs.some((tab) => tab.id === search.tab) ? search.tab : "overview"}
+        onChange={(tab) => void navigate({ search: (before) => ({ ...before, tab }), replace: true })}
+        inside="pt-4"
+      />
+    </Page>
+  )
+}
+
+function Happenings({ place }: { place: JobPlace }) {
+  const w = useWords(jobWords)
+  const events = useQuery(jobHappeningsQuery(place))
+  if (events.error) return <ProblemView error={events.error} />
+  if (!events.data) return <Loading />
+  if (!events.data.length) return <p className="text-muted-foreground">{w("noEvents")}</p>
+  return (
+    <ul className="divide-y rounded-lg border bg-card">
+      {[...events.data].reverse().map((event, index) => (
+        <li key={index} className="px-3 py-2 text-[13px]">
+          <p className="flex flex-wrap items-center gap-2">
+            <Badge tone={event.type === "Warning" ? "warning" : "plain"}>{event.reason}</Badge>
+            <span className="break-all text-muted-foreground">{event.object}</span>
+            <span className="ml-auto whitespace-nowrap text-muted-foreground">
+              <Time at={event.time} />
+              {event.count > 1 && ` × ${event.count}`}
+            </span>
+          </p>
+          <p className="break-words">{event.message}</p>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Yaml({ place }: { place: JobPlace }) {
+  const w = useWords(jobWords)
+  const yaml = useQuery(jobYamlQuery(place))
+  if (yaml.error) return <ProblemView error={yaml.error} />
+  if (yaml.data === undefined) return <Loading />
+  return <CodeView label={w("yaml")} text={yaml.data} />
+}

@@ -1,0 +1,175 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi } from "@tanstack/react-router"
+import { Network, Plus } from "lucide-react"
+import { useMemo } from "react"
+import { type Job, type JobState as State, jobKindsQuery, jobsQuery, placeOf, useLiveJobs } from "@/api/jobs"
+import { useMe } from "@/api/session"
+import { Button } from "@/components/button"
+import type { Column } from "@/components/data-table"
+import { Empty } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { Select } from "@/components/form"
+import { Listing } from "@/components/listing"
+import { Page } from "@/components/page"
+import { Time } from "@/components/time"
+import { kindTitle } from "@/lib/job-kinds"
+import { pieces } from "@/lib/pieces"
+import { Took } from "@/pages/runs/took"
+import { commonWords } from "@/words/common"
+import { jobWords } from "@/words/jobs"
+import { useWords } from "@/words/words"
+import { JobActions } from "./actions"
+import { JobState } from "./job-state"
+import { KindBadge } from "./kind-badge"
+import { ReplicaBar } from "./replica-bar"
+
+const route = getRouteApi("/shell/jobs")
+const PIECE = 50
+const STATES: State[] = ["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
+const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
+
+export function JobList() {
+  const w = useWords(jobWords)
+  const c = useWords(commonWords)
+  const me = useMe()
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const place = pieces(search.pages)
+  const sort = search.sort ?? "-created"
+  const state = STATES.find((each) => each === search.state)
+  const kinds = useQuery(jobKindsQuery)
+  const since = useMemo(() => (search.days ? new Date(Date.now() - Number(search.days) * 86_400_000).toISOString() : undefined), [search.days])
+  useLiveJobs()
+  const found = useQuery({
+    ...jobsQuery({
+      q: search.q,
+      owner: search.owner,
+      run: search.run,
+      since,
+      ...(search.kind ? { kind: [search.kind] } : {}),
+      ...(state ? { state: [state] } : {}),
+      sort,
+      cursor: place.cursor,
+      limit: PIECE,
+    }),
+    placeholderData: keepPreviousData,
+  })
+  const filter = (change: Partial<typeof search>) =>
+    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
+  const columns = useMemo(
+    (): Column<Job>[] => [
+      {
+        id: "name",
+        header: c("name"),
+        sort: "name",
+        cell: (job) => (
+          <div className="min-w-40">
+            <Link to="/jobs/$namespace/$kind/$name" params={placeOf(job)} className="font-medium break-all text-primary hover:underline">
+              {job.name}
+            </Link>
+            {job.namespace !== "default" && <p className="text-[13px] text-muted-foreground">{job.namespace}</p>}
+          </div>
+        ),
+      },
+      { id: "kind", header: w("kind"), sort: "kind", cell: (job) => <KindBadge kind={job.kind} word={job.word} /> },
+      { id: "state", header: w("state"), sort: "state", cell: (job) => <JobState job={job} /> },
+      { id: "replicas", header: w("replicas"), cell: (job) => <ReplicaBar job={job} /> },
+      { id: "owner", header: c("owner"), cell: (job) => <Owner job={job} /> },
+      { id: "created", header: c("created"), sort: "created", cell: (job) => <Time at={job.created} /> },
+      { id: "duration", header: w("duration"), cell: (job) => <Took started={job.started} finished={job.finished} /> },
+      {
+        id: "actions",
+        header: c("actions"),
+        hideHeader: true,
+        className: "w-px text-right",
+        cell: (job) => <JobActions job={job} />,
+      },
+    ],
+    [w, c],
+  )
+  const create = (
+    <Button asChild look="primary">
+      <Link to="/jobs/new">
+        <Plus />
+        {w("create")}
+      </Link>
+    </Button>
+  )
+  const filtered = search.q || search.state || search.kind || search.owner || search.run || search.days
+  return (
+    <Page title={w("title")} lead={w("lead")} actions={create} wide>
+      <Filters>
+        <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <Select aria-label={w("kind")} className="w-auto" value={search.kind ?? ""} onChange={(event) => filter({ kind: event.target.value || undefined })}>
+          <option value="">{w("allKinds")}</option>
+          {kinds.data?.map((each) => (
+            <option key={each.word} value={each.word}>
+              {kindTitle(each.kind, each.word)}
+            </option>
+          ))}
+        </Select>
+        <Select aria-label={w("state")} className="w-auto" value={state ?? ""} onChange={(event) => filter({ state: event.target.value || undefined })}>
+          <option value="">{w("allStates")}</option>
+          {STATES.map((each) => (
+            <option key={each} value={each}>
+              {w(each)}
+            </option>
+          ))}
+        </Select>
+        <Select aria-label={w("whose")} className="w-auto" value={search.owner ?? ""} onChange={(event) => filter({ owner: event.target.value || undefined })}>
+          <option value="">{c("all")}</option>
+          <option value={me.user.name}>{c("mine")}</option>
+          {search.owner && search.owner !== me.user.name && <option value={search.owner}>{search.owner}</option>}
+        </Select>
+        <Select aria-label={w("when")} className="w-auto" value={search.days ?? ""} onChange={(event) => filter({ days: event.target.value || undefined })}>
+          <option value="">{w("anyTime")}</option>
+          {Object.entries(DAYS).map(([days, word]) => (
+            <option key={days} value={days}>
+              {w(word)}
+            </option>
+          ))}
+        </Select>
+      </Filters>
+      <Listing
+        label={w("title")}
+        found={found}
+        columns={columns}
+        rowId={(job) => job.uid}
+        sort={sort}
+        onSort={(sort) => filter({ sort })}
+        place={place}
+        piece={PIECE}
+        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        clear={filtered ? () => void navigate({ search: {} }) : undefined}
+        empty={
+          <Empty icon={Network} title={w("empty")} actions={create}>
+            {w("emptyHelp")}
+          </Empty>
+        }
+      />
+    </Page>
+  )
+}
+
+export function Owner({ job }: { job: Job }) {
+  const w = useWords(jobWords)
+  if (!job.owner_name)
+    return (
+      <span className="text-muted-foreground" title={w("nobodyHelp")}>
+        {w("nobody")}
+      </span>
+    )
+  return (
+    <div>
+      <p>
+        {job.owner_name}
+        {job.team_name && <span className="text-muted-foreground"> · {job.team_name}</span>}
+      </p>
+      {job.run_id && (
+        <Link to="/runs/$run" params={{ run: job.run_id }} className="text-[13px] text-primary hover:underline">
+          {w("run")}: {job.run_name ?? job.run_id}
+        </Link>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,108 @@
+import { useState } from "react"
+import { type JobMember, type JobPlace, type WholeJob, jobLog } from "@/api/jobs"
+import { Button } from "@/components/button"
+import { Input, Tick } from "@/components/form"
+import { LogView } from "@/components/log-view"
+import { classes } from "@/lib/classes"
+import { allMembers } from "@/lib/job-members"
+import { jobWords } from "@/words/jobs"
+import { useWords } from "@/words/words"
+import { JobStateBadge } from "./job-state"
+
+interface Props {
+  job: WholeJob
+  place: JobPlace
+  chosen: string[]
+  choose: (pods: string[]) => void
+}
+
+/** Some members' logs beside each other: what is looked for, and whether they follow, is the same for all. */
+export function Logs({ job, place, chosen, choose }: Props) {
+  const w = useWords(jobWords)
+  const [search, setSearch] = useState("")
+  const [follow, setFollow] = useState(true)
+  const members = allMembers(job.roles)
+  const shown = members.filter((member) => chosen.includes(member.pod))
+  const toggle = (pod: string) => choose(members.map((each) => each.pod).filter((each) => chosen.includes(each) !== (each === pod)))
+  return (
+    <div className="flex flex-col gap-3">
+      <div className="flex flex-wrap items-center gap-2">
+        <div role="group" aria-label={w("chooseReplicas")} className="flex max-h-28 min-w-0 flex-wrap gap-1.5 overflow-y-auto p-0.5">
+          {members.map((member) => (
+            <button
+              key={member.pod}
+              type="button"
+              aria-pressed={chosen.includes(member.pod)}
+              onClick={() => toggle(member.pod)}
+              className={classes(
+                "flex items-center gap-1.5 rounded-full border px-2.5 py-0.5 font-mono text-xs",
+                chosen.includes(member.pod) ? "border-primary bg-accent text-primary" : "bg-card text-muted-foreground hover:bg-muted",
+              )}
+            >
+              <span aria-hidden className={classes("size-2 rounded-full", DOTS[member.state])} />
+              {short(member.pod, job.name)}
+            </button>
+          ))}
+        </div>
+        {members.length > 2 && (
+          <Button size="small" look="ghost" onClick={() => choose(shown.length === members.length ? [] : members.map((member) => member.pod))}>
+            {shown.length === members.length ? w("none") : w("all")}
+          </Button>
+        )}
+        <div className="ml-auto flex items-center gap-3">
+          <Input
+            type="search"
+            className="h-8 w-52"
+            aria-label={w("searchLogs")}
+            placeholder={w("searchLogs")}
+            value={search}
+            onChange={(event) => setSearch(event.target.value)}
+          />
+          <Tick label={w("follow")} checked={follow} onChange={(event) => setFollow(event.target.checked)} />
+        </div>
+      </div>
+      {shown.length === 0 && <p className="rounded-lg border border-dashed p-8 text-center text-muted-foreground">{w("noneChosen")}</p>}
+      <div className={classes("grid gap-3", shown.length > 1 && "lg:grid-cols-2", shown.length > 4 && "2xl:grid-cols-3")}>
+        {shown.map((member) => (
+          <section
+            key={member.pod}
+            aria-label={member.pod}
+            className={classes("flex min-w-0 flex-col overflow-hidden rounded-lg border bg-card", shown.length > 2 ? "h-80" : "h-[calc(100vh-20rem)] min-h-80")}
+          >
+            <h2 className="flex items-center gap-2 border-b px-3 py-1.5 text-[13px]">
+              <code className="min-w-0 truncate font-mono">{member.pod}</code>
+              <JobStateBadge state={member.state} />
+              {member.host && <span className="ml-auto truncate font-normal text-muted-foreground">{member.host}</span>}
+            </h2>
+            <div className="min-h-0 flex-1">
+              {member.state === "gone" ? (
+                <p className="p-3 text-[13px] text-muted-foreground">{w("logGone")}</p>
+              ) : (
+                <LogView
+                  // A Pod that was started anew has another log.
+                  key={`${member.uid} ${member.restarts}`}
+                  source={jobLog(place, member.pod)}
+                  over={member.state === "succeeded" || member.state === "failed"}
+                  shared={{ search, follow, setFollow }}
+                  label={w("logOf", { pod: member.pod })}
+                />
+              )}
+            </div>
+          </section>
+        ))}
+      </div>
+    </div>
+  )
+}
+
+const DOTS: Record<JobMember["state"], string> = {
+  waiting: "border border-input",
+  running: "bg-fill-running",
+  succeeded: "bg-fill-succeeded",
+  failed: "bg-fill-failed",
+  gone: "bg-muted-foreground/40",
+}
+
+function short(pod: string, job: string): string {
+  return pod.startsWith(`${job}-`) ? pod.slice(job.length + 1) : pod
+}

@@ -1,0 +1,258 @@
+import { useQuery } from "@tanstack/react-query"
+import { Link, getRouteApi, useNavigate } from "@tanstack/react-router"
+import { CircleAlert, CircleCheck, FileUp, TriangleAlert } from "lucide-react"
+import { type DragEvent, useMemo, useRef, useState } from "react"
+import { teamsQuery } from "@/api/offers"
+import { type ManifestProblem, createJobs, placeOf } from "@/api/jobs"
+import { useMe } from "@/api/session"
+import { usePreferences } from "@/app/preferences"
+import { Button } from "@/components/button"
+import { CodeEditor, goToLine, type Mark } from "@/components/code-editor"
+import { Confirm } from "@/components/dialog"
+import { Field, Select } from "@/components/form"
+import { LeaveGuard } from "@/components/leave-guard"
+import { Page } from "@/components/page"
+import { ProblemView } from "@/components/problem-view"
+import { note, noteError } from "@/components/toasts"
+import { classes } from "@/lib/classes"
+import { commonWords } from "@/words/common"
+import { problemSentence } from "@/words/graph-problems"
+import { jobWords } from "@/words/jobs"
+import { useWords } from "@/words/words"
+import { type Checked, useChecked } from "./checking"
+import { EXAMPLES, type Example, freshly } from "./examples"
+import { KindBadge } from "./kind-badge"
+
+const route = getRouteApi("/shell/jobs/new")
+
+export function NewJob() {
+  const w = useWords(jobWords)
+  const language = usePreferences((all) => all.language)
+  const navigate = useNavigate()
+  const { example } = route.useSearch()
+  const [text, setText] = useState(() => {
+    const wanted = EXAMPLES.find((each) => each.word === example)
+    return wanted ? freshly(wanted, suffix()) : ""
+  })
+  const [offered, setOffered] = useState<Example>()
+  const [team, setTeam] = useState("")
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState<unknown>()
+  const [over, setOver] = useState(false)
+  const given = useRef("") // what was put there, not written
+  const field = useRef<HTMLTextAreaElement>(null)
+  const checked = useChecked(text)
+  const marks = useMemo(
+    () =>
+      checked.problems.map(
+        (problem): Mark => ({ line: Math.max(1, problem.line), tone: problem.severity, text: problemSentence(problem, language) }),
+      ),
+    [checked.problems, language],
+  )
+  const put = (content: string) => {
+    given.current = content
+    setText(content)
+    setError(undefined)
+  }
+  const take = (file: File | undefined) => {
+    file?.text().then(put).catch(noteError)
+  }
+  const drop = (event: DragEvent) => {
+    event.preventDefault()
+    setOver(false)
+    take(event.dataTransfer.files[0])
+  }
+  const begin = (example: Example) => {
+    if (text.trim() && text !== given.current) setOffered(example)
+    else put(freshly(example, suffix()))
+  }
+  const submit = async () => {
+    setBusy(true)
+    setError(undefined)
+    try {
+      const made = await createJobs(text, team)
+      note(w("submitted", { n: made.length }))
+      const [only, ...more] = made
+      if (only && !more.length) await navigate({ to: "/jobs/$namespace/$kind/$name", params: placeOf(only), ignoreBlocker: true })
+      else await navigate({ to: "/jobs", ignoreBlocker: true })
+    } catch (thrown) {
+      setError(thrown)
+    } finally {
+      setBusy(false)
+    }
+  }
+  const wrong = checked.problems.some((problem) => problem.severity === "error")
+  return (
+    <Page
+      wide
+      title={w("createTitle")}
+      lead={w("createLead")}
+      above={
+        <Link to="/jobs" className="hover:underline">
+          {w("title")}
+        </Link>
+      }
+      actions={
+        <Button look="primary" disabled={busy || wrong || !text.trim()} onClick={() => void submit()}>
+          {w("submit")}
+        </Button>
+      }
+    >
+      <ProblemView error={error} />
+      <div role="group" aria-label={w("example")} className="flex flex-wrap items-center gap-2">
+        <span className="text-[13px] text-muted-foreground">{w("example")}:</span>
+        {EXAMPLES.map((example) => (
+          <Button key={example.word} size="small" onClick={() => begin(example)}>
+            <KindBadge kind={example.kind} word={example.word} />
+          </Button>
+        ))}
+      </div>
+      <div className="flex gap-4 max-lg:flex-col">
+        <div
+          className={classes("min-w-0 flex-2 rounded-md", over && "outline-2 outline-offset-4 outline-primary outline-dashed")}
+          onDragOver={(event) => {
+            event.preventDefault()
+            setOver(true)
+          }}
+          onDragLeave={() => setOver(false)}
+          onDrop={drop}
+        >
+          <Field label={w("manifest")} hint={over ? w("dropHere") : w("manifestHint")}>
+            {(attributes) => (
+              <CodeEditor
+                {...attributes}
+                ref={field}
+                aria-invalid={wrong || undefined}
+                value={text}
+                onChange={setText}
+                marks={marks}
+                className="h-[calc(100vh-24rem)] min-h-80"
+              />
+            )}
+          </Field>
+        </div>
+        <div className="flex min-w-0 flex-1 flex-col gap-4">
+          <Button asChild className="self-start">
+            <label className="cursor-pointer focus-within:outline-2 focus-within:outline-offset-2 focus-within:outline-ring">
+              <FileUp />
+              {w("chooseFile")}
+              <input type="file" accept=".yaml,.yml,.json" className="sr-only" onChange={(event) => take(event.target.files?.[0])} />
+            </label>
+          </Button>
+          <TeamChoice value={team} onChange={setTeam} />
+          <Verdict checked={checked} go={(line) => goToLine(field.current, line)} />
+        </div>
+      </div>
+      <LeaveGuard changed={text.trim() !== "" && text !== given.current} />
+      <Confirm
+        open={offered !== undefined}
+        onClose={() => setOffered(undefined)}
+        title={w("replaceTitle")}
+        action={w("replace")}
+        onConfirm={() => {
+          if (offered) put(freshly(offered, suffix()))
+        }}
+      />
+    </Page>
+  )
+}
+
+function TeamChoice({ value, onChange }: { value: string; onChange: (team: string) => void }) {
+  const w = useWords(jobWords)
+  const c = useWords(commonWords)
+  const me = useMe()
+  const mine = Object.keys(me.teams)
+  const teams = useQuery({ ...teamsQuery, enabled: mine.length > 0 })
+  if (!mine.length) return null
+  return (
+    <Field label={w("shareWith")} optional>
+      {(attributes) => (
+        <Select {...attributes} value={value} onChange={(event) => onChange(event.target.value)}>
+          <option value="">{c("noTeam")}</option>
+          {teams.data?.items
+            .filter((team) => mine.includes(team.id))
+            .map((team) => (
+              <option key={team.id} value={team.id}>
+                {team.name}
+              </option>
+            ))}
+        </Select>
+      )}
+    </Field>
+  )
+}
+
+function Verdict({ checked, go }: { checked: Checked; go: (line: number) => void }) {
+  const w = useWords(jobWords)
+  const errors = checked.problems.filter((problem) => problem.severity === "error")
+  const warnings = checked.problems.filter((problem) => problem.severity === "warning")
+  const good = checked.jobs.length > 0 && errors.length === 0
+  return (
+    <section aria-label={w("problems", { n: errors.length })} className="flex flex-col gap-3 rounded-lg border bg-card p-3">
+      <p role="status" className="flex items-center gap-2 font-medium">
+        {checked.busy ? (
+          <span className="font-normal text-muted-foreground">{w("checking")}</span>
+        ) : errors.length ? (
+          <>
+            <CircleAlert aria-hidden className="size-4 text-destructive" />
+            {w("problems", { n: errors.length })}
+          </>
+        ) : good ? (
+          <>
+            <CircleCheck aria-hidden className="size-4 text-success" />
+            {w("good")}
+          </>
+        ) : (
+          <span className="font-normal text-muted-foreground">{w("emptyManifest")}</span>
+        )}
+      </p>
+      <ProblemView error={checked.error} />
+      <Problems problems={errors} go={go} />
+      {warnings.length > 0 && (
+        <>
+          <p className="flex items-center gap-2 text-[13px] font-medium">
+            <TriangleAlert aria-hidden className="size-4 text-warning" />
+            {w("warnings", { n: warnings.length })}
+          </p>
+          <Problems problems={warnings} go={go} />
+        </>
+      )}
+      {good && (
+        <div className="text-[13px]">
+          <p className="text-muted-foreground">{w("wouldMake")}</p>
+          <ul>
+            {checked.jobs.map((job) => (
+              <li key={`${job.line}`} className="break-all">
+                {job.kind} <code className="font-mono">{job.name}</code> <span className="text-muted-foreground">({job.namespace})</span>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </section>
+  )
+}
+
+function Problems({ problems, go }: { problems: ManifestProblem[]; go: (line: number) => void }) {
+  const w = useWords(jobWords)
+  const language = usePreferences((all) => all.language)
+  return (
+    <ul className="flex flex-col gap-1">
+      {problems.map((problem, index) => (
+        <li key={index}>
+          <button type="button" className="w-full rounded-md px-2 py-1.5 text-left text-[13px] hover:bg-muted" onClick={() => go(Math.max(1, problem.line))}>
+            <span className="flex flex-wrap gap-x-2">
+              {problem.line > 0 && <span className="font-medium whitespace-nowrap text-primary">{w("line", { n: problem.line })}</span>}
+              {problem.path && <code className="font-mono break-all text-muted-foreground">{problem.path}</code>}
+            </span>
+            <span className="break-words">{problemSentence(problem, language)}</span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function suffix(): string {
+  return Math.random().toString(36).slice(2, 6)
+}

@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest"
+import type { JobMember, JobRole } from "@/api/jobs"
+import { kindLook, kindTitle } from "@/lib/job-kinds"
+import { chosenPods, tellingPods } from "@/lib/job-members"
+import { EXAMPLES, freshly } from "@/pages/jobs/examples"
+import { reasonSentence } from "@/pages/jobs/reasons"
+import { jobWords } from "@/words/jobs"
+import { said } from "@/words/words"
+
+function member(pod: string, more: Partial<JobMember> = {}): JobMember {
+  const none = { uid: pod, word: "", host: "", started: null, finished: null, exit_code: null, message: "", containers: [] }
+  return { index: 0, pod, state: "running", restarts: 0, ...none, ...more }
+}
+
+function role(name: string, ...members: JobMember[]): JobRole {
+  return { name, replicas: members.length, restart: "Never", members }
+}
+
+describe("whose logs are shown first", () => {
+  it.each<[string, JobRole[], string[]]>([
+    ["the first of each role", [role("Master", member("m-0")), role("Worker", member("w-0"), member("w-1"))], ["m-0", "w-0"]],
+    ["the first two of a single role", [role("Worker", member("w-0"), member("w-1"), member("w-2"))], ["w-0", "w-1"]],
+    ["those that failed", [role("Master", member("m-0")), role("Worker", member("w-0"), member("w-1", { state: "failed" }))], ["w-1"]],
+    ["those that are started again and again", [role("Worker", member("w-0"), member("w-1", { restarts: 3 }))], ["w-1"]],
+    ["not those that got there in the end", [role("Worker", member("w-0", { restarts: 1, state: "succeeded" }))], ["w-0"]],
+    ["at most four", [role("Worker", ...[0, 1, 2, 3, 4, 5].map((n) => member(`w-${n}`, { state: "failed" })))], ["w-0", "w-1", "w-2", "w-3"]],
+    ["nobody's, if there is nobody", [], []],
+  ])("%s", (_, roles, pods) => expect(tellingPods(roles)).toEqual(pods))
+
+  it("what an address names comes first, as far as it is there", () => {
+    const roles = [role("Worker", member("w-0"), member("w-1"), member("w-2"))]
+    expect(chosenPods(roles, "w-2,w-9")).toEqual(["w-2"])
+    expect(chosenPods(roles, "-")).toEqual([])
+    expect(chosenPods(roles, undefined)).toEqual(["w-0", "w-1"])
+  })
+})
+
+describe("kinds", () => {
+  it("every example has a look of its own kind", () => {
+    for (const { word } of EXAMPLES) expect(kindLook(word).className).not.toContain("bg-muted")
+    expect(kindLook("paddlejob.batch.paddlepaddle.org").letters).toBe("Pd")
+    expect(kindLook("otherjob").letters).toBe("ot")
+  })
+
+  it("of two with one name, the other says whose it is", () => {
+    expect(kindTitle("PaddleJob", "paddlejob")).toBe("PaddleJob")
+    expect(kindTitle("PaddleJob", "paddlejob.batch.paddlepaddle.org")).toBe("PaddleJob (batch.paddlepaddle.org)")
+  })
+})
+
+it("an example gets a name that is not taken, and nothing else is changed", () => {
+  for (const example of EXAMPLES) {
+    const [before, after] = [example.text.split("\n"), freshly(example, "ab12").split("\n")]
+    const changed = after.filter((line, index) => line !== before[index])
+    expect(changed).toHaveLength(1)
+    expect(changed[0]).toMatch(/^ {2}name: [a-z-]+-example-ab12$/)
+  }
+})
+
+it.each([
+  [{ code: "gang waits", detail: "0/1 nodes", about: "" }, "The gang waits for room: 0/1 nodes", "成组（gang）等待资源：0/1 nodes"],
+  [{ code: "suspended", detail: "", about: "" }, "It is suspended. Resume it to go on.", "任务已挂起，点击“恢复”继续。"],
+  [{ code: "pod", detail: "exited with code 3", about: "a-worker-0" }, "a-worker-0: exited with code 3", "a-worker-0：exited with code 3"],
+  [{ code: "failed", detail: "it has failed", about: "" }, "it has failed", "it has failed"],
+])("%o is said in both languages", (reason, english, chinese) => {
+  const told = { ...reason, text: "" }
+  expect(reasonSentence(told, (key, args) => said(jobWords[key], "en", args))).toBe(english)
+  expect(reasonSentence(told, (key, args) => said(jobWords[key], "zh", args))).toBe(chinese)
+})
