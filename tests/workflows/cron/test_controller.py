@@ -33,16 +33,20 @@ SPEC: dict[str, Any] = {
 
 
 class Clock:
-    """Shows the time since it was set, shifted to the test's own calendar."""
+    """Begins at `start` when it is first looked at: a busy machine must not miss what is due a moment later."""
 
     def __init__(self, start: datetime) -> None:
         self.set(start)
 
     def set(self, start: datetime) -> None:
-        self._offset = start - datetime.now(UTC)
+        self._start = start
+        self._offset: timedelta | None = None
 
     def __call__(self) -> datetime:
-        return datetime.now(UTC) + self._offset
+        now = datetime.now(UTC)
+        if self._offset is None:
+            self._offset = self._start - now
+        return now + self._offset
 
 
 @pytest.fixture
