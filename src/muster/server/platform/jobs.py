@@ -95,7 +95,7 @@ class JobAnswer(Answer):
     """What whoever asks may do with it."""
 
 
-class MemberAnswer(Answer):
+class JobMemberAnswer(Answer):
     index: int
     pod: str
     uid: str
@@ -116,7 +116,7 @@ class JobRoleAnswer(Answer):
     replicas: int
     restart: str
     """When a member is started again."""
-    members: list[MemberAnswer]
+    members: list[JobMemberAnswer]
 
 
 class JobConditionAnswer(Answer):
