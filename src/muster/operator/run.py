@@ -93,8 +93,10 @@ class Operator:
     async def _work(self) -> None:
         """One term. When the cluster gets or loses one of the kinds that concern us, begins anew with those it has."""
         cluster = Fenced(self._cluster, self._leads, self._settings.requests)
+        # What is told comes after what is done: events never keep a Pod waiting.
+        events = Fenced(self._cluster, self._leads, self._settings.event_requests)
         while not self._stop.is_set():
-            recorder = Recorder(cluster, AGENT)
+            recorder = Recorder(events, AGENT)
             spoken = self._served()
             if not spoken:
                 log.warning("the cluster has none of the kinds of training jobs: is `muster operator install` done?")
@@ -105,6 +107,7 @@ class Operator:
                 self._settings.gang_settings,
                 namespaces=self._settings.scopes,
                 workers=self._settings.workers,
+                settle_seconds=self._settings.settle_seconds,
                 on_done=self._metrics.reconciled,
             )
             self._controller = self._metrics.controller = controller

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Endpoint
@@ -33,6 +34,7 @@ from muster.kube.objects import (
 from muster.kube.patches import diff_merge
 from muster.training.dialect import Dialect
 from muster.training.etcd import Announcement, put
+from muster.training.expectations import Expectations
 from muster.training.gang import group_kind
 from muster.training.model import Observed, Replica, TrainingJob
 from muster.training.names import JOB_NAME, replica_name
@@ -45,17 +47,8 @@ _OWNED = (JOB_NAME,)
 _OWNED_PODS = (JOB_NAME, f"paddle-res-name,!{JOB_NAME}")
 """What belongs to jobs carries this label; Pods that paddle-operator has made carry another one."""
 
-_PATIENCE = 5.0
-
 Item: TypeAlias = tuple[str, Key]
 """A job in the queue: which dialect's, and its name."""
-
-
-class _Expected(NamedTuple):
-    """What we made or wrote that no informer has shown yet, by uid and version."""
-
-    things: set[str]
-    until: float
 
 
 class EventRecorder(Protocol):
@@ -74,14 +67,19 @@ class TrainingController:
         *,
         namespaces: Sequence[str] = ("",),
         workers: int = 4,
+        settle_seconds: float = 0.0,
         on_done: OnDone[Item] | None = None,
     ) -> None:
         """`namespaces` are those whose jobs are looked after, by default all; `workers` is how many jobs are looked at
-        at the same time."""
+        at the same time. Mere numbers of members are written `settle_seconds` after the last write at the earliest:
+        members come up one by one, and each would be a request."""
         self._cluster = cluster
         self._recorder = recorder
         self._gang = gang
         self._namespaces = tuple(namespaces)
+        self._settle = settle_seconds
+        self._written: dict[str, float] = {}
+        """When a job's status was last written, by uid."""
         self._dialects = {dialect.kind.resource + dialect.kind.version: dialect for dialect in dialects}
         self._kinds = {name: _served(cluster, dialect) for name, dialect in self._dialects.items()}
         self._by_owner = {
@@ -105,7 +103,7 @@ class TrainingController:
         }
         self._groups = self._watch_groups(group_kind(gang.scheduler))
         self._addresses: dict[str, tuple[int, dict[Replica, Endpoint]]] = {}
-        self._expected: dict[Item, _Expected] = {}
+        self._expectations: Expectations[Item] = Expectations()
         self._announced: dict[str, Announcement] = {}
 
     @property
@@ -139,14 +137,11 @@ class TrainingController:
         name, key = item
         obj = self._jobs[name].get(*key)
         if obj is None:
-            self._expected.pop(item, None)
+            self._expectations.forget(item)
             return None
-        expected = self._expected.get(item)
-        if expected is not None and expected.things:
-            patience = expected.until - asyncio.get_running_loop().time()
-            if patience > 0:
-                return patience
-        self._expected.pop(item, None)
+        patience = self._expectations.patience(item)
+        if patience > 0:
+            return patience
         dialect = self._dialects[name]
         if is_deleting(obj) and set(dialect.inherited_finalizers) & set(meta(obj).get("finalizers") or ()):
             await self._let_go(item, obj)
@@ -173,7 +168,7 @@ class TrainingController:
         addresses = {} if progress.finished or job.policy.suspend else await self._resolve(dialect, job)
         decided = plan(dialect, job, progress, observed, addresses, datetime.now(UTC), self._gang)
         await self._carry_out(item, dialect, job, decided, observed.pods)
-        return decided.again
+        return decided.again  # after it was carried out: something may have been put off
 
     async def _let_go(self, item: Item, obj: Object) -> None:
         """What belongs to a job goes with it by itself; what holds it is left from another operator."""
@@ -227,7 +222,11 @@ class TrainingController:
             obj = await self._cluster.patch(kind, job.name, job.namespace, change)
         status = dialect.write_status(job, decided.progress, decided.counts, pods)
         if status != status_of(obj):
-            await self._write_status(item, obj, status)
+            rest = self._still_settling(obj, status)
+            if rest > 0:
+                decided.wait(rest)
+            else:
+                await self._write_status(item, obj, status)
         for severity, reason, message in decided.events:
             self._recorder.event(obj, severity, reason, message)
         await asyncio.gather(*(self._delete(obj, thing) for thing in decided.delete))
@@ -235,9 +234,13 @@ class TrainingController:
         if not decided.progress.finished:
             await self._announce(dialect, job)
         # Services and files come before the Pods that look for them; within each, all at once.
-        others = [thing for thing in decided.create if thing["kind"] != "Pod"]
-        await asyncio.gather(*(self._create(item, obj, thing) for thing in others))
-        await asyncio.gather(*(self._create(item, obj, thing) for thing in decided.create if thing["kind"] == "Pod"))
+        await self._create_all(item, obj, [thing for thing in decided.create if thing["kind"] != "Pod"])
+        await self._create_all(item, obj, [thing for thing in decided.create if thing["kind"] == "Pod"])
+
+    def _still_settling(self, obj: Object, status: Object) -> float:
+        """Seconds that this change may still wait."""
+        since = asyncio.get_running_loop().time() - self._written.get(uid_of(obj), -math.inf)
+        return self._settle - since if _without_numbers(status) == _without_numbers(status_of(obj)) else 0.0
 
     async def _write_status(self, item: Item, obj: Object, status: Object) -> None:
         """What has changed of it, and only if the job is still the one that was looked at."""
@@ -248,9 +251,10 @@ class TrainingController:
         made = await self._cluster.patch(
             self._kinds[item[0]], name_of(obj), namespace_of(obj), change, subresource="status"
         )  # fmt: skip
+        self._written[uid_of(obj)] = asyncio.get_running_loop().time()
         shown = self._jobs[item[0]].get(*item[1])
         if shown is not None and version_of(shown) == version_of(obj):
-            self._expect(item, _version(made))
+            self._expectations.expect(item, _version(made))
 
     async def _announce(self, dialect: Dialect, job: TrainingJob) -> None:
         """Tells those outside the cluster who wait to hear how many members there are to be."""
@@ -265,42 +269,42 @@ class TrainingController:
             raise
         self._announced[job.uid] = news
 
-    async def _create(self, item: Item, job: Object, thing: Object) -> None:
+    async def _create_all(self, item: Item, job: Object, things: Sequence[Object]) -> None:
+        """All at once, and one event per kind for all that there was to make."""
+        results = await asyncio.gather(*(self._create(item, job, thing) for thing in things), return_exceptions=True)
+        made: dict[str, list[str]] = {}
+        for result in results:
+            if isinstance(result, dict):
+                made.setdefault(result["kind"], []).append(name_of(result))
+        for kind, names in made.items():
+            what = f"Created {kind.lower()}: " if len(names) == 1 else f"Created {len(names)} {kind.lower()}s: "
+            self._recorder.event(job, "Normal", f"SuccessfulCreate{kind}", what + ", ".join(names))
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _create(self, item: Item, job: Object, thing: Object) -> Object | None:
         if not _known(self._cluster, (thing["apiVersion"], thing["kind"])):
             reason, message = _LACKING[thing["kind"]]
             self._recorder.event(job, "Warning", reason, message)
-            return
+            return None
         try:
             made = await self._cluster.create(thing)
         except AlreadyExists:
             await self._check_owner(job, thing)
-            return
+            return None
         except ApiError as error:
             message = f"Error creating {thing['kind'].lower()} {name_of(thing)}: {error.message}"
             self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
             raise
         self._expect_shown(item, made)
-        what = made["kind"].lower()
-        self._recorder.event(job, "Normal", f"SuccessfulCreate{made['kind']}", f"Created {what}: {name_of(made)}")
+        return made
 
     def _expect_shown(self, item: Item, made: Object) -> None:
         informers = [self._owned[made["kind"]]] if made["kind"] in self._owned else self._groups
         shown = next(filter(None, (i.get(*key_of(made)) for i in informers)), None)
         if informers and (shown is None or uid_of(shown) != uid_of(made)):
-            self._expect(item, uid_of(made))
-
-    def _expect(self, item: Item, what: str) -> None:
-        """Until an informer shows it there is no use in looking: a Pod would seem to be missing, a status to be as it
-        was. Should the news get lost, a look a while later does no harm: what exists is not made twice, and what has
-        changed is not written over."""
-        until = asyncio.get_running_loop().time() + _PATIENCE
-        known = self._expected.get(item)
-        self._expected[item] = _Expected({*(known.things if known else ()), what}, until)
-
-    def _seen(self, item: Item, what: str) -> None:
-        expected = self._expected.get(item)
-        if expected is not None:
-            expected.things.discard(what)
+            self._expectations.expect(item, uid_of(made))
 
     async def _check_owner(self, job: Object, thing: Object) -> None:
         """Something of that name is there. If it is not ours, say so: waiting in silence would look like a hang. Only
@@ -338,8 +342,9 @@ class TrainingController:
             if after is None:
                 self._addresses.pop(uid_of(job), None)
                 self._announced.pop(uid_of(job), None)
+                self._written.pop(uid_of(job), None)
             item = (name, key_of(job))
-            self._seen(item, _version(job))
+            self._expectations.seen(item, _version(job))
             self._queue.enqueue(item)
 
         return changed
@@ -351,7 +356,7 @@ class TrainingController:
             if thing is None or owner is None or name is None:
                 continue
             item = (name, Key(namespace_of(thing), owner["name"]))
-            self._seen(item, uid_of(thing))
+            self._expectations.seen(item, uid_of(thing))
             self._queue.enqueue(item)
 
     def _group_changed(self, before: Object | None, after: Object | None) -> None:
@@ -360,7 +365,7 @@ class TrainingController:
         key = key_of(group)
         for name, jobs in self._jobs.items():
             if jobs.get(*key) is not None:
-                self._seen((name, key), uid_of(group))
+                self._expectations.seen((name, key), uid_of(group))
                 self._queue.enqueue((name, key))
 
 
@@ -375,6 +380,14 @@ _LACKING = {
         "asks for, or remove schedulerName and schedulingPolicy",
     ),
 }
+
+
+_NUMBERS = frozenset({"replicaStatuses", "ps", "worker", "heter"})
+
+
+def _without_numbers(status: Object) -> Object:
+    """What everybody waits for, and not how many members are how far."""
+    return {name: value for name, value in status.items() if name not in _NUMBERS}
 
 
 def _version(obj: Object) -> str:

@@ -1,0 +1,242 @@
+"""Training jobs on a real API server and KWOK's nodes: Muster's operator against Kubeflow's training-operator v1.9.3.
+
+    python -m benchmarks.operator [JOBS] [CONTENDER ...]          (default: 100 shipped tuned muster)
+
+Needs `make cluster-up PARTS="kwok training-operator"`; MUSTER_CLUSTER names another cluster than the usual one.
+PyTorchJobs of a Master and three Workers are submitted all at once; their Pods run for two seconds. Measured, from the
+first submission on: until every Pod has been Running, until every job has Succeeded; CPU time and the most memory of
+the operator's process; and its requests per job, from the API server's audit log (without watches and leases).
+Contenders take turns on the same API server, each in a namespace of its own; none has a webhook, so that submitting
+costs the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.kube.builtin import NAMESPACE, POD, SERVICE_ACCOUNT
+from muster.kube.conditions import is_true
+from muster.kube.errors import NotFound
+from muster.kube.informer import Informer
+from muster.kube.objects import Object, name_of, status_of, uid_of
+from muster.kube.remote.client import RemoteCluster
+from muster.kube.remote.kubeconfig import load_kubeconfig
+from muster.operator.crds import crds
+from muster.training.dialects.pytorch import PyTorch
+from tools.cluster import addons, kwok
+from tools.cluster.cluster import Cluster
+from tools.cluster.processes import Component, Health
+
+MEMBERS = 4
+PARALLEL = 32
+SECONDS = "2"
+RAISED = ("--kube-api-qps=1000", "--kube-api-burst=2000", "--controller-threads=8")
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Result:
+    running: float
+    succeeded: float
+    cpu: float
+    megabytes: float
+    requests: float
+    """per job"""
+    verbs: Counter[str]
+
+
+def main(jobs: int, contenders: Sequence[str]) -> None:
+    cluster = Cluster(os.environ.get("MUSTER_CLUSTER", "muster"))
+    if not cluster.is_up():
+        raise SystemExit('there is no cluster: make cluster-up PARTS="kwok training-operator"')
+    with cluster.entered():
+        audit = listen(cluster)
+        cluster.stop(addons_name := "training-operator")
+        cluster.kubectl(
+            "delete", "validatingwebhookconfiguration", f"validator.{addons_name}.kubeflow.org", "--ignore-not-found"
+        )  # fmt: skip
+        cluster.apply(*crds())
+        results = {}
+        for contender in contenders:
+            results[contender] = asyncio.run(measure(cluster, contender, jobs, audit))
+            print(line(contender, results[contender], jobs), flush=True)
+    report(results)
+
+
+def listen(cluster: Cluster) -> Path:
+    """The API server writes down who asks for what. Answers where."""
+    policy = cluster.layout.configuration / "audit.yaml"
+    users = ["muster:operator", "muster:training-operator"]
+    rules = [{"level": "Metadata", "users": users}, {"level": "None"}]
+    policy.write_text(
+        json.dumps({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived", "ResponseStarted"],
+            "rules": rules,
+        })
+    )  # fmt: skip
+    path = cluster.layout.root / "audit.log"
+    cluster.restart("kube-apiserver", f"--audit-policy-file={policy}", f"--audit-log-path={path}")
+    cluster.reconnect()
+    return path
+
+
+def process(cluster: Cluster, contender: str) -> Component:
+    if contender != "muster":
+        peer = addons.training_operator(cluster.layout)
+        more = RAISED if contender == "tuned" else ()
+        return Component(peer.name, [*peer.command, *more], peer.environment, peer.health)
+    command = [
+        sys.executable, "-m", "muster", "operator", f"--kubeconfig={cluster.kubeconfig_of('operator')}",
+        "--host=127.0.0.1", "--port=8086",
+    ]  # fmt: skip
+    return Component("operator", command, health=Health(8086, "/readyz"))
+
+
+async def measure(cluster: Cluster, contender: str, jobs: int, audit: Path) -> Result:
+    component = process(cluster, contender)
+    cluster.start(component)
+    if contender != "muster":
+        addons.deliver_certificate(cluster.layout)
+    await asyncio.sleep(5.0)  # both have started by then, and settled
+    namespace = f"bench-{uuid.uuid4().hex[:8]}"
+    async with RemoteCluster(load_kubeconfig(cluster.kubeconfig)) as remote:
+        await remote.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        await remote.discover()
+        await _until_account(remote, namespace)
+        seen = audit.stat().st_size if audit.exists() else 0
+        pid = cluster.pid(component.name)
+        assert pid is not None
+        cpu = cpu_seconds(pid)
+        running, succeeded = await drive(remote, namespace, jobs)
+        cpu = cpu_seconds(pid) - cpu
+        memory = most_memory(pid)
+        await asyncio.sleep(3.0)  # for events that are still on their way
+        cluster.stop(component.name)
+        with audit.open() as file:
+            file.seek(seen)
+            told = [json.loads(text) for text in file]
+        await remote.delete(NAMESPACE, namespace)
+        with suppress(NotFound):
+            while True:
+                await remote.get(NAMESPACE, namespace)
+                await asyncio.sleep(0.5)
+    counted = Counter(
+        what(one) for one in told if one["verb"] != "watch" and one.get("objectRef", {}).get("namespace") == namespace
+    )
+    return Result(running, succeeded, cpu, memory, sum(counted.values()) / jobs, counted)
+
+
+def what(request: Object) -> str:
+    about = request["objectRef"]
+    return f"{request['verb']} {'/'.join(filter(None, (about['resource'], about.get('subresource'))))}"
+
+
+async def _until_account(remote: RemoteCluster, namespace: str) -> None:
+    """Without it, Pods are refused."""
+    while True:
+        with suppress(NotFound):
+            await remote.get(SERVICE_ACCOUNT, "default", namespace)
+            return
+        await asyncio.sleep(0.1)
+
+
+async def drive(remote: RemoteCluster, namespace: str, jobs: int) -> tuple[float, float]:
+    """Submits, and waits. Answers when all Pods had been Running, and when all jobs had Succeeded."""
+    ran: set[str] = set()
+    done: set[str] = set()
+    moments: dict[str, float] = {}
+    over = asyncio.Event()
+
+    def pod_changed(_: Object | None, pod: Object | None) -> None:
+        if pod is not None and status_of(pod).get("phase") in ("Running", "Succeeded"):
+            ran.add(uid_of(pod))
+            if len(ran) == jobs * MEMBERS:
+                moments.setdefault("running", time.perf_counter())
+
+    def job_changed(_: Object | None, job: Object | None) -> None:
+        if job is not None and is_true(status_of(job).get("conditions") or [], "Succeeded"):
+            done.add(name_of(job))
+            if len(done) == jobs:
+                moments.setdefault("succeeded", time.perf_counter())
+                over.set()
+
+    room = asyncio.Semaphore(PARALLEL)
+
+    async def submit(number: int) -> None:
+        async with room:
+            await remote.create(job(namespace, number))
+
+    async with (
+        Informer(remote, POD, namespace, on_change=pod_changed),
+        Informer(remote, PyTorch.kind, namespace, on_change=job_changed),
+    ):
+        began = time.perf_counter()
+        await asyncio.gather(*(submit(number) for number in range(jobs)))
+        async with asyncio.timeout(1800):
+            await over.wait()
+    return moments["running"] - began, moments["succeeded"] - began
+
+
+def job(namespace: str, number: int) -> Object:
+    template = {
+        "metadata": {"annotations": {kwok.SECONDS: SECONDS}},
+        "spec": {
+            "nodeSelector": {"type": kwok.FAKE_NODE},
+            "tolerations": [kwok.FAKE_TOLERATION],
+            "containers": [{"name": "pytorch", "image": "none:1"}],
+        },
+    }
+    roles = {"Master": {"replicas": 1, "template": template}, "Worker": {"replicas": 3, "template": template}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": f"job-{number:04d}", "namespace": namespace},
+        "spec": {"runPolicy": {"cleanPodPolicy": "None"}, "pytorchReplicaSpecs": roles},
+    }
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def most_memory(pid: int) -> float:
+    """in megabytes"""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(row.split()[1]) for row in status if row.startswith("VmHWM")) / 1024
+
+
+def line(contender: str, result: Result, jobs: int) -> str:
+    verbs = ", ".join(f"{name} {count / jobs:.1f}" for name, count in result.verbs.most_common())
+    return (
+        f"{contender:8s} running {result.running:6.1f} s  succeeded {result.succeeded:6.1f} s  cpu {result.cpu:5.1f} s"
+        f"  memory {result.megabytes:4.0f} MB  requests per job {result.requests:5.1f} ({verbs})"
+    )
+
+
+def report(results: dict[str, Result]) -> None:
+    ours = results.get("muster")
+    if ours is None:
+        return
+    for name, goal in (("shipped", 5.0), ("tuned", 1.0)):
+        if name in results:
+            factor = results[name].running / ours.running
+            fewer = ours.requests < results[name].requests
+            print(
+                f"against {name}: {factor:.1f} x as fast to all Running (goal {goal:g}: "
+                f"{'ok' if factor >= goal else 'MISSED'}); requests {'fewer: ok' if fewer else 'not fewer: MISSED'}"
+            )
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100, sys.argv[2:] or ["shipped", "tuned", "muster"])
