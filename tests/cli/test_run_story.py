@@ -91,6 +91,28 @@ def test_a_manifest_of_another_cluster_brings_its_namespace(muster: Muster) -> N
     muster("apply", "-f", "far.yaml").ok()
 
 
+def test_a_warning_is_given_once_by_a_box_of_its_own_and_by_a_server(muster: Muster) -> None:
+    workflow = """\
+        apiVersion: argoproj.io/v1alpha1
+        kind: Workflow
+        metadata: {name: far}
+        spec:
+          entrypoint: main
+          templates:
+            - name: main
+              inputs: {artifacts: [{name: a, path: /tmp/a, hdfs: {addresses: [x:1], path: /a, hdfsUser: me}}]}
+              container: {image: busybox, command: ["true"]}
+        """
+    file = muster.file("far.yaml", workflow)
+    warning = (
+        "Warning: spec.templates[0].inputs.artifacts[0].hdfs: will fail: "
+        "hdfs artifacts are not supported here; use s3, http or git\n"
+    )
+    assert muster("run", "--rm", file).err == warning
+    muster("up", "-d").ok()
+    assert muster("run", "--rm", file).err == warning
+
+
 def test_what_stays_pending_says_why_and_can_time_out(muster: Muster) -> None:
     hungry = pod("hungry", "true", more="      resources: {limits: {nvidia.com/gpu: 64}}\n")
     done = muster("run", "--timeout=3s", muster.file("hungry.yaml", hungry))

@@ -116,14 +116,16 @@ class _Run:
         cluster, display = session.cluster, self.display
         namespaces = await make_namespaces(session, self._documents)
         try:
-            await check(session, self._documents)
+            with session.warnings():
+                await check(session, self._documents)
         except Failure:
             await remove(cluster, namespaces)
             raise
         for one in namespaces:
             self._take_in(one)
-        for document in self._documents:
-            self._take_in(await store(session, document))
+        with session.warnings():
+            for document in self._documents:
+                self._take_in(await store(session, document))
         watch = Watch(cluster, self._applied, display)
         if not watch.has_work and not watch.stays:
             display.say("nothing here runs; all of it is applied")

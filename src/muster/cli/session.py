@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +36,23 @@ class Session:
     """The same cluster where it is reached over HTTP, for what only a server can tell."""
     in_the_box: bool = False
     """Whether it is the cluster in the box, and the box ours to arrange."""
+    warn_of: Callable[[str], None] = lambda text: warn(f"Warning: {text}")
+
+    @contextmanager
+    def warnings(self) -> Iterator[None]:
+        """Shows what the cluster warns of while the block stores things. A server says so by itself; a box in this
+        process has to be asked."""
+        if self.remote is not None:
+            yield
+            return
+        from muster.embedded.admission import collect_warnings
+
+        with collect_warnings() as collected:
+            try:
+                yield
+            finally:
+                for text in collected:
+                    self.warn_of(text)
 
     async def targets(self, words: Sequence[str]) -> list[Target]:
         """What the words of a command line are about."""
@@ -78,7 +95,7 @@ async def connect(kubeconfig: str = "", context: str = "", namespace: str = "") 
     with _without_system_certificates():
         from muster.kube.remote.client import RemoteCluster
 
-    async with RemoteCluster(access, on_warning=lambda text: warn(f"Warning: {text}")) as remote:
+    async with RemoteCluster(access, on_warning=_warn_once()) as remote:
         boxed = not (kubeconfig or context or os.environ.get("KUBERNETES_SERVICE_HOST"))
         yield Session(remote, namespace or access.namespace, remote, in_the_box=boxed)
 
@@ -107,7 +124,7 @@ async def connect_or_start(
 
     try:
         async with serving(load_settings(runtime, gang=gang)) as server:
-            yield Session(server.cluster, namespace or "default", in_the_box=True)
+            yield Session(server.cluster, namespace or "default", in_the_box=True, warn_of=_warn_once())
     except ServerError as error:
         raise Failure(f"error: {error}") from None
 
@@ -150,6 +167,18 @@ async def _stand_in() -> None:
         with suppress(ServerError):  # somebody else was quicker
             async with serving(load_settings()):
                 await asyncio.Event().wait()
+
+
+def _warn_once() -> Callable[[str], None]:
+    """A run checks what it stores before it stores it, and is warned both times."""
+    told: set[str] = set()
+
+    def warn_of(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            warn(f"Warning: {text}")
+
+    return warn_of
 
 
 @contextmanager
