@@ -30,6 +30,15 @@ from muster.server.platform.state import Platform
 PREFIX = "/api/v1"
 
 ROUTERS = (
+    "runs",
+    "run_nodes",
+    "run_logs",
+    "workflows",
+    "versions",
+    "jobs",
+    "modules",
+    "module_versions",
+    "reviews",
     "health",
     "sessions",
     "openid",
@@ -38,22 +47,13 @@ ROUTERS = (
     "tokens",
     "audit",
     "graphs",
-    "workflows",
-    "versions",
     "categories",
-    "modules",
-    "module_versions",
-    "reviews",
     "resources",
     "cluster",
-    "runs",
-    "run_nodes",
-    "run_logs",
-    "jobs",
     "job_logs",
     "document",
 )
-"""Modules of this package, one a line."""
+"""Modules of this package, one a line. They are looked through in this order: what is asked for most comes first."""
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ProblemDocument, "description": "It was refused; the document says why."},
