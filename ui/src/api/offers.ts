@@ -40,7 +40,7 @@ export const categoriesQuery = queryOptions({
 })
 
 /** Modules that whoever asks may put into a workflow. */
-export const usableModulesQuery = (query: { q?: string; category?: string; mine?: boolean }) =>
+export const usableModulesQuery = (query: { q?: string; category?: string; mine?: boolean; published?: boolean }) =>
   queryOptions({
     queryKey: ["modules", "usable", query],
     queryFn: ({ signal }) =>

@@ -18,7 +18,7 @@ export function Segments<T extends string>({ label, choices, value, onChange }: 
           aria-pressed={choice.value === value}
           onClick={() => onChange(choice.value)}
           className={classes(
-            "rounded px-3 py-1 text-[13px] whitespace-nowrap",
+            "rounded px-2 py-1 text-[13px] whitespace-nowrap sm:px-3",
             choice.value === value ? "bg-accent font-medium text-primary" : "text-muted-foreground hover:bg-muted hover:text-foreground",
           )}
         >

@@ -16,8 +16,8 @@ export function Palette({ add }: { add: (template: Template) => void }) {
   const [mine, setMine] = useState(false)
   const [category, setCategory] = useState("")
   const categories = useQuery(categoriesQuery)
-  const modules = useQuery({ ...usableModulesQuery({ q: useDeferredValue(q), category, ...(mine ? { mine } : {}) }), placeholderData: keepPreviousData })
-  const offered = (modules.data?.items ?? []).filter((module) => mine || module.public_number > 0)
+  const modules = useQuery({ ...usableModulesQuery({ q: useDeferredValue(q), category, ...(mine ? { mine } : { published: true }) }), placeholderData: keepPreviousData })
+  const offered = modules.data?.items ?? []
   return (
     <section aria-label={w("palette")} className="flex h-full flex-col gap-2 overflow-y-auto p-3">
       <Piece icon={Terminal} title={w("plainNode")} help={w("plainNodeHelp")} template={{ kind: "plain" }} add={add} />
