@@ -45,7 +45,7 @@ _OTHERS = {
     "paddle-controller-manager": "its jobs go on under this operator",
     "mpi-operator": "let its MPIJobs end first: their launchers cannot be taken over",
 }
-_THEIR_WEBHOOK = "validator.training-operator.kubeflow.org"
+THEIR_WEBHOOK = "validator.training-operator.kubeflow.org"
 
 
 async def install(
@@ -102,9 +102,9 @@ async def others(cluster: Cluster) -> list[Other]:
             other = Other("deployment", namespace_of(obj), name_of(obj), advice, name_of(obj) != "mpi-operator")
             found.append(other)
     with suppress(NotFound):
-        await cluster.get(cluster.catalogue.of(CONFIGURATION.api_version, CONFIGURATION.kind), _THEIR_WEBHOOK)
+        await cluster.get(cluster.catalogue.of(CONFIGURATION.api_version, CONFIGURATION.kind), THEIR_WEBHOOK)
         advice = "without its operator no job could be created or changed"
-        found.append(Other("validatingwebhookconfiguration", "", _THEIR_WEBHOOK, advice))
+        found.append(Other("validatingwebhookconfiguration", "", THEIR_WEBHOOK, advice))
     return found
 
 
