@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import type { GraphDocument } from "@/graph/document"
-import { ancestors, canConnect, connected, drawn, freeName, part, pasted, placeOf, withNode, without, written } from "@/graph/drawing"
+import { ancestors, canConnect, connected, descendants, drawn, freeName, part, pasted, placeOf, withNode, without, written } from "@/graph/drawing"
 
 const document: GraphDocument = {
   format: 1,
@@ -58,6 +58,8 @@ describe("edges", () => {
   it("lead from ancestors", () => {
     expect(ancestors(drawing, c)).toEqual(new Set([a, b]))
     expect(ancestors(drawing, a)).toEqual(new Set())
+    expect(descendants(drawing, a)).toEqual(new Set([b, c]))
+    expect(descendants(drawing, c)).toEqual(new Set())
   })
 })
 

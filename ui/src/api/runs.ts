@@ -124,16 +124,28 @@ export function useLiveRuns(): boolean {
   return live
 }
 
-/** Keeps one run, with all its nodes, as it is on the server. */
+const TOGETHER_MILLISECONDS = 200
+
+/** Keeps one run, with all its nodes, as it is on the server. Of many changes in a moment, the last says it all. */
 export function useLiveRun(run: string): void {
   const client = useQueryClient()
   useEffect(() => {
-    const source = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events`)
-    source.addEventListener("run", (event) => {
-      const told = JSON.parse(event.data as string) as Run & { node_states: RunNode[] }
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let newest = ""
+    const take = () => {
+      timer = undefined
+      const told = JSON.parse(newest) as Run & { node_states: RunNode[] }
       client.setQueryData<WholeRun>(runQuery(run).queryKey, (whole) => whole && { ...whole, ...told })
       void client.invalidateQueries({ queryKey: ["runs", "one", run, "nodes"] })
+    }
+    const source = new EventSource(`/api/v1/runs/${encodeURIComponent(run)}/events`)
+    source.addEventListener("run", (event) => {
+      newest = event.data as string
+      timer ??= setTimeout(take, TOGETHER_MILLISECONDS)
     })
-    return () => source.close()
+    return () => {
+      source.close()
+      clearTimeout(timer)
+    }
   }, [client, run])
 }

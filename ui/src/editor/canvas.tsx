@@ -5,13 +5,14 @@ import type { GraphProblem } from "@/api/workflows"
 import type { Position } from "@/graph/document"
 import { NODE_SIZE, canConnect, connected, edgeId, placeOf, type Drawing, type DrawnNode } from "@/graph/drawing"
 import { Flow } from "@/graph/flow"
-import { type CardNode, subtitle } from "@/graph/node-card"
+import { CARD_SHAPE, type CardNode, subtitle } from "@/graph/node-card"
 import { editorWords } from "@/words/editor"
 import { useWords } from "@/words/words"
 import { DRAGGED, nodeOfTemplate, type Template } from "./templates"
 import { useCanvas, useCanvasStore } from "./store"
 
-export function CanvasPane() {
+/** `fitOn`: all is shown when it becomes another. */
+export function CanvasPane({ fitOn }: { fitOn: number }) {
   const w = useWords(editorWords)
   const store = useCanvasStore()
   const { drawing, selected, selectedEdges, problems, wanted } = useCanvas((canvas) => canvas)
@@ -118,7 +119,7 @@ export function CanvasPane() {
         connectionRadius={40}
         snapToGrid
         snapGrid={[4, 4]}
-        fitView={drawing.nodes.length > 0}
+        fitOn={fitOn}
       >
         {drawing.nodes.length === 0 && (
           <Panel position="top-center" className="pointer-events-none mt-24! w-max text-center">
@@ -159,7 +160,7 @@ function card(made: WeakMap<DrawnNode, CardNode>, node: DrawnNode, selected: boo
     type: "card",
     position: node.position,
     selected,
-    ...NODE_SIZE,
+    ...CARD_SHAPE,
     ariaLabel: node.name,
     data: { name: node.name, kind: node.kind ?? "plain", subtitle: subtitle(node), errors, warnings, editable: true },
   }

@@ -1,7 +1,7 @@
 /** The canvas editor: palette, canvas, side form, problems. */
 import { ReactFlowProvider, useReactFlow } from "@xyflow/react"
 import { CopyPlus, LayoutGrid, Redo2, Trash2, Undo2 } from "lucide-react"
-import { type ReactNode, useCallback, useEffect, useMemo, useRef } from "react"
+import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react"
 import { useStore } from "zustand"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
@@ -44,7 +44,8 @@ function Panes({ store, basics, onSave, arrange }: Props) {
   const w = useWords(editorWords)
   const failed = useChecking(store)
   useShortcuts(store, onSave)
-  const { screenToFlowPosition, fitView } = useReactFlow()
+  const { screenToFlowPosition } = useReactFlow()
+  const [fits, setFits] = useState(() => (store.getState().drawing.nodes.length ? 1 : 0))
   const middle = useRef<HTMLDivElement>(null)
 
   const arrangeAll = useCallback(async () => {
@@ -56,11 +57,11 @@ function Panes({ store, basics, onSave, arrange }: Props) {
       )
       move(places)
       settle()
-      requestAnimationFrame(() => void fitView({ padding: 0.15, maxZoom: 1, duration: 200 }))
+      setFits((count) => count + 1)
     } catch (error) {
       noteError(error)
     }
-  }, [store, fitView])
+  }, [store])
 
   useEffect(() => {
     if (arrange) void arrangeAll().then(() => store.setState({ past: [], future: [] }))
@@ -83,7 +84,7 @@ function Panes({ store, basics, onSave, arrange }: Props) {
       <div className="flex min-h-0 min-w-0 flex-col">
         <Tools store={store} arrange={arrangeAll} />
         <section ref={middle} aria-label={w("canvas")} className="min-h-0 flex-1">
-          <CanvasPane />
+          <CanvasPane fitOn={fits} />
         </section>
         <ProblemList failed={failed} />
       </div>

@@ -1,9 +1,9 @@
 /** Everything that a node has. */
-import { useMemo } from "react"
+import { useMemo, useState } from "react"
 import { usePreferences } from "@/app/preferences"
 import type { GraphProblem } from "@/api/workflows"
 import { Code, Field, Input, TextArea } from "@/components/form"
-import { type Drawing, type DrawnNode, ancestors, canConnect, connected, placeOf, withoutEdges } from "@/graph/drawing"
+import { type Drawing, type DrawnNode, ancestors, connected, descendants, placeOf, withoutEdges } from "@/graph/drawing"
 import { commonWords } from "@/words/common"
 import { editorWords } from "@/words/editor"
 import { problemParts } from "@/words/graph-problems"
@@ -126,22 +126,42 @@ export function NodeForm({ drawing, node, problems = [], change, redraw }: Props
   )
 }
 
+const FEW = 20
+
 /** Lines to this node, for those who do not draw with a mouse. */
 function Before({ drawing, node, redraw }: { drawing: Drawing; node: DrawnNode; redraw?: (drawing: Drawing) => void }) {
   const w = useWords(editorWords)
-  const parents = new Set(drawing.edges.filter((edge) => edge.to === node.key).map((edge) => edge.from))
-  const earlier = useMemo(() => ancestors(drawing, node.key), [drawing, node.key])
-  const others = drawing.nodes.filter(
-    (other) => parents.has(other.key) || (redraw && canConnect(drawing, { from: other.key, to: node.key })),
+  const [typed, setTyped] = useState("")
+  const { edges } = drawing
+  const { parents, earlier, later } = useMemo(
+    () => ({
+      parents: new Set(edges.filter((edge) => edge.to === node.key).map((edge) => edge.from)),
+      earlier: ancestors(drawing, node.key),
+      later: descendants(drawing, node.key),
+    }),
+    [edges, node.key],
   )
+  const possible = redraw ? drawing.nodes.filter(({ key }) => key !== node.key && !later.has(key) && !parents.has(key)) : []
+  const named = possible.filter(({ name }) => name.toLowerCase().includes(typed.toLowerCase()))
+  const shown = [...drawing.nodes.filter(({ key }) => parents.has(key)), ...named.slice(0, FEW)]
   const set = (from: string, ticked: boolean) => {
     const edge = { from, to: node.key }
     redraw?.(ticked ? connected(drawing, edge) : withoutEdges(drawing, [edge]))
   }
-  if (!others.length) return <p className="text-[13px] text-muted-foreground">{w("noOtherNodes")}</p>
+  if (!possible.length && !parents.size) return <p className="text-[13px] text-muted-foreground">{w("noOtherNodes")}</p>
   return (
     <div className="flex flex-col gap-1" data-field="edges" tabIndex={-1}>
-      {others.map((other) => (
+      {possible.length > FEW && (
+        <Input
+          type="search"
+          className="h-8"
+          aria-label={w("searchNodes")}
+          placeholder={w("searchNodes")}
+          value={typed}
+          onChange={(event) => setTyped(event.target.value)}
+        />
+      )}
+      {shown.map((other) => (
         <label key={other.key} className="inline-flex items-center gap-2">
           <input
             type="checkbox"
@@ -152,6 +172,7 @@ function Before({ drawing, node, redraw }: { drawing: Drawing; node: DrawnNode; 
           <span className={earlier.has(other.key) && !parents.has(other.key) ? "text-muted-foreground" : ""}>{other.name || "…"}</span>
         </label>
       ))}
+      {named.length > FEW && <p className="text-[13px] text-muted-foreground">{w("moreNodes", { n: named.length - FEW })}</p>}
       {redraw && <p className="text-[13px] text-muted-foreground">{w("runsAfterHint")}</p>}
     </div>
   )

@@ -145,15 +145,28 @@ export function canConnect(drawing: Drawing, { from, to }: DrawnEdge): boolean {
 
 /** The keys of all nodes that have ended before this one starts. */
 export function ancestors(drawing: Drawing, key: string): Set<string> {
-  const parents = new Map<string, string[]>()
-  for (const { from, to } of drawing.edges) parents.set(to, [...(parents.get(to) ?? []), from])
+  return reached(key, drawing.edges, ({ from, to }) => [to, from])
+}
+
+/** The keys of all nodes that start only after this one has ended. */
+export function descendants(drawing: Drawing, key: string): Set<string> {
+  return reached(key, drawing.edges, ({ from, to }) => [from, to])
+}
+
+function reached(key: string, edges: DrawnEdge[], along: (edge: DrawnEdge) => [string, string]): Set<string> {
+  const next = new Map<string, string[]>()
+  for (const edge of edges) {
+    const [here, there] = along(edge)
+    const known = next.get(here)
+    if (known) known.push(there)
+    else next.set(here, [there])
+  }
   const found = new Set<string>()
-  const waiting = [...(parents.get(key) ?? [])]
-  while (waiting.length) {
-    const next = waiting.pop() as string
-    if (found.has(next)) continue
-    found.add(next)
-    waiting.push(...(parents.get(next) ?? []))
+  const waiting = [...(next.get(key) ?? [])]
+  for (let each = waiting.pop(); each !== undefined; each = waiting.pop()) {
+    if (found.has(each)) continue
+    found.add(each)
+    waiting.push(...(next.get(each) ?? []))
   }
   return found
 }

@@ -1,60 +1,116 @@
 /** How every graph is drawn, whether it can be changed or not. */
-import { Background, Controls, MarkerType, MiniMap, ReactFlow, type ReactFlowProps } from "@xyflow/react"
+import {
+  Background,
+  ControlButton,
+  Controls,
+  type Edge,
+  MarkerType,
+  ReactFlow,
+  type ReactFlowProps,
+  type ReactFlowState,
+  getViewportForBounds,
+  useReactFlow,
+  useStore,
+  useStoreApi,
+} from "@xyflow/react"
 import "@xyflow/react/dist/style.css"
+import { Maximize } from "lucide-react"
+import { useCallback, useEffect, useMemo, useRef, useState } from "react"
 import { useIsDark } from "@/app/preferences"
 import { editorWords } from "@/words/editor"
 import { useWords } from "@/words/words"
+import { FarGraph, useFarHands } from "./far"
+import { MiniMap } from "./mini-map"
 import { type CardNode, NODE_TYPES } from "./node-card"
+import { boundsOf, isCrowded, seen } from "./overview"
 
 const EDGE = {
   type: "default",
   markerEnd: { type: MarkerType.ArrowClosed, width: 18, height: 18, color: "var(--edge)" },
 } as const
 
-const COLOURS: Record<string, string> = {
-  running: "var(--fill-running)",
-  succeeded: "var(--fill-succeeded)",
-  failed: "var(--fill-failed)",
+const MANY = 150
+/** More in view than these are painted from afar instead. */
+const IN_VIEW = 120
+const ZOOM = { min: 0.01, max: 2 }
+const NO_NODES: CardNode[] = []
+const NO_EDGES: Edge[] = []
+
+interface Props extends ReactFlowProps<CardNode> {
+  nodes: CardNode[]
+  edges: Edge[]
+  /** All is shown whenever this is another, if it is anything. */
+  fitOn?: unknown
 }
 
-export function Flow({ children, ...rest }: ReactFlowProps<CardNode>) {
+/** Within a ReactFlowProvider. */
+export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
   const w = useWords(editorWords)
   const dark = useIsDark()
-  const many = (rest.nodes?.length ?? 0) > 150
+  const around = useRef<HTMLDivElement>(null)
+  const crowded = useCallback(
+    ({ transform, width, height }: ReactFlowState) =>
+      nodes.length > MANY && (width === 0 || isCrowded(nodes, seen(transform, width, height), IN_VIEW)),
+    [nodes],
+  )
+  // Until it is known what will be in view, nothing has to be made for it.
+  const [fitted, setFitted] = useState(!fitOn)
+  const far = useStore(crowded) || (!fitted && nodes.length > MANY)
+  const hidden = useMemo(() => (far ? nodes.map((node) => ({ ...node, hidden: true })) : NO_NODES), [far, nodes])
+  const hands = useFarHands(far, around, nodes, rest.onNodesChange, rest.nodesDraggable !== false)
+  const fit = useFit(nodes)
+  const sized = useStore((flow) => flow.width > 0 && flow.height > 0 && flow.panZoom !== null)
+  useEffect(() => {
+    if (!sized || !fitOn) return
+    fit()
+    setFitted(true)
+    // Only when it is asked for: nodes that move do not move the view.
+  }, [sized, fitOn])
   return (
-    <ReactFlow<CardNode>
-      nodeTypes={NODE_TYPES}
-      defaultEdgeOptions={EDGE}
-      colorMode={dark ? "dark" : "light"}
-      minZoom={0.05}
-      maxZoom={2}
-      fitView
-      fitViewOptions={{ padding: 0.15, maxZoom: 1 }}
-      onlyRenderVisibleElements={many}
-      proOptions={{ hideAttribution: true }}
-      ariaLabelConfig={{
-        "controls.zoomIn.ariaLabel": w("zoomIn"),
-        "controls.zoomOut.ariaLabel": w("zoomOut"),
-        "controls.fitView.ariaLabel": w("fit"),
-        "minimap.ariaLabel": w("miniMap"),
-      }}
-      className="[--xy-background-color:var(--background)] [--xy-edge-stroke-selected:var(--ring)] [--xy-edge-stroke-width:1.6] [--xy-edge-stroke:var(--edge)]"
-      {...rest}
-    >
-      <Background gap={20} size={1.2} color="var(--border)" />
-      <Controls showInteractive={false} position="bottom-left" />
-      {(rest.nodes?.length ?? 0) > 6 && (
-        <MiniMap
-          pannable
-          zoomable
-          position="bottom-right"
-          className="rounded-md border"
-          style={{ width: 160, height: 110 }}
-          nodeColor={(node) => COLOURS[String(node.data.state)] ?? "var(--muted-foreground)"}
-          bgColor="var(--card)"
-        />
-      )}
-      {children}
-    </ReactFlow>
+    <div ref={around} className="size-full" {...hands}>
+      <ReactFlow<CardNode>
+        nodes={far ? hidden : nodes}
+        edges={far ? NO_EDGES : edges}
+        nodeTypes={NODE_TYPES}
+        defaultEdgeOptions={EDGE}
+        colorMode={dark ? "dark" : "light"}
+        minZoom={ZOOM.min}
+        maxZoom={ZOOM.max}
+        onlyRenderVisibleElements={nodes.length > MANY}
+        proOptions={{ hideAttribution: true }}
+        ariaLabelConfig={{
+          "controls.zoomIn.ariaLabel": w("zoomIn"),
+          "controls.zoomOut.ariaLabel": w("zoomOut"),
+        }}
+        className="[--xy-background-color:var(--background)] [--xy-edge-stroke-selected:var(--ring)] [--xy-edge-stroke-width:1.6] [--xy-edge-stroke:var(--edge)]"
+        {...rest}
+      >
+        {!far && <Background gap={20} size={1.2} color="var(--border)" />}
+        {far && fitted && <FarGraph nodes={nodes} edges={edges} />}
+        <Controls showInteractive={false} showFitView={false} position="bottom-left">
+          <ControlButton title={w("fit")} aria-label={w("fit")} onClick={() => fit(200)}>
+            <Maximize className="fill-none!" aria-hidden />
+          </ControlButton>
+        </Controls>
+        {nodes.length > 6 && <MiniMap nodes={nodes} label={w("miniMap")} />}
+        {children}
+      </ReactFlow>
+    </div>
+  )
+}
+
+/** Shows all of these nodes, whether they are elements at present or not. */
+export function useFit(nodes: CardNode[]): (milliseconds?: number) => void {
+  const { setViewport } = useReactFlow()
+  const store = useStoreApi()
+  const now = useRef(nodes)
+  now.current = nodes
+  return useCallback(
+    (duration = 0) => {
+      const { width, height } = store.getState()
+      if (!now.current.length || !width) return
+      void setViewport(getViewportForBounds(boundsOf(now.current), width, height, ZOOM.min, 1, 0.15), { duration })
+    },
+    [setViewport, store],
   )
 }

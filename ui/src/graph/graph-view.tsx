@@ -1,12 +1,13 @@
 /** A graph to look at: a version, or a run as it goes. */
-import { ReactFlowProvider, useReactFlow } from "@xyflow/react"
+import { ReactFlowProvider } from "@xyflow/react"
 import { useEffect, useMemo, useRef, useState } from "react"
 import { Loading } from "@/components/feedback"
 import type { GraphDocument, Position } from "./document"
-import { NODE_SIZE } from "./drawing"
 import { Flow } from "./flow"
 import { layout } from "./layout"
-import { type CardData, type CardNode, subtitle } from "./node-card"
+import { CARD_SHAPE, type CardData, type CardNode, sameData, subtitle } from "./node-card"
+
+const NOWHERE: Position = { x: 0, y: 0 }
 
 interface Props {
   document: GraphDocument
@@ -29,20 +30,20 @@ export function GraphView(props: Props) {
 
 function View({ document, selected, onSelect, extra, arranged }: Props) {
   const places = usePlaces(document, arranged)
-  const made = useRef(new Map<string, { node: CardNode; of: string }>())
+  const made = useRef(new Map<string, CardNode>())
   const nodes = useMemo(() => {
     if (!places) return []
     // A node that looks as before stays the same object, so that of a thousand only those that change are drawn again.
     const kept = made.current
     return (document.nodes ?? []).map((node): CardNode => {
       const data: CardData = { name: node.name, kind: node.kind ?? "plain", subtitle: subtitle(node), ...extra?.(node.name) }
-      const position = places.get(node.name) ?? { x: 0, y: 0 }
-      const of = JSON.stringify([data, position, node.name === selected])
+      const position = places.get(node.name) ?? NOWHERE
+      const chosen = node.name === selected
       const before = kept.get(node.name)
-      if (before?.of === of) return before.node
+      if (before && before.position === position && before.selected === chosen && sameData(before.data, data)) return before
       const ariaLabel = [data.name, data.stateText].filter(Boolean).join(", ")
-      const fresh: CardNode = { id: node.name, type: "card", position, data, ...NODE_SIZE, selected: node.name === selected, ariaLabel }
-      kept.set(node.name, { node: fresh, of })
+      const fresh: CardNode = { id: node.name, type: "card", position, data, ...CARD_SHAPE, selected: chosen, ariaLabel }
+      kept.set(node.name, fresh)
       return fresh
     })
   }, [document, places, extra, selected])
@@ -64,25 +65,16 @@ function View({ document, selected, onSelect, extra, arranged }: Props) {
       onNodesChange={(changes) => {
         for (const change of changes) if (change.type === "select" && change.selected) onSelect?.(change.id)
       }}
-    >
-      <Refit on={places} />
-    </Flow>
+      fitOn={places}
+    />
   )
-}
-
-function Refit({ on }: { on: unknown }) {
-  const { fitView } = useReactFlow()
-  useEffect(() => {
-    void fitView({ padding: 0.15, maxZoom: 1 })
-  }, [on, fitView])
-  return null
 }
 
 function usePlaces(document: GraphDocument, arranged = false): Map<string, Position> | undefined {
   const nodes = document.nodes ?? []
   const drawn = !arranged && nodes.every((node) => node.position)
   const [found, setFound] = useState<Map<string, Position>>()
-  const shape = JSON.stringify([nodes.map((node) => [node.name, node.position]), document.edges])
+  const shape = useMemo(() => JSON.stringify([nodes.map((node) => [node.name, node.position]), document.edges]), [document])
   useEffect(() => {
     let left = false
     if (drawn) setFound(new Map(nodes.map((node) => [node.name, node.position as Position])))

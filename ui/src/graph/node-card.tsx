@@ -1,9 +1,10 @@
 /** A node as it is drawn: what it is, its name, and how it fares. */
-import { Handle, type Node, type NodeProps, Position, type ReactFlowState, useStore } from "@xyflow/react"
+import { Handle, type Node, type NodeProps, Position } from "@xyflow/react"
 import { Boxes, CircleAlert, Network, Terminal, TriangleAlert } from "lucide-react"
 import { memo } from "react"
 import { classes } from "@/lib/classes"
 import type { NodeKind } from "./document"
+import { NODE_SIZE } from "./drawing"
 
 export type NodeState = "waiting" | "running" | "succeeded" | "failed" | "stopped" | "skipped"
 
@@ -24,6 +25,23 @@ export interface CardData extends Record<string, unknown> {
 }
 
 export type CardNode = Node<CardData, "card">
+
+const DOT = { x: NODE_SIZE.width / 2 - 5, width: 10, height: 10 }
+
+/** What is the same for all of them. Said beforehand, so that none has to be drawn only to be measured. */
+export const CARD_SHAPE = {
+  ...NODE_SIZE,
+  handles: [
+    { type: "target" as const, position: Position.Top, y: -5, ...DOT },
+    { type: "source" as const, position: Position.Bottom, y: NODE_SIZE.height - 5, ...DOT },
+  ],
+}
+
+/** Whether a node looks the same with either. */
+export function sameData(a: CardData, b: CardData): boolean {
+  const names = Object.keys(a)
+  return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name])
+}
 
 const ICONS = { plain: Terminal, module: Boxes, training: Network }
 
@@ -47,11 +65,7 @@ const BORDERS: Record<NodeState, string> = {
 
 const MARKS = { added: "border-succeeded bg-succeeded/8", removed: "border-failed bg-failed/8", changed: "border-warning bg-warning/8" }
 
-/** Nobody can read what is in a node from there, so it is not drawn: that makes a thousand of them quick. */
-const isFar = (flow: ReactFlowState) => flow.transform[2] < 0.25
-
 export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<CardNode>) {
-  const far = useStore(isFar)
   const Icon = ICONS[data.kind]
   const dot = classes(
     "size-2.5! border-2! border-card! bg-muted-foreground!",
@@ -70,7 +84,6 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
     >
       <Handle type="target" position={Position.Top} isConnectable={data.editable} className={dot} />
       {data.state && <span aria-hidden className={classes("absolute inset-y-0 left-0 w-1.5 rounded-l-lg", BARS[data.state])} />}
-      {!far && <>
       <span className="flex size-8 shrink-0 items-center justify-center rounded-md bg-muted text-muted-foreground">
         <Icon className="size-4" aria-hidden />
       </span>
@@ -86,7 +99,6 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
       ) : data.warnings ? (
         <TriangleAlert className="size-4 shrink-0 text-warning" aria-hidden />
       ) : null}
-      </>}
       <Handle type="source" position={Position.Bottom} isConnectable={data.editable} className={dot} />
     </div>
   )

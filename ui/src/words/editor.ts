@@ -107,6 +107,8 @@ export const editorWords = words({
   mountPath: ["Mounted at", "挂载路径"],
   runsAfter: ["Runs after", "前置节点"],
   runsAfterHint: ["Ticking a node draws the line to it.", "勾选即可与该节点连线。"],
+  searchNodes: ["Search nodes", "搜索节点"],
+  moreNodes: ["{n} more; search to find them.", "还有 {n} 个，请搜索查找。"],
   noOtherNodes: ["There is no other node it could follow.", "没有可作为前置的节点。"],
   module: ["Module", "模块"],
   moduleVersion: ["Version", "版本"],
