@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from muster.embedded.api.openapi_sharing import Sharing
 from muster.kube.kinds import Kind, Schema
 from muster.kube.schema import OBJECT_META, STRING
 
@@ -42,22 +43,27 @@ def v3(kinds: Iterable[Kind], path: str) -> dict[str, Any] | None:
     members = [kind for kind in kinds if group_path(kind) == path]
     if not members:
         return None
+    sharing = Sharing([kind.schema for kind in members], "#/components/schemas/")
+    schemas = {_name(kind): _definition(kind, sharing.written(kind.schema)) for kind in members}
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.35.0"},
         "paths": {where: item for kind in members for where, item in _paths(kind).items()},
-        "components": {"schemas": {_name(kind): _definition(kind, kind.schema) for kind in members}},
+        "components": {"schemas": {**schemas, **sharing.definitions}},
     }
 
 
 def v2(kinds: Iterable[Kind]) -> dict[str, Any]:
     """/openapi/v2"""
     known = list(kinds)
+    sharing = Sharing([kind.schema for kind in known], "#/definitions/")
+    definitions = {_name(kind): _definition(kind, _v2_schema(sharing.written(kind.schema))) for kind in known}
+    shared = {name: _v2_schema(schema) for name, schema in sharing.definitions.items()}
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": "v1.35.0"},
         "paths": {where: _v2_item(item) for kind in known for where, item in _paths(kind).items()},
-        "definitions": {_name(kind): _definition(kind, _v2_schema(kind.schema)) for kind in known},
+        "definitions": {**definitions, **shared},
     }
 
 
@@ -130,6 +136,8 @@ def _v2_item(item: dict[str, Any]) -> dict[str, Any]:
 
 def _v2_schema(schema: Schema) -> Schema:
     """What version 2 can say of a schema; the rest it leaves open."""
+    if "$ref" in schema:
+        return schema
     if schema.get("x-kubernetes-int-or-string"):
         return {"type": "string", "format": "int-or-string"}
     if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:

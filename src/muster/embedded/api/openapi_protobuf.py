@@ -46,6 +46,9 @@ def _named_schemas(schemas: dict[str, Any]) -> Iterable[bytes]:
 
 
 def _schema(schema: dict[str, Any]) -> Iterable[bytes]:
+    if "$ref" in schema:
+        yield _text(1, schema["$ref"])
+        return
     if "format" in schema:
         yield _text(2, schema["format"])
     if "description" in schema:
