@@ -48,8 +48,45 @@ const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page)
   ["module-edit", () => "/modules/split-dataset/edit"],
   ["reviews", () => "/reviews?state=all"],
   ["review", ({ review }) => `/reviews/${review}`],
+  ["jobs", () => "/jobs"],
+  ["job", () => "/jobs/default/pytorchjob/resnet-finetune"],
+  ["job-logs", () => "/jobs/default/pytorchjob/resnet-finetune?tab=logs"],
+  ["job-events", () => "/jobs/default/pytorchjob/resnet-finetune?tab=events"],
+  ["job-yaml", () => "/jobs/default/pytorchjob/resnet-finetune?tab=yaml"],
+  ["job-failed", () => "/jobs/default/pytorchjob/mnist-from-nowhere"],
+  ["job-waiting", () => "/jobs/default/pytorchjob/llm-pretrain"],
+  [
+    "job-new",
+    () => "/jobs/new?example=pytorchjob",
+    async (page) => {
+      const field = page.locator("textarea")
+      await field.fill((await field.inputValue()).replace("replicas: 2", "replicas: two"))
+      await page.locator("[data-mark]").waitFor()
+    },
+  ],
+  ["cluster", () => "/cluster"],
+  ["cluster-nodes", () => "/cluster?tab=nodes"],
+  ["cluster-queues", () => "/cluster?tab=queues"],
+  ["cluster-virtual", ({ cluster }) => `/cluster/virtual/${cluster}?range=1h`],
+  ["account-tokens", () => "/account?tab=tokens"],
+  ["account-teams", () => "/account?tab=teams"],
   ["import", () => "/workflows/new?type=yaml"],
   ["not-found", () => "/no/such/page"],
+]
+
+function pytorch(name: string, command: string, workers: number, gpus = 0): string {
+  const container = { name: "pytorch", image: "python:3.11", command: ["sh", "-c", command] }
+  const limits = gpus ? { resources: { limits: { "nvidia.com/gpu": gpus } } } : {}
+  const replica = { restartPolicy: "Never", template: { spec: { containers: [{ ...container, ...limits }] } } }
+  const runPolicy = gpus ? { schedulingPolicy: { minAvailable: workers + 1 } } : {}
+  const spec = { runPolicy, pytorchReplicaSpecs: { Master: replica, Worker: { replicas: workers, ...replica } } }
+  return JSON.stringify({ apiVersion: "kubeflow.org/v1", kind: "PyTorchJob", metadata: { name }, spec })
+}
+
+const JOBS = [
+  pytorch("resnet-finetune", 'for i in $(seq 1 900); do echo "epoch $i, rank $RANK: loss 0.$i"; sleep 1; done', 3),
+  pytorch("mnist-from-nowhere", "echo reading /data/mnist; echo FileNotFoundError: /data/mnist >&2; exit 3", 1),
+  pytorch("llm-pretrain", "true", 7, 8),
 ]
 
 async function make(page: Page): Promise<Made> {
@@ -89,6 +126,7 @@ async function make(page: Page): Promise<Made> {
   const { workflow_id } = await post("workflows", { name: "Release check", version: { document: short } })
   const { id: run } = await post("runs", { workflow: workflow_id, name: "Release check, Monday" })
   await post("runs", { workflow: workflow_id, name: "Release check, Tuesday" })
+  for (const manifest of JOBS) await post("jobs", { manifest })
   await page.waitForTimeout(12_000)
   return { workflow, run: run as string, review: await makeModules(post) }
 }

@@ -4,6 +4,7 @@ import { kindLook, kindTitle } from "@/lib/job-kinds"
 import { chosenPods, tellingPods } from "@/lib/job-members"
 import { EXAMPLES, freshly } from "@/pages/jobs/examples"
 import { reasonSentence } from "@/pages/jobs/reasons"
+import { told } from "@/words/job-messages"
 import { jobWords } from "@/words/jobs"
 import { said } from "@/words/words"
 
@@ -58,12 +59,28 @@ it("an example gets a name that is not taken, and nothing else is changed", () =
 })
 
 it.each([
-  [{ code: "gang waits", detail: "0/1 nodes", about: "" }, "The gang waits for room: 0/1 nodes", "成组（gang）等待资源：0/1 nodes"],
+  [{ code: "gang waits", detail: "no room", about: "" }, "The gang waits for room: no room", "成组（gang）等待资源：no room"],
   [{ code: "suspended", detail: "", about: "" }, "It is suspended. Resume it to go on.", "任务已挂起，点击“恢复”继续。"],
-  [{ code: "pod", detail: "exited with code 3", about: "a-worker-0" }, "a-worker-0: exited with code 3", "a-worker-0：exited with code 3"],
+  [{ code: "pod", detail: "it ended", about: "a-worker-0" }, "a-worker-0: it ended", "a-worker-0：it ended"],
   [{ code: "failed", detail: "it has failed", about: "" }, "it has failed", "it has failed"],
 ])("%o is said in both languages", (reason, english, chinese) => {
-  const told = { ...reason, text: "" }
-  expect(reasonSentence(told, (key, args) => said(jobWords[key], "en", args))).toBe(english)
-  expect(reasonSentence(told, (key, args) => said(jobWords[key], "zh", args))).toBe(chinese)
+  const given = { ...reason, text: "" }
+  expect(reasonSentence(given, (key, args) => said(jobWords[key], "en", args), "en")).toBe(english)
+  expect(reasonSentence(given, (key, args) => said(jobWords[key], "zh", args), "zh")).toBe(chinese)
+})
+
+it.each([
+  ["PyTorchJob a is failed because 1 Master replica(s) failed. Pod a-master-0, container pytorch: exit code 3 (Error)", "1 个 Master 副本失败。Pod a-master-0，容器 pytorch：退出码 3（Error）"],
+  ["PyTorchJob a is failed because 2 Worker replica(s) failed.", "2 个 Worker 副本失败。"],
+  ['container "pytorch" exited with code 3', "容器“pytorch”以退出码 3 结束"],
+  ['container "pytorch" exited with code 137 (OOMKilled): it used more memory than its limit allows', "容器“pytorch”以退出码 137 结束（OOMKilled）：使用的内存超出了上限"],
+  ["8/0 tasks in gang unschedulable: pod group is not ready, 8 minAvailable; minResources not met: nvidia.com/gpu: 64 asked, 0 free", "资源不足：nvidia.com/gpu 需要 64，可用 0"],
+  ["0/1 nodes are available: 1 Insufficient cpu.", "1 台机器均不可用：1 台 cpu 不足。"],
+  ["PyTorchJob a is restarting because 1 Worker replica(s) failed.", "PyTorchJob a 正在重启：1 Worker 副本失败。"],
+  ["PyTorchJob default/a successfully completed.", "PyTorchJob default/a 已成功完成。"],
+  ["PyTorchJob default/a is running.", "PyTorchJob default/a 正在运行。"],
+  ["something that nobody knows", "something that nobody knows"],
+])("%s is told in Chinese as far as it is known, and left as it is in English", (english, chinese) => {
+  expect(told(english, "en")).toBe(english)
+  expect(told(english, "zh")).toBe(chinese)
 })

@@ -63,7 +63,7 @@ export function LogView({ source, over, ended, shared, label }: Props) {
 
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <div className="flex flex-wrap items-center gap-2 border-b p-2">
+      <div className={classes("flex flex-wrap items-center gap-2 border-b", shared ? "px-2" : "p-2")}>
         {!shared && (
           <Input
             type="search"

@@ -77,6 +77,7 @@ export const jobWords = words({
   message: ["Message", "信息"],
   openLog: ["Open the log of {pod}", "查看 {pod} 的日志"],
   conditions: ["Conditions", "状况"],
+  conditionCreated: ["Created", "已创建"],
   conditionTrue: ["holds", "成立"],
   conditionFalse: ["holds no more", "不再成立"],
   noConditions: ["Nothing was told yet.", "尚无状况信息。"],

@@ -67,7 +67,7 @@ async def group_of(cluster: Cluster, obj: Object) -> Object | None:
 
 
 async def events_about(cluster: Cluster, obj: Object) -> list[Object]:
-    """Of the job, its Pods, also those that are gone, and its PodGroup; the oldest first."""
+    """Of the job, the Pods it has now, and its PodGroup; the oldest first."""
     dialect = dialect_for(obj)
     assert dialect is not None
     uids = {uid_of(obj), *(uid_of(pod) for pod in await pods_of(cluster, obj))}

@@ -100,7 +100,7 @@ export function JobList() {
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Select aria-label={w("kind")} className="w-auto" value={search.kind ?? ""} onChange={(event) => filter({ kind: event.target.value || undefined })}>
+        <Select aria-label={w("kind")} className="w-44" value={search.kind ?? ""} onChange={(event) => filter({ kind: event.target.value || undefined })}>
           <option value="">{w("allKinds")}</option>
           {kinds.data?.map((each) => (
             <option key={each.word} value={each.word}>

@@ -1,11 +1,13 @@
 import { Link } from "@tanstack/react-router"
 import { ScrollText } from "lucide-react"
 import { type JobMember, type JobRole, type WholeJob, placeOf } from "@/api/jobs"
+import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Time } from "@/components/time"
 import { classes } from "@/lib/classes"
 import { Took } from "@/pages/runs/took"
+import { conditionName, told } from "@/words/job-messages"
 import { jobWords } from "@/words/jobs"
 import { useWords } from "@/words/words"
 import { JobStateBadge } from "./job-state"
@@ -58,11 +60,12 @@ function Role({ job, role }: { job: WholeJob; role: JobRole }) {
 
 function Members({ job, role }: { job: WholeJob; role: JobRole }) {
   const w = useWords(jobWords)
+  const language = usePreferences((all) => all.language)
   // Of very many, those that something is wrong with are worth a row.
   const worst = role.members.filter((member) => member.message || member.restarts > 0)
   const shown = role.members.length > FEW ? [...new Set([...worst, ...role.members])].slice(0, FEW) : role.members
   return (
-    <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={`${w("members")}: ${role.name}`}>
+    <div className="relative overflow-x-auto" tabIndex={0} role="region" aria-label={`${w("members")}: ${role.name}`}>
       <table className="w-full border-collapse text-left">
         <thead>
           <tr className="border-b text-[13px] text-muted-foreground [&>th]:px-3 [&>th]:py-1.5 [&>th]:font-medium [&>th]:whitespace-nowrap">
@@ -81,7 +84,7 @@ function Members({ job, role }: { job: WholeJob; role: JobRole }) {
             <tr key={member.pod} className="border-b align-top last:border-0 hover:bg-muted/50 [&>td]:px-3 [&>td]:py-2">
               <td>
                 <code className="font-mono text-[13px] whitespace-nowrap">{member.pod}</code>
-                {member.message && <p className="max-w-xl text-[13px] break-words text-muted-foreground">{member.message}</p>}
+                {member.message && <p className="max-w-xl text-[13px] break-words text-muted-foreground">{told(member.message, language)}</p>}
               </td>
               <td className="whitespace-nowrap">
                 <JobStateBadge state={member.state} />
@@ -117,6 +120,7 @@ function Members({ job, role }: { job: WholeJob; role: JobRole }) {
 
 function Group({ job }: { job: WholeJob }) {
   const w = useWords(jobWords)
+  const language = usePreferences((all) => all.language)
   const group = job.group
   return (
     <section aria-label={w("group")} className="rounded-lg border bg-card">
@@ -134,7 +138,7 @@ function Group({ job }: { job: WholeJob }) {
           {group.message && (
             <>
               <dt className="text-muted-foreground">{w("groupWaits")}</dt>
-              <dd className="break-words">{group.message}</dd>
+              <dd className="break-words">{told(group.message, language)}</dd>
             </>
           )}
         </dl>
@@ -151,6 +155,7 @@ function phaseTone(phase: string): "running" | "succeeded" | "warning" | "waitin
 
 function Conditions({ job }: { job: WholeJob }) {
   const w = useWords(jobWords)
+  const language = usePreferences((all) => all.language)
   return (
     <section aria-label={w("conditions")} className="rounded-lg border bg-card">
       <h2 className="border-b px-3 py-2">{w("conditions")}</h2>
@@ -161,13 +166,13 @@ function Conditions({ job }: { job: WholeJob }) {
           return (
             <li key={condition.type} className={classes("px-3 py-2 text-[13px]", !holds && "text-muted-foreground")}>
               <p className="flex flex-wrap items-center gap-2">
-                <span className="font-medium">{condition.type}</span>
+                <span className="font-medium">{conditionName(condition.type, w)}</span>
                 <Badge tone={holds ? "primary" : "plain"}>{holds ? w("conditionTrue") : w("conditionFalse")}</Badge>
                 <span className="ml-auto">
                   <Time at={condition.since} />
                 </span>
               </p>
-              {condition.message && <p className="break-words">{condition.message}</p>}
+              {condition.message && <p className="break-words">{told(condition.message, language)}</p>}
             </li>
           )
         })}

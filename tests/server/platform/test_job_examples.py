@@ -1,0 +1,37 @@
+"""The examples that the web UI offers to begin with: nothing is wrong with them, and they run on a machine with nothing
+installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from muster.kube.manifests import load
+from muster.platform.database.database import sqlite_url
+from muster.platform.jobs.jobs import dialect_for, word_of
+from muster.training.registry import DIALECTS
+from tests.server.platform.whole import sooner_or_later, whole_muster
+
+FOLDER = Path(__file__).parents[3] / "ui/src/pages/jobs/examples"
+EXAMPLES = sorted(FOLDER.glob("*.yaml"))
+
+
+def test_there_is_one_of_each_kind() -> None:
+    found = [dialect_for(document.object) for path in EXAMPLES for document in load(path.read_text(), path.name)]
+    assert {word_of(dialect.kind) for dialect in found if dialect} == {
+        word_of(dialect.kind) for dialect in DIALECTS
+    } - {"tensorflowjob"}  # the same as a TFJob under another name
+
+
+async def test_members_can_submit_all_of_them_and_they_succeed(tmp_path: Path) -> None:
+    async with whole_muster(tmp_path / "home", sqlite_url(tmp_path / "platform.db")) as muster:
+        ann = await muster.member("ann")
+        together = "---\n".join(path.read_text() for path in EXAMPLES)
+        assert (await ann.post("jobs/validate", {"manifest": together}))["problems"] == []
+        made = await ann.post("jobs", {"manifest": together})
+
+        async def all_succeeded() -> bool:
+            found = (await ann.get("jobs"))["items"]
+            assert not [job["name"] for job in found if job["state"] == "failed"]
+            return [job["state"] for job in found] == ["succeeded"] * len(made)
+
+        await sooner_or_later(all_succeeded)
