@@ -77,6 +77,33 @@ def test_submit_and_look(box: Muster) -> None:
     assert box("get", "workflow", name).ok().out.startswith("NAME"), "with its type it is an object like others"
 
 
+def test_logs_of_a_workflow_have_those_of_the_jobs_it_makes(box: Muster) -> None:
+    job = """
+        apiVersion: argoproj.io/v1alpha1
+        kind: Workflow
+        metadata: {name: trains}
+        spec:
+          entrypoint: train
+          templates:
+          - name: train
+            resource:
+              action: create
+              setOwnerReference: true
+              successCondition: status.replicaStatuses.Worker.succeeded == 1
+              manifest: |
+                apiVersion: kubeflow.org/v1
+                kind: JAXJob
+                metadata: {name: trained}
+                spec:
+                  jaxReplicaSpecs:
+                    Worker:
+                      template: {spec: {containers: [{name: jax, image: busybox, command: [echo, fitted]}]}}
+        """
+    shown = box("submit", box.file("trains.yaml", job), "--log").ok().out
+    assert re.search("^trained-worker-0: fitted$", shown, re.MULTILINE)
+    assert box("logs", "trains").ok().out == "trained-worker-0: fitted\n"
+
+
 def test_logs_of_a_workflow_and_of_a_node(box: Muster) -> None:
     name = submit(box)
     followed = box("logs", name, "--follow").ok().out

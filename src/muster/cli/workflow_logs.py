@@ -11,7 +11,7 @@ from muster.cli.logtail import last_shown
 from muster.cli.output import colour_of, fancy, paint, say
 from muster.cli.session import Session
 from muster.kube.cluster import LogQuery
-from muster.kube.objects import Object, name_of, status_of
+from muster.kube.objects import Object, name_of, spec_of, status_of
 
 if TYPE_CHECKING:
     from muster.workflows.logs import Entry
@@ -39,7 +39,11 @@ async def print_logs(session: Session, workflow: Object, view: LogView) -> None:
     )
     pods = tuple(pods_below(workflow, view.node)) if view.node else ()
     printer = _Printer(view.timestamps)
-    async for bunch in lines(session.cluster, workflow, Wanted(pods=pods, container=view.container, query=query)):
+    jobs = _makes_objects(workflow)
+    if jobs:
+        await session.discover()  # what they are may be known to the server alone
+    wanted = Wanted(pods=pods, container=view.container, query=query, jobs=jobs)
+    async for bunch in lines(session.cluster, workflow, wanted):
         for entry in bunch:
             printer.put(entry)
 
@@ -66,6 +70,13 @@ def pods_below(workflow: Object, word: str) -> list[str]:
     if not found:
         raise Failure(f'error: the node "{word}" of the workflow {name_of(workflow)} has no Pod, so it has no log')
     return found
+
+
+def _makes_objects(workflow: Object) -> bool:
+    status = status_of(workflow)
+    stored = (status.get("storedWorkflowTemplateSpec") or {}).get("templates") or ()
+    templates = (*(spec_of(workflow).get("templates") or ()), *stored, *(status.get("storedTemplates") or {}).values())
+    return any("resource" in template for template in templates)
 
 
 def _inside(nodes: dict[str, Object], meant: list[str]) -> set[str]:

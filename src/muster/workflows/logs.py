@@ -11,7 +11,7 @@ from typing import NamedTuple
 from muster.kube import builtin
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError, BadRequest, Gone, NotFound
-from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of
+from muster.kube.objects import Object, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
 from muster.workflows.engine.names import pod_name
 from muster.workflows.kinds import WORKFLOW
 
@@ -45,6 +45,8 @@ class Wanted:
     """Of Pods that have no container `main`, that means all of them."""
     selector: str = ""
     """Labels of the Pods."""
+    jobs: bool = False
+    """Also those of the jobs that the workflow has made and owns, which Argo leaves out."""
     query: LogQuery = field(default_factory=LogQuery)
 
 
@@ -88,6 +90,9 @@ class _Reading:
         self._lines: asyncio.Queue[list[Entry] | None] = asyncio.Queue(maxsize=256)
         self._seats = asyncio.Semaphore(_AT_ONCE)
         self._known: set[str] = set()
+        self._ours: dict[str, bool] = {}
+        """By the uid of an owner of Pods: whether the workflow owns it in turn."""
+        self._jobs = wanted.jobs and not wanted.pods
         own = f"{POD_LABEL}={name_of(workflow)}"
         self._labels = f"{own},{wanted.selector}" if wanted.selector else own
         self._fields = f"metadata.name={wanted.pods[0]}" if len(wanted.pods) == 1 else ""
@@ -121,18 +126,25 @@ class _Reading:
             raise failure
 
     async def _while_it_runs(self, readers: asyncio.TaskGroup) -> None:
-        pods = asyncio.create_task(self._watch_pods(readers))
+        watches = [asyncio.create_task(self._watch_pods(readers))]
+        if self._jobs:
+            watches.append(asyncio.create_task(self._watch_pods_of_jobs(readers)))
         try:
             await self._until_over()
         finally:
-            pods.cancel()
-            await asyncio.gather(pods, return_exceptions=True)
+            for watch in watches:
+                watch.cancel()
+            await asyncio.gather(*watches, return_exceptions=True)
 
     async def _begin(self, readers: asyncio.TaskGroup) -> None:
         """Those Pods that are there, and those that were."""
         page = await self._cluster.list(builtin.POD, self._namespace, labels=self._labels, fields=self._fields)
         for pod in sorted(page.items, key=lambda pod: str(status_of(pod).get("startTime") or "")):
             self._see(pod, readers)
+        if self._jobs:
+            for pod in (await self._cluster.list(builtin.POD, self._namespace, labels=f"!{POD_LABEL}")).items:
+                if await self._is_of_a_job(pod):
+                    self._see(pod, readers)
         if self._wanted.selector:
             return
         there = {name_of(pod) for pod in page.items}
@@ -163,6 +175,29 @@ class _Reading:
                         self._see(event.object, readers)
             except Gone:
                 continue
+
+    async def _watch_pods_of_jobs(self, readers: asyncio.TaskGroup) -> None:
+        while True:
+            try:
+                async for event in self._cluster.watch(builtin.POD, self._namespace, labels=f"!{POD_LABEL}"):
+                    if event.type in ("ADDED", "MODIFIED") and await self._is_of_a_job(event.object):
+                        self._see(event.object, readers)
+            except Gone:
+                continue
+
+    async def _is_of_a_job(self, pod: Object) -> bool:
+        for ref in owners_of(pod):
+            uid = str(ref.get("uid"))
+            if uid not in self._ours:
+                try:
+                    kind = self._cluster.catalogue.of(str(ref.get("apiVersion")), str(ref.get("kind")))
+                    owner = await self._cluster.get(kind, str(ref.get("name")), self._namespace)
+                except ApiError:
+                    continue
+                self._ours[uid] = any(above.get("uid") == uid_of(self._workflow) for above in owners_of(owner))
+            if self._ours[uid]:
+                return True
+        return False
 
     async def _until_over(self) -> None:
         fields = f"metadata.name={name_of(self._workflow)}"
