@@ -33,6 +33,17 @@ class Problem(Exception):
         self.detail = detail
         self.errors = tuple(errors)
         self.headers = dict(headers or {})
+        self.code = ""
+        """For those who show it in another language: what `detail` says, ..."""
+        self.arguments: Mapping[str, Any] | None = None
+        """... and what to put into the sentence."""
+
+    @classmethod
+    def told(cls, what: FieldError) -> Self:
+        """With its code; of a field, if it names one."""
+        problem = cls(what.message, [what] if what.field else ())
+        problem.code, problem.arguments = what.code, what.arguments
+        return problem
 
 
 class BadRequest(Problem):
@@ -52,7 +63,7 @@ class NotFound(Problem):
 
     @classmethod
     def of(cls, kind: str, name: str) -> Self:
-        return cls(f'there is no {kind} "{name}"')
+        return cls.told(FieldError("", f'there is no {kind} "{name}"', "missing", {"kind": kind, "name": name}))
 
 
 class Conflict(Problem):
@@ -97,4 +108,4 @@ def taken(what: str | FieldError, field: str = "") -> Iterator[None]:
     try:
         yield
     except IntegrityError:
-        raise Conflict(error.message, [error] if error.field else ()) from None
+        raise Conflict.told(error) from None

@@ -12,11 +12,15 @@ from muster.platform.confinement import TEXTS as OF_PODS
 from muster.platform.graphs.messages import TEXTS
 from muster.platform.jobs.checking import TEXTS as OF_JOBS
 from muster.platform.modules.fields import TEXTS as OF_MODULES
+from muster.platform.sentences import TEXTS as OF_THE_PLATFORM
 
 WORDS = Path(__file__).parents[3] / "ui/src/words"
 CHINESE: dict[str, list[str]] = json.loads((WORDS / "graph-problems.zh.json").read_text(encoding="utf-8"))
 CHINESE_OF_MODULES: dict[str, list[str]] = json.loads((WORDS / "module-problems.zh.json").read_text(encoding="utf-8"))
 CHINESE_OF_JOBS: dict[str, list[str]] = json.loads((WORDS / "job-problems.zh.json").read_text(encoding="utf-8"))
+CHINESE_OF_THE_PLATFORM: dict[str, list[str]] = json.loads(
+    (WORDS / "platform-problems.zh.json").read_text(encoding="utf-8")
+)
 
 
 def arguments(text: str) -> set[str]:
@@ -52,3 +56,13 @@ def test_everything_that_is_said_of_jobs_is_there_in_chinese() -> None:
 def test_it_says_the_same_of_jobs(code: str, text: str) -> None:
     message, fix = CHINESE_OF_JOBS[code]
     assert arguments(message + fix) == arguments(text)
+
+
+def test_everything_that_is_said_of_people_and_what_they_have_is_there_in_chinese() -> None:
+    assert CHINESE_OF_THE_PLATFORM.keys() == OF_THE_PLATFORM.keys()
+
+
+@pytest.mark.parametrize("code", OF_THE_PLATFORM)
+def test_it_says_no_more_of_them_than_is_known(code: str) -> None:
+    message, fix = CHINESE_OF_THE_PLATFORM[code]
+    assert arguments(message + fix) <= arguments(OF_THE_PLATFORM[code])

@@ -15,8 +15,17 @@ export class Problem extends Error {
   readonly title: string
   readonly detail: string
   readonly fields: FieldProblem[]
+  /** Which sentence the detail is, and what is put into it. */
+  private readonly sentence: Pick<FieldProblem, "code" | "arguments">
 
-  constructor(status: number, kind: string, title: string, detail: string, fields: FieldProblem[] = []) {
+  constructor(
+    status: number,
+    kind: string,
+    title: string,
+    detail: string,
+    fields: FieldProblem[] = [],
+    sentence: Pick<FieldProblem, "code" | "arguments"> = {},
+  ) {
     super(detail || title)
     this.name = "Problem"
     this.status = status
@@ -24,6 +33,12 @@ export class Problem extends Error {
     this.title = title
     this.detail = detail
     this.fields = fields
+    this.sentence = sentence
+  }
+
+  /** The detail, in the reader's language. */
+  get said(): string {
+    return this.detail && problemSentence({ ...this.sentence, message: this.detail }, usePreferences.getState().language)
   }
 
   /** What the server says of one field, by its path, in the reader's language. */
@@ -51,6 +66,7 @@ export async function problemOf(response: Response): Promise<Problem> {
       String(said.title ?? ""),
       String(said.detail ?? ""),
       Array.isArray(said.errors) ? (said.errors as FieldProblem[]) : [],
+      said as Pick<FieldProblem, "code" | "arguments">,
     )
   } catch {
     return new Problem(response.status, "http", response.statusText, text.slice(0, 500))

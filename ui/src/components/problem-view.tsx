@@ -44,7 +44,7 @@ export function ProblemView({ error, retry, except = [] }: { error: unknown; ret
             ))}
           </ul>
         ) : (
-          problem.detail && <p className="text-[13px] break-words text-muted-foreground">{problem.detail}</p>
+          problem.detail && <p className="text-[13px] break-words text-muted-foreground">{problem.said}</p>
         )}
         {retry && (
           <Button size="small" className="mt-2" onClick={retry}>

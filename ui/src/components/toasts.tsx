@@ -53,7 +53,7 @@ export function Toasts() {
               {problem ? (
                 <>
                   <p className="font-medium">{problemTitle(problem, w)}</p>
-                  <p className="text-[13px] text-muted-foreground">{problem.detail}</p>
+                  <p className="text-[13px] text-muted-foreground">{problem.said}</p>
                 </>
               ) : (
                 text

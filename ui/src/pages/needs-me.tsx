@@ -4,11 +4,14 @@ import { Link } from "@tanstack/react-router"
 import { CircleCheck, ListChecks, TriangleAlert } from "lucide-react"
 import { api, data } from "@/api/client"
 import { useMe } from "@/api/session"
+import { usePreferences } from "@/app/preferences"
 import { Time } from "@/components/time"
+import { runMessage } from "@/words/run-messages"
 import { homeWords } from "@/words/shell"
 import { useWords } from "@/words/words"
 
 export function NeedsMe() {
+  const language = usePreferences((all) => all.language)
   const w = useWords(homeWords)
   const me = useMe()
   const failed = useQuery({
@@ -41,7 +44,7 @@ export function NeedsMe() {
               <Link to="/runs/$run" params={{ run: run.id }} className="font-medium text-primary hover:underline">
                 {run.name}
               </Link>
-              <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">{run.message}</span>
+              <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">{runMessage(run.message, language)}</span>
               <Time at={run.finished} />
             </li>
           ))}

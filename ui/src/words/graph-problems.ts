@@ -1,8 +1,9 @@
-/** What the server finds in a graph, in the fields of a module or in the manifest of a job, in the reader's language: it sends a code and what to put into the sentence. */
+/** What the server finds wrong, in the reader's language: it sends a code and what to put into the sentence. */
 import type { Language } from "@/app/preferences"
 import ofGraphs from "./graph-problems.zh.json"
 import ofJobs from "./job-problems.zh.json"
 import ofModules from "./module-problems.zh.json"
+import ofThePlatform from "./platform-problems.zh.json"
 import { filled } from "./words"
 
 interface Found {
@@ -12,7 +13,7 @@ interface Found {
   arguments?: Record<string, unknown> | null
 }
 
-const CHINESE: Record<string, string[]> = { ...ofGraphs, ...ofModules, ...ofJobs }
+const CHINESE: Record<string, string[]> = { ...ofGraphs, ...ofModules, ...ofJobs, ...ofThePlatform }
 
 /** What is wrong, and what to write instead. English comes from the server itself. */
 export function problemSentence(found: Found, language: Language): string {

@@ -16,6 +16,7 @@ from muster.platform.database.rows import as_record
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.modules.tables import categories, modules
 from muster.platform.rules import Actor, Subject, require
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 
 _LONGEST_NAME = 100
@@ -36,7 +37,7 @@ def create_category(connection: Connection, actor: Actor, name: str, description
     require(actor, "create", Subject("category"))
     _check_name(name)
     identifier = new_id()
-    with taken(f'there is a category "{name}" already', "name"):
+    with taken(fault("name", "category.taken", name=name)):
         connection.execute(
             insert(categories).values(id=identifier, name=name, description=description, created=now(), revision=1)
         )
@@ -73,7 +74,7 @@ def edit_category(
         return category
     if "name" in changed:
         _check_name(changed["name"])
-    with taken(f'there is a category "{changed.get("name")}" already', "name"):
+    with taken(fault("name", "category.taken", name=changed.get("name"))):
         connection.execute(
             update(categories).where(categories.c.id == category.id).values(**changed, revision=category.revision + 1)
         )
@@ -85,15 +86,14 @@ def delete_category(connection: Connection, actor: Actor, identifier: str, revis
     category = get_category(connection, actor, identifier)
     require(actor, "delete", Subject("category", category.id))
     _check_revision(category, revision)
-    with taken(f'the category "{category.name}" has modules; put them into another one first'):
+    with taken(fault("", "category.full", name=category.name)):
         connection.execute(delete(categories).where(categories.c.id == category.id))
     record(connection, actor, "delete", "category", category.id, category.name)
 
 
 def _check_name(name: str) -> None:
     if not 0 < len(name) <= _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        told = f"write 1 to {_LONGEST_NAME} characters on one line, without blanks at either end, and without /"
-        raise Invalid.field("name", f'"{name}" cannot be the name of a category; {told}')
+        raise Invalid.fields([fault("name", "category.name", name=name, most=_LONGEST_NAME)])
 
 
 def _check_revision(category: Category, revision: int | None) -> None:

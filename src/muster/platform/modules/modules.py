@@ -20,6 +20,7 @@ from muster.platform.modules.fields import check_name, fault
 from muster.platform.modules.states import PUBLIC, STATES, USABLE_BY_ITS_OWNER, State
 from muster.platform.modules.tables import categories, module_versions, modules
 from muster.platform.rules import Actor, Subject, may, require
+from muster.platform.sentences import fault as say
 from muster.platform.users.audit import record
 from muster.platform.users.tables import teams, users
 from muster.platform.users.teams import get_team
@@ -268,7 +269,7 @@ def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str |
     except NotFound as error:
         raise Invalid.field("team", error.detail) from None
     if team.id not in actor.teams and team.id != now_with and not actor.admin:
-        raise Forbidden(f'you are not in the team "{team.name}"; ask one of its leaders to take you in')
+        raise Forbidden.told(say("", "team.foreign", name=team.name))
     return team.id
 
 

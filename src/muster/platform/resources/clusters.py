@@ -18,6 +18,7 @@ from muster.platform.resources.names import name_faults
 from muster.platform.resources.skus import read_sku, selector_faults, sku_faults
 from muster.platform.resources.tables import virtual_clusters
 from muster.platform.rules import Actor, Subject, require
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.tables import teams
 from muster.platform.users.teams import get_team
@@ -77,7 +78,7 @@ def create_cluster(connection: Connection, actor: Actor, new: NewCluster) -> Vir
         },
     )
     identifier, moment = new_id(), now()
-    with taken(f'there is a virtual cluster "{new.name}" already', "name"):
+    with taken(fault("name", "cluster.taken", name=new.name)):
         connection.execute(
             insert(virtual_clusters).values(id=identifier, created=moment, updated=moment, revision=1, **values)
         )
@@ -116,7 +117,7 @@ def edit_cluster(
     changed = {name: value for name, value in values.items() if value != getattr(cluster, name)}
     if not changed:
         return cluster
-    with taken(f'there is a virtual cluster "{changed.get("name")}" already', "name"):
+    with taken(fault("name", "cluster.taken", name=changed.get("name"))):
         connection.execute(
             update(virtual_clusters)
             .where(virtual_clusters.c.id == cluster.id)
@@ -154,7 +155,7 @@ def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]
         wrong += selector_faults(given["node_selector"])
     total = given.get("total")
     if total is not None and not 0 <= total <= MOST_SKUS:
-        wrong.append(FieldError("total", f"{total} is not between 0 and {MOST_SKUS}"))
+        wrong.append(fault("total", "cluster.total", total=total, most=MOST_SKUS))
     if wrong:
         raise Invalid.fields(wrong)
     values = {name: given[name] for name in ("name", "description", "total", "node_selector") if name in given}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster.platform.errors import FieldError
+from muster.platform.sentences import fault
 
 LONGEST = 100
 
@@ -10,5 +11,4 @@ LONGEST = 100
 def name_faults(name: str) -> list[FieldError]:
     if 0 < len(name) <= LONGEST and name.strip() == name and name.isprintable() and "/" not in name:
         return []
-    told = f"write 1 to {LONGEST} characters on one line, without blanks at either end, and without /"
-    return [FieldError("name", f'"{name}" cannot be a name; {told}')]
+    return [fault("name", "resource.name", name=name, most=LONGEST)]

@@ -15,10 +15,11 @@ from muster.platform.database.columns import now
 from muster.platform.database.ids import new_id
 from muster.platform.database.paging import Page, PageRequest, mentions, select_page
 from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import FieldError, Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.errors import Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.resources.names import name_faults
 from muster.platform.resources.tables import storage_roots
 from muster.platform.rules import Actor, Subject, require
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.tables import teams
 from muster.platform.users.teams import get_team
@@ -66,7 +67,7 @@ def create_root(connection: Connection, actor: Actor, new: NewRoot) -> StorageRo
     given = {name: getattr(new, name) for name in (*_PLAIN, "team")}
     values = _checked(connection, given)
     identifier, moment = new_id(), now()
-    with taken(f'there is a storage root "{new.name}" already', "name"):
+    with taken(fault("name", "storage.taken", name=new.name)):
         connection.execute(
             insert(storage_roots).values(id=identifier, created=moment, updated=moment, revision=1, **values)
         )
@@ -105,7 +106,7 @@ def edit_root(
     changed = {name: value for name, value in values.items() if value != getattr(root, name)}
     if not changed:
         return root
-    with taken(f'there is a storage root "{changed.get("name")}" already', "name"):
+    with taken(fault("name", "storage.taken", name=changed.get("name"))):
         connection.execute(
             update(storage_roots)
             .where(storage_roots.c.id == root.id)
@@ -133,14 +134,13 @@ def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]
     """As columns. Raises Invalid."""
     wrong = name_faults(given["name"]) if "name" in given else []
     if not _is_place(given["path"]):
-        wrong.append(FieldError("path", f'"{given["path"]}" is not a place; write a whole path such as /nfs/data'))
+        wrong.append(fault("path", "storage.path", path=given["path"], example="/nfs/data"))
     if given["host_path"] and not _is_place(given["host_path"]):
-        told = f'"{given["host_path"]}" is not a place; write a whole path such as /mnt/data'
-        wrong.append(FieldError("host_path", told))
+        wrong.append(fault("host_path", "storage.path", path=given["host_path"], example="/mnt/data"))
     if given["claim"] and not _CLAIM.fullmatch(given["claim"]):
-        wrong.append(FieldError("claim", f'"{given["claim"]}" cannot be the name of a PersistentVolumeClaim'))
+        wrong.append(fault("claim", "storage.claim", name=given["claim"]))
     if given["claim"] and given["host_path"]:
-        wrong.append(FieldError("claim", "there is a host_path, too; leave one of them out"))
+        wrong.append(fault("claim", "storage.both"))
     if wrong:
         raise Invalid.fields(wrong)
     values = {name: given[name] for name in _PLAIN if name in given}

@@ -9,6 +9,7 @@ from typing import Any
 
 from muster.kube.quantity import QuantityError, format_quantity, parse_quantity
 from muster.platform.errors import FieldError
+from muster.platform.sentences import fault
 
 GPU = "nvidia.com/gpu"
 _RESOURCE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -28,26 +29,26 @@ def sku_faults(given: Mapping[str, Any], field: str = "sku") -> list[FieldError]
     for name, amount in given.items():
         where, full = f"{field}.{name}", _SHORT.get(name, name)
         if not _RESOURCE.fullmatch(full) or full in seen:
-            found.append(FieldError(where, "write gpu, cpu, memory, or the name of a resource, each once"))
+            found.append(fault(where, "sku.resource"))
             continue
         seen.add(full)
         try:
             value = parse_quantity(str(amount))
         except QuantityError as error:
-            found.append(FieldError(where, str(error)))
+            found.append(fault(where, "sku.amount", detail=str(error)))
             continue
         if value < 0:
-            found.append(FieldError(where, f"{amount} is less than nothing"))
+            found.append(fault(where, "sku.negative", amount=amount))
         elif full not in ("cpu", "memory") and value.denominator != 1:
-            found.append(FieldError(where, f"{amount} is not a whole number"))
+            found.append(fault(where, "sku.whole", amount=amount))
     if not found and not read_sku(given):
-        found.append(FieldError(field, "it is nothing at all; write amounts, such as gpu: 1, cpu: 10, memory: 80G"))
+        found.append(fault(field, "sku.empty"))
     return found
 
 
 def selector_faults(given: Mapping[str, str], field: str = "node_selector") -> list[FieldError]:
     return [
-        FieldError(f"{field}.{name}", "write labels of nodes, such as pool: rtx2080")
+        fault(f"{field}.{name}", "cluster.selector")
         for name, value in given.items()
         if not _RESOURCE.fullmatch(name) or not _LABEL.fullmatch(value)
     ]

@@ -39,6 +39,7 @@ from muster.platform.runs.recording import (
 from muster.platform.runs.runs import Run, find_run, get_run, object_name
 from muster.platform.runs.seeing import ENDED, Seen, has_messages, seen, with_messages
 from muster.platform.runs.tables import run_removals, runs
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
 from muster.workflows.kinds import WORKFLOW
@@ -104,7 +105,7 @@ class RunKeeper:
         def ask(connection: Connection) -> Run:
             run = get_run(connection, actor, run_id, "stop")
             if run.state in ENDED:
-                raise Conflict(f"it cannot be stopped: it has {_ended(run)} already")
+                raise Conflict.told(fault("", "run.ended", how=_ended(run)))
             if run.stopping is None:
                 connection.execute(
                     update(runs).where(runs.c.id == run.id).values(stopping=now(), revision=run.revision + 1)
@@ -121,12 +122,12 @@ class RunKeeper:
         async with self._lock(run_id):
             run = await self._database.read(lambda connection: get_run(connection, actor, run_id, "retry"))
             if run.state not in ("failed", "stopped"):
-                raise Conflict(f"only what failed or was stopped can be retried; it {_is(run)}")
+                raise Conflict.told(fault("", "run.retry", how=_is(run)))
             try:
                 workflow = await self.workflow(run_id)
                 plan = retried(workflow)
             except NotFound:
-                raise Conflict("its Workflow is not there any more; copy the run instead") from None
+                raise Conflict.told(fault("", "run.gone")) from None
             except BadRequest as error:
                 # A retry that was cut off before it was written down: whoever looks next must not see the old state.
                 await self._record_now(run_id, workflow)
@@ -147,7 +148,7 @@ class RunKeeper:
             try:
                 after = await carrying_out.retry(self._cluster, workflow)
             except Changed:
-                raise Conflict("the run has just been changed by somebody else; look at it again") from None
+                raise Conflict.told(fault("", "run.changed")) from None
             return await self._record_now(run_id, after) or run
 
     async def delete(self, actor: Actor, run_id: str) -> None:

@@ -22,6 +22,7 @@ from muster.platform.rules import Actor, Subject, require
 from muster.platform.runs.masks import with_masks
 from muster.platform.runs.runs import Run, check_name, get_run, object_name, parameters_given
 from muster.platform.runs.tables import run_nodes, run_orders, runs
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.teams import get_team
 from muster.platform.workflows.versions import LATEST, Look, Version, document_of, find_version, get_version
@@ -74,7 +75,7 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Look) -
     require(actor, "run", workflow.version_subject, workflow.name)
     check_not_archived(workflow)
     if version.archived is not None:
-        raise Conflict(f'the version "{version.name}" of "{workflow.name}" is archived; restore it first')
+        raise Conflict.told(fault("", "version.archived", name=version.name, workflow=workflow.name))
     name = new.name or f"{workflow.name} {version.name}"
     check_name(name)
     document = document_of(connection, version.id)
@@ -212,8 +213,8 @@ def _check_totals(connection: Connection, graph: Graph) -> None:
         plan = plan_of(node)
         total = totals.get(plan.cluster)
         if total is not None and plan.skus > total:
-            told = f'it needs {plan.skus} SKUs, and all of "{plan.cluster}" are {total}; write fewer'
-            wrong.append(FieldError(f"version.document.nodes[{at}].task.skus", f"{node.name}: {told}"))
+            told = {"node": node.name, "skus": plan.skus, "cluster": plan.cluster, "total": total}
+            wrong.append(fault(f"version.document.nodes[{at}].task.skus", "run.skus", **told))
     if wrong:
         raise Invalid.fields(wrong)
 
@@ -235,7 +236,7 @@ def _team(connection: Connection, actor: Actor, wanted: str | None, workflow: Wo
         return None
     team = get_team(connection, wanted)
     if team.id not in actor.teams and not actor.admin:
-        raise Forbidden(f'you are not in the team "{team.name}"; ask one of its leaders to take you in')
+        raise Forbidden.told(fault("", "team.foreign", name=team.name))
     return team.id
 
 

@@ -15,6 +15,7 @@ from muster.platform.errors import Invalid, NotFound, PreconditionFailed
 from muster.platform.rules import Actor, Subject, require
 from muster.platform.runs.seeing import NodeState, State
 from muster.platform.runs.tables import run_attempts, run_nodes, runs
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.tables import teams, users
 from muster.platform.visibility import visible
@@ -196,8 +197,7 @@ def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, r
 
 def check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable():
-        told = f"write 1 to {LONGEST_NAME} characters on one line, without blanks at either end"
-        raise Invalid.field("name", f'"{name}" cannot be the name of a run; {told}')
+        raise Invalid.fields([fault("name", "run.name", name=name, most=LONGEST_NAME)])
 
 
 def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[bool]]:

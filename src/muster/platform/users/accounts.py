@@ -16,13 +16,13 @@ from muster.platform.database.paging import Page, PageRequest, mentions, select_
 from muster.platform.database.rows import AnyRow, as_record
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.rules import Actor, Subject, require
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.tables import memberships, sessions, users
 
 Role: TypeAlias = Literal["admin", "leader", "member"]
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
-NAME_RULE = "write lower-case letters, digits, and . _ - between them, 63 characters at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ def insert_user(
 ) -> User:
     """Without asking whether the actor may: for the first start, and for those whom an OpenID provider vouches for."""
     if not NAME.fullmatch(name):
-        raise Invalid.field("name", f'"{name}" cannot be the name of an account; {NAME_RULE}')
+        raise Invalid.fields([fault("name", "user.name", name=name)])
     identifier = new_id()
-    with taken(f'there is an account "{name}" already', "name"):
+    with taken(fault("name", "user.taken", name=name)):
         connection.execute(
             insert(users).values(
                 id=identifier,

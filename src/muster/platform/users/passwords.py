@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from muster.platform.errors import FieldError
+from muster.platform.sentences import fault
+
 MIN_LENGTH, MAX_LENGTH = 10, 512
 
 _hasher = PasswordHasher()
@@ -17,17 +20,17 @@ _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$F2s1zNpXcMgp5Pq6PnTtqA$WzRv0mgbHcRkqu5
 """The hash of nothing anybody knows: whoever asks about an account that is not there waits just as long."""
 
 
-def password_fault(password: str, *, name: str = "") -> str:
-    """What is wrong with it as a new password; '' if nothing is."""
+def password_fault(where: str, password: str, *, name: str = "") -> FieldError | None:
+    """What is wrong with it as a new password; None if nothing is. `where` is the field that it is in."""
     if len(password) < MIN_LENGTH:
-        return f"it has {len(password)} characters; take at least {MIN_LENGTH}"
+        return fault(where, "password.short", length=len(password), least=MIN_LENGTH)
     if len(password) > MAX_LENGTH:
-        return f"it has {len(password)} characters; take at most {MAX_LENGTH}"
+        return fault(where, "password.long", length=len(password), most=MAX_LENGTH)
     if len(set(password)) < 5:
-        return "it repeats the same few characters; take more different ones"
+        return fault(where, "password.repeats")
     if name and password.lower() in {name.lower() * times for times in range(1, MAX_LENGTH)}:
-        return "it is made of the account's name; take something else"
-    return ""
+        return fault(where, "password.name")
+    return None
 
 
 async def hash_password(password: str) -> str:

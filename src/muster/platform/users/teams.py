@@ -15,7 +15,8 @@ from muster.platform.database.paging import Page, PageRequest, mentions, select_
 from muster.platform.database.rows import AnyRow, as_record
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.rules import Actor, Subject, TeamRole, require
-from muster.platform.users.accounts import NAME, NAME_RULE, get_user
+from muster.platform.sentences import fault
+from muster.platform.users.accounts import NAME, get_user
 from muster.platform.users.audit import record
 from muster.platform.users.tables import memberships, teams, users
 
@@ -48,7 +49,7 @@ def create_team(connection: Connection, actor: Actor, name: str, description: st
     require(actor, "create", Subject("team"))
     _check_name(name)
     identifier = new_id()
-    with taken(f'there is a team "{name}" already', "name"):
+    with taken(fault("name", "team.taken", name=name)):
         connection.execute(
             insert(teams).values(id=identifier, name=name, description=description, created=now(), revision=1)
         )
@@ -87,7 +88,7 @@ def edit_team(
         return team
     if "name" in changed:
         _check_name(changed["name"])
-    with taken(f'there is a team "{changed.get("name")}" already', "name"):
+    with taken(fault("name", "team.taken", name=changed.get("name"))):
         connection.execute(update(teams).where(teams.c.id == team.id).values(**changed, revision=team.revision + 1))
     record(connection, actor, "edit", "team", team.id, team.name, changed)
     return get_team(connection, team.id)
@@ -97,7 +98,7 @@ def delete_team(connection: Connection, actor: Actor, identifier: str) -> None:
     """What was shared with the team belongs to its owners alone from then on."""
     team = get_team(connection, identifier)
     require(actor, "delete", team.subject, team.name)
-    with taken(f'"{team.name}" has virtual clusters or storage roots of its own; give those to others first'):
+    with taken(fault("", "team.owns", name=team.name)):
         connection.execute(delete(teams).where(teams.c.id == team.id))
     record(connection, actor, "delete", "team", team.id, team.name)
 
@@ -172,4 +173,4 @@ def _team(row: AnyRow) -> Team:
 
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise Invalid.field("name", f'"{name}" cannot be the name of a team; {NAME_RULE}')
+        raise Invalid.fields([fault("name", "team.name", name=name)])

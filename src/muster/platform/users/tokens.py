@@ -14,6 +14,7 @@ from muster.platform.database.paging import Page, PageRequest, mentions, select_
 from muster.platform.database.rows import AnyRow, as_record
 from muster.platform.errors import Invalid, NotFound
 from muster.platform.rules import FULL, Actor, Scope, Subject, require
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.credentials import API_TOKEN, hashed, new_secret
 from muster.platform.users.tables import api_tokens, users
@@ -56,14 +57,13 @@ def create_token(
     require(actor, "create", Subject("token", owner=actor.id))
     wanted = frozenset(scopes)
     if not wanted or not wanted <= FULL:
-        raise Invalid.field("scopes", f"write one or more of {', '.join(sorted(FULL))}")
+        raise Invalid.fields([fault("scopes", "token.scopes", scopes=sorted(FULL))])
     if not wanted <= actor.scopes:
-        lacking = ", ".join(sorted(wanted - actor.scopes))
-        raise Invalid.field("scopes", f"a token cannot make one that may do more than itself: it lacks {lacking}")
+        raise Invalid.fields([fault("scopes", "token.more", scopes=sorted(wanted - actor.scopes))])
     if "admin" in wanted and not actor.admin:
-        raise Invalid.field("scopes", '"admin" is for admins')
+        raise Invalid.fields([fault("scopes", "token.admin")])
     if expires is not None and expires <= now():
-        raise Invalid.field("expires", "that is in the past")
+        raise Invalid.fields([fault("expires", "token.past")])
     token, secret = _insert(connection, actor.id, name, wanted, expires=expires)
     details = {"scopes": sorted(wanted), "expires": expires.isoformat() if expires else None}
     record(connection, actor, "create", "token", token.id, name, details)

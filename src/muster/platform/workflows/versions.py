@@ -23,6 +23,7 @@ from muster.platform.graphs.model import Document
 from muster.platform.graphs.problems import errors, problems
 from muster.platform.graphs.secrecy import masked, unmasked
 from muster.platform.rules import Actor, may, require
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.tables import users
 from muster.platform.workflows.tables import versions
@@ -222,7 +223,7 @@ def _stored(
     name = new.name or f"v{number}"
     _check_name(name, prefix)
     identifier = new_id()
-    with taken(f'the workflow "{workflow.name}" has a version "{name}" already', f"{prefix}name"):
+    with taken(fault(f"{prefix}name", "version.taken", workflow=workflow.name, name=name)):
         connection.execute(
             insert(versions).values(
                 id=identifier,
@@ -273,10 +274,9 @@ def _shown(workflow: Workflow, version: Version) -> str:
 
 def _check_name(name: str, prefix: str) -> None:
     if len(name) > _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        told = f"write at most {_LONGEST_NAME} characters on one line, without blanks at either end, and without /"
-        raise Invalid.field(f"{prefix}name", f'"{name}" cannot be the name of a version; {told}')
+        raise Invalid.fields([fault(f"{prefix}name", "version.name", name=name, most=_LONGEST_NAME)])
     if name == LATEST or name.isdecimal():
-        raise Invalid.field(f"{prefix}name", f'"{name}" means another version; write a name such as v{name}')
+        raise Invalid.fields([fault(f"{prefix}name", "version.other", name=name)])
 
 
 _VERSIONS = select(

@@ -15,6 +15,7 @@ from muster.platform.database.paging import Page, PageRequest, mentions, select_
 from muster.platform.database.rows import AnyRow, as_record
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.rules import Actor, Subject, require
+from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.tables import teams, users
 from muster.platform.users.teams import get_team
@@ -22,7 +23,6 @@ from muster.platform.visibility import visible
 from muster.platform.workflows.tables import workflows
 
 LONGEST_NAME = 100
-NAME_RULE = f"write 1 to {LONGEST_NAME} characters on one line, without blanks at either end, and without /"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def create_workflow(connection: Connection, actor: Actor, new: NewWorkflow) -> W
     require(actor, "create", Subject("workflow", owner=actor.id))
     _check_name(new.name)
     moment, identifier = now(), new_id()
-    with taken(f'there is a workflow "{new.name}" already', "name"):
+    with taken(fault("name", "workflow.taken", name=new.name)):
         connection.execute(
             insert(workflows).values(
                 id=identifier,
@@ -139,7 +139,7 @@ def edit_workflow(
     changed = {name: value for name, value in values.items() if value != getattr(workflow, name)}
     if not changed:
         return workflow
-    with taken(f'there is a workflow "{changed.get("name")}" already', "name"):
+    with taken(fault("name", "workflow.taken", name=changed.get("name"))):
         _update(connection, workflow, changed)
     record(connection, actor, "edit", "workflow", workflow.id, workflow.name, changed)
     return get_workflow(connection, actor, workflow.id)
@@ -164,7 +164,7 @@ def delete_workflow(connection: Connection, actor: Actor, identifier: str, revis
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "delete", workflow.subject, workflow.name)
     check_revision(workflow, revision)
-    with taken(f'the workflow "{workflow.name}" has runs; delete those first, or archive it instead'):
+    with taken(fault("", "workflow.runs", name=workflow.name)):
         connection.execute(delete(workflows).where(workflows.c.id == workflow.id))
     record(connection, actor, "delete", "workflow", workflow.id, workflow.name)
 
@@ -176,7 +176,7 @@ def check_revision(workflow: Workflow, revision: int | None) -> None:
 
 def check_not_archived(workflow: Workflow) -> None:
     if workflow.archived is not None:
-        raise Conflict(f'the workflow "{workflow.name}" is archived; restore it first')
+        raise Conflict.told(fault("", "workflow.archived", name=workflow.name))
 
 
 def count_version(connection: Connection, workflow: Workflow) -> int:
@@ -219,7 +219,7 @@ def _workflow(row: AnyRow) -> Workflow:
 
 def _check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.field("name", f'"{name}" cannot be the name of a workflow; {NAME_RULE}')
+        raise Invalid.fields([fault("name", "workflow.name", name=name, most=LONGEST_NAME)])
 
 
 def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str | None = None) -> str | None:
@@ -228,5 +228,5 @@ def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str |
         return None
     team = get_team(connection, id_or_name)
     if team.id not in actor.teams and team.id != now_with and not actor.admin:
-        raise Forbidden(f'you are not in the team "{team.name}"; ask one of its leaders to take you in')
+        raise Forbidden.told(fault("", "team.foreign", name=team.name))
     return team.id

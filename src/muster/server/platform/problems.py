@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from muster.platform.errors import FieldError, Invalid, Problem, Unavailable
+from muster.platform.sentences import fault
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,9 @@ class ProblemDocument(BaseModel):
     title: str
     status: int
     detail: str
+    code: str | None = None
+    """For those who show the detail in another language: which sentence it is, and what to put into it."""
+    arguments: dict[str, Any] | None = None
     errors: list[FieldProblem] = []
 
 
@@ -51,7 +55,8 @@ def problem_response(problem: Problem) -> Response:
         {"field": error.field, "message": error.message, "code": error.code or None, "arguments": error.arguments}
         for error in problem.errors
     ]
-    return _response(problem.status, problem.type, problem.title, problem.detail, errors, problem.headers)
+    code = {"code": problem.code, "arguments": problem.arguments} if problem.code else {}
+    return _response(problem.status, problem.type, problem.title, problem.detail, errors, problem.headers, code)
 
 
 def field_path(location: Sequence[str | int]) -> str:
@@ -69,8 +74,7 @@ async def _problem(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    faults = [FieldError(field_path(fault["loc"]), _message(fault)) for fault in error.errors()]
-    return problem_response(Invalid.fields(faults))
+    return problem_response(Invalid.fields([_field_error(given) for given in error.errors()]))
 
 
 async def _http(_: Request, error: Exception) -> Response:
@@ -85,16 +89,39 @@ async def _database(request: Request, error: Exception) -> Response:
     return problem_response(Unavailable("the database did not answer as it should; try again in a moment"))
 
 
-def _message(fault: Any) -> str:
-    if fault["type"] == "extra_forbidden":
-        return "there is no such field"
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]
+_KNOWN = {
+    "missing": ("field.missing", {}),
+    "extra_forbidden": ("field.unknown", {}),
+    "string_too_long": ("field.long", {"most": "max_length"}),
+    "string_too_short": ("field.short", {"least": "min_length"}),
+    "greater_than_equal": ("field.least", {"least": "ge"}),
+    "less_than_equal": ("field.most", {"most": "le"}),
+    "int_parsing": ("field.number", {}),
+    "float_parsing": ("field.number", {}),
+}
+"""What pydantic finds, as we say it."""
+
+
+def _field_error(given: Any) -> FieldError:
+    where = field_path(given["loc"])
+    known = _KNOWN.get(given["type"])
+    if known is not None:
+        code, arguments = known
+        return fault(where, code, **{name: given["ctx"][key] for name, key in arguments.items()})
+    message = str(given["msg"]).removeprefix("Value error, ")
+    return FieldError(where, message[:1].lower() + message[1:])
 
 
 def _response(
-    status: int, kind: str, title: str, detail: str, errors: list[dict[str, Any]], headers: dict[str, str]
+    status: int,
+    kind: str,
+    title: str,
+    detail: str,
+    errors: list[dict[str, Any]],
+    headers: dict[str, str],
+    code: Mapping[str, Any] | None = None,
 ) -> Response:
     document: dict[str, Any] = {"type": f"/problems/{kind}", "title": title, "status": status, "detail": detail}
+    document |= code or {}
     document["errors"] = errors
     return Response(orjson.dumps(document), status, headers, "application/problem+json")

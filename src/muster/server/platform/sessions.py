@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from muster.platform.errors import Invalid, NotFound, TooManyRequests, Unauthenticated
 from muster.platform.rules import Actor, Scope
+from muster.platform.sentences import fault
 from muster.platform.users.accounts import User, get_user, password_hash_of, set_password
 from muster.platform.users.audit import record
 from muster.platform.users.credentials import csrf_token
@@ -156,7 +157,7 @@ async def change_password(body: PasswordChange, here: Here, who: Who) -> None:
     )
     if not await verify_password(body.old, stored):
         here.logins.failed(who.name, who.address, time.monotonic())
-        raise Invalid.field("old", "this is not your password")
+        raise Invalid.fields([fault("old", "password.wrong")])
     _check("new", body.new, user.name)
     new = await hash_password(body.new)
     await here.database.write(lambda connection: set_password(connection, who, user, new, keep_session=who.credential))
@@ -207,6 +208,6 @@ def _account(connection: Connection, name: str) -> tuple[User | None, str | None
 
 
 def _check(field: str, password: str, name: str) -> None:
-    fault = password_fault(password, name=name)
-    if fault:
-        raise Invalid.field(field, fault)
+    wrong = password_fault(field, password, name=name)
+    if wrong:
+        raise Invalid.fields([wrong])

@@ -107,9 +107,9 @@ async def list_accounts(
 async def create_account(body: NewUser, here: Here, who: Who) -> NewUserAnswer:
     password = None
     if body.password is not None:
-        fault = password_fault(body.password, name=body.name)
+        fault = password_fault("password", body.password, name=body.name)
         if fault:
-            raise Invalid.field("password", fault)
+            raise Invalid.fields([fault])
         password = await hash_password(body.password)
     user = await here.database.write(
         lambda connection: create_user(

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query"
 import { Link, getRouteApi } from "@tanstack/react-router"
 import { Suspense, lazy, useCallback, useMemo } from "react"
 import { type WholeRun, runQuery, useLiveRun } from "@/api/runs"
+import { usePreferences } from "@/app/preferences"
 import { Loading } from "@/components/feedback"
 import { Page } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
@@ -10,6 +11,7 @@ import { Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
 import type { CardData } from "@/graph/node-card"
 import { commonWords } from "@/words/common"
+import { runMessage } from "@/words/run-messages"
 import { runWords } from "@/words/runs"
 import { useWords } from "@/words/words"
 import { RunActions } from "./actions"
@@ -22,6 +24,7 @@ const route = getRouteApi("/shell/runs/$run")
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
 export function RunDetail() {
+  const language = usePreferences((all) => all.language)
   const w = useWords(runWords)
   const c = useWords(commonWords)
   const { run: id } = route.useParams()
@@ -79,7 +82,7 @@ export function RunDetail() {
       actions={<RunActions run={run} may={run.may} open />}
     >
       {run.message && (run.state === "failed" || run.state === "stopped") && (
-        <p className="rounded-md border border-failed/40 bg-failed/8 px-3 py-2 break-words">{run.message}</p>
+        <p className="rounded-md border border-failed/40 bg-failed/8 px-3 py-2 break-words">{runMessage(run.message, language)}</p>
       )}
       <div className="flex min-h-0 gap-4 max-lg:flex-col">
         <Tabs

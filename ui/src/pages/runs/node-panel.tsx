@@ -5,6 +5,7 @@ import { Download } from "lucide-react"
 import { type ReactNode, useState } from "react"
 import { runLog } from "@/api/log"
 import { type WholeNode, type WholeRun, outputAddress, runNodeEventsQuery, runNodePodsQuery, runNodeQuery } from "@/api/runs"
+import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Loading } from "@/components/feedback"
 import { Select } from "@/components/form"
@@ -14,6 +15,7 @@ import { StateBadge } from "@/components/state-badge"
 import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
 import { commonWords } from "@/words/common"
+import { runMessage } from "@/words/run-messages"
 import { runWords } from "@/words/runs"
 import { useWords } from "@/words/words"
 import { Took } from "./took"
@@ -22,6 +24,7 @@ const route = getRouteApi("/shell/runs/$run")
 const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
 
 export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) {
+  const language = usePreferences((all) => all.language)
   const w = useWords(runWords)
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
@@ -45,7 +48,7 @@ export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) 
           <Took started={node.started} finished={node.finished} />
         </span>
       </div>
-      {node.message && node.state !== "succeeded" && <p className="px-4 pb-2 text-[13px] break-words text-muted-foreground">{node.message}</p>}
+      {node.message && node.state !== "succeeded" && <p className="px-4 pb-2 text-[13px] break-words text-muted-foreground">{runMessage(node.message, language)}</p>}
       <Tabs
         className="flex-1"
         tabs={tabs}
@@ -119,6 +122,7 @@ function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
 }
 
 function Details({ node }: { node: WholeNode }) {
+  const language = usePreferences((all) => all.language)
   const w = useWords(runWords)
   const resources = Object.entries(node.resources).map(([name, amount]) => `${name}: ${amount}`)
   return (
@@ -146,7 +150,7 @@ function Details({ node }: { node: WholeNode }) {
             <span className="ml-auto text-muted-foreground">
               <Took started={attempt.started} finished={attempt.finished} />
             </span>
-            {attempt.message && <p className="w-full break-words text-muted-foreground">{attempt.message}</p>}
+            {attempt.message && <p className="w-full break-words text-muted-foreground">{runMessage(attempt.message, language)}</p>}
           </div>
         ))}
       </Block>
