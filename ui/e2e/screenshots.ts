@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url"
 import { type Page, test } from "@playwright/test"
 import { STEPS, api, signIn } from "./people"
 import { FILES, README, newRepository } from "./repositories"
+import { PASSWORD } from "./setup"
 
 const FOLDER = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots", import.meta.url))
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
@@ -12,6 +13,7 @@ interface Made {
   workflow: string
   run: string
   review: string
+  cluster: string
 }
 
 const PAGES: [name: string, path: (made: Made) => string, prepare?: (page: Page) => Promise<unknown>][] = [
@@ -89,6 +91,19 @@ const JOBS = [
   pytorch("llm-pretrain", "true", 7, 8),
 ]
 
+const BOSS = "boss"
+const ADMIN_PAGES: typeof PAGES = [
+  ["admin-users", () => "/admin"],
+  ["admin-user-new", () => "/admin?open=new"],
+  ["admin-team", () => "/teams/vision"],
+  ["admin-storage", () => "/admin?tab=storage"],
+  ["admin-clusters", () => "/admin?tab=clusters"],
+  ["admin-cluster-edit", ({ cluster }) => `/admin?tab=clusters&open=${cluster}`],
+  ["admin-tokens", () => "/admin?tab=tokens"],
+  ["admin-audit", () => "/admin?tab=audit"],
+  ["cluster-node", () => "/cluster?tab=nodes", (page) => page.getByRole("region").getByRole("link").first().click()],
+]
+
 async function make(page: Page): Promise<Made> {
   const csrf = (await page.context().cookies()).find((cookie) => cookie.name === "muster_csrf")?.value as string
   const post = async (path: string, data: unknown) =>
@@ -127,8 +142,9 @@ async function make(page: Page): Promise<Made> {
   const { id: run } = await post("runs", { workflow: workflow_id, name: "Release check, Monday" })
   await post("runs", { workflow: workflow_id, name: "Release check, Tuesday" })
   for (const manifest of JOBS) await post("jobs", { manifest })
+  const cluster = await makeResources()
   await page.waitForTimeout(12_000)
-  return { workflow, run: run as string, review: await makeModules(post) }
+  return { workflow, run: run as string, review: await makeModules(post), cluster }
 }
 
 /** Modules in several states, and reviews that ann decides. Answers the one that is open. */
@@ -190,6 +206,33 @@ test("screenshots", async ({ browser }) => {
         await page.waitForTimeout(300)
         await shoot(name)
       }
+      await signIn(page, BOSS)
+      for (const [name, path, prepare] of ADMIN_PAGES) {
+        await page.goto(url(path(made)))
+        await page.waitForLoadState("networkidle")
+        await prepare?.(page)
+        await page.waitForTimeout(300)
+        await shoot(name)
+      }
       await context.close()
     }
 })
+
+/** Things of admins: a team, virtual clusters one of which is in use, storage. */
+async function makeResources(): Promise<string> {
+  const admin = api()
+  await admin("POST", "users", { name: BOSS, password: PASSWORD, role: "admin", display_name: "Grace Chen" })
+  await admin("POST", "users", { name: "dora", display_name: "Dora Li", email: "dora@example.com" })
+  await admin("POST", "teams", { name: "vision", description: "Images and video" })
+  await admin("PUT", "teams/vision/members/ann", { role: "leader" })
+  await admin("PUT", "teams/vision/members/bob", { role: "member" })
+  const cluster = await admin<{ id: string }>("POST", "clusters", { name: "CPU", sku: { cpu: "100m", memory: "64Mi" }, total: 8, description: "For everyday work" })
+  await admin("POST", "clusters", { name: "RTX2080x8", sku: { gpu: 1, cpu: 10, memory: "80G" }, team: "vision", total: 8 })
+  await admin("POST", "storage", { name: "datasets", path: "/nfs/data", description: "共享数据", read_only: true })
+  await admin("POST", "storage", { name: "scratch", path: "/scratch", claim: "scratch", team: "vision" })
+  const task = { type: "compute", cluster: "CPU", skus: 3 }
+  const document = { format: 1, nodes: [{ name: "serve", image: "python:3.11", command: "sleep 900", task }] }
+  const { workflow_id } = await admin<{ workflow_id: string }>("POST", "workflows", { name: "Feature server", version: { document } })
+  await admin("POST", "runs", { workflow: workflow_id })
+  return cluster.id
+}

@@ -20,7 +20,8 @@ import { useWords } from "@/words/words"
 import { Pairs } from "./pairs"
 
 const route = getRouteApi("/shell/cluster/virtual/$cluster")
-const RANGES = [1, 6, 24, 72, 168]
+const RANGES: Record<string, number> = { "1h": 1, "6h": 6, "24h": 24, "3d": 72, "7d": 168 }
+const USUAL = "24h"
 
 export function VirtualClusterPage() {
   const w = useWords(clusterWords)
@@ -30,7 +31,8 @@ export function VirtualClusterPage() {
   const { cluster: id } = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const hours = RANGES.find((each) => String(each) === search.hours) ?? 24
+  const range = search.range && search.range in RANGES ? search.range : USUAL
+  const hours = RANGES[range] ?? 24
   const found = useQuery(clusterQuery(id))
   const usage = useQuery({ ...clusterUsageQuery(id, hours), placeholderData: keepPreviousData })
   const cluster = found.data
@@ -86,14 +88,14 @@ export function VirtualClusterPage() {
           <Select
             aria-label={w("range")}
             className="w-auto"
-            value={hours}
+            value={range}
             onChange={(event) =>
-              void navigate({ search: { hours: event.target.value === "24" ? undefined : event.target.value }, replace: true })
+              void navigate({ search: { range: event.target.value === USUAL ? undefined : event.target.value }, replace: true })
             }
           >
-            {RANGES.map((each) => (
+            {Object.entries(RANGES).map(([each, hours]) => (
               <option key={each} value={each}>
-                {each > 48 ? w("days", { n: each / 24 }) : w("hours", { n: each })}
+                {hours > 48 ? w("days", { n: hours / 24 }) : w("hours", { n: hours })}
               </option>
             ))}
           </Select>

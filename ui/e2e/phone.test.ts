@@ -1,0 +1,72 @@
+/** Every page fits onto a phone: what is wider scrolls within itself. */
+import { expect, test } from "@playwright/test"
+import { STEPS, api, fresh, signIn } from "./people"
+import { PASSWORD } from "./setup"
+
+const url = (path = "") => `${process.env.MUSTER_URL}${path}`
+const LONG = "a-very-long-name-without-any-blanks-in-it-that-has-to-be-broken-somewhere"
+
+test.use({ viewport: { width: 390, height: 844 }, hasTouch: true })
+
+test("nothing is wider than a phone", async ({ page }) => {
+  test.setTimeout(240_000)
+  const boss = fresh("phone").replace(" ", "-")
+  const post = <T = { id: string }>(path: string, body: unknown) => api()<T>("POST", path, body)
+  await post("users", { name: boss, password: PASSWORD, role: "admin", display_name: LONG })
+  const team = await post("teams", { name: fresh("crew").replace(" ", "-"), description: LONG })
+  await api()("PUT", `teams/${team.id}/members/${boss}`, { role: "leader" })
+  const cluster = await post("clusters", { name: fresh(LONG).slice(-90), sku: { cpu: 1, memory: "1Gi", "example.com/a-long-resource-name": 1 }, description: LONG })
+  await post("storage", { name: fresh(LONG).slice(-90), path: `/${LONG}/${LONG}`, claim: LONG })
+  await post("categories", { name: fresh(LONG).slice(-90), description: LONG })
+  await post("tokens", { name: LONG })
+  const { workflow_id } = await post<{ workflow_id: string }>("workflows", { name: fresh(LONG).slice(-90), version: { document: STEPS } })
+  const short = { format: 1, nodes: [{ name: "say", image: "python:3.11", command: `echo ${LONG}; exit 1` }] }
+  const small = await post<{ workflow_id: string }>("workflows", { name: fresh("small"), version: { document: short } })
+  const run = await post("runs", { workflow: small.workflow_id, name: LONG })
+  const [node] = (await api()<{ items: { name: string }[] }>("GET", "nodes")).items
+
+  await page.goto(url("/sign-in"))
+  const wide = async () => page.evaluate(() => document.scrollingElement!.scrollWidth - innerWidth)
+  const found: string[] = []
+  if ((await wide()) > 0) found.push("/sign-in")
+  await signIn(page, boss)
+  const paths = [
+    "/",
+    "/workflows",
+    `/workflows/${workflow_id}`,
+    `/workflows/${workflow_id}/versions/1`,
+    `/workflows/${workflow_id}/versions/1?tab=yaml`,
+    `/workflows/${workflow_id}/versions/1/copy`,
+    "/workflows/new",
+    "/workflows/new?type=yaml",
+    "/runs",
+    `/runs/${run.id}?node=say&tab=log`,
+    `/runs/${run.id}?node=say&tab=details&view=timeline`,
+    `/runs/new?workflow=${workflow_id}`,
+    "/modules",
+    "/modules/new",
+    "/reviews",
+    "/jobs",
+    "/jobs/new",
+    "/cluster",
+    "/cluster?tab=nodes",
+    "/cluster?tab=queues",
+    "/cluster?tab=groups",
+    `/cluster/nodes/${node?.name}`,
+    `/cluster/virtual/${cluster.id}`,
+    ...["users", "teams", "categories", "storage", "clusters", "tokens", "audit"].map((tab) => `/admin?tab=${tab}`),
+    "/admin?open=new",
+    `/admin?tab=clusters&open=${cluster.id}`,
+    `/teams/${team.id}`,
+    ...["profile", "password", "tokens", "sessions", "teams"].map((tab) => `/account?tab=${tab}`),
+    "/no/such/page",
+  ]
+  for (const path of paths) {
+    await page.goto(url(path))
+    await expect(page.getByRole("heading").first()).toBeVisible()
+    await expect(page.getByText("Loading …")).toHaveCount(0)
+    const over = await wide()
+    if (over > 0) found.push(`${path} by ${over}`)
+  }
+  expect(found).toEqual([])
+})
