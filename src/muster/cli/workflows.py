@@ -160,14 +160,16 @@ def copy_version(
 
 @app.command("diff")
 def diff_versions(
-    workflow: _Workflow,
-    before: Annotated[str, typer.Argument(help="The older version.")],
-    after: Annotated[str, typer.Argument(help="The newer one.")] = "latest",
+    workflow: Annotated[
+        str, typer.Argument(metavar="WORKFLOW[@VERSION]", help="With the older version, or before it.")
+    ],
+    versions: Annotated[list[str] | None, typer.Argument(metavar="VERSION...", help="The newest if left out.")] = None,
     as_json: _Json = False,
 ) -> None:
     """Show what has changed between two versions."""
+    name, before, after = compared(workflow, versions or [])
     with platform() as muster:
-        changes = muster.workflows.diff(workflow, before, after)
+        changes = muster.workflows.diff(name, before, after)
     if as_json:
         _say_json([asdict(change) for change in changes])
     elif not changes:
@@ -217,6 +219,19 @@ def delete(workflow: _Workflow) -> None:
     with platform() as muster:
         muster.workflows.delete(workflow)
     say(f"{workflow} is deleted")
+
+
+def compared(workflow: str, versions: list[str]) -> tuple[str, str, str]:
+    """The workflow and the two versions that `demo 1 2`, `demo@1 demo@2`, `demo@1 2` and `demo@1` are about."""
+    name, first = _split(workflow)
+    named = [_split(version) if "@" in version else (name, version) for version in versions]
+    strangers = [other for other, _ in named if other != name]
+    if strangers:
+        raise Failure(f"versions of one workflow can be compared, not of {name} and {strangers[0]}")
+    asked = [first] * bool("@" in workflow) + [version for _, version in named]
+    if not 1 <= len(asked) <= 2:
+        raise Failure("say which versions: muster workflows diff WORKFLOW@1 WORKFLOW@2")
+    return name, asked[0], asked[1] if len(asked) == 2 else "latest"
 
 
 def _split(one: str) -> tuple[str, str]:
