@@ -69,6 +69,8 @@ async def described(session: Session, kind: Kind, obj: Object, now: datetime, *,
             return describe_secret(obj, events, now)
         case ("batch", "Job"):
             return describe_job(obj, await _pods_of(session, obj), events, now)
+        case ("argoproj.io", "Workflow"):
+            return await _workflow(session, obj, events, now)
         case (group, _) if group in GROUPS and spec_of(obj):
             return await _training_job(session, kind, obj, events, now)
         case _:
@@ -83,6 +85,15 @@ async def _training_job(session: Session, kind: Kind, job: Object, events: Seque
     lines = {uid_of(pod): await last_lines(session.cluster, pod, LOG_LINES) for pod in told}
     group = await _group_of(session, job)
     return describe_training_job(job, pods, group, events, pod_events, lines, now)
+
+
+async def _workflow(session: Session, obj: Object, events: Sequence[Object], now: datetime) -> Fields:
+    from muster.cli.describe_workflow import describe_workflow
+    from muster.cli.workflow_lookup import whole
+
+    pods = sorted(await _pods_of(session, obj), key=name_of)
+    lines = {uid_of(pod): await last_lines(session.cluster, pod, LOG_LINES) for pod in telling(pods)[:PODS_SHOWN]}
+    return describe_workflow(whole(session.cluster, obj), pods, events, lines, now)
 
 
 async def _group_of(session: Session, job: Object) -> Object | None:
