@@ -53,6 +53,8 @@ class Result:
     requests: float
     """per job"""
     verbs: Counter[str]
+    lags: tuple[float, float]
+    """median and worst seconds from the end of a job's Master to the job's"""
 
 
 def main(jobs: int, contenders: Sequence[str]) -> None:
@@ -117,7 +119,7 @@ async def measure(cluster: Cluster, contender: str, jobs: int, audit: Path) -> R
         pid = cluster.pid(component.name)
         assert pid is not None
         cpu = cpu_seconds(pid)
-        running, succeeded = await drive(remote, namespace, jobs)
+        running, succeeded, lags = await drive(remote, namespace, jobs)
         cpu = cpu_seconds(pid) - cpu
         memory = most_memory(pid)
         await asyncio.sleep(3.0)  # for events that are still on their way
@@ -133,7 +135,7 @@ async def measure(cluster: Cluster, contender: str, jobs: int, audit: Path) -> R
     counted = Counter(
         what(one) for one in told if one["verb"] != "watch" and one.get("objectRef", {}).get("namespace") == namespace
     )
-    return Result(running, succeeded, cpu, memory, sum(counted.values()) / jobs, counted)
+    return Result(running, succeeded, cpu, memory, sum(counted.values()) / jobs, counted, lags)
 
 
 def what(request: Object) -> str:
@@ -150,22 +152,26 @@ async def _until_account(remote: RemoteCluster, namespace: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def drive(remote: RemoteCluster, namespace: str, jobs: int) -> tuple[float, float]:
-    """Submits, and waits. Answers when all Pods had been Running, and when all jobs had Succeeded."""
+async def drive(remote: RemoteCluster, namespace: str, jobs: int) -> tuple[float, float, tuple[float, float]]:
+    """Submits, and waits. Answers when all Pods had been Running, when all jobs had Succeeded, and how long that took
+    after their Masters had."""
     ran: set[str] = set()
-    done: set[str] = set()
+    masters: dict[str, float] = {}
+    done: dict[str, float] = {}
     moments: dict[str, float] = {}
     over = asyncio.Event()
 
     def pod_changed(_: Object | None, pod: Object | None) -> None:
         if pod is not None and status_of(pod).get("phase") in ("Running", "Succeeded"):
             ran.add(uid_of(pod))
+            if status_of(pod)["phase"] == "Succeeded" and name_of(pod).endswith("-master-0"):
+                masters.setdefault(name_of(pod).removesuffix("-master-0"), time.perf_counter())
             if len(ran) == jobs * MEMBERS:
                 moments.setdefault("running", time.perf_counter())
 
     def job_changed(_: Object | None, job: Object | None) -> None:
         if job is not None and is_true(status_of(job).get("conditions") or [], "Succeeded"):
-            done.add(name_of(job))
+            done.setdefault(name_of(job), time.perf_counter())
             if len(done) == jobs:
                 moments.setdefault("succeeded", time.perf_counter())
                 over.set()
@@ -184,7 +190,8 @@ async def drive(remote: RemoteCluster, namespace: str, jobs: int) -> tuple[float
         await asyncio.gather(*(submit(number) for number in range(jobs)))
         async with asyncio.timeout(1800):
             await over.wait()
-    return moments["running"] - began, moments["succeeded"] - began
+    lags = sorted(done[name] - masters.get(name, done[name]) for name in done)
+    return moments["running"] - began, moments["succeeded"] - began, (lags[len(lags) // 2], lags[-1])
 
 
 def job(namespace: str, number: int) -> Object:
@@ -219,7 +226,8 @@ def most_memory(pid: int) -> float:
 def line(contender: str, result: Result, jobs: int) -> str:
     verbs = ", ".join(f"{name} {count / jobs:.1f}" for name, count in result.verbs.most_common())
     return (
-        f"{contender:8s} running {result.running:6.1f} s  succeeded {result.succeeded:6.1f} s  cpu {result.cpu:5.1f} s"
+        f"{contender:8s} running {result.running:6.1f} s  succeeded {result.succeeded:6.1f} s"
+        f" (lag {result.lags[0]:.1f}, at worst {result.lags[1]:.1f})  cpu {result.cpu:5.1f} s"
         f"  memory {result.megabytes:4.0f} MB  requests per job {result.requests:5.1f} ({verbs})"
     )
 

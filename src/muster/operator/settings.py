@@ -32,7 +32,7 @@ class OperatorSettings:
     """How many requests are under way at the same time, besides watches."""
     event_requests: int = 4
     """How many of events, apart from the others."""
-    settle_seconds: float = 1.0
+    settle_seconds: float = 2.0
     """How long mere numbers of members in a status may wait for each other."""
     gang: Scheduler = "none"
     election: ElectionSettings | None = None

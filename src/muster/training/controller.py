@@ -253,7 +253,7 @@ class TrainingController:
         )  # fmt: skip
         self._written[uid_of(obj)] = asyncio.get_running_loop().time()
         shown = self._jobs[item[0]].get(*item[1])
-        if shown is not None and version_of(shown) == version_of(obj):
+        if shown is not None and version_of(shown) == version_of(obj) != version_of(made):
             self._expectations.expect(item, _version(made))
 
     async def _announce(self, dialect: Dialect, job: TrainingJob) -> None:

@@ -1,0 +1,225 @@
+"""Whatever happens to the operator, to the API server, or to what a job owns: every job gets to its right end, once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+
+from muster.kube.builtin import EVENT, POD, SERVICE
+from muster.kube.informer import Informer
+from muster.kube.objects import Object, name_of, owners_of, spec_of, uid_of
+from muster.kube.remote.client import RemoteCluster
+from muster.kube.remote.kubeconfig import load_kubeconfig
+from tests.cluster.conftest import Needs
+from tests.cluster.operating import KINDS, PORT, component, on_fake_nodes, operating, until_pods, without_the_peer
+from tests.cluster.waiting import has, phase_of
+from tools.cluster import kwok
+from tools.cluster.cluster import Cluster as RealCluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+PYTORCH = KINDS["kubeflow.org/v1", "PyTorchJob"]
+ELECTION = ("--lease-duration=4", "--renew-deadline=2", "--retry-period=0.4")
+
+
+@pytest.fixture(scope="module")
+def ours(real: RealCluster) -> Iterator[RealCluster]:
+    with without_the_peer(real) as cluster:
+        yield cluster
+
+
+def job(namespace: str, name: str, *, seconds: str = "1", code: int = 0, workers: int = 2) -> Object:
+    """One with a `code` fails in its Workers, which is final; its Master would go on for ever."""
+
+    def role(replicas: int, code: int, seconds: str) -> Object:
+        template = on_fake_nodes(seconds)
+        template["metadata"]["annotations"] |= {kwok.EXIT_CODE: str(code)} if code else {}
+        template["spec"]["containers"] = [{"name": "pytorch", "image": "none:1"}]
+        return {"replicas": replicas, "restartPolicy": "ExitCode", "template": template}
+
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "pytorchReplicaSpecs": {
+                "Master": role(1, 0, "" if code else seconds),
+                "Worker": role(workers, code, seconds),
+            }
+        },
+    }
+
+
+class Witness:
+    """Sees every Pod that ever was in a namespace, and every job."""
+
+    def __init__(self, remote: RemoteCluster, namespace: str) -> None:
+        self.made: dict[str, set[str]] = {}
+        self.changed = asyncio.Event()
+        self.jobs = Informer(remote, PYTORCH, namespace, on_change=lambda *_: self.changed.set())
+        self.pods = Informer(remote, POD, namespace, on_change=self._pod)
+
+    def _pod(self, before: Object | None, after: Object | None) -> None:
+        if after is not None:
+            self.made.setdefault(name_of(after), set()).add(uid_of(after))
+        self.changed.set()
+
+    def left(self) -> list[str]:
+        """Jobs that have not ended."""
+        return [name_of(j) for j in self.jobs.objects.values() if not (has("Succeeded")(j) or has("Failed")(j))]
+
+    async def all_ended(self, seconds: float = 300.0) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                while self.left():
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"these have not ended: {self.left()}") from None
+
+
+@asynccontextmanager
+async def watching(real: RealCluster, namespace: str) -> AsyncIterator[Witness]:
+    async with RemoteCluster(load_kubeconfig(real.kubeconfig)) as remote:
+        witness = Witness(remote, namespace)
+        async with witness.jobs, witness.pods:
+            yield witness
+
+
+async def check(
+    remote: RemoteCluster, namespace: str, witness: Witness, jobs: dict[str, str], *, cut_off: bool = False
+) -> None:
+    """Every job has ended as it should; each of its members was one Pod; nothing is there that no job owns."""
+    ended = {
+        name_of(j): next(state for state in ("Succeeded", "Failed") if has(state)(j))
+        for j in witness.jobs.objects.values()
+    }
+    assert ended == jobs
+    twice = {name: uids for name, uids in witness.made.items() if len(uids) > 1}
+    assert not twice, "a Pod was made twice"
+    owners = {uid_of(j) for j in witness.jobs.objects.values()}
+    wanted = {f"{name}-{suffix}" for name in jobs for suffix in ("master-0", "worker-0", "worker-1")}
+    for kind in (POD, SERVICE):
+        found = (await remote.list(kind, namespace)).items
+        assert all({o["uid"] for o in owners_of(thing)} <= owners and owners_of(thing) for thing in found)
+        there = {name_of(thing) for thing in found}
+        # Where a member's end decided about its job while there was no operator, the others need not be any more.
+        assert there <= wanted if cut_off else there == wanted, kind.kind
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_killed_at_fifty_random_moments(
+    needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str, seed: int
+) -> None:
+    needs("kwok")
+    chance = random.Random(seed)
+    process = component(ours, f"--namespace={namespace}", "--no-leader-elect")
+    jobs = {f"job-{n}": "Failed" if n % 5 == 4 else "Succeeded" for n in range(50)}
+    await remote.discover()
+    async with watching(ours, namespace) as witness:
+        for name, end in jobs.items():
+            await remote.create(job(namespace, name, code=3 if end == "Failed" else 0))
+            await asyncio.to_thread(ours.start, process)
+            await asyncio.sleep(chance.random() * 0.5)
+            await asyncio.to_thread(ours.stop, "operator", force=True)
+        await asyncio.to_thread(ours.start, process)
+        try:
+            await witness.all_ended()
+            await check(remote, namespace, witness, jobs, cut_off=True)
+        finally:
+            ours.stop("operator")
+
+
+@pytest.mark.parametrize("what", ["kube-apiserver", "etcd"])
+async def test_the_api_server_and_its_database_go_away_and_come_back(
+    needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str, what: str
+) -> None:
+    needs("kwok")
+    jobs = {f"job-{n}": "Succeeded" for n in range(12)}
+    await remote.discover()
+    with operating(ours, f"--namespace={namespace}", f"--leader-election-namespace={namespace}", *ELECTION):
+        async with watching(ours, namespace) as witness:
+            for name in list(jobs)[:6]:
+                await remote.create(job(namespace, name))
+            await asyncio.to_thread(ours.stop, what, force=True)
+            await asyncio.sleep(3.0)  # longer than the renew deadline: it must not go on as if nothing was
+            await asyncio.to_thread(ours.restart, what)
+            await asyncio.to_thread(ours.wait_ready, "kube-apiserver")
+            await asyncio.to_thread(ours.reconnect)
+            for name in list(jobs)[6:]:
+                await remote.create(job(namespace, name))
+            await witness.all_ended()
+            await check(remote, namespace, witness, jobs)
+
+
+async def test_what_is_deleted_by_hand_comes_back(
+    needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str
+) -> None:
+    needs("kwok")
+    await remote.discover()
+    members = {"job-master-0", "job-worker-0", "job-worker-1"}
+    with operating(ours, f"--namespace={namespace}"):
+        await remote.create(job(namespace, "job", seconds=""))
+
+        def all_run(pods: Mapping[str, Object]) -> bool:
+            return set(pods) == members and all(phase_of(pod) == "Running" for pod in pods.values())
+
+        before = await until_pods(remote, namespace, all_run)
+        old = {uid_of(pod) for pod in before.values()}
+        for kind in (POD, SERVICE):
+            for name in members:
+                await remote.delete(kind, name, namespace, grace_seconds=0)
+        after = await until_pods(
+            remote, namespace, lambda pods: all_run(pods) and not old & {uid_of(pod) for pod in pods.values()}
+        )
+        assert set(after) == members
+        services = {name_of(s) for s in (await remote.list(SERVICE, namespace)).items}
+        assert services == members
+        ours.kubectl("-n", namespace, "annotate", "pods", "--all", f"{kwok.SECONDS}=0")
+        async with watching(ours, namespace) as witness:
+            await witness.all_ended()
+
+
+async def test_two_replicas_fight_and_somebody_writes_in_between(
+    needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str
+) -> None:
+    """Of two operators one is killed all the time, now this, now that; a user labels jobs and writes into their status;
+    a third one works on the other's back, without asking for the lease."""
+    needs("kwok")
+    chance = random.Random(7)
+    await remote.discover()
+    jobs = {f"job-{n}": "Succeeded" for n in range(20)}
+    options = (f"--namespace={namespace}", f"--leader-election-namespace={namespace}", *ELECTION)
+    one, two = (component(ours, *options, name=f"operator-{n}", port=PORT + n) for n in (1, 2))
+    rogue = component(ours, f"--namespace={namespace}", "--no-leader-elect", name="operator-3", port=PORT + 3)
+    processes = (one, two, rogue)
+    try:
+        for process in processes:
+            await asyncio.to_thread(ours.start, process)
+        async with watching(ours, namespace) as witness:
+            for n, name in enumerate(jobs):
+                await remote.create(job(namespace, name))
+                meddling = {"metadata": {"labels": {"seen": str(n)}}}
+                await remote.patch(PYTORCH, name, namespace, meddling)
+                await asyncio.sleep(chance.random() * 0.3)
+                if n % 4 == 3:
+                    victim = chance.choice(processes)
+                    await asyncio.to_thread(ours.stop, victim.name, force=True)
+                    await asyncio.to_thread(ours.start, victim)
+            await witness.all_ended()
+            await check(remote, namespace, witness, jobs)
+    finally:
+        for process in processes:
+            ours.stop(process.name)
+    events = Counter(
+        (e["involvedObject"]["name"], e["message"])
+        for e in (await remote.list(EVENT, namespace)).items
+        if e["reason"] == "SuccessfulCreatePod"
+    )
+    assert max(events.values()) == 1, "no Pod was made twice"
+    assert all(spec_of(s)["clusterIP"] == "None" for s in (await remote.list(SERVICE, namespace)).items)
