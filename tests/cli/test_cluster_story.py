@@ -77,7 +77,7 @@ def test_mistakes_name_file_line_and_field(cluster: Muster) -> None:
         (["delete", "pods"], "say which"),
         (["wait", "pods", "--for=ready", "--all"], "write condition=Complete"),
         (["get", "pods", "--watchh"], "No such option"),
-        (["frobnicate"], "No such command"),
+        (["frobnicate"], "there is no command"),
     ],
 )
 def test_what_cannot_be_understood_says_why(cluster: Muster, words: list[str], complaint: str) -> None:
