@@ -80,6 +80,13 @@ def test_a_manifest_of_another_cluster_brings_its_namespace(muster: Muster) -> N
     done = muster("run", "--rm", muster.file("far.yaml", text)).ok()
     assert done.out.splitlines()[:2] == ["namespace/kubeflow created", "pod/far created"]
     assert "kubeflow" not in muster("get", "namespaces", "-o", "name").ok().out
+    job = """\
+        apiVersion: kubeflow.org/v1
+        kind: JAXJob
+        metadata: {name: far, namespace: research}
+        spec: {jaxReplicaSpecs: {Worker: {template: {spec: {containers: [{name: jax, image: a, command: ["true"]}]}}}}}
+        """
+    assert muster("run", muster.file("job.yaml", job)).ok().out.startswith("namespace/research created\n")
     assert muster("run", "-n", "mine", muster.file("near.yaml", pod("near", "true"))).ok()
     assert muster("get", "pods", "-n", "mine", "-o", "name").ok().out == "pod/near\n"
     applied = muster("apply", "-f", "far.yaml")

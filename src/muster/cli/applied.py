@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -47,8 +47,8 @@ async def make_namespaces(session: Session, documents: Sequence[Document]) -> li
     kind = session.cluster.catalogue.of("v1", "Namespace")
     coming = {name_of(d.object) for d in documents if d.object.get("kind") == "Namespace"}
     made = []
-    for name in dict.fromkeys(_namespaces(session, documents)):
-        if name in coming:
+    for name in dict.fromkeys([await _namespace(session, document) for document in documents]):
+        if not name or name in coming:
             continue
         try:
             await session.cluster.get(kind, name)
@@ -121,14 +121,13 @@ async def remove(cluster: Cluster, applied: Sequence[Applied], *, grace_seconds:
     return deleted
 
 
-def _namespaces(session: Session, documents: Sequence[Document]) -> Iterator[str]:
-    for document in documents:
-        try:
-            kind = session.cluster.catalogue.of_object(document.object)
-        except NotFound:
-            continue
-        if kind.namespaced:
-            yield namespace_of(document.object) or session.namespace
+async def _namespace(session: Session, document: Document) -> str:
+    """Where it belongs; '' for what is in none, or of a kind that nobody knows yet."""
+    try:
+        kind = await session.kind_of(document.object)
+    except NotFound:
+        return ""
+    return (namespace_of(document.object) or session.namespace) if kind.namespaced else ""
 
 
 async def _make_way(cluster: Cluster, kind: Kind, obj: Object) -> bool:
