@@ -33,6 +33,14 @@ export async function signIn(page: Page, name: string): Promise<void> {
   expect(response.ok()).toBe(true)
 }
 
+/** What the page's person makes by the API. */
+export async function posted(page: Page, path: string, data: unknown): Promise<Record<string, string>> {
+  const csrf = (await page.context().cookies()).find((cookie) => cookie.name === "muster_csrf")?.value as string
+  const response = await page.request.post(`${process.env.MUSTER_URL}/api/v1/${path}`, { data, headers: { "X-CSRF-Token": csrf } })
+  expect(response.ok(), await response.text()).toBe(true)
+  return (await response.json()) as Record<string, string>
+}
+
 /** No serious finding of axe. */
 export async function expectAccessible(page: Page): Promise<void> {
   const { violations } = await new AxeBuilder({ page }).analyze()

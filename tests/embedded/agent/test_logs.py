@@ -11,6 +11,7 @@ import pytest
 
 from muster.embedded.agent.logfiles import LineReader, log_files, printed, since_start, tail_start
 from muster.embedded.agent.logs import DEFAULT, Logs
+from muster.embedded.agent.logwriter import LogFile as LogWriter
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
 
@@ -209,6 +210,28 @@ async def test_follow_goes_over_to_the_next_file(container: Container) -> None:
     current.rename(container.place / "0.log.1")
     write(container.place, "0.log", line("four"))
     assert [await pieces.get() for _ in range(3)] == [b"two\n", b"three\n", b"four\n"]
+    container.end()
+    await task
+
+
+async def test_follow_misses_no_file_whatever_is_dropped_meanwhile(container: Container) -> None:
+    """File systems give the number of a file that was dropped to the next one that is made."""
+    container.over = False
+    container.place.mkdir(parents=True)
+    log = LogWriter(str(container.place), 0, max_bytes=200, files=2)
+    pieces: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def follow() -> None:
+        async for piece in container.open(LogQuery(follow=True)):
+            pieces.put_nowait(piece)
+
+    log.write(line("0"))
+    task = asyncio.create_task(follow())
+    assert await pieces.get() == b"0\n"
+    for number in range(1, 60):
+        log.write(line(str(number)))
+        assert await pieces.get() == f"{number}\n".encode()
+    log.close()
     container.end()
     await task
 

@@ -232,6 +232,9 @@ async def test_lines_and_states_come_as_they_happen_and_none_twice(muster: Whole
     await ended(admin, run["id"])
     again = [event["data"]["text"] async for event in _to_end(admin, path, first[0]["id"])]
     assert again == ["2", "3", "4"]
+    bunched = [event async for event in _to_end(admin, f"{path}?bunches=true", first[0]["id"])]
+    assert {event["event"] for event in bunched} == {"lines"}
+    assert "".join(event["data"]["text"] for event in bunched) == "2\n3\n4\n"
 
     seen = [event async for event in events(admin, f"runs/{run['id']}/events", most=1)]
     assert seen[0]["data"]["state"] == "succeeded"

@@ -1,5 +1,6 @@
-/** A log as it is written. A million lines are fine: they are kept as they are, and told of once a frame. */
-import { useEffect, useRef, useState } from "react"
+/** Logs: whole, or as they are written. */
+import { useCallback, useEffect, useRef, useState } from "react"
+import type { FromWorker, ToWorker } from "./log-worker"
 
 /** Where a log is: as one text, and as server-sent events while it is written. */
 export interface LogSource {
@@ -10,11 +11,19 @@ export interface LogSource {
 }
 
 export interface Log {
-  lines: string[]
-  /** How many there are: `lines` itself stays the same array. */
+  /** How many lines there are. */
   count: number
   ended: boolean
   lost: boolean
+  /** A line from 0, if it is at hand; it soon is after it was wanted. Very long ones are only begun. */
+  line: (number: number) => string | undefined
+  want: (from: number, to: number) => void
+  /** All of a line. */
+  whole: (number: number) => Promise<string>
+  search: (text: string) => void
+  /** Numbers of the lines in which it was found, ever more of them until `searched`. */
+  found: number[]
+  searched: boolean
 }
 
 export function runLog({ run, node, attempt, pod }: { run: string; node: string; attempt?: number; pod?: string }): LogSource {
@@ -23,85 +32,97 @@ export function runLog({ run, node, attempt, pod }: { run: string; node: string;
   if (pod) query.set("pod", pod)
   const said = query.toString() && `?${query}`
   const text = `/api/v1/runs/${encodeURIComponent(run)}/nodes/${encodeURIComponent(node)}/log`
-  return { text: text + said, events: `${text}/events${said}`, name: `${node}.log` }
+  return { text: text + said, events: `${text}/events?${new URLSearchParams([...query, ["bunches", "true"]])}`, name: `${node}.log` }
 }
+
+const PAGE = 200
+const PAGES = 40
 
 /** What is over will not change any more. `ended` is told when what was followed has come to its end. */
 export function useLog(source: LogSource, over: boolean, ended?: () => void): Log {
-  const address = over ? source.text : source.events
   const end = useRef(ended)
   end.current = ended
-  const lines = useRef<string[]>([])
+  const began = useRef(over)
+  if (!over) began.current = false // what goes on again is followed again; what has been followed to its end is here
+  const follow = !began.current
+  const worker = useRef<Worker>(undefined)
+  const pages = useRef(new Map<number, { lines: string[]; sure: boolean }>())
+  const asked = useRef(new Map<number, number>())
+  const waiting = useRef(new Map<number, (lines: string[]) => void>())
+  const numbers = useRef(0)
+  const searched = useRef(0)
+  const hits = useRef<number[]>([])
   const [seen, setSeen] = useState({ count: 0, ended: false, lost: false })
+  const [results, setResults] = useState<{ found: number[]; searched: boolean }>({ found: [], searched: true })
+  const [, redraw] = useState(0)
+
+  const address = follow ? source.events : source.text
   useEffect(() => {
-    lines.current = []
+    const mine = new Worker(new URL("./log-worker.ts", import.meta.url), { type: "module" })
+    worker.current = mine
+    pages.current.clear()
+    asked.current.clear()
+    hits.current = []
     setSeen({ count: 0, ended: false, lost: false })
-    let frame = 0
-    const tell = (what: Partial<typeof seen> = {}) => {
-      if (Object.keys(what).length) setSeen((before) => ({ ...before, count: lines.current.length, ...what }))
-      else
-        frame ||= requestAnimationFrame(() => {
-          frame = 0
-          setSeen((before) => ({ ...before, count: lines.current.length }))
-        })
-    }
-    const stop = over ? whole(address, lines.current, tell) : followed(address, lines.current, tell, () => end.current?.())
-    return () => {
-      stop()
-      cancelAnimationFrame(frame)
-    }
-  }, [address, over])
-  return { lines: lines.current, ...seen }
-}
-
-type Tell = (what?: { ended?: boolean; lost?: boolean }) => void
-
-/** Events are lines, or pieces of the text with any number of them. */
-function followed(address: string, lines: string[], tell: Tell, ended: () => void): () => void {
-  const source = new EventSource(address)
-  let rest = ""
-  source.onopen = () => tell({ lost: false })
-  source.onerror = () => tell({ lost: true })
-  source.addEventListener("line", (event) => {
-    lines.push((JSON.parse(event.data as string) as { text: string }).text)
-    tell()
-  })
-  source.onmessage = (event) => {
-    const pieces = (rest + (JSON.parse(event.data as string) as { text: string }).text).split("\n")
-    rest = pieces.pop() ?? ""
-    for (const piece of pieces) lines.push(piece)
-    tell()
-  }
-  source.addEventListener("end", () => {
-    source.close()
-    if (rest) lines.push(rest)
-    tell({ ended: true })
-    ended()
-  })
-  return () => source.close()
-}
-
-/** What will not change any more comes as one text, which is a good deal faster. */
-function whole(address: string, lines: string[], tell: Tell): () => void {
-  const asked = new AbortController()
-  void (async () => {
-    try {
-      const response = await fetch(address, { signal: asked.signal })
-      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
-      let rest = ""
-      while (reader && response.ok) {
-        const { done, value } = await reader.read()
-        if (done) break
-        const pieces = (rest + value).split("\n")
-        rest = pieces.pop() ?? ""
-        for (const piece of pieces) lines.push(piece)
-        tell()
+    setResults({ found: [], searched: true })
+    mine.onmessage = ({ data }: MessageEvent<FromWorker>) => {
+      if (data.say === "count") {
+        for (const [page, { sure }] of pages.current) if (!sure) pages.current.delete(page)
+        asked.current.clear()
+        setSeen(data)
+        if (data.ended && follow) end.current?.()
+      } else if (data.say === "lines") {
+        const alone = waiting.current.get(data.number)
+        if (alone) {
+          waiting.current.delete(data.number)
+          alone(data.lines)
+          return
+        }
+        const page = data.from / PAGE
+        asked.current.delete(page)
+        pages.current.delete(page)
+        pages.current.set(page, { lines: data.lines, sure: data.lines.length === PAGE })
+        for (const old of pages.current.keys()) {
+          if (pages.current.size <= PAGES) break
+          pages.current.delete(old)
+        }
+        redraw((count) => count + 1)
+      } else if (data.number === searched.current) {
+        for (const line of data.lines) hits.current.push(line)
+        setResults({ found: hits.current, searched: data.whole })
       }
-      if (rest) lines.push(rest)
-      tell({ ended: true, lost: !response.ok })
-    } catch {
-      if (!asked.signal.aborted) tell({ lost: true })
     }
-  })()
-  return () => asked.abort()
+    const open: ToWorker = { ask: "open", address: new URL(address, location.href).href, follow }
+    mine.postMessage(open)
+    return () => mine.terminate()
+  }, [address, follow])
+
+  const line = useCallback((number: number) => pages.current.get(Math.floor(number / PAGE))?.lines[number % PAGE], [])
+  const want = useCallback((from: number, to: number) => {
+    for (let page = Math.floor(from / PAGE); page * PAGE < to; page++) {
+      if (asked.current.has(page) || pages.current.has(page)) continue
+      asked.current.set(page, numbers.current)
+      send(worker.current, { ask: "lines", from: page * PAGE, to: (page + 1) * PAGE, number: (numbers.current += 1) })
+    }
+  }, [])
+  const whole = useCallback(
+    (number: number) =>
+      new Promise<string>((resolve) => {
+        const mine = (numbers.current += 1)
+        waiting.current.set(mine, ([text]) => resolve(text ?? ""))
+        send(worker.current, { ask: "lines", from: number, to: number + 1, number: mine })
+      }),
+    [],
+  )
+  const search = useCallback((text: string) => {
+    searched.current = numbers.current += 1
+    hits.current = []
+    setResults({ found: [], searched: !text })
+    send(worker.current, { ask: "search", text, number: searched.current })
+  }, [])
+  return { ...seen, line, want, whole, search, ...results }
+}
+
+function send(worker: Worker | undefined, message: ToWorker): void {
+  worker?.postMessage(message)
 }

@@ -1,16 +1,19 @@
-import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown, ArrowUp, Download } from "lucide-react"
-import { useDeferredValue, useEffect, useMemo, useRef, useState } from "react"
+import { useDeferredValue, useEffect, useRef, useState } from "react"
 import { type LogSource, useLog } from "@/api/log"
 import { classes } from "@/lib/classes"
+import { plain } from "@/lib/log-store"
 import { commonWords } from "@/words/common"
 import { runWords } from "@/words/runs"
 import { useWords } from "@/words/words"
 import { Button } from "./button"
+import { Dialog } from "./dialog"
 import { Input, Tick } from "./form"
+import { LogLine, isLong } from "./log-line"
+import { useRows } from "./log-rows"
 
 const ROW = 20
-const COLOURS = /\u001b\[[0-9;?]*[ -/]*[@-~]/g
+const MOST_SHOWN = 200_000
 
 interface Props {
   source: LogSource
@@ -32,34 +35,34 @@ export function LogView({ source, over, ended, shared, label }: Props) {
   const typed = shared?.search ?? ownTyped
   const wanted = useDeferredValue(typed.toLowerCase())
   const [at, setAt] = useState(0)
+  const [opened, setOpened] = useState<{ number: number; text: string }>()
   const box = useRef<HTMLDivElement>(null)
+  const matches = log.found
+  const rows = useRows(box, log.count, ROW)
+  const { show } = rows
 
-  const matches = useMemo(() => {
-    if (!wanted) return []
-    const found: number[] = []
-    log.lines.forEach((line, index) => line.toLowerCase().includes(wanted) && found.push(index))
-    return found
-  }, [wanted, log.lines, log.count])
-  const rows = useVirtualizer({ count: log.count, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 30 })
-
+  useEffect(() => log.want(rows.from, rows.to), [log.want, rows.from, rows.to, log.count])
   useEffect(() => {
-    if (follow && log.count && !wanted) rows.scrollToIndex(log.count - 1, { align: "end" })
-  }, [follow, log.count, rows, wanted])
+    if (follow && log.count && !wanted) show(log.count - 1, "end")
+  }, [follow, log.count, show, wanted])
+  useEffect(() => log.search(wanted), [log.search, wanted])
   const first = matches[0]
   useEffect(() => {
-    if (!shared) return
     setAt(0)
-    if (wanted && first !== undefined) rows.scrollToIndex(first, { align: "center" })
+    if (wanted && first !== undefined) show(first, "middle")
     // Only what is looked for leads to another place, not what is written meanwhile.
-  }, [shared?.search, wanted])
+  }, [wanted, first === undefined])
   const jump = (to: number) => {
     if (!matches.length) return
     const place = (to + matches.length) % matches.length
     setAt(place)
     setFollow(false)
-    rows.scrollToIndex(matches[place] as number, { align: "center" })
+    show(matches[place] as number, "middle")
   }
   const current = matches[Math.min(at, matches.length - 1)]
+  const shown: number[] = []
+  for (let number = rows.from; number < rows.to; number++) shown.push(number)
+  const digits = String(log.count).length
 
   return (
     <div className="flex h-full min-h-0 flex-col">
@@ -106,31 +109,60 @@ export function LogView({ source, over, ended, shared, label }: Props) {
         aria-label={label ?? w("logs")}
         aria-live="off"
         className="min-h-0 flex-1 overflow-auto bg-background py-1 font-mono text-xs"
-        onWheel={(event) => event.deltaY < 0 && setFollow(false)}
+        onScroll={rows.onScroll}
+        onWheel={(event) => {
+          if (event.deltaY < 0) setFollow(false)
+          rows.onWheel(event)
+        }}
+        onKeyDown={(event) => ["ArrowUp", "PageUp", "Home"].includes(event.key) && setFollow(false)}
+        onMouseDown={(event) => event.nativeEvent.offsetX > event.currentTarget.clientWidth && setFollow(false)}
       >
         {log.count === 0 && log.ended && <p className="px-3 py-2 font-sans text-muted-foreground">{w("logEmpty")}</p>}
-        <div className="relative min-w-max" style={{ height: rows.getTotalSize() }}>
-          {rows.getVirtualItems().map((row) => {
-            const text = log.lines[row.index] ?? ""
-            return (
-              <div
-                key={row.key}
-                className={classes(
-                  "absolute flex h-5 items-center pr-4 whitespace-pre hover:bg-muted/60",
-                  wanted && text.toLowerCase().includes(wanted) && "bg-warning/12",
-                  row.index === current && "bg-warning/25",
-                )}
-                style={{ transform: `translateY(${row.start}px)` }}
-              >
-                <span aria-hidden className="mr-3 inline-block w-12 shrink-0 text-right text-muted-foreground select-none">
-                  {row.index + 1}
-                </span>
-                {text.replace(COLOURS, "")}
-              </div>
-            )
-          })}
+        <div className="relative min-w-max" style={{ height: rows.height }}>
+          <div className="absolute top-0 left-0 min-w-full" style={{ transform: `translateY(${rows.top}px)` }}>
+            {shown.map((number) => {
+              const text = log.line(number)
+              return (
+                <div
+                  key={number}
+                  data-line={number + 1}
+                  className={classes(
+                    "flex h-5 items-center pr-4 whitespace-pre hover:bg-muted/60",
+                    wanted && text !== undefined && plain(text).toLowerCase().includes(wanted) && "bg-warning/12",
+                    number === current && "bg-warning/25",
+                  )}
+                >
+                  <span
+                    aria-hidden
+                    className="mr-3 inline-block shrink-0 text-right text-muted-foreground select-none"
+                    style={{ width: `${Math.max(6, digits + 1)}ch` }}
+                  >
+                    {number + 1}
+                  </span>
+                  {text !== undefined && <LogLine text={text} />}
+                  {text !== undefined && isLong(text) && (
+                    <button
+                      type="button"
+                      className="ml-2 rounded bg-muted px-1.5 font-sans text-primary hover:underline"
+                      onClick={() => void log.whole(number).then((text) => setOpened({ number, text }))}
+                    >
+                      {w("wholeLine")}
+                    </button>
+                  )}
+                </div>
+              )
+            })}
+          </div>
         </div>
       </div>
+      <Dialog open={opened !== undefined} onClose={() => setOpened(undefined)} title={w("lineNumber", { n: (opened?.number ?? 0) + 1 })} wide>
+        {opened && (
+          <pre tabIndex={0} className="max-h-[65vh] overflow-auto rounded bg-muted p-3 font-mono text-xs break-all whitespace-pre-wrap">
+            <LogLine text={opened.text.slice(0, MOST_SHOWN)} whole />
+            {opened.text.length > MOST_SHOWN && "…"}
+          </pre>
+        )}
+      </Dialog>
     </div>
   )
 }

@@ -76,6 +76,8 @@ export const runWords = words({
   logEmpty: ["Nothing was written yet.", "还没有日志。"],
   logEnd: ["{n} line||{n} lines", "{n} 行"],
   logLost: ["The connection was lost; it comes back by itself.", "连接已断开，正在自动重连。"],
+  wholeLine: ["the whole line", "查看整行"],
+  lineNumber: ["Line {n}", "第 {n} 行"],
   searchLog: ["Search the log", "搜索日志"],
   matches: ["{at} of {n}", "{at} / {n}"],
   nextMatch: ["Next match", "下一处"],

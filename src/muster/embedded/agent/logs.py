@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from muster.embedded.agent.inotify import FileChanges
 from muster.embedded.agent.logfiles import LineReader, LogFile, Start, log_files, read_blocks, since_start, tail_start
@@ -106,12 +106,11 @@ class _Follower:
         self._attempt = attempt
         self._descriptor = -1
         self._offset = 0
-        self._done: set[int] = set()
-        """inodes of the files before the present one"""
-        for file in files[: start.file]:
-            self._mark_done(file.path)
-        if self._open_next():
-            self._offset = start.offset
+        for file in files[start.file :]:
+            with suppress(FileNotFoundError):
+                self._descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+                self._offset = start.offset
+                break
 
     async def blocks(self) -> AsyncIterator[bytes]:
         """All there is at present."""
@@ -128,8 +127,8 @@ class _Follower:
             for block in read_blocks(self._descriptor, self._offset):
                 self._offset += len(block)
                 yield block
-            self._done.add(os.fstat(self._descriptor).st_ino)
-            self.close()
+            if not self._open_next():
+                return
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -137,32 +136,44 @@ class _Follower:
             self._descriptor = -1
 
     def _open_next(self) -> bool:
-        """Opens the oldest file that has not been read."""
-        for file in log_files(self._folder):
-            if file.attempt != self._attempt:
-                continue
-            try:
-                descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return self._open_next()  # set aside between listing and opening
-            if os.fstat(descriptor).st_ino in self._done:
-                os.close(descriptor)
-                continue
-            self._descriptor, self._offset = descriptor, 0
-            return True
-        return False
+        """Opens the oldest file after the present one. That one stays open until then: its inode cannot become another
+        file's, so where it is among the others says which are newer."""
+        while True:
+            there = self._there()
+            newer = there
+            if self._descriptor >= 0:
+                inodes = [inode for inode, _ in there]
+                present = os.fstat(self._descriptor).st_ino
+                newer = there[inodes.index(present) + 1 :] if present in inodes else there
+            if not newer:
+                return False
+            inode, path = newer[0]
+            with suppress(FileNotFoundError):
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                if os.fstat(descriptor).st_ino == inode:
+                    self.close()
+                    self._descriptor, self._offset = descriptor, 0
+                    return True
+                os.close(descriptor)  # set aside between listing and opening
+
+    def _there(self) -> list[tuple[int, str]]:
+        """The attempt's files with their inodes, the oldest first; looked at until nothing changes meanwhile."""
+        before: list[tuple[int, str]] | None = None
+        while True:
+            now = list[tuple[int, str]]()
+            for file in log_files(self._folder):
+                if file.attempt == self._attempt:
+                    with suppress(FileNotFoundError):
+                        now.append((os.stat(file.path).st_ino, file.path))
+            if now == before:
+                return now
+            before = now
 
     def _is_current(self) -> bool:
         try:
             return os.stat(f"{self._folder}/{self._attempt}.log").st_ino == os.fstat(self._descriptor).st_ino
         except FileNotFoundError:
             return True
-
-    def _mark_done(self, path: str) -> None:
-        try:
-            self._done.add(os.stat(path).st_ino)
-        except FileNotFoundError:
-            return
 
 
 class _Limited:

@@ -55,8 +55,8 @@ class ApiAccess:
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    file_bytes: int = 10 * 1024 * 1024
-    files: int = 5
+    file_bytes: int = 64 * 1024 * 1024
+    files: int = 4
     """How many files of `file_bytes` an attempt may have before its oldest is dropped."""
     keep_seconds: float = 14 * 24 * 3600.0
     """How long the logs of a Pod stay after the Pod has gone."""

@@ -4,6 +4,7 @@ whoever was cut off can go on after the last one they have."""
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from muster.kube.errors import BadRequest, NotFound
 from muster.platform.runs.keeping_logs import kept_log, read_kept
 
 _LOOK_SECONDS = 0.2
+_TIMES = re.compile(rb"^[^ \n]* ?", re.MULTILINE)
 
 
 class Line(NamedTuple):
@@ -20,6 +22,15 @@ class Line(NamedTuple):
     """From 1."""
     time: str
     text: str
+
+
+class Bunch(NamedTuple):
+    """Lines that follow each other, as one text."""
+
+    last: int
+    """The number of the last of them."""
+    text: str
+    """Each ends with a newline."""
 
 
 class LogPlace(NamedTuple):
@@ -40,18 +51,40 @@ async def log_lines(
 ) -> AsyncIterator[list[Line]]:
     """In bunches, those with numbers above `after`. With `follow`, until it has ended, which is asked as long as
     there is nothing to read."""
-    number, rest = 0, b""
-    async for chunk in _chunks(cluster, place, follow, ended):
-        whole, newline, rest = (rest + chunk).rpartition(b"\n")
-        if not newline:
-            continue
+    number = 0
+    async for whole in _whole_lines(_chunks(cluster, place, follow, ended)):
         found = _lines(whole, number)
         number += len(found)
         new = [line for line in found if line.number > after]
         if new:
             yield new
-    if rest and number + 1 > after:
-        yield _lines(rest, number)
+
+
+async def log_texts(
+    cluster: Cluster, place: LogPlace, *, follow: bool, ended: Callable[[], Awaitable[bool]], after: int = 0
+) -> AsyncIterator[Bunch]:
+    """The same without the times, for those who want a great many lines: a million of them are no million objects."""
+    number = 0
+    async for whole in _whole_lines(_chunks(cluster, place, follow, ended)):
+        before, number = number, number + whole.count(b"\n") + 1
+        if number <= after:
+            continue
+        new = whole if before >= after else whole.split(b"\n", after - before)[-1]
+        yield Bunch(number, _TIMES.sub(b"", new).decode(errors="replace") + "\n")
+
+
+async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """In bunches, the newline of the last of each left out."""
+    begun: list[bytes] = []
+    async for chunk in chunks:
+        whole, newline, rest = chunk.rpartition(b"\n")
+        if newline:
+            yield b"".join((*begun, whole))
+            begun = []
+        if rest:
+            begun.append(rest)
+    if begun:
+        yield b"".join(begun)
 
 
 async def _chunks(

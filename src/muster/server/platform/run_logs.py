@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 from muster.kube.objects import Object, labels_of, name_of
 from muster.platform.errors import Invalid
 from muster.platform.rules import Actor
-from muster.platform.runs.logs import Line, LogPlace, log_lines, place_of
+from muster.platform.runs.logs import Line, LogPlace, log_lines, log_texts, place_of
 from muster.platform.runs.ordering import NAMESPACE
 from muster.platform.runs.runs import Attempt
 from muster.platform.runs.seeing import DONE, ENDED
@@ -50,9 +50,13 @@ async def log_of_node(
         return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
 
     async def content() -> AsyncIterator[str]:
-        last: deque[Line] = deque(maxlen=tail)
         if place is None:
             return
+        if tail is None and not times:
+            async for text in log_texts(here.cluster, place, follow=False, ended=_yes):
+                yield masks.text(text.text)
+            return
+        last: deque[Line] = deque(maxlen=tail)
         async for bunch in log_lines(here.cluster, place, follow=False, ended=_yes):
             if tail is None:
                 yield "".join(map(shown, bunch))
@@ -73,11 +77,12 @@ async def log_events_of_node(
     attempt: Annotated[int | None, Query(ge=1, description="Which attempt; the last if left out.")] = None,
     pod: Annotated[str, Query(description="One of a training node's Pods.")] = "",
     container: Annotated[str, Query(description="Another container than the main one.")] = "",
+    bunches: Annotated[bool, Query(description="Many lines in one event, called `lines`, and no times.")] = False,
 ) -> Response:
     """Server-sent events: a `line` for each line, as it is written, and `end` when the attempt is over. Whoever comes
     back with Last-Event-ID misses none and gets none twice."""
     await found_node(here, who, run, node)
-    wanted = _Wanted(run, node, attempt, pod, container)
+    wanted = _Wanted(run, node, attempt, pod, container, bunches)
     return event_stream(request, _log_events(here, who, wanted, last_event_id(request)))
 
 
@@ -88,6 +93,7 @@ class _Wanted:
     attempt: int | None
     pod: str
     container: str
+    bunches: bool
 
 
 async def _log_events(here: Platform, who: Actor, wanted: _Wanted, last: str) -> AsyncIterator[Event]:
@@ -102,7 +108,11 @@ async def _log_events(here: Platform, who: Actor, wanted: _Wanted, last: str) ->
         same = next((a for a in now.attempts if a.number == count), None)
         return same is None or same.state in ENDED | DONE
 
-    if place is not None:
+    if place is not None and wanted.bunches:
+        async for text in log_texts(here.cluster, place, follow=True, ended=ended, after=after):
+            after = text.last
+            yield Event(f"{count}.{after}", {"text": masks.text(text.text)}, "lines")
+    elif place is not None:
         async for bunch in log_lines(here.cluster, place, follow=True, ended=ended, after=after):
             for line in bunch:
                 after = line.number

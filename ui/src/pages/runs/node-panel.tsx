@@ -206,7 +206,7 @@ function Logs({ run, node }: { run: string; node: WholeNode }) {
         </div>
       )}
       <div className="min-h-0 flex-1">
-        <LogView source={runLog({ run, node: node.name, ...(chosen && attempt ? { attempt: attempt.number } : {}), pod })} over={over} />
+        <LogView key={attempt?.number} source={runLog({ run, node: node.name, ...(chosen && attempt ? { attempt: attempt.number } : {}), pod })} over={over} />
       </div>
     </div>
   )

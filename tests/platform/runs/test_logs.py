@@ -1,0 +1,41 @@
+"""Lines of a log, whatever pieces they come in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+
+from muster.kube.cluster import Cluster, LogQuery
+from muster.platform.runs.logs import LogPlace, log_lines, log_texts
+
+WRITTEN = b"t1 one\nt2 \nt3 three words here\nt4 last"
+PLACE = LogPlace("default", "pod")
+
+
+class Pieces:
+    """A cluster whose log comes in pieces of this size."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+        for begin in range(0, len(WRITTEN), self._size):
+            yield WRITTEN[begin : begin + self._size]
+
+
+async def over() -> bool:
+    return True
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 7, 8, 11, 100])
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 9])
+async def test_no_line_is_lost_or_cut(size: int, after: int) -> None:
+    cluster = cast(Cluster, Pieces(size))
+    lines = [line async for bunch in log_lines(cluster, PLACE, follow=False, ended=over, after=after) for line in bunch]
+    wanted = [(1, "t1", "one"), (2, "t2", ""), (3, "t3", "three words here"), (4, "t4", "last")]
+    assert lines == wanted[after:]
+    texts = [bunch async for bunch in log_texts(cluster, PLACE, follow=False, ended=over, after=after)]
+    assert "".join(bunch.text for bunch in texts) == "".join(f"{text}\n" for _, _, text in wanted[after:])
+    assert not texts or texts[-1].last == 4

@@ -1,0 +1,114 @@
+/** Loads a log, keeps it and searches it in a thread of its own, so that the page never waits for it. */
+import { LogStore } from "@/lib/log-store"
+
+export type ToWorker =
+  | { ask: "open"; address: string; follow: boolean }
+  | { ask: "lines"; from: number; to: number; number: number }
+  | { ask: "search"; text: string; number: number }
+
+export type FromWorker =
+  | { say: "count"; count: number; ended: boolean; lost: boolean }
+  | { say: "lines"; from: number; lines: string[]; number: number }
+  /** More of what is found; `whole` when all there is has been looked through. */
+  | { say: "found"; lines: number[]; number: number; whole: boolean }
+
+const TELL_MILLISECONDS = 60
+const SENT_CHARACTERS = 4000
+
+const store = new LogStore()
+const state = { ended: false, lost: false }
+let telling: ReturnType<typeof setTimeout> | undefined
+let searching: { text: string; number: number; next: number; busy: boolean } | undefined
+
+const say = (message: FromWorker) => self.postMessage(message)
+
+function tell(): void {
+  telling ??= setTimeout(() => {
+    telling = undefined
+    say({ say: "count", count: store.count, ...state })
+    void search()
+  }, TELL_MILLISECONDS)
+}
+
+self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
+  if (data.ask === "open") void (data.follow ? followed(data.address) : whole(data.address))
+  else if (data.ask === "lines") void lines(data.from, data.to, data.number)
+  else {
+    searching = data.text ? { text: data.text, number: data.number, next: 0, busy: false } : undefined
+    void search()
+  }
+}
+
+/** Of a very long line only its beginning, unless it is asked for alone. */
+async function lines(from: number, to: number, number: number): Promise<void> {
+  const found = await store.lines(from, to)
+  const sent = to - from === 1 ? found : found.map(shortened)
+  say({ say: "lines", from, lines: sent, number })
+}
+
+function shortened(line: string): string {
+  if (line.length <= SENT_CHARACTERS) return line
+  // The last that was written over it is what counts.
+  const last = line.lastIndexOf("\r", line.length - 2)
+  return line.slice(last + 1, last + 1 + SENT_CHARACTERS + 1)
+}
+
+/** Looks through what it has not looked through yet. */
+async function search(): Promise<void> {
+  const mine = searching
+  if (!mine || mine.busy) return
+  mine.busy = true
+  for await (const { found, next } of store.search(mine.text, mine.next)) {
+    if (searching !== mine) return
+    mine.next = next
+    if (found.length) say({ say: "found", lines: found, number: mine.number, whole: false })
+    await new Promise((resolve) => setTimeout(resolve)) // what else is asked comes in between
+  }
+  mine.busy = false
+  if (searching === mine) say({ say: "found", lines: [], number: mine.number, whole: true })
+}
+
+/** Events are lines, bunches of lines, or pieces of the text with any number of them. */
+function followed(address: string): void {
+  const source = new EventSource(address)
+  const text = (event: MessageEvent) => (JSON.parse(event.data as string) as { text: string }).text
+  const take = (piece: string) => {
+    store.append(piece)
+    tell()
+  }
+  source.onopen = () => {
+    state.lost = false
+    tell()
+  }
+  source.onerror = () => {
+    state.lost = true
+    tell()
+  }
+  source.addEventListener("line", (event) => take(`${text(event)}\n`))
+  source.addEventListener("lines", (event) => take(text(event)))
+  source.onmessage = (event) => take(text(event))
+  source.addEventListener("end", () => {
+    source.close()
+    state.ended = true
+    tell()
+  })
+}
+
+/** What will not change any more comes as one text, which is a good deal faster. */
+async function whole(address: string): Promise<void> {
+  try {
+    const response = await fetch(address)
+    const reader = response.ok ? response.body?.getReader() : undefined
+    while (reader) {
+      const { done, value } = await reader.read()
+      if (done) break
+      store.append(value)
+      tell()
+    }
+    state.ended = true
+    state.lost = !response.ok
+  } catch {
+    state.lost = true
+  }
+  tell()
+}

@@ -1,0 +1,149 @@
+/**
+ * A log of any length. What was written is kept in blocks outside the script's memory, which browsers move to the disk when
+ * there are many; in memory are only where blocks begin and the few that were looked at last.
+ */
+
+const BLOCK_BYTES = 1 << 20
+/** A line that is longer than so much is cut. */
+const LONGEST_BYTES = 16 << 20
+const KEPT = 6
+const NEWLINE = 10
+
+interface Block {
+  content: Blob
+  /** The number of its first line, from 0. */
+  first: number
+  lines: number
+}
+
+export class LogStore {
+  private readonly blocks: Block[] = []
+  private readonly loaded = new Map<Block, string[]>()
+  private coming: Uint8Array[] = []
+  private comingBytes = 0
+  /** Lines of what is coming that have ended. */
+  private comingLines = 0
+  private comingText: string[] | undefined
+  private first = 0
+  private open = false
+  private readonly encoder = new TextEncoder()
+  private readonly decoder = new TextDecoder()
+
+  constructor(
+    private readonly blockBytes = BLOCK_BYTES,
+    private readonly longestBytes = LONGEST_BYTES,
+  ) {}
+
+  /** How many lines there are; one that has not ended is one. */
+  get count(): number {
+    return this.first + this.comingLines + (this.open ? 1 : 0)
+  }
+
+  append(piece: Uint8Array | string): void {
+    const bytes = typeof piece === "string" ? this.encoder.encode(piece) : piece
+    if (!bytes.length) return
+    this.comingText = undefined
+    this.coming.push(bytes)
+    this.comingBytes += bytes.length
+    for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, at + 1)) this.comingLines += 1
+    this.open = bytes[bytes.length - 1] !== NEWLINE
+    if (this.comingBytes >= this.blockBytes && (this.comingLines || this.comingBytes >= this.longestBytes)) this.close()
+  }
+
+  /** Lines from `from` to before `to`. */
+  async lines(from: number, to: number): Promise<string[]> {
+    const found: string[] = []
+    for (const block of this.blocks) {
+      if (block.first >= to) break
+      if (block.first + block.lines <= from) continue
+      const lines = await this.load(block)
+      for (let at = Math.max(from, block.first); at < Math.min(to, block.first + block.lines); at++)
+        found.push(lines[at - block.first] ?? "")
+    }
+    const lines = this.text()
+    for (let at = Math.max(from, this.first); at < Math.min(to, this.count); at++) found.push(lines[at - this.first] ?? "")
+    return found
+  }
+
+  /** Numbers of the lines from `from` on that this is in, in whatever case, as they are found; and how far it has looked. */
+  async *search(wanted: string, from = 0): AsyncGenerator<{ found: number[]; next: number }> {
+    const sought = wanted.toLowerCase()
+    const inside = (lines: string[], first: number) => {
+      const found: number[] = []
+      lines.forEach((line, at) => {
+        if (first + at >= from && plain(line).toLowerCase().includes(sought)) found.push(first + at)
+      })
+      return found
+    }
+    for (const block of [...this.blocks]) {
+      const next = block.first + block.lines
+      if (next > from) yield { found: inside(await this.load(block, false), block.first), next }
+    }
+    // A line that has not ended may still come to have it.
+    const whole = this.text().slice(0, this.comingLines)
+    yield { found: inside(whole, this.first), next: this.first + this.comingLines }
+  }
+
+  private close(): void {
+    const bytes = this.joined()
+    const cut = this.comingLines ? bytes.lastIndexOf(NEWLINE) + 1 : bytes.length
+    const lines = this.comingLines || 1
+    this.blocks.push({ content: new Blob([bytes.slice(0, cut)]), first: this.first, lines })
+    const rest = bytes.slice(cut)
+    this.first += lines
+    this.coming = rest.length ? [rest] : []
+    this.comingBytes = rest.length
+    this.comingLines = 0
+    this.comingText = undefined
+    this.open = rest.length > 0
+  }
+
+  private joined(): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(this.comingBytes)
+    let at = 0
+    for (const piece of this.coming) {
+      bytes.set(piece, at)
+      at += piece.length
+    }
+    return bytes
+  }
+
+  private text(): string[] {
+    if (this.comingText) return this.comingText
+    const bytes = this.joined()
+    this.coming = bytes.length ? [bytes] : []
+    return (this.comingText = split(this.decoder.decode(bytes)))
+  }
+
+  private async load(block: Block, keep = true): Promise<string[]> {
+    const known = this.loaded.get(block)
+    const lines = known ?? split(this.decoder.decode(await block.content.arrayBuffer()))
+    if (!keep) return lines
+    this.loaded.delete(block)
+    this.loaded.set(block, lines) // as the newest
+    for (const old of this.loaded.keys()) {
+      if (this.loaded.size <= KEPT) break
+      this.loaded.delete(old)
+    }
+    return lines
+  }
+}
+
+function split(text: string): string[] {
+  const lines = text.split("\n")
+  if (lines.at(-1) === "") lines.pop()
+  return lines
+}
+
+const CONTROL = /\u001b\[[0-9;:?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g
+
+/** A line as it is read: without colours, and only what was written last where it was written over, as progress bars are. */
+export function plain(line: string): string {
+  return overwritten(line.includes("\u001b") ? line.replace(CONTROL, "") : line)
+}
+
+/** What is left of a line that carriage returns began anew. */
+export function overwritten(line: string): string {
+  if (!line.includes("\r")) return line
+  return line.split("\r").findLast((part) => part !== "") ?? ""
+}
