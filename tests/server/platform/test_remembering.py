@@ -93,4 +93,4 @@ def test_every_list_that_is_remembered_is_one() -> None:
     operations = {
         operation["operationId"] for path in openapi_document()["paths"].values() for operation in path.values()
     }
-    assert operations >= LISTS
+    assert operations >= LISTS.keys()

@@ -269,8 +269,9 @@ _RUNS = (
         runs.c.revision,
     )
     .join(workflows, workflows.c.id == runs.c.workflow_id)
-    .join(versions, versions.c.id == runs.c.version_id)
-    .join(users, users.c.id == runs.c.owner_id)
+    # There is always one of each. Said so, SQLite cannot take it into its head to begin with all users.
+    .outerjoin(versions, versions.c.id == runs.c.version_id)
+    .outerjoin(users, users.c.id == runs.c.owner_id)
     .outerjoin(teams, teams.c.id == runs.c.team_id)
 )
 

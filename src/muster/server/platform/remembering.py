@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from starlette.requests import Request
@@ -18,24 +19,29 @@ from muster.platform.errors import Problem
 from muster.platform.rules import Actor
 from muster.server.platform.identity import identify
 
-LISTS = frozenset({
-    "count_runs",
-    "list_audit",
-    "list_categories",
-    "list_members",
-    "list_module_versions",
-    "list_modules",
-    "list_reviews",
-    "list_runs",
-    "list_teams",
-    "list_users",
-    "list_versions",
-    "list_workflows",
-})  # fmt: skip
-"""Operations whose answers depend on nothing else: not on the cluster, and not on what time it is."""
-
-SECONDS = 2.0
+_SECONDS = 2.0
 """Somebody else may write to a PostgreSQL."""
+_CLUSTER_SECONDS = 1.0
+"""What depends on the cluster as well may be so much out of date."""
+
+LISTS: Mapping[str, float] = {
+    "count_runs": _SECONDS,
+    "list_audit": _SECONDS,
+    "list_categories": _SECONDS,
+    "list_clusters": _CLUSTER_SECONDS,
+    "list_members": _SECONDS,
+    "list_module_versions": _SECONDS,
+    "list_modules": _SECONDS,
+    "list_reviews": _SECONDS,
+    "list_runs": _SECONDS,
+    "list_storage": _SECONDS,
+    "list_teams": _SECONDS,
+    "list_users": _SECONDS,
+    "list_versions": _SECONDS,
+    "list_workflows": _SECONDS,
+}
+"""Operations whose answers depend on nothing but the database and who asks, and for how long one is good at most."""
+
 _LARGEST = 256 * 1024
 _BYTES = 32 * 1024 * 1024
 
@@ -76,8 +82,9 @@ class Remembering:
         answer = _Answer(send)
         await self._app(scope, receive, answer)
         body = answer.whole()
-        if body is not None and getattr(scope.get("route"), "operation_id", None) in LISTS:
-            self._keep(asked, Kept(writes, time.monotonic() + SECONDS, answer.headers, body))
+        seconds = LISTS.get(getattr(scope.get("route"), "operation_id", None) or "")
+        if body is not None and seconds is not None:
+            self._keep(asked, Kept(writes, time.monotonic() + seconds, answer.headers, body))
 
     def _keep(self, asked: Asked, kept: Kept) -> None:
         before = self._kept.pop(asked, None)
