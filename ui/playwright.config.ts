@@ -10,7 +10,7 @@ export default defineConfig({
   globalSetup: "./e2e/setup.ts",
   outputDir: "test-results",
   workers: 1,
-  retries: 1, // Chromium drops what it is loading whenever the machine's network changes: when a container starts, say
+  retries: 0,
   timeout: 60_000,
   expect: { timeout: 15_000 },
   reporter: [["list"]],

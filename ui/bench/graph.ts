@@ -21,6 +21,7 @@ const graph = (command: string) => ({ format: 1, nodes: names.map((name) => ({ n
 /** Milliseconds from entering the address until a node answers to a click. */
 async function opened(page: Page, address: string): Promise<string> {
   await page.goto("about:blank")
+  const before = await busy(page)
   await page.goto(url(address), { waitUntil: "commit" })
   const seen = await page.waitForFunction(painted, null, { polling: "raf" })
   const { x, y, at } = (await seen.jsonValue()) as { x: number; y: number; at: number }
@@ -28,7 +29,7 @@ async function opened(page: Page, address: string): Promise<string> {
   const chosen = () => (/[?&]node=/.test(location.search) || document.querySelector("aside [data-field=command]")) && performance.now()
   const done = await page.waitForFunction(chosen, null, { polling: "raf" })
   const used = (await done.jsonValue()) as number
-  return `drawn ${at.toFixed(0)} ms, interactive ${used.toFixed(0)} ms (work ${(await busy(page)).toFixed(0)} ms)`
+  return `drawn ${at.toFixed(0)} ms, interactive ${used.toFixed(0)} ms (work ${((await busy(page)) - before).toFixed(0)} ms)`
 }
 
 async function moved(page: Page): Promise<void> {

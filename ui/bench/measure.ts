@@ -1,4 +1,4 @@
-import type { Page } from "@playwright/test"
+import type { CDPSession, Page } from "@playwright/test"
 
 export const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 
@@ -12,12 +12,19 @@ export async function post(page: Page, path: string, data: unknown): Promise<Rec
   return (await response.json()) as Record<string, string>
 }
 
-/** Milliseconds of work that the page's main thread has done so far, whatever else the machine does. */
-export async function busy(page: Page): Promise<number> {
+const meters = new WeakMap<Page, Promise<CDPSession>>()
+
+async function started(page: Page): Promise<CDPSession> {
   const session = await page.context().newCDPSession(page)
   await session.send("Performance.enable", { timeDomain: "threadTicks" })
-  const { metrics } = await session.send("Performance.getMetrics")
-  await session.detach()
+  return session
+}
+
+/** Milliseconds of work that the page's main thread has done since this was asked first, whatever else the machine does. */
+export async function busy(page: Page): Promise<number> {
+  const meter = meters.get(page) ?? started(page)
+  meters.set(page, meter)
+  const { metrics } = await (await meter).send("Performance.getMetrics")
   return (metrics.find(({ name }) => name === "TaskDuration")?.value ?? 0) * 1000
 }
 

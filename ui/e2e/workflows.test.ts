@@ -190,18 +190,6 @@ test("lists are filtered and sorted, and the address says how", async ({ page })
   await expectAccessible(page)
 })
 
-test("a list loads less than 400 kB of JavaScript", async ({ page }) => {
-  let bytes = 0
-  page.on("response", async (response) => {
-    if (response.url().endsWith(".js")) bytes += Number(response.headers()["content-length"] ?? 0)
-  })
-  await page.goto(url("/workflows"))
-  await expect(page.getByRole("heading", { name: "Workflows" })).toBeVisible()
-  await page.waitForLoadState("networkidle")
-  expect(bytes).toBeGreaterThan(50_000)
-  expect(bytes).toBeLessThan(400_000)
-})
-
 test("a thousand nodes are painted from afar, and made of elements when one looks closer", async ({ page }) => {
   const names = Array.from({ length: 1000 }, (_, index) => `step-${index}`)
   const nodes = names.map((name) => ({ name, image: "python:3.11", command: "true" }))

@@ -77,5 +77,6 @@ export const workflowWords = words({
   chooseNode: ["Select a node to see all of it.", "选择一个节点查看其详细信息。"],
   hiddenSecrets: ["Values of secret variables are not shown to you.", "机密变量的值不会向您显示。"],
   run: ["Run", "运行"],
+  runOne: ["Run {name}", "运行 {name}"],
   createTitle: ["Create a workflow", "创建工作流"],
 })

@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Link, getRouteApi } from "@tanstack/react-router"
-import { FileUp, Plus, Workflow as Icon } from "lucide-react"
+import { FileUp, Play, Plus, Workflow as Icon } from "lucide-react"
 import { useMemo } from "react"
 import { useMe } from "@/api/session"
 import { type Workflow, workflowsQuery } from "@/api/workflows"
@@ -60,6 +60,21 @@ export function WorkflowList() {
       { id: "owner", header: c("owner"), sort: "owner", cell: (workflow) => workflow.owner_name },
       { id: "team", header: c("team"), cell: (workflow) => workflow.team_name ?? "–" },
       { id: "updated", header: c("updated"), sort: "updated", cell: (workflow) => <Time at={workflow.updated} /> },
+      {
+        id: "actions",
+        header: c("actions"),
+        hideHeader: true,
+        className: "w-px text-right",
+        cell: (workflow) =>
+          !workflow.archived && (
+            <Button asChild size="small">
+              <Link to="/runs/new" search={{ workflow: workflow.id }} aria-label={w("runOne", { name: workflow.name })}>
+                <Play />
+                {w("run")}
+              </Link>
+            </Button>
+          ),
+      },
     ],
     [w, c],
   )
