@@ -19,9 +19,7 @@ def operator_image() -> Image:
     code = {f"{_SITE}/{path.relative_to(source)}": path for path in _package(source)}
     image = with_files(python("muster-operator-base:1", _requirements()), IMAGE, code)
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "HOME": "/tmp"}  # noqa: S108 (inside)
-    return replace(
-        image, entrypoint=("python3", "-m", "muster"), command=("operator",), environment=environment
-    )
+    return replace(image, entrypoint=("python3", "-m", "muster"), command=("operator",), environment=environment)
 
 
 def _package(source: Path) -> list[Path]:
