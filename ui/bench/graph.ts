@@ -2,7 +2,7 @@
 import { type Page, expect } from "@playwright/test"
 import { painted } from "../e2e/far"
 import { fresh, test } from "../e2e/people"
-import { busy, csrf, frames, post, told, url } from "./measure"
+import { busy, csrf, frames, post, since, told, url } from "./measure"
 
 const NODES = 1000
 
@@ -29,7 +29,7 @@ async function opened(page: Page, address: string): Promise<string> {
   const chosen = () => (/[?&]node=/.test(location.search) || document.querySelector("aside [data-field=command]")) && performance.now()
   const done = await page.waitForFunction(chosen, null, { polling: "raf" })
   const used = (await done.jsonValue()) as number
-  return `drawn ${at.toFixed(0)} ms, interactive ${used.toFixed(0)} ms (work ${((await busy(page)) - before).toFixed(0)} ms)`
+  return `drawn ${at.toFixed(0)} ms, interactive ${used.toFixed(0)} ms (work ${(await since(page, before)).toFixed(0)} ms)`
 }
 
 async function moved(page: Page): Promise<void> {

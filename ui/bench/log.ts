@@ -1,7 +1,7 @@
 /** A log of 100 MB, a million lines: how long until it is there, how it is searched and scrolled, and what it takes. */
 import { type Page, expect } from "@playwright/test"
 import { fresh, test } from "../e2e/people"
-import { busy, frames, post, told, url } from "./measure"
+import { busy, frames, post, since, told, url } from "./measure"
 
 const LINES = 1_000_000
 
@@ -29,7 +29,7 @@ test("a log of 100 MB", async ({ page }) => {
     console.log(`${what}: first lines after ${first} ms, all after ${Date.now() - began} ms`)
     told("meanwhile", smooth)
     await expect(log.locator(`[data-line="${LINES}"]`)).toBeVisible()
-    console.log(`  main thread ${((await busy(page)) - before).toFixed(0)} ms of work, ${(await heap(page)).toFixed(0)} MB of heap`)
+    console.log(`  main thread ${(await since(page, before)).toFixed(0)} ms of work, ${(await heap(page)).toFixed(0)} MB of heap`)
   }
   await opened("\nfollowed while it is written")
   await expect(page.getByRole("complementary").getByText("Succeeded").first()).toBeVisible({ timeout: 120_000 })

@@ -39,6 +39,12 @@ export function told(what: string, { rate, worst, each }: Frames): void {
   console.log(`  ${what.padEnd(20)} ${rate.toFixed(0).padStart(3)} frames/s, longest ${worst.toFixed(0)} ms, work ${each.toFixed(1)} ms each`)
 }
 
+/** Of a page that may have got another process since: the meter then begins anew. */
+export async function since(page: Page, before: number): Promise<number> {
+  const now = await busy(page)
+  return now < before ? now : now - before
+}
+
 /** How many frames a second the page made while something was done, and the longest time between two. */
 export async function frames(page: Page, work: () => Promise<unknown>): Promise<Frames> {
   const before = await busy(page)
@@ -60,5 +66,5 @@ export async function frames(page: Page, work: () => Promise<unknown>): Promise<
   })
   const gaps = seen.slice(1).map((at, index) => at - (seen[index] as number))
   const whole = gaps.reduce((sum, gap) => sum + gap, 0)
-  return { rate: whole ? (gaps.length * 1000) / whole : 0, worst: Math.max(0, ...gaps), each: ((await busy(page)) - before) / Math.max(1, gaps.length) }
+  return { rate: whole ? (gaps.length * 1000) / whole : 0, worst: Math.max(0, ...gaps), each: (await since(page, before)) / Math.max(1, gaps.length) }
 }
