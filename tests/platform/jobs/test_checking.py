@@ -49,6 +49,7 @@ def told(text: str, limits: Limits | None = LIMITS) -> list[tuple[int, str]]:
         ("kind: PyTorchJob", "kind: Job", 2, "job.kind"),
         ("name: one", "name: one\n  namespace: kube-system", 5, "job.namespace"),
         ("name: one", "name: one\n  labels: {muster.dev/team: x}", 5, "confined.label"),
+        ("name: one", "name: one\n  annotations: {muster.dev/etcd: http://x}", 5, "job.etcd"),
         ("name: one", "name: one\n  ownerReferences: [{}]", 5, "confined.owner"),
         ("name: one", "name: one\n  labels: {scheduling.volcano.sh/queue-name: vc-closed}", 5, "job.queue"),
         ("spec:\n  py", "spec:\n  runPolicy:\n    schedulingPolicy:\n      queue: vc-closed\n  py", 8, "job.queue"),

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from muster.kube.errors import Cause
 from muster.kube.manifests import Document, ManifestError
-from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, spec_of
+from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of
 from muster.platform.confinement import Allowed, forbidden, forbidden_metadata
 from muster.platform.errors import FieldError
 from muster.platform.graphs.resources import QUEUE
 from muster.platform.jobs.jobs import OWNER_LABEL, TEAM_LABEL, dialect_for, kind_names
+from muster.training.dialects.paddlecloud import ETCD
 
 SOURCE = "manifest"
 """What the text is called in messages about it."""
@@ -24,6 +25,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "job.namespace": 'jobs are made in the namespace "{namespace}" here; leave metadata.namespace out',
     "job.queue": 'the queue "{name}" is that of a virtual cluster that you may not use; leave it out or write another',
     "job.group": "{name} would put the Pods into another job's gang; leave it out",
+    "job.etcd": "{name} would have the controller write to an etcd of yours; leave it out, or ask an admin to submit it",
     "job.cluster": "{detail}",
     "job.text": "{detail}",
     "job.warning": "{detail}",
@@ -130,6 +132,8 @@ def _confined(document: Document, limits: Limits) -> Iterator[Told]:
     obj = document.object
     if namespace_of(obj) not in ("", limits.namespace):
         yield _told(document, "metadata.namespace", "job.namespace", namespace=limits.namespace)
+    if ETCD in annotations_of(obj):
+        yield _told(document, f"metadata.annotations[{ETCD}]", "job.etcd", name=ETCD)
     for path, queue in _queues(obj):
         if queue in limits.queues:
             yield _told(document, path, "job.queue", name=queue)
