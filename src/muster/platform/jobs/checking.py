@@ -25,7 +25,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "job.namespace": 'jobs are made in the namespace "{namespace}" here; leave metadata.namespace out',
     "job.queue": 'the queue "{name}" is that of a virtual cluster that you may not use; leave it out or write another',
     "job.group": "{name} would put the Pods into another job's gang; leave it out",
-    "job.etcd": "{name} would have the controller write to an etcd of yours; leave it out, or ask an admin to submit it",
+    "job.etcd": "{name} would have the controller write to an etcd of yours; leave it out, or ask an admin",
     "job.cluster": "{detail}",
     "job.text": "{detail}",
     "job.warning": "{detail}",
