@@ -27,7 +27,8 @@ async function connect(page: Page, from: string, to: string): Promise<void> {
   await page.mouse.up()
 }
 
-test("a workflow is drawn by mouse, checked, and saved", async ({ page }) => {
+test("a workflow is drawn by mouse, checked, saved and run", async ({ page }) => {
+  test.setTimeout(180_000)
   const name = fresh("drawn")
   await page.goto(url("/workflows"))
   await page.getByRole("link", { name: "Create a workflow" }).first().click()
@@ -73,6 +74,14 @@ test("a workflow is drawn by mouse, checked, and saved", async ({ page }) => {
     { name: "make", inputs: [{ name: "who", from: { parameter: "who" } }] },
     { name: "use", inputs: [{ name: "made", from: { node: "make", output: "made" } }] },
   ])
+
+  await page.getByRole("link", { name: "Run", exact: true }).click()
+  await page.getByLabel("who").fill("muster")
+  await page.getByRole("button", { name: "Create" }).click()
+  await expect(node(page, "use").locator("[data-state=succeeded]")).toBeVisible({ timeout: 90_000 })
+  await node(page, "use").click()
+  await page.getByRole("tab", { name: "Log" }).click()
+  await expect(page.getByRole("log")).toContainText("muster")
 })
 
 test("a problem leads to its field", async ({ page }) => {

@@ -8,7 +8,8 @@ export type ToWorker =
 
 export type FromWorker =
   | { say: "count"; count: number; ended: boolean; lost: boolean }
-  | { say: "lines"; from: number; lines: string[]; number: number }
+  /** `whole` if none of them can change any more. */
+  | { say: "lines"; from: number; lines: string[]; number: number; whole: boolean }
   /** More of what is found; `whole` when all there is has been looked through. */
   | { say: "found"; lines: number[]; number: number; whole: boolean }
 
@@ -43,7 +44,7 @@ self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
 async function lines(from: number, to: number, number: number): Promise<void> {
   const found = await store.lines(from, to)
   const sent = to - from === 1 ? found : found.map(shortened)
-  say({ say: "lines", from, lines: sent, number })
+  say({ say: "lines", from, lines: sent, number, whole: to < store.count })
 }
 
 function shortened(line: string): string {

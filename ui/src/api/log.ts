@@ -15,6 +15,8 @@ export interface Log {
   count: number
   ended: boolean
   lost: boolean
+  /** Another number whenever there may be more to see. */
+  news: number
   /** A line from 0, if it is at hand; it soon is after it was wanted. Very long ones are only begun. */
   line: (number: number) => string | undefined
   want: (from: number, to: number) => void
@@ -37,6 +39,7 @@ export function runLog({ run, node, attempt, pod }: { run: string; node: string;
 
 const PAGE = 200
 const PAGES = 40
+const NOTHING = { count: 0, ended: false, lost: false, news: 0 }
 
 /** What is over will not change any more. `ended` is told when what was followed has come to its end. */
 export function useLog(source: LogSource, over: boolean, ended?: () => void): Log {
@@ -46,13 +49,13 @@ export function useLog(source: LogSource, over: boolean, ended?: () => void): Lo
   if (!over) began.current = false // what goes on again is followed again; what has been followed to its end is here
   const follow = !began.current
   const worker = useRef<Worker>(undefined)
-  const pages = useRef(new Map<number, { lines: string[]; sure: boolean }>())
-  const asked = useRef(new Map<number, number>())
+  const pages = useRef(new Map<number, { lines: string[]; whole: boolean; stale: boolean }>())
+  const asked = useRef(new Set<number>())
   const waiting = useRef(new Map<number, (lines: string[]) => void>())
   const numbers = useRef(0)
   const searched = useRef(0)
   const hits = useRef<number[]>([])
-  const [seen, setSeen] = useState({ count: 0, ended: false, lost: false })
+  const [seen, setSeen] = useState(NOTHING)
   const [results, setResults] = useState<{ found: number[]; searched: boolean }>({ found: [], searched: true })
   const [, redraw] = useState(0)
 
@@ -63,13 +66,14 @@ export function useLog(source: LogSource, over: boolean, ended?: () => void): Lo
     pages.current.clear()
     asked.current.clear()
     hits.current = []
-    setSeen({ count: 0, ended: false, lost: false })
+    setSeen(NOTHING)
     setResults({ found: [], searched: true })
     mine.onmessage = ({ data }: MessageEvent<FromWorker>) => {
       if (data.say === "count") {
-        for (const [page, { sure }] of pages.current) if (!sure) pages.current.delete(page)
+        // What was not whole is asked for again, and shown as it was until it comes.
+        for (const page of pages.current.values()) page.stale ||= !page.whole
         asked.current.clear()
-        setSeen(data)
+        setSeen((before) => ({ ...data, news: before.news + 1 }))
         if (data.ended && follow) end.current?.()
       } else if (data.say === "lines") {
         const alone = waiting.current.get(data.number)
@@ -81,7 +85,7 @@ export function useLog(source: LogSource, over: boolean, ended?: () => void): Lo
         const page = data.from / PAGE
         asked.current.delete(page)
         pages.current.delete(page)
-        pages.current.set(page, { lines: data.lines, sure: data.lines.length === PAGE })
+        pages.current.set(page, { lines: data.lines, whole: data.whole, stale: false })
         for (const old of pages.current.keys()) {
           if (pages.current.size <= PAGES) break
           pages.current.delete(old)
@@ -100,8 +104,8 @@ export function useLog(source: LogSource, over: boolean, ended?: () => void): Lo
   const line = useCallback((number: number) => pages.current.get(Math.floor(number / PAGE))?.lines[number % PAGE], [])
   const want = useCallback((from: number, to: number) => {
     for (let page = Math.floor(from / PAGE); page * PAGE < to; page++) {
-      if (asked.current.has(page) || pages.current.has(page)) continue
-      asked.current.set(page, numbers.current)
+      if (asked.current.has(page) || pages.current.get(page)?.stale === false) continue
+      asked.current.add(page)
       send(worker.current, { ask: "lines", from: page * PAGE, to: (page + 1) * PAGE, number: (numbers.current += 1) })
     }
   }, [])

@@ -41,7 +41,7 @@ export function LogView({ source, over, ended, shared, label }: Props) {
   const rows = useRows(box, log.count, ROW)
   const { show } = rows
 
-  useEffect(() => log.want(rows.from, rows.to), [log.want, rows.from, rows.to, log.count])
+  useEffect(() => log.want(rows.from, rows.to), [log.want, rows.from, rows.to, log.news])
   useEffect(() => {
     if (follow && log.count && !wanted) show(log.count - 1, "end")
   }, [follow, log.count, show, wanted])
