@@ -136,12 +136,25 @@ async def test_every_right_is_used_and_none_is_missing(served: Served, operator:
     await _alone(served, operator)
     for scheduler in ("volcano", "scheduler-plugins"):
         await _gangs(served, operator, scheduler)
+    await _said_twice(served, operator)
 
     assert calls.forbidden == set()
     rights = {generalised(call) for call in granted()}
     used = {generalised(call) for call in calls.made}
     assert used - rights == set()
     assert rights - used == NOT_SEEN_HERE
+
+
+async def _said_twice(served: Served, operator: RemoteCluster) -> None:
+    """What happens again is counted in the event that is there."""
+    about = await served.cluster.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "talked-about", "namespace": "default"}}
+    )
+    recorder = Recorder(operator, NAME)
+    async with going(recorder):
+        for _ in range(2):
+            recorder.event(about, "Normal", "Again", "the same")
+            await recorder.flush()
 
 
 async def _alone(served: Served, operator: RemoteCluster) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,9 @@ def test_a_process_leads_its_own_session_with_only_its_descriptors(tmp_path: Pat
     own, session, *descriptors = numbers.split()
     assert own == session == str(pid)
     assert set(descriptors) - inherited <= {"0", "1", "2", "3", "10", "255"}  # shells open one more to read from
-    assert int(ignored.split()[1], 16) & 0x7FFFFFFF == 0  # 32 and 33 are the C library's own
+    # 32 and 33 are the C library's own; under nohup we ourselves ignore some that only the zygote sets right.
+    before = {number for number in range(1, 32) if signal.getsignal(number) == signal.SIG_IGN}
+    assert {number for number in range(1, 32) if int(ignored.split()[1], 16) >> (number - 1) & 1} <= before - _PYTHONS
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a process another identity")
@@ -96,6 +99,9 @@ def test_a_process_gets_the_identity_it_is_to_have(tmp_path: Path) -> None:
             os.chdir(here)
     assert os.waitpid(pid, 0)[1] == 0
     assert (tmp_path / "out").read_text() == "uid=1234 gid=2345 groups=2345,3456,4567\n"
+
+
+_PYTHONS = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
 def _inherits(descriptor: str) -> bool:

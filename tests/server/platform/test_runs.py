@@ -111,7 +111,7 @@ async def test_a_retry_does_not_run_again_what_has_succeeded(muster: Whole, tmp_
 
     (place / "wanted").write_text("now\n")
     again = await admin.post(f"runs/{run['id']}/retry")
-    assert again["state"] in ("waiting", "running")
+    assert again["state"] != "failed"
     done = await ended(admin, run["id"])
     assert (done["state"], done["retries"]) == ("succeeded", 1)
     assert (place / "ran").read_text() == "a\nb\nb\n"

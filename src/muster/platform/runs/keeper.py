@@ -149,7 +149,9 @@ class RunKeeper:
                 after = await carrying_out.retry(self._cluster, workflow)
             except Changed:
                 raise Conflict.told(fault("", "run.changed")) from None
-            return await self._record_now(run_id, after) or run
+            # The news may have been faster, and have told more: then there is nothing left to write down.
+            told = await self._record_now(run_id, after)
+            return told or await self._database.read(lambda connection: find_run(connection, run_id)) or run
 
     async def delete(self, actor: Actor, run_id: str) -> None:
         """With all that belongs to it. What runs is ended first."""
