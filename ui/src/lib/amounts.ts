@@ -31,8 +31,14 @@ export function skuText(sku: Record<string, string>, language: Language): string
   const order = (name: string) => (name.includes("/") ? 0 : name === "cpu" ? 1 : 2)
   return Object.entries(sku)
     .sort(([one], [other]) => order(one) - order(other) || one.localeCompare(other))
-    .map(([name, amount]) => `${amount} ${resourceName(name, language)}`)
+    .map(([name, amount]) => `${readable(name, amount)} ${resourceName(name, language)}`)
     .join(" · ")
+}
+
+/** As it was written, unless it is a sum that came out in a unit nobody would write: 1953125Ki is 1.86 Gi. */
+function readable(resource: string, quantity: string): string {
+  const kibibytes = /^(\d{5,})Ki$/.exec(quantity)
+  return kibibytes && isBytes(resource) ? amountText(resource, Number(kibibytes[1]) * 1024) : quantity
 }
 
 /** Of several machines, those of the same resource together. */
