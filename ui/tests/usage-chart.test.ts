@@ -54,7 +54,7 @@ it.each([
 it("a SKU is told with what matters first", () =>
   expect(skuText({ cpu: "10", memory: "80G", "nvidia.com/gpu": "1" }, "en")).toBe("1 GPU · 10 CPU · 80G memory"))
 
-test("a sum is told in a unit that people would write", () => {
+it("a sum is told in a unit that people would write", () => {
   expect(skuText({ cpu: "200m", memory: "1953125Ki" }, "en")).toBe("200m CPU · 1.86 Gi memory")
   expect(skuText({ memory: "64Mi" }, "zh")).toBe("64Mi 内存")
 })
