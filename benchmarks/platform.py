@@ -85,6 +85,10 @@ LISTS = {
 }
 
 
+NO_LISTS = ("one run",)
+"""Shown for comparison."""
+
+
 class Figures(NamedTuple):
     calm: float
     """The 95th percentile in seconds, everybody asking once a second."""
@@ -140,7 +144,8 @@ async def measure(folder: Path, options: argparse.Namespace) -> None:
             found = await figures(address, tokens, server.pid, path, run, options)
             floor = floor_of(folder / "platform.db", statements[name]) if name in statements else 0.0
             found = found._replace(floor=floor)
-            worst = max(worst, found.calm, found.stormy, found.changing)
+            if name not in NO_LISTS:
+                worst = max(worst, found.calm, found.stormy, found.changing)
             print(row(name, found))
         if not options.no_peer:
             print(row("Prefect: flow runs", await peer(folder, options)))
