@@ -37,6 +37,8 @@ ROOT = [{"name": "v", "hostPath": {"path": "/"}}]
 KEY = {"name": "K", "valueFrom": {"secretKeyRef": SECRET}}
 T0 = "spec.templates[0]"
 
+WANTED = {"parameters": [{"name": "p", "valueFrom": {"configMapKeyRef": SECRET}}]}
+
 CASES: list[tuple[Object, str, str]] = [
     (workflow(container(), volumes=ROOT), "spec.volumes[0].hostPath.path", "confined.path"),
     (workflow({**container(), "volumes": ROOT}), f"{T0}.volumes[0].hostPath.path", "confined.path"),
@@ -113,8 +115,13 @@ CASES: list[tuple[Object, str, str]] = [
         "spec.arguments.artifacts[0].s3",
         "confined.store",
     ),
-    (workflow(taking(git={"repo": "/root/repo"})), f"{T0}.inputs.artifacts[0].git.repo", "confined.repo"),
-    (workflow(taking(git={"repo": "file:///root/repo"})), f"{T0}.inputs.artifacts[0].git.repo", "confined.repo"),
+    (
+        workflow(container(), arguments=WANTED),
+        "spec.arguments.parameters[0].valueFrom.configMapKeyRef.name",
+        "confined.config map",
+    ),
+    (workflow(taking(git={"repo": "/srv/repo"})), f"{T0}.inputs.artifacts[0].git.repo", "confined.repo"),
+    (workflow(taking(git={"repo": "file:///srv/repo"})), f"{T0}.inputs.artifacts[0].git.repo", "confined.repo"),
     (
         workflow({**container(), "inputs": {"parameters": [{"name": "p", "valueFrom": {"configMapKeyRef": SECRET}}]}}),
         f"{T0}.inputs.parameters[0].valueFrom.configMapKeyRef.name",

@@ -27,7 +27,7 @@ _POD = ("serviceAccountName", "hostNetwork", "securityContext", "imagePullSecret
 _STORES = ("s3", "gcs", "oss", "azure", "hdfs", "artifactory")
 _OWN_KEYS: Final = ("{{workflow.name}}/", "{{workflow.uid}}/")
 _REMOTE = re.compile(r"(https?|ssh|git)://|[\w.-]+@[\w.-]+:")
-_FREE = ("labels", "annotations", "nodeSelector", "synchronization", "arguments")
+_FREE = ("labels", "annotations", "nodeSelector", "synchronization")
 """Where names are the author's own, or harmless."""
 
 
@@ -129,8 +129,6 @@ def _references(value: Any, path: str, allowed: Allowed) -> Iterator[FieldError]
         return
     for name, inner in value.items():
         where = f"{path}.{name}"
-        if name == "arguments":  # parameters are the author's, artifacts are read by the controller
-            yield from _references(_mapping(inner).get("artifacts"), f"{where}.artifacts", allowed)
         if name in _FREE or not isinstance(inner, (Mapping, list)):
             continue
         if isinstance(inner, Mapping):

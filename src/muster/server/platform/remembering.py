@@ -64,7 +64,7 @@ class Remembering:
         self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "GET":
+        if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith("/api/"):
             await self._app(scope, receive, send)
             return
         try:
@@ -79,12 +79,11 @@ class Remembering:
             await send({"type": "http.response.start", "status": 200, "headers": list(kept.headers)})
             await send({"type": "http.response.body", "body": kept.body})
             return
-        answer = _Answer(send)
+        answer = _Answer(scope, send)
         await self._app(scope, receive, answer)
         body = answer.whole()
-        seconds = LISTS.get(getattr(scope.get("route"), "operation_id", None) or "")
-        if body is not None and seconds is not None:
-            self._keep(asked, Kept(writes, time.monotonic() + seconds, answer.headers, body))
+        if body is not None:
+            self._keep(asked, Kept(writes, time.monotonic() + answer.seconds, answer.headers, body))
 
     def _keep(self, asked: Asked, kept: Kept) -> None:
         before = self._kept.pop(asked, None)
@@ -95,17 +94,21 @@ class Remembering:
 
 
 class _Answer:
-    """Passes an answer on, and knows it afterwards."""
+    """Passes an answer on, and knows it afterwards if it is to be kept: logs and streams are not."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._status, self._pieces, self._size, self._ended = 0, list[bytes](), 0, False
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope, self._send = scope, send
+        self._pieces, self._size, self._ended = list[bytes](), 0, False
+        self.seconds = 0.0
         self.headers: list[tuple[bytes, bytes]] = []
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._status, self.headers = message["status"], list(message["headers"])
-        elif message["type"] == "http.response.body":
+            # Only now it is known which route it was.
+            operation = getattr(self._scope.get("route"), "operation_id", None) or ""
+            self.seconds = LISTS.get(operation, 0.0) if message["status"] == 200 else 0.0
+            self.headers = list(message["headers"])
+        elif self.seconds and message["type"] == "http.response.body":
             self._ended = not message.get("more_body", False)
             self._size += len(message.get("body", b""))
             if self._size <= _LARGEST:
@@ -113,9 +116,8 @@ class _Answer:
         await self._send(message)
 
     def whole(self) -> bytes | None:
-        """The body, if it came to its end well and is not too large."""
-        well = self._status == 200 and self._ended and self._size <= _LARGEST
-        return b"".join(self._pieces) if well else None
+        """The body, if it is to be kept, came to its end, and is not too large."""
+        return b"".join(self._pieces) if self._ended and self._size <= _LARGEST else None
 
 
 def _asked(actor: Actor, scope: Scope) -> Asked:
