@@ -13,8 +13,7 @@ from muster.server.serving import serving
 from tests.embedded.agent.busybox_image import make_image, podman_here
 from tests.platform.graphs.samples import graph
 from tests.platform.modules.git_repositories import GitRepository
-from tests.server.platform.test_story import built
-from tests.server.platform.whole import Whole, ended, stored
+from tests.server.platform.whole import Whole, built, ended, stored
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,6 @@ PostgreSQL, with real repositories, builds and processes."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +15,7 @@ from muster.embedded.settings import read_settings
 from muster.server.serving import serving
 from tests.platform.modules.git_repositories import GitRepository
 from tests.server.platform.served import Client
-from tests.server.platform.whole import Whole, ended, states
+from tests.server.platform.whole import Whole, built, ended, states
 
 
 @pytest.fixture
@@ -65,14 +64,6 @@ def pipeline(shared: Path, version: str = "1") -> dict[str, Any]:
         ],
         "edges": [{"from": "prepare", "to": "hash"}, {"from": "hash", "to": "check"}],
     }
-
-
-async def built(client: Client, module: str) -> Any:
-    while True:
-        version = await client.get(f"modules/{module}/versions/latest")
-        if version["state"] != "building":
-            return version
-        await asyncio.sleep(0.05)
 
 
 async def log(client: Client, run: str, node: str) -> str:

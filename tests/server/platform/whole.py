@@ -56,6 +56,14 @@ async def stored(client: Client, name: str, document: Document, **more: Any) -> 
     return made
 
 
+async def built(client: Client, module: str) -> Any:
+    while True:
+        version = await client.get(f"modules/{module}/versions/latest")
+        if version["state"] != "building":
+            return version
+        await asyncio.sleep(0.05)
+
+
 async def ended(client: Client, run_id: str) -> dict[str, Any]:
     return await until(client, run_id, lambda run: run["state"] in ("succeeded", "failed", "stopped"))
 

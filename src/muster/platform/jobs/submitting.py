@@ -15,7 +15,7 @@ from muster.kube.errors import Unavailable as NoAnswer
 from muster.kube.manifests import Document, ManifestError, load
 from muster.kube.objects import Object, name_of, namespace_of, uid_of
 from muster.platform.database.database import Database
-from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from muster.platform.errors import Conflict, Invalid, NotFound, Unavailable
 from muster.platform.jobs.checking import SOURCE, Limits, Told, check, owned, refused, unreadable, warned
 from muster.platform.jobs.jobs import ENDED, Job, can_be_suspended, dialect_for, dialect_of, seen
 from muster.platform.resources.clusters import all_clusters
@@ -24,7 +24,7 @@ from muster.platform.rules import Actor, Subject, Who, may, relations, require
 from muster.platform.runs.ordering import NAMESPACE
 from muster.platform.sharing import allowed, shared_with
 from muster.platform.users.audit import record
-from muster.platform.users.teams import get_team
+from muster.platform.users.teams import team_to_share_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ async def submit(database: Database, cluster: Cluster, actor: Actor, text: str, 
     looked = await checked(database, cluster, actor, text)
     if looked.wrong:
         raise Invalid.fields([each.to_error() for each in looked.wrong])
-    team_id = await database.read(lambda connection: _team(connection, actor, team)) if team else ""
+    team_id = await database.read(lambda connection: team_to_share_with(connection, actor, team)) or ""
     made: list[Object] = []
     for document in looked.documents:
         obj = owned(document.object, NAMESPACE, actor.id, team_id)
@@ -142,14 +142,6 @@ async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[Tol
     except ApiError as error:
         return refused(document, error.causes, error.message)
     return warned(document, kind.warnings(obj) if kind.warnings is not None else ())
-
-
-def _team(connection: Connection, actor: Actor, wanted: str) -> str:
-    """One shares what is one's own with teams one is in."""
-    team = get_team(connection, wanted)
-    if team.id not in actor.teams and not actor.admin:
-        raise Forbidden(f'you are not in the team "{team.name}"; ask one of its leaders to take you in')
-    return team.id
 
 
 def _note(connection: Connection, actor: Actor, action: str, objects: Iterable[Object]) -> None:

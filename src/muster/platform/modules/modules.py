@@ -14,16 +14,15 @@ from muster.platform.database.columns import now
 from muster.platform.database.ids import new_id
 from muster.platform.database.paging import Page, PageRequest, mentions, select_page
 from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.modules.categories import get_category
 from muster.platform.modules.fields import check_name, fault
 from muster.platform.modules.states import PUBLIC, STATES, USABLE_BY_ITS_OWNER, State
 from muster.platform.modules.tables import categories, module_versions, modules
 from muster.platform.rules import Actor, Subject, may, require
-from muster.platform.sentences import fault as say
 from muster.platform.users.audit import record
 from muster.platform.users.tables import teams, users
-from muster.platform.users.teams import get_team
+from muster.platform.users.teams import team_to_share_with
 from muster.platform.visibility import visible
 from muster.platform.workflows.tables import versions as workflow_versions
 from muster.platform.workflows.tables import workflows
@@ -262,15 +261,10 @@ def _first_team(connection: Connection, actor: Actor, asked: str | None) -> str 
 
 def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str | None = None) -> str | None:
     """Its leader reviews the module, so it has to be one that the author is in."""
-    if not id_or_name:
-        return None
     try:
-        team = get_team(connection, id_or_name)
+        return team_to_share_with(connection, actor, id_or_name, now_with)
     except NotFound as error:
         raise Invalid.field("team", error.detail) from None
-    if team.id not in actor.teams and team.id != now_with and not actor.admin:
-        raise Forbidden.told(say("", "team.foreign", name=team.name))
-    return team.id
 
 
 _MODULES = (

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, insert, select
 from muster.kube.objects import Object
 from muster.platform.database.columns import now
 from muster.platform.database.ids import new_id
-from muster.platform.errors import Conflict, FieldError, Forbidden, Invalid, taken
+from muster.platform.errors import Conflict, FieldError, Invalid, taken
 from muster.platform.graphs import context as graphs
 from muster.platform.graphs.compile import GraphError, compile_run, secret_for, value_problems
 from muster.platform.graphs.messages import Problem
@@ -24,7 +24,7 @@ from muster.platform.runs.runs import Run, check_name, get_run, object_name, par
 from muster.platform.runs.tables import run_nodes, run_orders, runs
 from muster.platform.sentences import fault
 from muster.platform.users.audit import record
-from muster.platform.users.teams import get_team
+from muster.platform.users.teams import team_to_share_with
 from muster.platform.workflows.versions import LATEST, Look, Version, document_of, find_version, get_version
 from muster.platform.workflows.workflows import Workflow, check_not_archived, get_workflow
 
@@ -229,15 +229,10 @@ def _version(connection: Connection, actor: Actor, new: NewRun) -> tuple[Workflo
 
 
 def _team(connection: Connection, actor: Actor, wanted: str | None, workflow: Workflow) -> str | None:
-    """One shares what is one's own with teams one is in."""
+    """The workflow's own, if nothing else is wanted and the actor is in it."""
     if wanted is None:
         return workflow.team_id if workflow.team_id in actor.teams else None
-    if not wanted:
-        return None
-    team = get_team(connection, wanted)
-    if team.id not in actor.teams and not actor.admin:
-        raise Forbidden.told(fault("", "team.foreign", name=team.name))
-    return team.id
+    return team_to_share_with(connection, actor, wanted)
 
 
 def _row(run_id: str, position: int, plan: NodePlan) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from muster.platform.database.columns import now
 from muster.platform.database.ids import new_id
 from muster.platform.database.paging import Page, PageRequest, mentions, select_page
 from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.errors import Forbidden, Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.rules import Actor, Subject, TeamRole, require
 from muster.platform.sentences import fault
 from muster.platform.users.accounts import NAME, get_user
@@ -62,6 +62,19 @@ def get_team(connection: Connection, id_or_name: str) -> Team:
     if row is None:
         raise NotFound.of("team", id_or_name)
     return _team(row)
+
+
+def team_to_share_with(
+    connection: Connection, actor: Actor, id_or_name: str, now_with: str | None = None
+) -> str | None:
+    """The id of the team that the actor wants to share something of theirs with: one that they are in, or that has it
+    already. None for none, which is written as ''."""
+    if not id_or_name:
+        return None
+    team = get_team(connection, id_or_name)
+    if team.id not in actor.teams and team.id != now_with and not actor.admin:
+        raise Forbidden.told(fault("", "team.foreign", name=team.name))
+    return team.id
 
 
 def list_teams(connection: Connection, wanted: PageRequest, *, q: str = "", member: str = "") -> Page[Team]:

@@ -13,12 +13,12 @@ from muster.platform.database.columns import now
 from muster.platform.database.ids import new_id
 from muster.platform.database.paging import Page, PageRequest, mentions, select_page
 from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed, taken
+from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, taken
 from muster.platform.rules import Actor, Subject, require
 from muster.platform.sentences import fault
 from muster.platform.users.audit import record
 from muster.platform.users.tables import teams, users
-from muster.platform.users.teams import get_team
+from muster.platform.users.teams import team_to_share_with
 from muster.platform.visibility import visible
 from muster.platform.workflows.tables import workflows
 
@@ -82,7 +82,7 @@ def create_workflow(connection: Connection, actor: Actor, new: NewWorkflow) -> W
                 name=new.name,
                 description=new.description,
                 owner_id=actor.id,
-                team_id=_team(connection, actor, new.team),
+                team_id=team_to_share_with(connection, actor, new.team),
                 created=moment,
                 updated=moment,
                 versions=0,
@@ -135,7 +135,7 @@ def edit_workflow(
     if "name" in values:
         _check_name(values["name"])
     if "team" in changes:
-        values["team_id"] = _team(connection, actor, changes["team"] or "", workflow.team_id)
+        values["team_id"] = team_to_share_with(connection, actor, changes["team"] or "", workflow.team_id)
     changed = {name: value for name, value in values.items() if value != getattr(workflow, name)}
     if not changed:
         return workflow
@@ -220,13 +220,3 @@ def _workflow(row: AnyRow) -> Workflow:
 def _check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
         raise Invalid.fields([fault("name", "workflow.name", name=name, most=LONGEST_NAME)])
-
-
-def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str | None = None) -> str | None:
-    """One can only share with a team one is in, or that it is shared with already."""
-    if not id_or_name:
-        return None
-    team = get_team(connection, id_or_name)
-    if team.id not in actor.teams and team.id != now_with and not actor.admin:
-        raise Forbidden.told(fault("", "team.foreign", name=team.name))
-    return team.id
