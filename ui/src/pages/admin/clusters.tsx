@@ -1,18 +1,14 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
+import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
-import { Layers, Pencil, Plus, Trash2 } from "lucide-react"
+import { Layers } from "lucide-react"
 import { useMemo, useState } from "react"
 import { clusterListQuery, deleteCluster, saveCluster } from "@/api/admin"
 import { type VirtualCluster, clusterQuery, machinesQuery } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
-import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
-import { Confirm, Dialog } from "@/components/dialog"
-import { Empty } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
+import { Dialog } from "@/components/dialog"
 import { Field, Input } from "@/components/form"
 import { FormDialog, text } from "@/components/form-dialog"
-import { Listing } from "@/components/listing"
 import { ProblemView } from "@/components/problem-view"
 import { note } from "@/components/toasts"
 import { skuText } from "@/lib/amounts"
@@ -20,12 +16,11 @@ import { adminWords } from "@/words/admin"
 import { clusterWords } from "@/words/cluster"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
+import { ManagedList } from "./managed-list"
 import { NameFields } from "./name-fields"
 import { type Pair, PairRows, asRecord } from "./pair-rows"
-import { useAdminPlace } from "./place"
 import { TeamField } from "./team-field"
 
-const PIECE = 50
 const GPU = "nvidia.com/gpu"
 
 export function Clusters() {
@@ -33,10 +28,6 @@ export function Clusters() {
   const language = usePreferences((all) => all.language)
   const c = useWords(commonWords)
   const v = useWords(clusterWords)
-  const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
-  const sort = search.sort ?? "name"
-  const found = useQuery({ ...clusterListQuery({ q: search.q, sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
-  const [dropping, setDropping] = useState<VirtualCluster>()
   const columns = useMemo(
     (): Column<VirtualCluster>[] => [
       {
@@ -56,70 +47,23 @@ export function Clusters() {
       { id: "total", header: v("total"), sort: "total", cell: (cluster) => cluster.total ?? v("unlimited") },
       { id: "used", header: w("inUse"), cell: (cluster) => v("usedOf", { used: cluster.used, total: cluster.available }) },
       { id: "who", header: w("who"), cell: (cluster) => cluster.team_name ?? w("everybody") },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "w-20 text-right whitespace-nowrap",
-        cell: (cluster) => (
-          <>
-            <Button look="ghost" size="icon" aria-label={`${c("edit")}: ${cluster.name}`} title={c("edit")} onClick={() => open(cluster.id)}>
-              <Pencil />
-            </Button>
-            <Button look="ghost" size="icon" aria-label={w("deleteTitle", { name: cluster.name })} title={c("delete")} onClick={() => setDropping(cluster)}>
-              <Trash2 />
-            </Button>
-          </>
-        ),
-      },
     ],
     [w, c, v, open, language],
   )
-  const create = (
-    <Button look="primary" onClick={() => open("new")}>
-      <Plus />
-      {w("newCluster")}
-    </Button>
-  )
   return (
-    <>
-      <Filters>
-        <SearchBox label={w("searchClusters")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <div className="ml-auto">{create}</div>
-      </Filters>
-      <Listing
-        label={w("clusters")}
-        found={found}
-        columns={columns}
-        rowId={(cluster) => cluster.id}
-        sort={sort}
-        onSort={onSort}
-        place={place}
-        piece={PIECE}
-        onPages={onPages}
-        clear={search.q ? clear : undefined}
-        empty={
-          <Empty icon={Layers} title={w("noClusters")} actions={create}>
-            {w("clusterHint")}
-          </Empty>
-        }
-      />
-      {search.open && <EditCluster id={search.open} close={close} />}
-      {dropping && (
-        <Confirm
-          open
-          danger
-          onClose={() => setDropping(undefined)}
-          title={w("deleteTitle", { name: dropping.name })}
-          lead={w("deleteClusterHelp")}
-          action={c("delete")}
-          onConfirm={async () => {
-            await deleteCluster(dropping)
-            note(w("deleted", { name: dropping.name }))
-          }}
-        />
-      )}
-    </>
+    <ManagedList
+      icon={Layers}
+      label={w("clusters")}
+      searchLabel={w("searchClusters")}
+      createLabel={w("newCluster")}
+      empty={{ title: w("noClusters"), help: w("clusterHint") }}
+      query={clusterListQuery}
+      columns={columns}
+      hasEdit
+      form={(id, close) => <EditCluster id={id} close={close} />}
+      deleteHelp={w("deleteClusterHelp")}
+      onDelete={deleteCluster}
+    />
   )
 }
 

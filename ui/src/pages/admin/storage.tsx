@@ -1,34 +1,26 @@
-import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { HardDrive, Plus, Trash2 } from "lucide-react"
+import { useQuery } from "@tanstack/react-query"
+import { HardDrive } from "lucide-react"
 import { useMemo, useState } from "react"
 import { type StorageRoot, deleteStorage, saveStorage, storageListQuery, storageQuery } from "@/api/admin"
 import { Badge } from "@/components/badge"
-import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
-import { Confirm, Dialog } from "@/components/dialog"
-import { Empty } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
+import { Dialog } from "@/components/dialog"
 import { Field, Input, Select, Tick } from "@/components/form"
 import { FormDialog, text } from "@/components/form-dialog"
-import { Listing } from "@/components/listing"
 import { ProblemView } from "@/components/problem-view"
 import { note } from "@/components/toasts"
 import { adminWords } from "@/words/admin"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
+import { ManagedList } from "./managed-list"
 import { NameFields } from "./name-fields"
 import { useAdminPlace } from "./place"
 import { TeamField } from "./team-field"
 
-const PIECE = 50
-
 export function Storage() {
   const w = useWords(adminWords)
   const c = useWords(commonWords)
-  const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
-  const sort = search.sort ?? "name"
-  const found = useQuery({ ...storageListQuery({ q: search.q, sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
-  const [dropping, setDropping] = useState<StorageRoot>()
+  const { open } = useAdminPlace()
   const columns = useMemo(
     (): Column<StorageRoot>[] => [
       {
@@ -56,65 +48,22 @@ export function Storage() {
       },
       { id: "access", header: w("access"), cell: (root) => <Badge>{root.read_only ? w("readOnly") : w("writable")}</Badge> },
       { id: "who", header: w("who"), cell: (root) => root.team_name ?? w("everybody") },
-      {
-        id: "actions",
-        header: c("actions"),
-        hideHeader: true,
-        className: "w-10 text-right",
-        cell: (root) => (
-          <Button look="ghost" size="icon" aria-label={w("deleteTitle", { name: root.name })} title={c("delete")} onClick={() => setDropping(root)}>
-            <Trash2 />
-          </Button>
-        ),
-      },
     ],
     [w, c, open],
   )
-  const create = (
-    <Button look="primary" onClick={() => open("new")}>
-      <Plus />
-      {w("newStorage")}
-    </Button>
-  )
   return (
-    <>
-      <Filters>
-        <SearchBox label={w("searchStorage")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <div className="ml-auto">{create}</div>
-      </Filters>
-      <Listing
-        label={w("storage")}
-        found={found}
-        columns={columns}
-        rowId={(root) => root.id}
-        sort={sort}
-        onSort={onSort}
-        place={place}
-        piece={PIECE}
-        onPages={onPages}
-        clear={search.q ? clear : undefined}
-        empty={
-          <Empty icon={HardDrive} title={w("noStorage")} actions={create}>
-            {w("noStorageHelp")}
-          </Empty>
-        }
-      />
-      {search.open && <StorageForm id={search.open} close={close} />}
-      {dropping && (
-        <Confirm
-          open
-          danger
-          onClose={() => setDropping(undefined)}
-          title={w("deleteTitle", { name: dropping.name })}
-          lead={w("deleteStorageHelp")}
-          action={c("delete")}
-          onConfirm={async () => {
-            await deleteStorage(dropping)
-            note(w("deleted", { name: dropping.name }))
-          }}
-        />
-      )}
-    </>
+    <ManagedList
+      icon={HardDrive}
+      label={w("storage")}
+      searchLabel={w("searchStorage")}
+      createLabel={w("newStorage")}
+      empty={{ title: w("noStorage"), help: w("noStorageHelp") }}
+      query={storageListQuery}
+      columns={columns}
+      form={(id, close) => <StorageForm id={id} close={close} />}
+      deleteHelp={w("deleteStorageHelp")}
+      onDelete={deleteStorage}
+    />
   )
 }
 

@@ -1,0 +1,125 @@
+/** What admins keep: a list to search, add to, and delete from. Which one is being edited is in the address. */
+import { type QueryKey, type UseQueryOptions, keepPreviousData, useQuery } from "@tanstack/react-query"
+import { type LucideIcon, Pencil, Plus, Trash2 } from "lucide-react"
+import { type ReactNode, useMemo, useState } from "react"
+import { Button } from "@/components/button"
+import type { Column } from "@/components/data-table"
+import { Confirm } from "@/components/dialog"
+import { Empty } from "@/components/feedback"
+import { Filters, SearchBox } from "@/components/filters"
+import { Listing } from "@/components/listing"
+import { note } from "@/components/toasts"
+import { adminWords } from "@/words/admin"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { useAdminPlace } from "./place"
+
+const PIECE = 50
+
+interface Found<T> {
+  items: T[]
+  next: string | null
+  total: number
+}
+
+interface Asked {
+  q?: string
+  sort: string
+  cursor?: string
+  limit: number
+}
+
+interface Props<T, K extends QueryKey> {
+  icon: LucideIcon
+  label: string
+  searchLabel: string
+  createLabel: string
+  empty: { title: string; help: string }
+  query: (asked: Asked) => UseQueryOptions<Found<T>, Error, Found<T>, K>
+  /** All but the actions. */
+  columns: Column<T>[]
+  /** Whether a button opens the form: where the name leads elsewhere. */
+  hasEdit?: boolean
+  form: (id: string, close: () => void) => ReactNode
+  deleteHelp: string
+  onDelete: (thing: T) => Promise<unknown>
+}
+
+export function ManagedList<T extends { id: string; name: string }, K extends QueryKey>({ icon, label, searchLabel, createLabel, empty, query, columns, hasEdit, form, deleteHelp, onDelete }: Props<T, K>) {
+  const w = useWords(adminWords)
+  const c = useWords(commonWords)
+  const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
+  const sort = search.sort ?? "name"
+  const found = useQuery({ ...query({ q: search.q, sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
+  const [dropping, setDropping] = useState<T>()
+  const all = useMemo(
+    (): Column<T>[] => [
+      ...columns,
+      {
+        id: "actions",
+        header: c("actions"),
+        hideHeader: true,
+        className: hasEdit ? "w-20 text-right whitespace-nowrap" : "w-10 text-right",
+        cell: (thing) => (
+          <>
+            {hasEdit && (
+              <Button look="ghost" size="icon" aria-label={`${c("edit")}: ${thing.name}`} title={c("edit")} onClick={() => open(thing.id)}>
+                <Pencil />
+              </Button>
+            )}
+            <Button look="ghost" size="icon" aria-label={w("deleteTitle", { name: thing.name })} title={c("delete")} onClick={() => setDropping(thing)}>
+              <Trash2 />
+            </Button>
+          </>
+        ),
+      },
+    ],
+    [columns, hasEdit, w, c, open],
+  )
+  const create = (
+    <Button look="primary" onClick={() => open("new")}>
+      <Plus />
+      {createLabel}
+    </Button>
+  )
+  return (
+    <>
+      <Filters>
+        <SearchBox label={searchLabel} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <div className="ml-auto">{create}</div>
+      </Filters>
+      <Listing
+        label={label}
+        found={found}
+        columns={all}
+        rowId={(thing) => thing.id}
+        sort={sort}
+        onSort={onSort}
+        place={place}
+        piece={PIECE}
+        onPages={onPages}
+        clear={search.q ? clear : undefined}
+        empty={
+          <Empty icon={icon} title={empty.title} actions={create}>
+            {empty.help}
+          </Empty>
+        }
+      />
+      {search.open && form(search.open, close)}
+      {dropping && (
+        <Confirm
+          open
+          danger
+          onClose={() => setDropping(undefined)}
+          title={w("deleteTitle", { name: dropping.name })}
+          lead={deleteHelp}
+          action={c("delete")}
+          onConfirm={async () => {
+            await onDelete(dropping)
+            note(w("deleted", { name: dropping.name }))
+          }}
+        />
+      )}
+    </>
+  )
+}
