@@ -115,6 +115,13 @@ def argo(request: pytest.FixtureRequest, cluster: Muster) -> Argo:
     return Argo(folder, {"PATH": os.environ["PATH"], "HOME": str(folder), **settings})
 
 
+@pytest.fixture(autouse=True)
+def what_a_test_ran_is_gone_after_it(argo: Argo) -> Iterator[None]:
+    """Over the Kubernetes API argo itself looks for the @latest, and cannot tell two of the same second apart."""
+    yield
+    argo("delete", "-n", "argo", "--all")
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
     folder = tmp_path_factory.mktemp("argo")
@@ -159,7 +166,6 @@ def test_submit_from_a_template_with_parameters(argo: Argo) -> None:
     assert "training my-training with" in argo("logs", "-n", "argo", "@latest")
     argo.file("my-config.json", '{"job-name": "from-a-file", "command": "python train.py"}')
     submit = ("submit", "--from", "workflowtemplate/training-job")
-    # Over the Kubernetes API argo itself looks for the @latest, and cannot tell two of the same second apart.
     name = argo(*submit, "--parameter-file", "my-config.json", "--wait", "-o", "name").strip()
     assert "training from-a-file" in argo("logs", name)
     assert "job-name" in argo(*submit, fine=False)
