@@ -143,6 +143,20 @@ async def test_indices_follow(cluster: ShakyCluster) -> None:
         await until(lambda: not informer.by("color", "blue"))
 
 
+async def test_only_what_is_kept_counts(cluster: ShakyCluster) -> None:
+    def keep(obj: Object) -> Object:
+        return {"metadata": {"name": name_of(obj), "labels": labels_of(obj)}}
+
+    await cluster.create(config_map("a", labels={"color": "red"}))
+    changes = Changes()
+    async with Informer(cluster, CONFIG_MAP, on_change=changes, keep=keep) as informer:
+        await cluster.patch(CONFIG_MAP, "a", "default", {"data": {"x": "1"}})
+        await cluster.patch(CONFIG_MAP, "a", "default", {"metadata": {"labels": {"color": "blue"}}})
+        await cluster.delete(CONFIG_MAP, "a", "default")
+        await until(lambda: not informer.objects)
+        assert changes.seen == [("", "a"), ("a", "a"), ("a", "")], "the data is not of interest"
+
+
 async def test_a_watch_that_ends_goes_on_where_it_was(cluster: ShakyCluster) -> None:
     async with Informer(cluster, CONFIG_MAP) as informer:
         await until(lambda: cluster.watches)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from muster.kube.builtin import EVENT
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, NotFound
-from muster.kube.objects import Object, meta, name_of, namespace_of, timestamp, uid_of
+from muster.kube.objects import Object, name_of, namespace_of, timestamp, uid_of, version_of
 
 Severity: TypeAlias = Literal["Normal", "Warning"]
 
@@ -39,11 +39,16 @@ class _Record:
     __slots__ = ("about", "count", "first", "name", "stored")
 
     def __init__(self, about: Object, first: str) -> None:
-        self.about = about
+        self.about = _reference(about)  # not the object, which would be kept in memory with it
         self.first = first
         self.name = f"{name_of(about)[:200]}.{next(_names):x}"
         self.count = 0
         self.stored = 0
+
+    @property
+    def namespace(self) -> str:
+        """Events about cluster-scoped objects live in `default`, as in Kubernetes."""
+        return self.about["namespace"] or "default"
 
 
 class Recorder:
@@ -87,7 +92,7 @@ class Recorder:
             if record.stored:
                 change = {"count": count, "lastTimestamp": timestamp()}
                 try:
-                    await self._cluster.patch(EVENT, record.name, _namespace(record.about), change)
+                    await self._cluster.patch(EVENT, record.name, record.namespace, change)
                 except NotFound:  # it has expired since
                     await self._cluster.create(self._event_object(happening, record, count))
             else:
@@ -95,22 +100,14 @@ class Recorder:
             record.stored = count
         except ApiError as error:
             # An event is a courtesy: that its namespace is going away, or the disk is full, must not stop the work.
-            log.debug("event %s for %s was not stored: %s", happening.reason, name_of(record.about), error)
+            log.debug("event %s for %s was not stored: %s", happening.reason, record.about["name"], error)
 
     def _event_object(self, happening: _Happening, record: _Record, count: int) -> Object:
-        about = record.about
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": record.name, "namespace": _namespace(about)},
-            "involvedObject": {
-                "apiVersion": about.get("apiVersion", ""),
-                "kind": about.get("kind", ""),
-                "name": name_of(about),
-                "namespace": namespace_of(about),
-                "uid": uid_of(about),
-                "resourceVersion": meta(about).get("resourceVersion", ""),
-            },
+            "metadata": {"name": record.name, "namespace": record.namespace},
+            "involvedObject": record.about,
             "type": happening.type,
             "reason": happening.reason,
             "message": happening.message[:1024],
@@ -123,6 +120,12 @@ class Recorder:
         }
 
 
-def _namespace(about: Object) -> str:
-    """Events about cluster-scoped objects live in `default`, as in Kubernetes."""
-    return namespace_of(about) or "default"
+def _reference(about: Object) -> dict[str, str]:
+    return {
+        "apiVersion": about.get("apiVersion", ""),
+        "kind": about.get("kind", ""),
+        "name": name_of(about),
+        "namespace": namespace_of(about),
+        "uid": uid_of(about),
+        "resourceVersion": version_of(about),
+    }

@@ -17,6 +17,9 @@ OnChange: TypeAlias = Callable[[Object | None, Object | None], None]
 
 Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
 
+Keep: TypeAlias = Callable[[Object], Object]
+"""What of an object is of interest, as an object of its own."""
+
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 10.0
@@ -27,7 +30,8 @@ class Informer:
     """`async with` it, or run `run()` as a task and await `synced`.
 
     `on_change` is called for every change, also for those that only a new list shows; it must not wait. When it fails,
-    that is logged and the copy stays current all the same."""
+    that is logged and the copy stays current all the same. With `keep`, the copy is of what that answers, and what
+    changes nothing of it is no change."""
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class Informer:
         fields: str = "",
         on_change: OnChange | None = None,
         indexers: Mapping[str, Indexer] | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self.kind = kind
         self.objects: dict[Key, Object] = {}
@@ -46,6 +51,7 @@ class Informer:
         self._cluster = cluster
         self._scope = {"namespace": namespace, "labels": labels, "fields": fields}
         self._on_change = on_change
+        self._keep = keep
         self._indexers = dict(indexers or {})
         self._indices: dict[str, dict[Hashable, dict[Key, Object]]] = {name: {} for name in self._indexers}
         self._task: asyncio.Task[None] | None = None
@@ -124,6 +130,10 @@ class Informer:
         before = self.objects.get(key)
         if before is None and obj is None:
             return
+        if self._keep is not None and obj is not None:
+            obj = self._keep(obj)
+            if obj == before:
+                return
         for name, indexer in self._indexers.items():
             index = self._indices[name]
             if before is not None:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from muster.kube.cluster import Cluster
-from muster.kube.informer import Indexer, Informer, OnChange
+from muster.kube.informer import Indexer, Informer, Keep, OnChange
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object
 
@@ -24,9 +24,10 @@ class Informers:
         selectors: Sequence[str] = ("",),
         on_change: OnChange | None = None,
         indexers: Mapping[str, Indexer] | None = None,
+        keep: Keep | None = None,
     ) -> None:
         self._parts = [
-            Informer(cluster, kind, namespace, labels=labels, on_change=on_change, indexers=indexers)
+            Informer(cluster, kind, namespace, labels=labels, on_change=on_change, indexers=indexers, keep=keep)
             for namespace in namespaces
             for labels in selectors
         ]

@@ -108,6 +108,7 @@ class Operator:
                 namespaces=self._settings.scopes,
                 workers=self._settings.workers,
                 settle_seconds=self._settings.settle_seconds,
+                lean=True,
                 on_done=self._metrics.reconciled,
             )
             self._controller = self._metrics.controller = controller

@@ -14,14 +14,16 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from muster.embedded.identity.issuing import Issued, issue
 from muster.kube.builtin import SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import Conflict, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object
+
+if TYPE_CHECKING:
+    from muster.embedded.identity.issuing import Issued
 
 CONFIGURATION = Kind(
     "admissionregistration.k8s.io",
@@ -120,6 +122,8 @@ class SharedSecret:
                 f"the Secret {self._namespace}/{self._secret} for the webhook's certificate is missing; "
                 "`muster operator install` makes an empty one"
             ) from None
+        from muster.embedded.identity.issuing import issue  # megabytes, which an operator without a webhook saves
+
         found, now = _read(secret), self._clock()
         if found.is_good(self._names, now):
             return found
@@ -151,6 +155,8 @@ class SharedSecret:
 
 
 def _read(secret: Object) -> Issued:
+    from muster.embedded.identity.issuing import Issued
+
     data = secret.get("data") or {}
     try:
         return Issued(*(base64.b64decode(data.get(name) or "") for name in ("ca.crt", "tls.crt", "tls.key")))

@@ -13,7 +13,7 @@ from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SERVICE, SE
 from muster.kube.cluster import Cluster, Endpoint
 from muster.kube.controller import Controller, OnDone
 from muster.kube.errors import AlreadyExists, ApiError, Cause, Conflict, NotFound
-from muster.kube.informer import OnChange, by_controller
+from muster.kube.informer import Keep, OnChange, by_controller
 from muster.kube.informers import Informers
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
@@ -33,12 +33,13 @@ from muster.kube.objects import (
 )
 from muster.kube.patches import diff_merge
 from muster.training.dialect import Dialect
+from muster.training.essentials import essentials
 from muster.training.etcd import Announcement, put
 from muster.training.expectations import Expectations
 from muster.training.gang import group_kind
 from muster.training.model import Observed, Replica, TrainingJob
 from muster.training.names import JOB_NAME, replica_name
-from muster.training.plan import GangSettings, Plan, is_ours, plan
+from muster.training.plan import GangSettings, Plan, plan
 from muster.training.restarts import gang_attempt
 
 AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")
@@ -68,16 +69,19 @@ class TrainingController:
         namespaces: Sequence[str] = ("",),
         workers: int = 4,
         settle_seconds: float = 0.0,
+        lean: bool = False,
         on_done: OnDone[Item] | None = None,
     ) -> None:
         """`namespaces` are those whose jobs are looked after, by default all; `workers` is how many jobs are looked at
         at the same time. Mere numbers of members are written `settle_seconds` after the last write at the earliest:
-        members come up one by one, and each would be a request."""
+        members come up one by one, and each would be a request. `lean` is for a cluster whose objects are copies in our
+        own memory: no more of them is kept than is needed."""
         self._cluster = cluster
         self._recorder = recorder
         self._gang = gang
         self._namespaces = tuple(namespaces)
         self._settle = settle_seconds
+        self._lean = lean
         self._written: dict[str, float] = {}
         """When a job's status was last written, by uid."""
         self._dialects = {dialect.kind.resource + dialect.kind.version: dialect for dialect in dialects}
@@ -87,7 +91,7 @@ class TrainingController:
         }
         self._queue: Controller[Item] = Controller("training", self._reconcile, workers=workers, on_done=on_done)
         self._jobs = {
-            name: Informers(cluster, kind, self._namespaces, on_change=self._job_watcher(name))
+            name: Informers(cluster, kind, self._namespaces, on_change=self._job_watcher(name), keep=self._keep(kind))
             for name, kind in self._kinds.items()
         }
         self._owned = {
@@ -98,6 +102,7 @@ class TrainingController:
                 selectors=_OWNED_PODS if kind is POD else _OWNED,
                 on_change=self._owned_changed,
                 indexers={"owner": by_controller},
+                keep=self._keep(kind),
             )
             for kind in (POD, SERVICE, *_COMPANIONS, *_known(cluster, AUTOSCALER))
         }
@@ -146,14 +151,14 @@ class TrainingController:
         if is_deleting(obj) and set(dialect.inherited_finalizers) & set(meta(obj).get("finalizers") or ()):
             await self._let_go(item, obj)
             return None
+        if dialect.is_left_alone(obj):
+            return None
         progress = dialect.read_progress(obj)
         causes = dialect.problems(obj) if progress.start is None and not progress.finished else []
         if causes:
             await self._refuse(item, obj, causes)
             return None
         job = dialect.read(obj)
-        if not is_ours(job):
-            return None
         observed = Observed(
             pods=self._owned["Pod"].by("owner", uid_of(obj)),
             services=self._owned["Service"].by("owner", uid_of(obj)),
@@ -334,7 +339,10 @@ class TrainingController:
     def _watch_groups(self, kind: Kind) -> list[Informers]:
         if not _known(self._cluster, (kind.api_version, kind.kind)):
             return []
-        return [Informers(self._cluster, kind, self._namespaces, on_change=self._group_changed)]
+        return [Informers(self._cluster, kind, self._namespaces, on_change=self._group_changed, keep=self._keep(kind))]
+
+    def _keep(self, kind: Kind) -> Keep | None:
+        return essentials(kind.kind) if self._lean else None
 
     def _job_watcher(self, name: str) -> OnChange:
         def changed(before: Object | None, after: Object | None) -> None:

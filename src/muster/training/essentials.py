@@ -1,0 +1,71 @@
+"""What the controller needs of the objects it watches.
+
+On a real cluster each is a copy in our memory, and a Pod is mostly what nobody asks about here: what its template said
+already, who has written which field, how far its node is. None of that is kept, and where nothing else has changed,
+there is nothing to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from muster.kube.objects import Object, annotations_of, controller_of, labels_of, meta, spec_of, status_of
+from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
+
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+
+
+def essentials(kind: str) -> Callable[[Object], Object]:
+    """Of the objects of that kind. Pods and Services lose their resourceVersion: they are never written as a whole."""
+    return {"Pod": _pod, "Service": _service}.get(kind, _other)
+
+
+def _pod(pod: Object) -> Object:
+    status = status_of(pod)
+    kept_status = _some(status, ("phase", "reason", "message"))
+    for name in ("initContainerStatuses", "containerStatuses"):
+        if status.get(name):
+            kept_status[name] = [_container(container) for container in status[name]]
+    return {
+        "apiVersion": pod["apiVersion"],
+        "kind": pod["kind"],
+        "metadata": {
+            **_identity(pod),
+            "labels": _some(labels_of(pod), (REPLICA_TYPE, REPLICA_INDEX)),
+            "annotations": _some(annotations_of(pod), (ATTEMPT,)),
+        },
+        "spec": {"containers": [{"name": container["name"]} for container in spec_of(pod).get("containers") or ()]},
+        "status": kept_status,
+    }
+
+
+def _service(service: Object) -> Object:
+    return {"apiVersion": service["apiVersion"], "kind": service["kind"], "metadata": _identity(service)}
+
+
+def _other(obj: Object) -> Object:
+    metadata = {name: value for name, value in meta(obj).items() if name != "managedFields"}
+    if _APPLIED in annotations_of(obj):
+        metadata["annotations"] = {name: text for name, text in annotations_of(obj).items() if name != _APPLIED}
+    return {**obj, "metadata": metadata}
+
+
+def _identity(obj: Object) -> Object:
+    owner = controller_of(obj)
+    return {**_some(meta(obj), _IDENTITY), "ownerReferences": [owner] if owner is not None else []}
+
+
+def _container(status: Mapping[str, Any]) -> Object:
+    """How it has ended, and how often it was started again. That it waits or runs, its Pod's phase tells."""
+    kept: Object = {"name": status["name"], "restartCount": status.get("restartCount", 0)}
+    for name in ("state", "lastState"):
+        ended = (status.get(name) or {}).get("terminated")
+        if ended:
+            kept[name] = {"terminated": ended}
+    return kept
+
+
+def _some(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: values[name] for name in names if name in values}
