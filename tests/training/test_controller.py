@@ -380,6 +380,17 @@ async def test_jobs_of_another_manager_are_left_alone(cluster: EmbeddedCluster) 
             await cluster.patch(PYTORCH, "job", "default", own)
 
 
+async def test_jobs_of_another_manager_are_not_judged_either(cluster: EmbeddedCluster) -> None:
+    """Where it runs, other rules may hold."""
+    cluster.catalogue.register(PyTorch.kind)  # the schema alone, as a CustomResourceDefinition has it
+    async with controlling(cluster):
+        for name, manager in (("theirs", "kueue.x-k8s.io/multikueue"), ("ours", "kubeflow.org/training-operator")):
+            wrong = pytorch({"Master": 2}, runPolicy={"managedBy": manager})
+            await cluster.create({**wrong, "metadata": {"name": name, "namespace": "default"}})
+        await until(cluster, PYTORCH, "ours", is_in("Failed"))
+        assert not status_of(await cluster.get(PYTORCH, "theirs", "default"))
+
+
 async def test_a_paddlejob_shows_phases(cluster: EmbeddedCluster) -> None:
     role = {"replicas": 1, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
     async with controlling(cluster):

@@ -29,8 +29,8 @@ from muster.training.model import (
 from muster.training.names import check_job_name, replica_labels, role_selector
 from muster.training.progress import Progress, read_progress
 
-MANAGERS = ("kubeflow.org/training-operator", "kueue.x-k8s.io/multikueue")
-"""Who may be said to look after a job. Jobs of the second are left alone."""
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+"""Who may be said to look after a job instead of us: Kueue, on another cluster."""
 
 
 class Dialect(ABC):
@@ -43,6 +43,8 @@ class Dialect(ABC):
     """The container that trains; the others keep it company."""
     port_name: ClassVar[str]
     port: ClassVar[int]
+    managers: ClassVar[tuple[str, ...]] = ("kubeflow.org/training-operator",)
+    """The operators whose jobs are ours; a job says in managedBy whose it is."""
     inherited_finalizers: ClassVar[tuple[str, ...]] = ()
     """Those that an operator before us put on its jobs: without us nobody would take them off, and they would never
     go."""
@@ -50,6 +52,10 @@ class Dialect(ABC):
     @abstractmethod
     def read(self, obj: Object) -> TrainingJob:
         """The job with every default filled in."""
+
+    def is_left_alone(self, obj: Object) -> bool:
+        """Whether somebody else looks after it, and also judges it."""
+        return (spec_of(obj).get("runPolicy") or {}).get("managedBy") == MULTIKUEUE
 
     @abstractmethod
     def problems(self, obj: Object) -> list[Cause]:
@@ -171,14 +177,10 @@ class KubeflowDialect(Dialect):
         if scope not in (None, "gang", "replica"):
             causes.append(Cause(f"metadata.annotations[{RESTART_SCOPE}]", f'"{scope}" is not one of gang, replica'))
         manager = self.run_policy(obj).managed_by
-        if manager not in ("", *MANAGERS):
-            causes.append(
-                Cause(
-                    "spec.runPolicy.managedBy",
-                    f'"{manager}" is not one of {", ".join(MANAGERS)}',
-                    "FieldValueNotSupported",
-                )
-            )
+        known = (*self.managers, MULTIKUEUE)
+        if manager not in ("", *known):
+            why = f'"{manager}" is not one of {", ".join(known)}'
+            causes.append(Cause("spec.runPolicy.managedBy", why, "FieldValueNotSupported"))
         if not specs:
             return [*causes, Cause(path, "Required value: a job needs at least one role", "FieldValueRequired")]
         for written, spec in specs.items():

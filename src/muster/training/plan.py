@@ -68,11 +68,6 @@ class Plan:
         self.again = seconds if self.again is None else min(self.again, seconds)
 
 
-def is_ours(job: TrainingJob) -> bool:
-    """Kueue's MultiKueue and other managers are left alone."""
-    return job.policy.managed_by in ("", "kubeflow.org/training-operator")
-
-
 def plan(
     dialect: Dialect,
     job: TrainingJob,

@@ -92,6 +92,7 @@ class Mpi(KubeflowDialect):
     also = (_kind("v2beta1"),)
     container, port_name, port = "mpi", "mpi-port", 9999
     names_container = False
+    managers = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
     replica_specs = "mpiReplicaSpecs"
     roles = ("Launcher", "Worker")
     default_replicas = MappingProxyType({"Worker": 0})
