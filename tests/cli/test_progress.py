@@ -136,6 +136,15 @@ def test_a_pod_that_stays_pending_says_why_in_its_line() -> None:
     assert line_of(row, None) == f"pod/x Pending: Unschedulable: {message}"
 
 
+def test_a_pod_whose_status_is_silent_says_what_its_events_tell() -> None:
+    missing = {"type": "Warning", "reason": "FailedMount", "message": 'configmap "nope" not found'}
+    board = Board()
+    before = board.put(POD, pod("x", "Pending"), 1.0)
+    waiting = board.put(POD, pod("x", "Pending"), 2.0, events=[missing])
+    assert line_of(waiting, before) == 'pod/x Pending: FailedMount: configmap "nope" not found'
+    assert board.put(POD, pod("x", "Running"), 3.0, events=[missing]).note == ""
+
+
 def test_what_has_to_be_done_is_said_whole_and_once() -> None:
     message = "no command. Either write one:\n  command: [python]\nor map the image"
     state = {"waiting": {"reason": "ImageNeedsCommand", "message": message}}

@@ -129,6 +129,41 @@ def test_what_stays_pending_says_why_and_can_time_out(muster: Muster) -> None:
     assert re.search(f"^pod/hungry had not ended when the time was up\n  {reason}", done.out, re.MULTILINE)
 
 
+def test_what_is_waited_for_is_said_while_it_is_waited_for(muster: Muster) -> None:
+    text = pod("mounts", "cat /settings/key", more="      volumeMounts: [{name: s, mountPath: /settings}]\n")
+    gang = """\
+        apiVersion: kubeflow.org/v1
+        kind: JAXJob
+        metadata: {name: gang}
+        spec:
+          runPolicy: {schedulingPolicy: {minAvailable: 2}}
+          jaxReplicaSpecs:
+            Worker:
+              replicas: 2
+              template:
+                spec:
+                  containers:
+                    - {name: jax, image: a, command: ["true"], resources: {limits: {nvidia.com/gpu: 64}}}
+        """
+    run = muster.start(
+        "run",
+        muster.file("mounts.yaml", text + "  volumes: [{name: s, configMap: {name: settings}}]\n"),
+        muster.file("gang.yaml", gang),
+    )
+    waits = (
+        'pod/mounts ContainerCreating: FailedMount: MountVolume.SetUp failed for volume "s" : '
+        'configmap "settings" not found\n',
+        "podgroup/gang waits for room: 2/0 tasks in gang unschedulable: pod group is not ready, 2 minAvailable; "
+        "minResources not met: nvidia.com/gpu: 128 asked, 0 free\n",
+    )
+    said = ""
+    while not all(line in said for line in waits):
+        said += read_until(run, "")
+    settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {key: found}\n"
+    muster("apply", "-f", muster.file("settings.yaml", settings)).ok()
+    read_until(run, "mounts | found")
+
+
 def test_running_a_file_again_runs_it_again(muster: Muster) -> None:
     file = muster.file("again.yaml", pod("again", "echo once"))
     muster("run", file).ok()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.kube.why import ended_badly, why
+from muster.kube.why import awaited, ended_badly, why
 
 
 def pod(phase: str, *containers: dict[str, Any], node: str = "here", **status: Any) -> dict[str, Any]:
@@ -108,3 +108,33 @@ def test_an_init_container_is_called_one() -> None:
     failed = pod("Failed")
     failed["status"]["initContainerStatuses"] = [container("setup", terminated={"exitCode": 4})]
     assert why(failed) == ['init container "setup" exited with code 4']
+
+
+def event(second: int, kind: str, reason: str, message: str = "") -> dict[str, Any]:
+    return {"type": kind, "reason": reason, "message": message, "lastTimestamp": f"2026-01-01T00:00:{second:02}Z"}
+
+
+SCHEDULED = event(1, "Normal", "Scheduled")
+NO_MOUNT = event(1, "Warning", "FailedMount", 'configmap "nope" not found')
+PULLING = event(2, "Normal", "Pulling", 'Pulling image "big"')
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([], ""),
+        ([SCHEDULED], ""),
+        ([SCHEDULED, NO_MOUNT], 'FailedMount: configmap "nope" not found'),
+        (
+            [NO_MOUNT, SCHEDULED],
+            'FailedMount: configmap "nope" not found',
+        ),  # in one second, in any order
+        ([SCHEDULED, NO_MOUNT, PULLING], 'Pulling: Pulling image "big"'),
+        ([NO_MOUNT, PULLING, event(3, "Normal", "Pulled")], ""),
+        ([SCHEDULED, event(2, "Warning", "FieldIgnored", "Without effect on this machine: spec.dnsPolicy")], ""),
+    ],
+)
+def test_what_is_waited_for_is_the_last_trouble_unless_something_came_after_it(
+    events: list[dict[str, Any]], said: str
+) -> None:
+    assert awaited(events) == said

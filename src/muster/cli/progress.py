@@ -7,7 +7,7 @@ work that takes one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from muster.cli.workflow_status import is_workflow, waits_for_somebody
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, is_deleting, name_of, spec_of, status_of, uid_of
 from muster.kube.pod_columns import status_word
-from muster.kube.why import ended_badly, why
+from muster.kube.why import awaited, ended_badly, why
 
 _ORDER = {"Failed": 0, "Running": 1, "Pending": 2, "Succeeded": 3}
 
@@ -44,10 +44,10 @@ class Board:
         self.workflows: dict[str, Object] = {}
         """Those among the work that have a tree of nodes to show, whole."""
 
-    def put(self, kind: Kind, obj: Object, now: float, owner: str = "") -> Row:
-        """Takes in an object as it is now."""
+    def put(self, kind: Kind, obj: Object, now: float, owner: str = "", events: Sequence[Object] = ()) -> Row:
+        """Takes in an object as it is now. The events, if any are known, are a Pod's, in the order of time."""
         before = self.rows.get(uid_of(obj))
-        row = row_of(kind, obj, before, now, owner)
+        row = row_of(kind, obj, before, now, owner, events)
         self.rows[uid_of(obj)] = row
         return row
 
@@ -77,8 +77,10 @@ class Board:
         return ordered
 
 
-def row_of(kind: Kind, obj: Object, before: Row | None, now: float, owner: str = "") -> Row:
-    state, stage, note = _pod(obj) if kind.kind == "Pod" and not kind.group else _work(obj)
+def row_of(
+    kind: Kind, obj: Object, before: Row | None, now: float, owner: str = "", events: Sequence[Object] = ()
+) -> Row:
+    state, stage, note = _pod(obj, events) if kind.kind == "Pod" and not kind.group else _work(obj)
     row = before or Row(f"{type_title(kind)}/{name_of(obj)}", owner, created=now)
     began = row.began
     if began is None and stage != "Pending":
@@ -148,7 +150,7 @@ def _note(note: str, told: Mapping[str, str]) -> str:
     return ": " + "\n  ".join(note.splitlines())
 
 
-def _pod(pod: Object) -> tuple[str, str, str]:
+def _pod(pod: Object, events: Sequence[Object]) -> tuple[str, str, str]:
     phase = str(status_of(pod).get("phase") or "Pending")
     stage = phase if phase in _ORDER else "Pending"
     state = status_word(pod)
@@ -164,7 +166,7 @@ def _pod(pod: Object) -> tuple[str, str, str]:
         again = f"restarted {restarts}x" if restarts else ""
         ends = [str(end) for end in ended_badly(pod)]
         return state, stage, "; ".join(text for text in (again, *ends[:1]) if text)
-    note = reasons[0] if reasons else ""
+    note = reasons[0] if reasons else awaited(events) if stage == "Pending" else ""
     return state, stage, re.sub(rf'^container "[^"]*": {re.escape(state)}: ', "", note)
 
 

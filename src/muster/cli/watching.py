@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import NamedTuple
 
 from muster.cli.applied import Applied
@@ -13,15 +13,19 @@ from muster.cli.display import Display
 from muster.cli.follow import Follower
 from muster.cli.outcome import Outcome, is_done, is_work, runs_on
 from muster.cli.progress import Board
+from muster.cli.waits import Waits
 from muster.cli.workflow_lookup import whole
 from muster.cli.workflow_status import is_workflow, why_failed
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError
 from muster.kube.informer import Informer, OnChange
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, namespace_of, owners_of, uid_of
+from muster.kube.objects import Object, name_of, namespace_of, owners_of, status_of, uid_of
+from muster.training.why import waiting_message
 
 _TICK = 0.25
+_PATIENCE = 2.0
+"""What is not done after so long may be waiting for something: then more is asked than how the objects are."""
 _LOG_PATIENCE = 10.0
 
 
@@ -49,6 +53,11 @@ class Watch:
         """The uid of any owner -> that of the applied object it belongs to, or ''."""
         self._searches: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self._namespaces = {namespace_of(one.object) for one in applied} - {""}
+        self._waits = Waits(cluster, self._namespaces, on_pod=self._on_news, on_group=self._on_group)
+        self._groups: dict[str, str] = {}
+        """The uid of a PodGroup -> what was said of it last."""
+        self._stack = AsyncExitStack()
 
     @property
     def has_work(self) -> bool:
@@ -69,18 +78,17 @@ class Watch:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        namespaces = {namespace_of(one.object) for one in self._applied.values()} - {""}
         kinds = {
             (one.kind, namespace_of(one.object))
             for uid, one in self._applied.items()
             if one.kind is not self._pod_kind and (uid in self._work or runs_on(one.object))
         }
         try:
-            async with AsyncExitStack() as stack:
+            async with self._stack as stack:
                 for kind, namespace in kinds:
                     informer = Informer(self._cluster, kind, namespace, on_change=self._on_work(kind))
                     await stack.enter_async_context(informer)
-                for namespace in namespaces:
+                for namespace in self._namespaces:
                     informer = Informer(self._cluster, self._pod_kind, namespace, on_change=self._on_pod)
                     await stack.enter_async_context(informer)
                 yield
@@ -91,14 +99,15 @@ class Watch:
 
     async def until_done(self, *, fail_fast: bool = False) -> None:
         """Keeps the display current meanwhile. What never ends is watched until this is cancelled."""
+        began = time.monotonic()
         while not ((self.done and self.has_work) or (fail_fast and self.failed)):
             self._changed.clear()
             self._display.update(self.board, time.monotonic())
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_TICK):
                     await self._changed.wait()
-            except TimeoutError:
-                continue
+            if not self._waits.listening and time.monotonic() - began > _PATIENCE:
+                await self._waits.listen(self._stack)
         await self.settle()
 
     async def settle(self) -> None:
@@ -134,10 +143,7 @@ class Watch:
             return
         root = self._root_of(pod)
         if root is None:
-            search = asyncio.create_task(self._find_root(pod))
-            self._searches.add(search)
-            search.add_done_callback(self._searches.discard)
-            return
+            self._search(pod, lambda: self._on_pod(None, self.pods.get(uid_of(pod), pod)))
         if not root:
             return
         self.pods[uid_of(pod)] = pod
@@ -146,11 +152,26 @@ class Watch:
             self._follower.gone(pod)
         self._take_in(self._pod_kind, pod, deleted=after is None, owner="" if root == uid_of(pod) else root)
 
+    def _on_news(self, uid: str) -> None:
+        pod = self.pods.get(uid)
+        if pod is not None and status_of(pod).get("phase") == "Pending":
+            self.board.put(self._pod_kind, pod, time.monotonic(), events=self._waits.events_of(uid))
+            self._changed.set()
+
+    def _on_group(self, group: Object) -> None:
+        root = self._root_of(group)
+        if root is None:
+            self._search(group, lambda: self._on_group(group))
+        said = waiting_message(group) if status_of(group).get("phase") in (None, "", "Pending") else ""
+        if root and said and self._groups.get(uid_of(group)) != said:
+            self._groups[uid_of(group)] = said
+            self._display.say(f"podgroup/{name_of(group)} waits for room: {said}", "yellow")
+
     def _take_in(self, kind: Kind, obj: Object, *, deleted: bool, owner: str = "") -> None:
         uid, now = uid_of(obj), time.monotonic()
         if is_workflow(obj):
             obj = self.board.workflows[uid] = whole(self._cluster, obj)
-        self.board.put(kind, obj, now, owner)
+        self.board.put(kind, obj, now, owner, self._waits.events_of(uid))
         if deleted:
             self.board.gone(uid, now)
         if uid in self._work and uid not in self.outcomes:
@@ -179,9 +200,14 @@ class Watch:
                 answer = None
         return answer
 
-    async def _find_root(self, pod: Object) -> None:
-        """Walks up the owners of a Pod until one is known."""
-        pending = [(namespace_of(pod), ref) for ref in owners_of(pod)]
+    def _search(self, obj: Object, then: Callable[[], None]) -> None:
+        search = asyncio.create_task(self._find_root(obj, then))
+        self._searches.add(search)
+        search.add_done_callback(self._searches.discard)
+
+    async def _find_root(self, obj: Object, then: Callable[[], None]) -> None:
+        """Walks up the owners of a Pod or PodGroup until one is known."""
+        pending = [(namespace_of(obj), ref) for ref in owners_of(obj)]
         visited: list[str] = []
         root = ""
         while pending and not root and len(visited) < 32:
@@ -201,4 +227,4 @@ class Watch:
             root = self._root_of(owner) or ""
             pending += [(namespace, above) for above in owners_of(owner)]
         self._roots.update((uid, root) for uid in visited)
-        self._on_pod(None, self.pods.get(uid_of(pod), pod))
+        then()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from muster.kube.happenings import last_time
 from muster.kube.objects import Object, is_deleting, meta, spec_of, status_of
 
 PODS_SHOWN = 3
@@ -56,6 +57,15 @@ def why(pod: Object, events: Sequence[Object] = ()) -> list[str]:
         if not any(core in known for known in causes):
             causes.append(cause)
     return causes
+
+
+def awaited(events: Sequence[Object]) -> str:
+    """What a Pod that has not begun waits for where its status is silent: the last trouble that it met, or the image
+    that is being pulled; '' once something came after that. The events are those of the Pod, in the order of time."""
+    last = next((event for event in reversed(events) if _tells_of_waiting(event)), None)
+    if last is None or last_time(last) < last_time(events[-1]):
+        return ""
+    return _said(last.get("reason"), last.get("message"))
 
 
 def ended_badly(pod: Object) -> list[Ended]:
@@ -130,6 +140,12 @@ def _warnings(events: Sequence[Object]) -> Iterator[str]:
     for reason, event in latest.items():
         if reason not in ("FailedScheduling", "BackOff"):
             yield _said(reason, event.get("message"))
+
+
+def _tells_of_waiting(event: Object) -> bool:
+    if event.get("reason") == "FieldIgnored":
+        return False
+    return event.get("type") == "Warning" or event.get("reason") == "Pulling"
 
 
 def _held(pod: Object) -> Iterator[str]:
