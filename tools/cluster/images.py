@@ -12,12 +12,13 @@ import io
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.cluster import network
@@ -42,13 +43,15 @@ class ImageError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A name with a tag, the tars of its layers, and what it runs unless told otherwise."""
+    """A name with a tag, the tars of its layers, and what it runs unless told otherwise. It may have further names."""
 
     name: str
     layers: tuple[Path, ...]
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    working_folder: str = "/"
+    also_named: tuple[str, ...] = ()
 
 
 def pause() -> Image:
@@ -63,16 +66,18 @@ def busybox() -> Image:
 def argoexec() -> Image:
     """What Argo puts beside and before the user's containers."""
     binary = program(ARGO, "argoexec")
-    layer = _layer("argoexec", [ARGO.version, str(binary.stat().st_mtime_ns)], lambda folder: _argoexec(folder, binary))
-    return Image(ARGOEXEC, (_busybox_layer(), layer), ("argoexec",))
+    above = layer("argoexec", [ARGO.version, str(binary.stat().st_mtime_ns)], lambda folder: _argoexec(folder, binary))
+    return Image(ARGOEXEC, (_busybox_layer(), above), ("argoexec",))
 
 
 def python(name: str = PYTHON, requirements: Sequence[str] = (), debian: Sequence[str] = ()) -> Image:
     """Debian's Python, with packages of Debian and of Python: `python("xgb:1", ["xgboost-cpu"])`."""
-    packages = sorted({*_PYTHON_PACKAGES, *debian})
-    layers = [_layer("debian", [DEBIAN, *packages], lambda folder: _debootstrap(folder, packages))]
+    base = layer("debian", [DEBIAN, *sorted(_PYTHON_PACKAGES)], lambda folder: _debootstrap(folder, _PYTHON_PACKAGES))
+    layers = [base]
+    if debian:
+        layers.append(layer("apt", [DEBIAN, *sorted(debian)], lambda folder: _apt(folder, base, debian)))
     if requirements:
-        layers.append(_layer("pip", sorted(requirements), lambda folder: _pip(folder, requirements)))
+        layers.append(layer("pip", sorted(requirements), lambda folder: _pip(folder, requirements)))
     return Image(name, tuple(layers), command=("python3",))
 
 
@@ -86,9 +91,7 @@ def with_files(image: Image, name: str, files: Mapping[str, Path]) -> Image:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(here, target)
 
-    return Image(
-        name, (*image.layers, _layer("files", parts, fill)), image.entrypoint, image.command, image.environment
-    )  # fmt: skip
+    return replace(image, name=name, layers=(*image.layers, layer("files", parts, fill)))
 
 
 def load(image: Image, layout: Layout) -> None:
@@ -99,7 +102,7 @@ def load(image: Image, layout: Layout) -> None:
         return
     with tempfile.NamedTemporaryFile(dir=_folder(), suffix=".archive") as archive:
         write_archive(image, Path(archive.name))
-        _checked(
+        checked(
             ["ctr", f"--address={layout.containerd_socket}", "--namespace=k8s.io", "images", "import", archive.name]
         )  # fmt: skip
     loaded.parent.mkdir(exist_ok=True)
@@ -107,57 +110,21 @@ def load(image: Image, layout: Layout) -> None:
 
 
 def write_archive(image: Image, path: Path) -> None:
-    digests = [_digest(layer) for layer in image.layers]
+    digests = [_digest(content) for content in image.layers]
     configuration = json.dumps(_configuration(image, digests)).encode()
     configuration_name = f"{hashlib.sha256(configuration).hexdigest()}.json"
-    manifest = [
-        {"Config": configuration_name, "RepoTags": [image.name], "Layers": [f"{digest}.tar" for digest in digests]}
-    ]
+    layers = [f"{digest}.tar" for digest in digests]
+    manifest = [{"Config": configuration_name, "RepoTags": [image.name, *image.also_named], "Layers": layers}]
     with tarfile.open(path, "w") as archive:
         for name, content in ((configuration_name, configuration), ("manifest.json", json.dumps(manifest).encode())):
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
-        for digest, layer in dict(zip(digests, image.layers, strict=True)).items():
-            archive.add(layer, f"{digest}.tar")
+        for digest, layer_tar in dict(zip(digests, image.layers, strict=True)).items():
+            archive.add(layer_tar, f"{digest}.tar")
 
 
-def _configuration(image: Image, digests: Sequence[str]) -> dict[str, object]:
-    environment = {"PATH": _PATH, **image.environment}
-    return {
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
-        "os": "linux",
-        "config": {
-            "Env": [f"{name}={value}" for name, value in environment.items()],
-            "Entrypoint": list(image.entrypoint) or None,
-            "Cmd": list(image.command) or None,
-            "WorkingDir": "/",
-        },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
-    }
-
-
-def _digest_of(image: Image) -> str:
-    told = json.dumps([image.name, _configuration(image, [_digest(layer) for layer in image.layers])])
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
-
-
-def _digest(layer: Path) -> str:
-    """Of the tar; remembered beside it, because some are large."""
-    remembered = layer.with_suffix(".sha256")
-    if not remembered.exists():
-        with layer.open("rb") as content:
-            remembered.write_text(hashlib.file_digest(content, "sha256").hexdigest())
-    return remembered.read_text()
-
-
-def _folder() -> Path:
-    folder = cache_folder() / "images"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _layer(name: str, parts: Sequence[str], fill: Callable[[Path], None]) -> Path:
+def layer(name: str, parts: Sequence[str], fill: Callable[[Path], None]) -> Path:
     """A layer with what `fill` puts into a folder; made once for the same parts."""
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     path = _folder() / f"{name}-{key}.tar"
@@ -179,8 +146,52 @@ def _layer(name: str, parts: Sequence[str], fill: Callable[[Path], None]) -> Pat
     return path
 
 
+def checked(command: Sequence[str], folder: str | Path = "/") -> str:
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if ran.returncode:
+        said = (ran.stderr or ran.stdout).strip()
+        raise ImageError(f"{' '.join(command)} failed: {said[-800:]}")
+    return ran.stdout
+
+
+def _configuration(image: Image, digests: Sequence[str]) -> dict[str, object]:
+    environment = {"PATH": _PATH, **image.environment}
+    return {
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
+        "os": "linux",
+        "config": {
+            "Env": [f"{name}={value}" for name, value in environment.items()],
+            "Entrypoint": list(image.entrypoint) or None,
+            "Cmd": list(image.command) or None,
+            "WorkingDir": image.working_folder,
+        },
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+    }
+
+
+def _digest_of(image: Image) -> str:
+    configuration = _configuration(image, [_digest(content) for content in image.layers])
+    told = json.dumps([image.name, *image.also_named, configuration])
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def _digest(layer: Path) -> str:
+    """Of the tar; remembered beside it, because some are large."""
+    remembered = layer.with_suffix(".sha256")
+    if not remembered.exists():
+        with layer.open("rb") as content:
+            remembered.write_text(hashlib.file_digest(content, "sha256").hexdigest())
+    return remembered.read_text()
+
+
+def _folder() -> Path:
+    folder = cache_folder() / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def _busybox_layer() -> Path:
-    return _layer("busybox", [DEBIAN], _busybox)
+    return layer("busybox", [DEBIAN], _busybox)
 
 
 def _busybox(folder: Path) -> None:
@@ -188,12 +199,12 @@ def _busybox(folder: Path) -> None:
     programs = folder / "bin"
     programs.mkdir()
     with tempfile.TemporaryDirectory() as place:
-        _checked(["apt-get", "download", "-qq", "busybox"], place)
+        checked(["apt-get", "download", "-qq", "busybox"], place)
         (package,) = Path(place).glob("busybox_*.deb")
-        _checked(["dpkg-deb", "--extract", str(package), "unpacked"], place)
+        checked(["dpkg-deb", "--extract", str(package), "unpacked"], place)
         shutil.copy(Path(place, "unpacked", "bin", "busybox"), programs / "busybox")
-        applets = _checked([str(programs / "busybox"), "--list"], place).split()
-        needed = _checked(["ldd", str(programs / "busybox")], place)
+        applets = checked([str(programs / "busybox"), "--list"], place).split()
+        needed = checked(["ldd", str(programs / "busybox")], place)
     for applet in applets:
         if applet != "busybox":
             (programs / applet).symlink_to("busybox")
@@ -216,7 +227,7 @@ def _argoexec(folder: Path, binary: Path) -> None:
 
 
 def _debootstrap(folder: Path, packages: Sequence[str]) -> None:
-    _checked(
+    checked(
         ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", DEBIAN, str(folder), _mirror()]
     )  # fmt: skip
     for unneeded in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"):
@@ -229,9 +240,37 @@ def _debootstrap(folder: Path, packages: Sequence[str]) -> None:
         python_link.symlink_to("python3")
 
 
+def _apt(folder: Path, base: Path, packages: Sequence[str]) -> None:
+    """What installing the packages adds to the base, their own set-up done: alternatives, caches of libraries."""
+    with tempfile.TemporaryDirectory(dir=_folder(), prefix=".apt-") as place:
+        root, files, before = Path(place, "root"), Path(place, "root", "debs"), Path(place, "before")
+        root.mkdir()
+        checked(["tar", "--extract", "--numeric-owner", "--xattrs", f"--directory={root}", f"--file={base}"])
+        (files / "partial").mkdir(parents=True)
+        options = {
+            "Dir::State::status": root / "var/lib/dpkg/status", "Dir::Cache::archives": files,
+            "APT::Sandbox::User": "root", "Debug::NoLocking": "true",
+        }  # fmt: skip
+        given = [f"--option={name}={value}" for name, value in options.items()]
+        checked(["apt-get", "install", "--download-only", "--no-install-recommends", "-qq", *given, *packages])
+        os.mknod(root / "dev" / "null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        before.touch()
+        unneeded = [f"--path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale", "icons", "iso-codes")]
+        install = ["dpkg", "--install", "--recursive", "--force-unsafe-io", *unneeded, "/debs"]
+        checked(["chroot", str(root), "env", "-i", f"PATH={_PATH}", "DEBIAN_FRONTEND=noninteractive", *install])
+        shutil.rmtree(files)
+        changed = checked(["find", ".", "-cnewer", str(before), "-not", "-path", "./dev*"], root)
+        (Path(place) / "changed").write_text(changed)
+        added = Path(place, "added.tar")
+        tar = ["tar", "--numeric-owner", "--xattrs"]
+        listed = ["--no-recursion", f"--files-from={place}/changed"]
+        checked([*tar, "--create", f"--directory={root}", f"--file={added}", *listed])
+        checked([*tar, "--extract", f"--directory={folder}", f"--file={added}"])
+
+
 def _pip(folder: Path, requirements: Sequence[str]) -> None:
     target = folder / "usr" / "local" / "lib" / "python3.11" / "dist-packages"
-    _checked(
+    checked(
         [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
          "--python-version=3.11", f"--target={target}", *requirements]
     )  # fmt: skip
@@ -239,17 +278,9 @@ def _pip(folder: Path, requirements: Sequence[str]) -> None:
 
 def _mirror() -> str:
     """Where this machine's own packages come from."""
-    told = _checked(["apt-get", "indextargets", "--format", "$(SITE)|$(CODENAME)"])
+    told = checked(["apt-get", "indextargets", "--format", "$(SITE)|$(CODENAME)"])
     for line in told.splitlines():
         site, _, release = line.partition("|")
         if release == DEBIAN:
             return site
     raise ImageError(f"no package source for Debian {DEBIAN} is configured on this machine; apt-get update?")
-
-
-def _checked(command: Sequence[str], folder: str = "/") -> str:
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if ran.returncode:
-        said = (ran.stderr or ran.stdout).strip()
-        raise ImageError(f"{' '.join(command)} failed: {said[-800:]}")
-    return ran.stdout

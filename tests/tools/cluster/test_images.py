@@ -8,6 +8,11 @@ from pathlib import Path
 from tools.cluster.images import Image, write_archive
 
 
+def contents(archive: Path) -> dict[str, bytes]:
+    with tarfile.open(archive) as opened:
+        return {member.name: file.read() for member in opened if (file := opened.extractfile(member))}
+
+
 def test_an_archive_lists_its_layers_and_says_what_runs(tmp_path: Path) -> None:
     layers = []
     for name in ("below", "above"):
@@ -19,18 +24,22 @@ def test_an_archive_lists_its_layers_and_says_what_runs(tmp_path: Path) -> None:
     image = Image("tried:1", tuple(layers), ("/run",), ("fast",), {"MODE": "test"})
     write_archive(image, tmp_path / "image.tar")
 
-    with tarfile.open(tmp_path / "image.tar") as archive:
-
-        def read(name: str) -> bytes:
-            member = archive.extractfile(name)
-            assert member is not None
-            return member.read()
-
-        (manifest,) = json.loads(read("manifest.json"))
-        configuration = json.loads(read(manifest["Config"]))
-        digests = [hashlib.sha256(read(name)).hexdigest() for name in manifest["Layers"]]
+    files = contents(tmp_path / "image.tar")
+    (manifest,) = json.loads(files["manifest.json"])
+    configuration = json.loads(files[manifest["Config"]])
+    digests = [hashlib.sha256(files[name]).hexdigest() for name in manifest["Layers"]]
     assert manifest["RepoTags"] == ["tried:1"]
     assert configuration["rootfs"]["diff_ids"] == [f"sha256:{digest}" for digest in digests]
     assert digests == [hashlib.sha256(layer.read_bytes()).hexdigest() for layer in layers]
     assert (configuration["config"]["Entrypoint"], configuration["config"]["Cmd"]) == (["/run"], ["fast"])
     assert "MODE=test" in configuration["config"]["Env"]
+
+
+def test_an_image_may_have_several_names_and_a_folder_to_work_in(tmp_path: Path) -> None:
+    image = Image("tried:1", (), working_folder="/work", also_named=("tried:2", "other/name:1"))
+    write_archive(image, tmp_path / "image.tar")
+    files = contents(tmp_path / "image.tar")
+    (manifest,) = json.loads(files["manifest.json"])
+    configuration = json.loads(files[manifest["Config"]])
+    assert manifest["RepoTags"] == ["tried:1", "tried:2", "other/name:1"]
+    assert configuration["config"]["WorkingDir"] == "/work"
