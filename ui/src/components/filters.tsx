@@ -1,11 +1,33 @@
 import { Search } from "lucide-react"
 import { type ReactNode, useEffect, useRef, useState } from "react"
+import { useMe } from "@/api/session"
 import { classes } from "@/lib/classes"
-import { Input } from "./form"
+import { commonWords } from "@/words/common"
+import { useWords } from "@/words/words"
+import { Input, Select } from "./form"
 
 /** Above a list. */
 export function Filters({ children }: { children: ReactNode }) {
   return <div className="flex flex-wrap items-center gap-2">{children}</div>
+}
+
+interface OwnerProps {
+  label: string
+  value: string | undefined
+  onChange: (name: string | undefined) => void
+}
+
+/** Everybody's, one's own, or whose the address says. */
+export function OwnerFilter({ label, value, onChange }: OwnerProps) {
+  const c = useWords(commonWords)
+  const me = useMe().user.name
+  return (
+    <Select aria-label={label} className="w-auto" value={value ?? ""} onChange={(event) => onChange(event.target.value || undefined)}>
+      <option value="">{c("all")}</option>
+      <option value={me}>{c("mine")}</option>
+      {value && value !== me && <option value={value}>{value}</option>}
+    </Select>
+  )
 }
 
 interface Props {

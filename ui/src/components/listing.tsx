@@ -9,23 +9,42 @@ import { type Column, DataTable, Pager } from "./data-table"
 import { Empty, Loading } from "./feedback"
 import { ProblemView } from "./problem-view"
 
-interface Props<T> {
-  label: string
+interface Around<T> {
   found: UseQueryResult<{ items: T[]; next: string | null; total: number }>
-  columns: Column<T>[]
-  rowId: (row: T) => string
-  sort?: string
-  onSort?: (sort: string) => void
   place?: Pieces
   /** How many a page has. */
   piece?: number
   onPages?: (pages: string | undefined) => void
   /** Clears the filters, if there are any. */
   clear?: () => void
-  empty: ReactNode
+  /** What stands there when there is nothing at all; without it, an empty table. */
+  empty?: ReactNode
 }
 
-export function Listing<T extends object>({ label, found, columns, rowId, sort, onSort, place, piece = 50, onPages, clear, empty }: Props<T>) {
+interface Table<T> extends Around<T> {
+  label: string
+  columns: Column<T>[]
+  rowId: (row: T) => string
+  sort?: string
+  onSort?: (sort: string) => void
+}
+
+/** As a table. */
+export function Listing<T extends object>({ label, columns, rowId, sort, onSort, ...around }: Table<T>) {
+  return (
+    <Paged {...around}>
+      {(rows, busy) => <DataTable label={label} columns={columns} rows={rows} rowId={rowId} sort={sort} onSort={onSort} busy={busy} />}
+    </Paged>
+  )
+}
+
+interface Shown<T> extends Around<T> {
+  /** One page. It is busy while the next one is fetched. */
+  children: (items: T[], busy: boolean) => ReactNode
+}
+
+/** As whoever uses it wants to show it. */
+export function Paged<T extends object>({ found, place, piece = 50, onPages, clear, empty, children }: Shown<T>) {
   const c = useWords(commonWords)
   const page = found.data
   return (
@@ -33,9 +52,9 @@ export function Listing<T extends object>({ label, found, columns, rowId, sort, 
       <ProblemView error={found.error} retry={() => void found.refetch()} />
       {found.isPending && <Loading />}
       {page &&
-        (page.items.length ? (
+        (page.items.length || (!clear && !empty) ? (
           <>
-            <DataTable label={label} columns={columns} rows={page.items} rowId={rowId} sort={sort} onSort={onSort} busy={found.isPlaceholderData} />
+            {children(page.items, found.isPlaceholderData)}
             {place && onPages && (
               <Pager
                 before={place.number * piece}

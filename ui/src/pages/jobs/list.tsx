@@ -3,11 +3,10 @@ import { Link, getRouteApi } from "@tanstack/react-router"
 import { Network, Plus } from "lucide-react"
 import { useMemo } from "react"
 import { type Job, type JobState as State, jobKindsQuery, jobsQuery, placeOf, useLiveJobs } from "@/api/jobs"
-import { useMe } from "@/api/session"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
+import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Select } from "@/components/form"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
@@ -31,7 +30,6 @@ const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
 export function JobList() {
   const w = useWords(jobWords)
   const c = useWords(commonWords)
-  const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const place = pieces(search.pages)
@@ -116,11 +114,7 @@ export function JobList() {
             </option>
           ))}
         </Select>
-        <Select aria-label={w("whose")} className="w-auto" value={search.owner ?? ""} onChange={(event) => filter({ owner: event.target.value || undefined })}>
-          <option value="">{c("all")}</option>
-          <option value={me.user.name}>{c("mine")}</option>
-          {search.owner && search.owner !== me.user.name && <option value={search.owner}>{search.owner}</option>}
-        </Select>
+        <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
         <Select aria-label={w("when")} className="w-auto" value={search.days ?? ""} onChange={(event) => filter({ days: event.target.value || undefined })}>
           <option value="">{w("anyTime")}</option>
           {Object.entries(DAYS).map(([days, word]) => (

@@ -5,13 +5,12 @@ import { type Module, modulesQuery } from "@/api/modules"
 import { categoriesQuery } from "@/api/offers"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { Pager } from "@/components/data-table"
-import { Empty, Loading } from "@/components/feedback"
+import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Select } from "@/components/form"
+import { Paged } from "@/components/listing"
 import { ModuleState } from "@/components/module-state"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { Segments } from "@/components/segments"
 import { Time } from "@/components/time"
 import { MODULE_STATES } from "@/lib/module-states"
@@ -49,7 +48,8 @@ export function ModuleList() {
   })
   const filter = (change: Partial<typeof search>) =>
     void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
-  const isFiltered = Boolean(search.q || search.category || search.state || search.show)
+  // Who has no modules yet is told how to make one, not that nothing was found.
+  const filtered = search.q || search.category || state || show === "published"
   const create = (
     <Button asChild look="primary">
       <Link to="/modules/new">
@@ -58,7 +58,6 @@ export function ModuleList() {
       </Link>
     </Button>
   )
-  const page = found.data
   return (
     <Page title={w("title")} lead={w("lead")} actions={create}>
       <Filters>
@@ -108,35 +107,26 @@ export function ModuleList() {
           <option value="category">{w("sortCategory")}</option>
         </Select>
       </Filters>
-      <ProblemView error={found.error} retry={() => void found.refetch()} />
-      {found.isPending && <Loading />}
-      {page &&
-        (page.items.length ? (
-          <>
-            <ul className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3" aria-label={w("title")} aria-busy={found.isPlaceholderData}>
-              {page.items.map((module) => (
-                <Card key={module.id} module={module} />
-              ))}
-            </ul>
-            <Pager
-              before={place.number * PIECE}
-              count={page.items.length}
-              total={page.total}
-              onPrevious={
-                place.previous === undefined
-                  ? undefined
-                  : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
-              }
-              onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
-            />
-          </>
-        ) : isFiltered && !(show === "mine" && !search.q && !search.category && !state) ? (
-          <Empty title={c("nothingFound")} actions={<Button onClick={() => void navigate({ search: {} })}>{c("clearFilters")}</Button>} />
-        ) : (
+      <Paged
+        found={found}
+        place={place}
+        piece={PIECE}
+        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        clear={filtered ? () => void navigate({ search: {} }) : undefined}
+        empty={
           <Empty icon={Boxes} title={w(show === "mine" ? "emptyMine" : "empty")} actions={create}>
             {w("emptyHelp")}
           </Empty>
-        ))}
+        }
+      >
+        {(modules, busy) => (
+          <ul className="grid gap-3 sm:grid-cols-2 xl:grid-cols-3" aria-label={w("title")} aria-busy={busy}>
+            {modules.map((module) => (
+              <Card key={module.id} module={module} />
+            ))}
+          </ul>
+        )}
+      </Paged>
     </Page>
   )
 }

@@ -5,12 +5,12 @@ import { useMemo } from "react"
 import { type Review, reviewsQuery } from "@/api/modules"
 import { useMe } from "@/api/session"
 import { Button } from "@/components/button"
-import { type Column, DataTable, Pager } from "@/components/data-table"
-import { Empty, Loading } from "@/components/feedback"
+import type { Column } from "@/components/data-table"
+import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Tick } from "@/components/form"
+import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { ReviewState } from "@/components/review-state"
 import { Segments } from "@/components/segments"
 import { Time } from "@/components/time"
@@ -74,8 +74,7 @@ export function ReviewList() {
     ],
     [w, c],
   )
-  const page = found.data
-  const isFiltered = Boolean(search.q || search.mine || (search.state && search.state !== "all"))
+  const filtered = search.q || search.mine || (search.state && search.state !== "all")
   return (
     <Page title={w("title")} lead={w(decides ? "leadAll" : "leadOwn")}>
       <Filters>
@@ -90,53 +89,39 @@ export function ReviewList() {
           <Tick label={w("mine")} checked={Boolean(search.mine)} onChange={(event) => filter({ mine: event.target.checked ? "yes" : undefined })} />
         )}
       </Filters>
-      <ProblemView error={found.error} retry={() => void found.refetch()} />
-      {found.isPending && <Loading />}
-      {page &&
-        (page.items.length ? (
-          <>
-            <DataTable
-              label={w("title")}
-              columns={columns}
-              rows={page.items}
-              rowId={(review) => review.id}
-              sort={sort}
-              onSort={(sort) => filter({ sort })}
-              busy={found.isPlaceholderData}
-            />
-            <Pager
-              before={place.number * PIECE}
-              count={page.items.length}
-              total={page.total}
-              onPrevious={
-                place.previous === undefined
-                  ? undefined
-                  : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
+      <Listing
+        label={w("title")}
+        found={found}
+        columns={columns}
+        rowId={(review) => review.id}
+        sort={sort}
+        onSort={(sort) => filter({ sort })}
+        place={place}
+        piece={PIECE}
+        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        clear={filtered ? () => void navigate({ search: {} }) : undefined}
+        empty={
+          state === "open" ? (
+            <Empty icon={ListChecks} title={w("emptyOpen")} actions={<Button onClick={() => filter({ state: "all" })}>{w("showAll")}</Button>}>
+              {w("emptyOpenHelp")}
+            </Empty>
+          ) : (
+            <Empty
+              icon={ListChecks}
+              title={w("empty")}
+              actions={
+                <Button asChild look="primary">
+                  <Link to="/modules" search={{ show: "mine" }}>
+                    {w("toModules")}
+                  </Link>
+                </Button>
               }
-              onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
-            />
-          </>
-        ) : isFiltered ? (
-          <Empty title={c("nothingFound")} actions={<Button onClick={() => void navigate({ search: {} })}>{c("clearFilters")}</Button>} />
-        ) : state === "open" ? (
-          <Empty icon={ListChecks} title={w("emptyOpen")} actions={<Button onClick={() => filter({ state: "all" })}>{w("showAll")}</Button>}>
-            {w("emptyOpenHelp")}
-          </Empty>
-        ) : (
-          <Empty
-            icon={ListChecks}
-            title={w("empty")}
-            actions={
-              <Button asChild look="primary">
-                <Link to="/modules" search={{ show: "mine" }}>
-                  {w("toModules")}
-                </Link>
-              </Button>
-            }
-          >
-            {w("emptyHelp")}
-          </Empty>
-        ))}
+            >
+              {w("emptyHelp")}
+            </Empty>
+          )
+        }
+      />
     </Page>
   )
 }

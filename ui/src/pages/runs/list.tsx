@@ -3,14 +3,13 @@ import { Link, getRouteApi } from "@tanstack/react-router"
 import { Play, Plus } from "lucide-react"
 import { useMemo } from "react"
 import { type Run, type RunState, runsQuery, useLiveRuns } from "@/api/runs"
-import { useMe } from "@/api/session"
 import { Button } from "@/components/button"
-import { type Column, DataTable, Pager } from "@/components/data-table"
-import { Empty, Loading } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
+import type { Column } from "@/components/data-table"
+import { Empty } from "@/components/feedback"
+import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Select } from "@/components/form"
+import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { StateBadge } from "@/components/state-badge"
 import { Time } from "@/components/time"
 import { pieces } from "@/lib/pieces"
@@ -27,7 +26,6 @@ const STATES: RunState[] = ["waiting", "running", "succeeded", "failed", "stoppe
 export function RunList() {
   const w = useWords(runWords)
   const c = useWords(commonWords)
-  const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const place = pieces(search.pages)
@@ -97,7 +95,7 @@ export function RunList() {
       </Link>
     </Button>
   )
-  const page = found.data
+  const filtered = search.q || search.state || search.owner || search.workflow
   return (
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
@@ -110,41 +108,20 @@ export function RunList() {
             </option>
           ))}
         </Select>
-        <Select aria-label={w("whose")} className="w-auto" value={search.owner ?? ""} onChange={(event) => filter({ owner: event.target.value || undefined })}>
-          <option value="">{c("all")}</option>
-          <option value={me.user.name}>{c("mine")}</option>
-          {search.owner && search.owner !== me.user.name && <option value={search.owner}>{search.owner}</option>}
-        </Select>
+        <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
       </Filters>
-      <ProblemView error={found.error} retry={() => void found.refetch()} />
-      {found.isPending && <Loading />}
-      {page &&
-        (page.items.length ? (
-          <>
-            <DataTable
-              label={w("title")}
-              columns={columns}
-              rows={page.items}
-              rowId={(run) => run.id}
-              sort={sort}
-              onSort={(sort) => filter({ sort })}
-              busy={found.isPlaceholderData}
-            />
-            <Pager
-              before={place.number * PIECE}
-              count={page.items.length}
-              total={page.total}
-              onPrevious={
-                place.previous === undefined
-                  ? undefined
-                  : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
-              }
-              onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
-            />
-          </>
-        ) : search.q || search.state || search.owner || search.workflow ? (
-          <Empty title={c("nothingFound")} actions={<Button onClick={() => void navigate({ search: {} })}>{c("clearFilters")}</Button>} />
-        ) : (
+      <Listing
+        label={w("title")}
+        found={found}
+        columns={columns}
+        rowId={(run) => run.id}
+        sort={sort}
+        onSort={(sort) => filter({ sort })}
+        place={place}
+        piece={PIECE}
+        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        clear={filtered ? () => void navigate({ search: {} }) : undefined}
+        empty={
           <Empty
             icon={Play}
             title={w("empty")}
@@ -156,7 +133,8 @@ export function RunList() {
           >
             {w("emptyHelp")}
           </Empty>
-        ))}
+        }
+      />
     </Page>
   )
 }

@@ -13,9 +13,10 @@ import {
 } from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { type Column, DataTable, Pager } from "@/components/data-table"
+import type { Column } from "@/components/data-table"
 import { Confirm } from "@/components/dialog"
 import { Loading } from "@/components/feedback"
+import { Listing } from "@/components/listing"
 import { Menu } from "@/components/menu"
 import { Page } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
@@ -100,7 +101,6 @@ export function WorkflowDetail() {
     )
   if (!workflow.data) return <Loading />
   const { name, description, owner_name, team_name, archived, versions: count } = workflow.data
-  const page = versions.data
   return (
     <Page
       title={name}
@@ -156,32 +156,17 @@ export function WorkflowDetail() {
         </>
       }
     >
-      <ProblemView error={versions.error} retry={() => void versions.refetch()} />
-      {versions.isPending && <Loading />}
-      {page && (
-        <>
-          <DataTable
-            label={w("versions")}
-            columns={columns}
-            rows={page.items}
-            rowId={(version) => version.id}
-            sort={sort}
-            onSort={(sort) => void navigate({ search: { sort }, replace: true })}
-            busy={versions.isPlaceholderData}
-          />
-          <Pager
-            before={place.number * PIECE}
-            count={page.items.length}
-            total={page.total}
-            onPrevious={
-              place.previous === undefined
-                ? undefined
-                : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
-            }
-            onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
-          />
-        </>
-      )}
+      <Listing
+        label={w("versions")}
+        found={versions}
+        columns={columns}
+        rowId={(version) => version.id}
+        sort={sort}
+        onSort={(sort) => void navigate({ search: { sort }, replace: true })}
+        place={place}
+        piece={PIECE}
+        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+      />
       {asking === "edit" && <EditWorkflow workflow={workflow.data} close={close} />}
       <Confirm
         open={asking === "archive"}

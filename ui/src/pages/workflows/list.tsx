@@ -2,16 +2,15 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Link, getRouteApi } from "@tanstack/react-router"
 import { FileUp, Play, Plus, Workflow as Icon } from "lucide-react"
 import { useMemo } from "react"
-import { useMe } from "@/api/session"
 import { type Workflow, workflowsQuery } from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { type Column, DataTable, Pager } from "@/components/data-table"
-import { Empty, Loading } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
+import type { Column } from "@/components/data-table"
+import { Empty } from "@/components/feedback"
+import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Select } from "@/components/form"
+import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { Time } from "@/components/time"
 import { pieces } from "@/lib/pieces"
 import { commonWords } from "@/words/common"
@@ -24,7 +23,6 @@ const PIECE = 50
 export function WorkflowList() {
   const w = useWords(workflowWords)
   const c = useWords(commonWords)
-  const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const place = pieces(search.pages)
@@ -36,7 +34,7 @@ export function WorkflowList() {
   })
   const filter = (change: Partial<typeof search>) =>
     void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
-  const isFiltered = Boolean(search.q || search.owner || search.archived)
+  const filtered = search.q || search.owner || search.archived
 
   const columns = useMemo(
     (): Column<Workflow>[] => [
@@ -95,21 +93,11 @@ export function WorkflowList() {
       </Button>
     </>
   )
-  const page = found.data
   return (
     <Page title={w("title")} lead={w("lead")} actions={create}>
       <Filters>
         <SearchBox label={w("searchLabel")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Select
-          aria-label={w("owner")}
-          className="w-auto"
-          value={search.owner ?? ""}
-          onChange={(event) => filter({ owner: event.target.value || undefined })}
-        >
-          <option value="">{c("all")}</option>
-          <option value={me.user.name}>{c("mine")}</option>
-          {search.owner && search.owner !== me.user.name && <option value={search.owner}>{search.owner}</option>}
-        </Select>
+        <OwnerFilter label={w("owner")} value={search.owner} onChange={(owner) => filter({ owner })} />
         <Select
           aria-label={w("archivedFilter")}
           className="w-auto"
@@ -121,42 +109,23 @@ export function WorkflowList() {
           <option value="too">{w("archivedToo")}</option>
         </Select>
       </Filters>
-      <ProblemView error={found.error} retry={() => void found.refetch()} />
-      {found.isPending && <Loading />}
-      {page &&
-        (page.items.length ? (
-          <>
-            <DataTable
-              label={w("title")}
-              columns={columns}
-              rows={page.items}
-              rowId={(workflow) => workflow.id}
-              sort={sort}
-              onSort={(sort) => filter({ sort })}
-              busy={found.isPlaceholderData}
-            />
-            <Pager
-              before={place.number * PIECE}
-              count={page.items.length}
-              total={page.total}
-              onPrevious={
-                place.previous === undefined
-                  ? undefined
-                  : () => void navigate({ search: (before) => ({ ...before, pages: place.previous || undefined }) })
-              }
-              onNext={page.next ? () => void navigate({ search: (before) => ({ ...before, pages: place.next(page.next as string) }) }) : undefined}
-            />
-          </>
-        ) : isFiltered ? (
-          <Empty
-            title={c("nothingFound")}
-            actions={<Button onClick={() => void navigate({ search: {} })}>{c("clearFilters")}</Button>}
-          />
-        ) : (
+      <Listing
+        label={w("title")}
+        found={found}
+        columns={columns}
+        rowId={(workflow) => workflow.id}
+        sort={sort}
+        onSort={(sort) => filter({ sort })}
+        place={place}
+        piece={PIECE}
+        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        clear={filtered ? () => void navigate({ search: {} }) : undefined}
+        empty={
           <Empty icon={Icon} title={w("empty")} actions={create}>
             {w("emptyHelp")}
           </Empty>
-        ))}
+        }
+      />
     </Page>
   )
 }
