@@ -294,6 +294,11 @@ def test_no_pod_of_a_gang_exists_before_its_group_is_admitted(
     assert created(decided, "PodGroup") == []
 
 
+def naming(scheduler: str) -> dict[str, Any]:
+    containers = [{"name": "pytorch", "image": "i"}]
+    return {"roles": {"Worker": {"template": {"spec": {"schedulerName": scheduler, "containers": containers}}}}}
+
+
 @pytest.mark.parametrize(
     ("change", "gang", "grouped"),
     [
@@ -301,6 +306,10 @@ def test_no_pod_of_a_gang_exists_before_its_group_is_admitted(
         ({}, GangSettings(always=True), True),
         ({"runPolicy": {"schedulingPolicy": {"queue": "q"}}}, GangSettings(), True),
         ({}, GangSettings(scheduler="volcano"), True),
+        (naming("volcano"), GangSettings(by_policy=False), True),
+        (naming("scheduler-plugins-scheduler"), GangSettings(), True),
+        (naming("scheduler-plugins-scheduler"), GangSettings(by_policy=False), False),
+        ({"runPolicy": {"schedulingPolicy": {"queue": "q"}}}, GangSettings(by_policy=False), False),
     ],
 )
 def test_who_is_a_gang(pytorch_job: MakeJob, change: dict[str, Any], gang: GangSettings, grouped: bool) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from muster.cli import operator_install
 from muster.cli.failures import Failure
 from muster.cli.options import Debug
-from muster.training.gang import Scheduler
 
 if TYPE_CHECKING:
     from muster.kube.remote.kubeconfig import Access
@@ -37,7 +36,11 @@ def operator(
         typer.Option("--enable-scheme", help="A kind of job, such as PyTorchJob; as often as needed. Untold: all."),
     ] = None,
     gang: Annotated[
-        str, typer.Option("--gang-scheduler-name", help="none, volcano or scheduler-plugins: all jobs are gangs there.")
+        str,
+        typer.Option(
+            "--gang-scheduler-name",
+            help="none, volcano, scheduler-plugins or scheduler-plugins:ITS-NAME: all jobs are gangs there.",
+        ),
     ] = "none",
     workers: Annotated[int, typer.Option("--workers", min=1, help="Jobs looked at at the same time.")] = 16,
     requests: Annotated[int, typer.Option("--max-requests", min=1, help="Requests at the same time.")] = 64,
@@ -79,8 +82,7 @@ def operator(
     """Look after training jobs on a Kubernetes cluster, until stopped."""
     if context.invoked_subcommand is not None:
         return
-    if gang not in get_args(Scheduler):
-        raise Failure(f'error: --gang-scheduler-name "{gang}" is not one of {", ".join(get_args(Scheduler))}')
+    scheduler, scheduler_name = operator_install.gang_scheduler(gang)
     if log_format not in ("text", "json"):
         raise Failure(f'error: --log-format "{log_format}" is not one of text, json')
 
@@ -98,7 +100,8 @@ def operator(
         kinds=tuple(kind or ()),
         workers=workers,
         requests=requests,
-        gang=cast(Scheduler, gang),
+        gang=scheduler,
+        gang_name=scheduler_name,
         host=host,
         port=port,
         waiting_image=waiting_image,

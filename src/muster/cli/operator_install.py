@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from muster.cli.durations import seconds
 from muster.cli.failures import Failure
 from muster.cli.options import ContextName, Kubeconfig, Timeout
 from muster.cli.output import say, warn
-from muster.training.gang import Scheduler
+from muster.training.gang import Scheduler, read_scheduler
 
 if TYPE_CHECKING:
     from muster.kube.remote.client import RemoteCluster
@@ -26,7 +26,11 @@ def install(
     image: Annotated[str, typer.Option("--image", help="Of the operator; deploy/Containerfile builds it.")] = "",
     replicas: Annotated[int, typer.Option("--replicas", min=1, help="Of these one works, the others stand by.")] = 2,
     gang: Annotated[
-        str, typer.Option("--gang-scheduler-name", help="none, volcano or scheduler-plugins: all jobs are gangs there.")
+        str,
+        typer.Option(
+            "--gang-scheduler-name",
+            help="none, volcano, scheduler-plugins or scheduler-plugins:ITS-NAME: all jobs are gangs there.",
+        ),
     ] = "none",
     watched: Annotated[
         list[str] | None,
@@ -48,8 +52,7 @@ def install(
     context: ContextName = "",
 ) -> None:
     """Install the operator, or bring it up to date: definitions, accounts, Deployment, webhook."""
-    if gang not in get_args(Scheduler):
-        raise Failure(f'error: --gang-scheduler-name "{gang}" is not one of {", ".join(get_args(Scheduler))}')
+    gang_scheduler(gang)
     if policy not in ("Ignore", "Fail"):
         raise Failure(f'error: --failure-policy "{policy}" is not one of Ignore, Fail')
 
@@ -75,6 +78,14 @@ def install(
         context,
         lambda cluster: put(cluster, options, say, seconds=patience, replace=replace, anyway=anyway),
     )
+
+
+def gang_scheduler(written: str) -> tuple[Scheduler, str]:
+    """Which it is, and what a scheduler with the plugin is called."""
+    try:
+        return read_scheduler(written)
+    except ValueError as error:
+        raise Failure(f"error: --gang-scheduler-name {error}") from None
 
 
 def uninstall(

@@ -35,6 +35,8 @@ class OperatorSettings:
     settle_seconds: float = 2.0
     """How long mere numbers of members in a status may wait for each other."""
     gang: Scheduler = "none"
+    gang_name: str = ""
+    """Of a scheduler with the plugin of scheduler-plugins, if it is not called as usual."""
     election: ElectionSettings | None = None
     """None: it is the only one, and leads."""
     host: str = "0.0.0.0"  # noqa: S104 (a Pod's probes come from its node)
@@ -51,7 +53,7 @@ class OperatorSettings:
 
     @property
     def gang_settings(self) -> GangSettings:
-        return GangSettings(self.gang, by_policy=self.gang != "none")
+        return GangSettings(self.gang, self.gang_name, by_policy=self.gang != "none")
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from muster.kube.builtin import PLUGIN_POD_GROUP, POD_GROUP
 from muster.kube.kinds import Kind
@@ -15,7 +15,8 @@ from muster.training.model import Role, SchedulingPolicy, TrainingJob
 Scheduler: TypeAlias = Literal["none", "volcano", "scheduler-plugins"]
 """Which gang scheduler a cluster has. `none` still uses Volcano's for jobs that ask for it by name."""
 
-_PLUGINS = "scheduler-plugins-scheduler"
+PLUGINS_SCHEDULER = "scheduler-plugins-scheduler"
+"""What its scheduler is called where it was installed from its own chart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +29,25 @@ class Membership:
     priority_class: str = ""
 
 
+def read_scheduler(written: str) -> tuple[Scheduler, str]:
+    """What is written as --gang-scheduler-name: which gang scheduler, and the name of a scheduler that has its plugin.
+    ValueError says what to write instead."""
+    kind, _, name = written.partition(":")
+    if kind not in get_args(Scheduler):
+        known = ", ".join(get_args(Scheduler))
+        own = f"a scheduler of your own with the plugin Coscheduling is written scheduler-plugins:{written}"
+        raise ValueError(f'"{written}" is not one of {known}; {own}')
+    if kind != "scheduler-plugins" and name:
+        raise ValueError(f'"{written}": write {kind}; only after scheduler-plugins: comes a name')
+    return cast(Scheduler, kind), name
+
+
 def wants_gang(job: TrainingJob, scheduler: Scheduler, *, always: bool, by_policy: bool = True) -> bool:
-    """With `always` (--gang) every job is one; else those that have a schedulingPolicy or name a gang scheduler."""
+    """With `always` (--gang) every job is one; else those that have a schedulingPolicy or name a gang scheduler. Where
+    a policy counts for nothing, PodGroups are Volcano's, and only jobs that name it are held back by them."""
     names = {(role.template.get("spec") or {}).get("schedulerName") for role in job.roles}
-    asked = by_policy and job.policy.scheduling is not None
-    return always or scheduler != "none" or asked or bool(names & {"volcano", _PLUGINS})
+    asked = by_policy and (job.policy.scheduling is not None or PLUGINS_SCHEDULER in names)
+    return always or scheduler != "none" or asked or "volcano" in names
 
 
 def group_kind(scheduler: Scheduler) -> Kind:
@@ -66,10 +81,11 @@ def pod_group(job: TrainingJob, scheduler: Scheduler, *, late: int = 0) -> Objec
     }
 
 
-def membership(job: TrainingJob, scheduler: Scheduler) -> Membership:
+def membership(job: TrainingJob, scheduler: Scheduler, name: str = "") -> Membership:
+    """`name` is what a scheduler with the plugin is called, if not as usual."""
     policy = job.policy.scheduling or SchedulingPolicy()
     if scheduler == "scheduler-plugins":
-        return Membership(_PLUGINS, labels={"scheduling.x-k8s.io/pod-group": job.name})
+        return Membership(name or PLUGINS_SCHEDULER, labels={"scheduling.x-k8s.io/pod-group": job.name})
     return Membership(
         "volcano",
         annotations={"scheduling.k8s.io/group-name": job.name},

@@ -45,6 +45,8 @@ from muster.training.restarts import (
 @dataclass(frozen=True, slots=True)
 class GangSettings:
     scheduler: Scheduler = "none"
+    name: str = ""
+    """Of a scheduler with the plugin of scheduler-plugins, if it is not called as usual."""
     always: bool = False
     by_policy: bool = True
     """Whether a schedulingPolicy alone makes a gang. Without a gang scheduler, a real cluster had better ignore it."""
@@ -278,7 +280,7 @@ class _Planner:
         self._provide_companions()
         if as_gang and not is_admitted(self._group(), self.gang.scheduler):
             return
-        member = membership(self.job, self.gang.scheduler) if as_gang else None
+        member = membership(self.job, self.gang.scheduler, self.gang.name) if as_gang else None
         listeners = {replica_name(self.job, replica): replica for replica in self.dialect.listeners(self.job)}
         services = {name_of(service): service for service in self.observed.services}
         self.result.create += [
