@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -162,6 +163,24 @@ def test_what_is_waited_for_is_said_while_it_is_waited_for(muster: Muster) -> No
     settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {key: found}\n"
     muster("apply", "-f", muster.file("settings.yaml", settings)).ok()
     read_until(run, "mounts | found")
+
+
+@pytest.mark.parametrize("words", [["run", "one.yaml"], ["up"], ["up", "-d"]])
+def test_an_engine_that_does_not_work_is_said_at_once(
+    muster: Muster, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    muster.file("one.yaml", pod("one", "true"))
+    (muster.folder / "docker").write_text("#!/bin/sh\necho Cannot connect to the Docker daemon.\nexit 1\n")
+    (muster.folder / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{muster.folder}:{os.environ['PATH']}")
+    refused = muster(*words, "--runtime=docker")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err == (
+        "error: docker does not work here: Cannot connect to the Docker daemon. "
+        "Start it with `systemctl start docker`, or open Docker Desktop.\n"
+        "Pods were to be run by docker (--runtime, or `runtime` in config.yaml). `--runtime sandbox` runs them as "
+        "processes of this machine, without an engine; `muster doctor` shows what works here.\n"
+    )
 
 
 def test_running_a_file_again_runs_it_again(muster: Muster) -> None:

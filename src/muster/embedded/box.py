@@ -15,6 +15,7 @@ from typing import Protocol
 from muster.embedded.addresses import PORT_LEASE, Addresses
 from muster.embedded.agent.agent import Agent
 from muster.embedded.agent.contract import Isolation
+from muster.embedded.agent.engines import Engine
 from muster.embedded.agent.settings import ApiAccess
 from muster.embedded.claim_controller import ClaimController
 from muster.embedded.cluster import EmbeddedCluster
@@ -68,9 +69,11 @@ class Box:
         await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
         await self.cluster.close()
 
-    def start(self, api: ApiAccess | None = None, isolation: Isolation | None = None) -> None:
+    def start(
+        self, api: ApiAccess | None = None, isolation: Isolation | None = None, engine: Engine | None = None
+    ) -> None:
         """Everything that turns objects into running Pods. `api` tells Pods how to reach the API, if it is served;
-        `isolation` is what the machine allows, if that is known already."""
+        `isolation` is what the machine allows, and `engine` one that works here, if that is known already."""
         cluster, settings = self.cluster, self.settings
         self.look_after(self.identity)
         self.look_after(GarbageCollector(cluster))
@@ -83,7 +86,8 @@ class Box:
         self.look_after(JobController(cluster, self.recorder("job-controller")))
         self.look_after(ClaimController(cluster, self.recorder("claim-controller"), settings.home / "volumes"))
         agent_settings = replace(settings.agent, api=api)
-        self.look_after(Agent(cluster, self.recorder("node-agent"), agent_settings, isolation=isolation))
+        agent = Agent(cluster, self.recorder("node-agent"), agent_settings, isolation=isolation, engine=engine)
+        self.look_after(agent)
 
     def pod_token(self, pod: Object, audience: str, seconds: int) -> str:
         """A token that speaks for the Pod's service account, and ends with the Pod."""

@@ -75,7 +75,7 @@ def claimed(home: Path) -> Iterator[Announce]:
             file.truncate(0)
 
 
-def start_detached(home: Path, timeout: float = 30.0, options: Sequence[str] = ()) -> ServerInfo:
+def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = ()) -> ServerInfo:
     """Starts a server that outlives this process, with these options of `muster up`, and waits until it answers."""
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = home / "server.log"

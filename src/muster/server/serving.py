@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
+from muster.embedded.agent.engines import Engine, NoEngine, find_engine
 from muster.embedded.agent.isolation import probe_isolation
-from muster.embedded.agent.settings import ApiAccess
+from muster.embedded.agent.settings import ApiAccess, RuntimeName
 from muster.embedded.api.app import kube_app
 from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
@@ -22,7 +23,7 @@ from muster.server.https import https
 from muster.server.listening import listening
 from muster.server.orchestration import look_after_workflows
 from muster.server.platform.hosting import hosting
-from muster.server.presence import ServerInfo, claimed
+from muster.server.presence import ServerError, ServerInfo, claimed
 from muster.training.controller import TrainingController
 from muster.training.loopback import ENVIRONMENT
 from muster.training.plan import GangSettings
@@ -39,7 +40,7 @@ class Serving:
 @asynccontextmanager
 async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Serving]:
     """A whole Muster for as long as the block lasts; with `web`, the platform that teams use as well. Pods that still
-    run when it ends go on; the next one adopts them."""
+    run when it ends go on; the next one adopts them. Raises ServerError if it cannot be, and says why."""
     home = settings.home
     # It takes another process a while to find out: meanwhile all the rest is made ready.
     isolation = asyncio.get_running_loop().run_in_executor(None, probe_isolation)
@@ -49,6 +50,7 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
     for kind in (*training_kinds(), *workflow_kinds()):
         catalogue.register(kind)
     with claimed(home) as announce, listening(settings.host, settings.port, home / "port") as listener:
+        engine = await _engine(settings.agent.runtime)
         port = listener.getsockname()[1]
         url = f"https://{settings.host}:{port}"
         certificates = ensure_certificates(home / "identity", [settings.host])
@@ -56,7 +58,7 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
         async with Box(settings, catalogue) as box:
             ensure_admin_kubeconfig(kubeconfig, url, certificates, box.identity.tokens)
             api = ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token)
-            box.start(api, (await isolation)[0])
+            box.start(api, (await isolation)[0], engine)
             gang = GangSettings(always=settings.gang)
             box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
             workflows = look_after_workflows(box)
@@ -70,6 +72,20 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
                     await stack.enter_async_context(hosting(settings, box.cluster, workflows.artifacts)) if web else ""
                 )
                 yield Serving(box.cluster, announce(url, kubeconfig, page))
+
+
+async def _engine(runtime: RuntimeName) -> Engine | None:
+    """What runs the Pods, if images are to be run. One that does not work would let them wait for ever."""
+    if runtime == "sandbox":
+        return None
+    found = await find_engine(runtime)
+    if isinstance(found, NoEngine):
+        raise ServerError(
+            f"{found.message}\nPods were to be run by {runtime} (--runtime, or `runtime` in config.yaml). "
+            "`--runtime sandbox` runs them as processes of this machine, without an engine; `muster doctor` shows what "
+            "works here."
+        )
+    return found
 
 
 async def serve(settings: Settings, on_ready: Callable[[ServerInfo], None] | None = None) -> None:

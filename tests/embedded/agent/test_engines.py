@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from muster.embedded.agent import engines
 from muster.embedded.agent.contract import Mount, PreparedContainer
 from muster.embedded.agent.engines import Engine, NoEngine, engine_container, find_engine, pull_policy, run_command
 from muster.kube.objects import Object
@@ -111,11 +112,40 @@ async def test_an_engine_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPa
     assert "apt-get install podman" in found.message
 
 
-async def test_an_engine_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    broken = tmp_path / "docker"
-    broken.write_text("#!/bin/sh\necho the daemon is asleep >&2\nexit 1\n")
-    broken.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+def put_docker(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
+    (folder / "docker").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ("the daemon is asleep", "docker does not work here: the daemon is asleep"),
+        (
+            "Cannot connect to the Docker daemon. Is the docker daemon running?",
+            "docker does not work here: Cannot connect to the Docker daemon. Is the docker daemon running? "
+            "Start it with `systemctl start docker`, or open Docker Desktop.",
+        ),
+        (
+            "dial unix: connect: permission denied",
+            "docker does not work here: dial unix: connect: permission denied. "
+            "Let yourself use it with `sudo usermod -aG docker $USER`, and log in anew.",
+        ),
+    ],
+)
+async def test_an_engine_that_does_not_work_says_why_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, problem: str, message: str
+) -> None:
+    put_docker(monkeypatch, tmp_path, f"echo '{problem}' >&2\nexit 1")
+    assert await find_engine("docker") == NoEngine("docker", message)
+
+
+async def test_an_engine_that_gives_no_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_docker(monkeypatch, tmp_path, "exec sleep 300")
+    monkeypatch.setattr(engines, "_CHECK_SECONDS", 0.1)
     found = await find_engine("docker")
     assert isinstance(found, NoEngine)
-    assert "the daemon is asleep" in found.message
+    assert "gave no answer" in found.message

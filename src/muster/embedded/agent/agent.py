@@ -15,6 +15,7 @@ from muster.embedded.agent.cgroups import can_limit
 from muster.embedded.agent.containers import Here
 from muster.embedded.agent.contract import Isolation
 from muster.embedded.agent.devices import Devices
+from muster.embedded.agent.engines import Engine
 from muster.embedded.agent.hosts import Addresses, HostsFiles
 from muster.embedded.agent.images import machine_environment, make_shims
 from muster.embedded.agent.isolation import probe_isolation
@@ -68,7 +69,9 @@ class Agent:
         *,
         isolation: Isolation | None = None,
         machine: Machine | None = None,
+        engine: Engine | None = None,
     ) -> None:
+        """`isolation`, `machine` and `engine` are what is known already of this machine."""
         self.settings = settings
         self.isolation: Isolation = isolation or probe_isolation()[0]
         self.machine = machine or look_at_machine(settings.home)
@@ -113,6 +116,7 @@ class Agent:
             starter=self._zygote,
             nodes={},
             notify=str(settings.run / "agent.sock"),
+            engines={engine.name: engine} if engine is not None else {},
         )
 
         name = settings.node_name or self.machine.hostname

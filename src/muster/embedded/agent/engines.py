@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,6 +22,9 @@ EngineName = Literal["podman", "docker"]
 
 CHECK_IMAGE = "localhost/muster-check:1"
 
+_CHECK_SECONDS = 20.0
+"""What a check may take. An engine that is slower has most likely stopped answering altogether."""
+_NO_ANSWER = 124
 _ULIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
 _PODMAN_GLOBALS: tuple[tuple[str, ...], ...] = (
     (),
@@ -62,16 +66,18 @@ async def find_engine(name: EngineName) -> Engine | NoEngine:
         return Engine(name, program)
     problem = await _make_check_image(program)
     if problem:
-        return NoEngine(name, f"{name} does not work here: {problem}")
+        return NoEngine(name, f"{name} does not work here: {problem}{_advice(problem)}")
     last = ""
     for globals_ in _PODMAN_GLOBALS if name == "podman" else ((),):
         for options in ((), _ULIMITS):
             for limits in (True, False):
                 engine = Engine(name, program, globals_, options, limits)
-                code, output = await _run(_check_command(engine))
+                code, output = await _run(_check_command(engine), timeout=_CHECK_SECONDS)
                 if code == 0:
                     return engine
                 last = output
+                if code == _NO_ANSWER:
+                    return NoEngine(name, f"{name} does not work here: {last}")
     return NoEngine(name, f"{name} is installed but cannot run a container: {_last_line(last)}")
 
 
@@ -217,39 +223,54 @@ def _check_command(engine: Engine) -> list[str]:
 
 
 async def _make_check_image(program: str) -> str:
-    code, _ = await _run([program, "image", "inspect", CHECK_IMAGE])
-    if code == 0:
-        return ""
+    code, output = await _run([program, "image", "inspect", CHECK_IMAGE], timeout=_CHECK_SECONDS)
+    if code in (0, _NO_ANSWER):
+        return output if code else ""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         content = bytes.fromhex(_EXIT_PROGRAMS[platform.machine()])
         entry = tarfile.TarInfo("exit")
         entry.size, entry.mode = len(content), 0o755
         tar.addfile(entry, io.BytesIO(content))
-    code, output = await _run([program, "import", "-", CHECK_IMAGE], archive.getvalue())
+    code, output = await _run([program, "import", "-", CHECK_IMAGE], archive.getvalue(), _CHECK_SECONDS)
     return "" if code == 0 else _last_line(output)
 
 
 async def _run(command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0) -> tuple[int, str]:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
+    with tempfile.TemporaryFile() as file:  # no pipe: who ends without reading it would break that
+        file.write(stdin)
+        file.seek(0)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=file,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
         async with asyncio.timeout(timeout):
-            output, _ = await process.communicate(stdin)
+            output, _ = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()
-        return 124, f"{' '.join(command[:3])} gave no answer in {timeout:.0f} s"
+        return _NO_ANSWER, f"`{' '.join(command[:3])}` gave no answer in {timeout:.0f} s"
     except asyncio.CancelledError:
         process.kill()
         await process.wait()
         raise
     return process.returncode or 0, output.decode("utf-8", "replace")
+
+
+def _advice(problem: str) -> str:
+    """What to do about the usual troubles; '' about others."""
+    known = [advice for words, advice in _ADVICE.items() if words in problem.lower()]
+    return f"{'' if problem.endswith(('.', '?')) else '.'} {known[0]}" if known else ""
+
+
+_ADVICE = {
+    "cannot connect to the docker daemon": "Start it with `systemctl start docker`, or open Docker Desktop.",
+    "permission denied": "Let yourself use it with `sudo usermod -aG docker $USER`, and log in anew.",
+}
 
 
 def _last_line(output: str) -> str:

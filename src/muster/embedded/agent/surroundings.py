@@ -86,6 +86,12 @@ class ContainerError(NotReady):
     reason = "CreateContainerError"
 
 
+class EngineMissing(ContainerError):
+    """The engine that is to run it does not work here (yet)."""
+
+    retry_seconds = 30.0
+
+
 class MachineError(NotReady):
     """This machine cannot make what the Pod needs: its disk is full, say."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +15,7 @@ from muster.embedded.agent.engines import Engine, EngineName, NoEngine, find_eng
 from muster.embedded.agent.hosts import Addresses, HostsFiles
 from muster.embedded.agent.logs import Logs
 from muster.embedded.agent.settings import RUNTIME_ANNOTATION
-from muster.embedded.agent.surroundings import ContainerError
+from muster.embedded.agent.surroundings import ContainerError, EngineMissing
 from muster.embedded.events import Recorder
 from muster.kube.cluster import Cluster
 from muster.kube.objects import Object, annotations_of
@@ -42,19 +44,24 @@ class Workshop:
     """The nodes whose Pods run on this machine."""
     notify: str
     engines: dict[EngineName, Engine | NoEngine] = field(default_factory=dict)
+    """Those that were looked for. One that was missing is looked for again after a while: it may have been started."""
+    _look_again: dict[EngineName, float] = field(default_factory=dict)
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def engine_for(self, pod: Object) -> Engine | None:
-        """None: its containers are processes of this machine. Raises ContainerError when an engine is asked for that
-        does not work here."""
+        """None: its containers are processes of this machine. Raises EngineMissing when an engine is asked for that
+        does not work here, ContainerError when it is none."""
         wanted = annotations_of(pod).get(RUNTIME_ANNOTATION) or self.here.settings.runtime
         if wanted == "sandbox":
             return None
         if wanted not in ("podman", "docker"):
             raise ContainerError(f'annotation {RUNTIME_ANNOTATION}: "{wanted}" is none of sandbox, podman, docker')
         name: EngineName = "podman" if wanted == "podman" else "docker"
-        found = self.engines.get(name)
-        if found is None:
-            found = self.engines[name] = await find_engine(name)
-        if isinstance(found, NoEngine):
-            raise ContainerError(found.message)
+        async with self._looking:
+            found = self.engines.get(name)
+            if not isinstance(found, Engine) and time.monotonic() >= self._look_again.get(name, 0.0):
+                found = self.engines[name] = await find_engine(name)
+                self._look_again[name] = time.monotonic() + EngineMissing.retry_seconds
+        if not isinstance(found, Engine):
+            raise EngineMissing(found.message if found is not None else f"{name} was not looked for")
         return found
