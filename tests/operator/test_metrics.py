@@ -6,6 +6,10 @@ from yarl import URL
 from muster.kube.errors import Conflict, Unavailable
 from muster.kube.objects import Key
 from muster.operator.metrics import Counter, Histogram, Metrics, verb_of
+from muster.training.dialects.pytorch import PyTorch
+from muster.training.dialects.tensorflow import TensorFlow
+from muster.training.milestones import Milestone
+from muster.training.registry import DIALECTS
 
 API = "https://host:6443"
 
@@ -58,6 +62,31 @@ def test_a_histogram_counts_what_is_at_most_each_bound() -> None:
         'seconds_sum{kind="a"} 99.201',
         'seconds_count{kind="a"} 3',
     ]
+
+
+def test_what_happens_to_jobs_has_training_operator_s_names() -> None:
+    metrics = Metrics()
+    job = {"kind": "PyTorchJob", "metadata": {"name": "job", "namespace": "team"}}
+    steps: list[Milestone] = ["created", "restarted", "restarted", "failed", "deleted"]
+    for milestone in steps:
+        metrics.passed(PyTorch(), job, milestone)
+    metrics.passed(TensorFlow(), job, "successful")
+    lines = metrics.text().splitlines()
+    for name, framework, number in (
+        ("created", "pytorch", 1),
+        ("restarted", "pytorch", 2),
+        ("failed", "pytorch", 1),
+        ("deleted", "pytorch", 1),
+        ("successful", "tensorflow", 1),
+    ):
+        labels = f'{{job_namespace="team",framework="{framework}"}}'
+        assert f"training_operator_jobs_{name}_total{labels} {number}" in lines
+        assert f"# TYPE training_operator_jobs_{name}_total counter" in lines
+
+
+def test_frameworks_are_called_as_training_operator_calls_them() -> None:
+    names = {"pytorch", "tensorflow", "xgboost", "mpi", "paddle", "jax"}
+    assert {dialect.container for dialect in DIALECTS} == names
 
 
 def test_what_an_operator_counts() -> None:

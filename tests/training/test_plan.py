@@ -233,7 +233,7 @@ def test_a_deadline_fails_the_job_on_time(pytorch_job: MakeJob) -> None:
     assert decide(obj, running(*ALL), progress=began).again == pytest.approx(15)
     late = decide(obj, running(*ALL), progress=began, now=NOW + timedelta(seconds=15))
     assert late.progress.conditions[-1]["reason"] == "PyTorchJobFailed"
-    assert [event[1] for event in late.events] == ["PyTorchJobCreated", "PyTorchJobDeadlineExceeded"]
+    assert [event[1] for event in late.events] == ["PyTorchJobDeadlineExceeded"]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,25 @@ from typing import TypeAlias
 from yarl import URL
 
 from muster.kube.errors import Conflict
+from muster.kube.objects import Object, namespace_of
 from muster.training.controller import Item, TrainingController
+from muster.training.dialect import Dialect
+from muster.training.milestones import Milestone
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 Samples: TypeAlias = Mapping[Labels, float]
 
 PREFIX = "muster_operator_"
+THEIR_PREFIX = "training_operator_jobs_"
+"""Of what training-operator counts as well: dashboards that were made for it go on."""
+
+_MILESTONES: Mapping[Milestone, str] = {
+    "created": "Jobs that were created.",
+    "deleted": "Jobs that were deleted.",
+    "successful": "Jobs that succeeded.",
+    "failed": "Jobs that failed.",
+    "restarted": "Times that members of jobs were started again.",
+}
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -69,6 +82,13 @@ class Metrics:
         self._seconds = Histogram(f"{PREFIX}reconcile_seconds", "How long looks at jobs took.")
         self._requests = Counter(f"{PREFIX}api_requests_total", "Requests to the API server, by verb and code.")
         self._answers = Histogram(f"{PREFIX}api_request_seconds", "How long the API server took to answer.")
+        self._milestones = {
+            milestone: Counter(f"{THEIR_PREFIX}{milestone}_total", about) for milestone, about in _MILESTONES.items()
+        }
+
+    def passed(self, dialect: Dialect, job: Object, milestone: Milestone) -> None:
+        # The container that trains is called after the framework.
+        self._milestones[milestone].add(job_namespace=namespace_of(job), framework=dialect.container)
 
     def reconciled(self, item: Item, seconds: float, error: BaseException | None) -> None:
         kind = item[0].partition(".")[0]
@@ -85,7 +105,8 @@ class Metrics:
             self._answers.observe(seconds, verb=verb)
 
     def text(self) -> str:
-        counted = (self._reconciles, self._errors, self._seconds, self._requests, self._answers)
+        counted: list[Counter | Histogram] = [self._reconciles, self._errors, self._seconds, self._requests]
+        counted += [self._answers, *self._milestones.values()]
         return "".join([*(one.text() for one in counted), *self._gauges(), *_process(self._began)])
 
     def _gauges(self) -> Iterable[str]:

@@ -110,6 +110,7 @@ class Operator:
                 settle_seconds=self._settings.settle_seconds,
                 lean=True,
                 on_done=self._metrics.reconciled,
+                on_milestone=self._metrics.passed,
             )
             self._controller = self._metrics.controller = controller
             running = asyncio.create_task(_together(controller.run(), recorder.run()))

@@ -28,11 +28,12 @@ class OperatorSettings:
     """Which kinds of job, such as PyTorchJob; none named means all that the cluster has."""
     workers: int = 16
     """How many jobs are looked at at the same time."""
-    requests: int = 64
-    """How many requests are under way at the same time, besides watches."""
+    requests: int = 24
+    """How many requests are under way at the same time, besides watches. Each has a connection, and each connection
+    costs a third of a megabyte."""
     event_requests: int = 4
     """How many of events, apart from the others."""
-    settle_seconds: float = 2.0
+    settle_seconds: float = 5.0
     """How long mere numbers of members in a status may wait for each other."""
     gang: Scheduler = "none"
     gang_name: str = ""

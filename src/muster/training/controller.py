@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import TypeAlias
 
 from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import Cluster, Endpoint
 from muster.kube.controller import Controller, OnDone
-from muster.kube.errors import AlreadyExists, ApiError, Cause, Conflict, NotFound
+from muster.kube.errors import Cause
 from muster.kube.informer import Keep, OnChange, by_controller
 from muster.kube.informers import Informers
 from muster.kube.kinds import Kind
@@ -22,7 +22,6 @@ from muster.kube.objects import (
     controller_of,
     is_deleting,
     key_of,
-    labels_of,
     meta,
     name_of,
     namespace_of,
@@ -32,11 +31,13 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.patches import diff_merge
+from muster.training.belongings import Belongings, EventRecorder, known, unless_gone
 from muster.training.dialect import Dialect
 from muster.training.essentials import essentials
 from muster.training.etcd import Announcement, put
 from muster.training.expectations import Expectations
 from muster.training.gang import group_kind
+from muster.training.milestones import Milestone, OnMilestone, milestones
 from muster.training.model import Observed, Replica, TrainingJob
 from muster.training.names import JOB_NAME, replica_name
 from muster.training.plan import GangSettings, Plan, plan
@@ -50,10 +51,6 @@ _OWNED_PODS = (JOB_NAME, f"paddle-res-name,!{JOB_NAME}")
 
 Item: TypeAlias = tuple[str, Key]
 """A job in the queue: which dialect's, and its name."""
-
-
-class EventRecorder(Protocol):
-    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
 
 
 class TrainingController:
@@ -71,6 +68,7 @@ class TrainingController:
         settle_seconds: float = 0.0,
         lean: bool = False,
         on_done: OnDone[Item] | None = None,
+        on_milestone: OnMilestone | None = None,
     ) -> None:
         """`namespaces` are those whose jobs are looked after, by default all; `workers` is how many jobs are looked at
         at the same time. Mere numbers of members are written `settle_seconds` after the last write at the earliest:
@@ -78,10 +76,12 @@ class TrainingController:
         own memory: no more of them is kept than is needed."""
         self._cluster = cluster
         self._recorder = recorder
+        self._belongings = Belongings(cluster, recorder)
         self._gang = gang
         self._namespaces = tuple(namespaces)
         self._settle = settle_seconds
         self._lean = lean
+        self._on_milestone = on_milestone
         self._written: dict[str, float] = {}
         """When a job's status was last written, by uid."""
         self._dialects = {dialect.kind.resource + dialect.kind.version: dialect for dialect in dialects}
@@ -104,7 +104,7 @@ class TrainingController:
                 indexers={"owner": by_controller},
                 keep=self._keep(kind),
             )
-            for kind in (POD, SERVICE, *_COMPANIONS, *_known(cluster, AUTOSCALER))
+            for kind in (POD, SERVICE, *_COMPANIONS, *known(cluster, AUTOSCALER))
         }
         self._groups = self._watch_groups(group_kind(gang.scheduler))
         self._addresses: dict[str, tuple[int, dict[Replica, Endpoint]]] = {}
@@ -179,7 +179,7 @@ class TrainingController:
         """What belongs to a job goes with it by itself; what holds it is left from another operator."""
         kept = [f for f in meta(obj)["finalizers"] if f not in self._dialects[item[0]].inherited_finalizers]
         change = {"metadata": {"finalizers": kept, "uid": uid_of(obj), "resourceVersion": version_of(obj)}}
-        await _unless_gone(self._cluster.patch(self._kinds[item[0]], name_of(obj), namespace_of(obj), change))
+        await unless_gone(self._cluster.patch(self._kinds[item[0]], name_of(obj), namespace_of(obj), change))
 
     async def _refuse(self, item: Item, obj: Object, causes: Sequence[Cause]) -> None:
         """A cluster that cannot check jobs by our rules lets wrong ones in: they fail at once and say why."""
@@ -218,13 +218,15 @@ class TrainingController:
     ) -> None:
         kind, obj = self._kinds[item[0]], job.object
         if decided.expired:
-            await _unless_gone(self._cluster.delete(kind, job.name, job.namespace, uid=job.uid))
+            await unless_gone(self._cluster.delete(kind, job.name, job.namespace, uid=job.uid))
             return
         if decided.annotations:
             # With the version that was looked at: were it an old one, a restart might be counted twice, or not at all.
             seen = {"uid": job.uid, "resourceVersion": version_of(obj)}
             change = {"metadata": {"annotations": decided.annotations, **seen}}
             obj = await self._cluster.patch(kind, job.name, job.namespace, change)
+            if decided.restarting:
+                self._tell(dialect, obj, "restarted")
         status = dialect.write_status(job, decided.progress, decided.counts, pods)
         if status != status_of(obj):
             rest = self._still_settling(obj, status)
@@ -234,13 +236,14 @@ class TrainingController:
                 await self._write_status(item, obj, status)
         for severity, reason, message in decided.events:
             self._recorder.event(obj, severity, reason, message)
-        await asyncio.gather(*(self._delete(obj, thing) for thing in decided.delete))
+        await asyncio.gather(*(self._belongings.delete(obj, thing) for thing in decided.delete))
         await asyncio.gather(*(self._cluster.update(thing) for thing in decided.update))
         if not decided.progress.finished:
             await self._announce(dialect, job)
         # Services and files come before the Pods that look for them; within each, all at once.
-        await self._create_all(item, obj, [thing for thing in decided.create if thing["kind"] != "Pod"])
-        await self._create_all(item, obj, [thing for thing in decided.create if thing["kind"] == "Pod"])
+        for are_pods in (False, True):
+            things = [thing for thing in decided.create if (thing["kind"] == "Pod") is are_pods]
+            await self._belongings.create(obj, things, lambda made: self._expect_shown(item, made))
 
     def _still_settling(self, obj: Object, status: Object) -> float:
         """Seconds that this change may still wait."""
@@ -260,6 +263,13 @@ class TrainingController:
         shown = self._jobs[item[0]].get(*item[1])
         if shown is not None and version_of(shown) == version_of(obj) != version_of(made):
             self._expectations.expect(item, _version(made))
+        dialect = self._dialects[item[0]]
+        for milestone in milestones(dialect.read_progress(obj), dialect.read_progress({"status": status})):
+            self._tell(dialect, obj, milestone)
+
+    def _tell(self, dialect: Dialect, job: Object, milestone: Milestone) -> None:
+        if self._on_milestone is not None:
+            self._on_milestone(dialect, job, milestone)
 
     async def _announce(self, dialect: Dialect, job: TrainingJob) -> None:
         """Tells those outside the cluster who wait to hear how many members there are to be."""
@@ -274,70 +284,14 @@ class TrainingController:
             raise
         self._announced[job.uid] = news
 
-    async def _create_all(self, item: Item, job: Object, things: Sequence[Object]) -> None:
-        """All at once, and one event per kind for all that there was to make."""
-        results = await asyncio.gather(*(self._create(item, job, thing) for thing in things), return_exceptions=True)
-        made: dict[str, list[str]] = {}
-        for result in results:
-            if isinstance(result, dict):
-                made.setdefault(result["kind"], []).append(name_of(result))
-        for kind, names in made.items():
-            what = f"Created {kind.lower()}: " if len(names) == 1 else f"Created {len(names)} {kind.lower()}s: "
-            self._recorder.event(job, "Normal", f"SuccessfulCreate{kind}", what + ", ".join(names))
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-
-    async def _create(self, item: Item, job: Object, thing: Object) -> Object | None:
-        if not _known(self._cluster, (thing["apiVersion"], thing["kind"])):
-            reason, message = _LACKING[thing["kind"]]
-            self._recorder.event(job, "Warning", reason, message)
-            return None
-        try:
-            made = await self._cluster.create(thing)
-        except AlreadyExists:
-            await self._check_owner(job, thing)
-            return None
-        except ApiError as error:
-            message = f"Error creating {thing['kind'].lower()} {name_of(thing)}: {error.message}"
-            self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
-            raise
-        self._expect_shown(item, made)
-        return made
-
     def _expect_shown(self, item: Item, made: Object) -> None:
         informers = [self._owned[made["kind"]]] if made["kind"] in self._owned else self._groups
         shown = next(filter(None, (i.get(*key_of(made)) for i in informers)), None)
         if informers and (shown is None or uid_of(shown) != uid_of(made)):
             self._expectations.expect(item, uid_of(made))
 
-    async def _check_owner(self, job: Object, thing: Object) -> None:
-        """Something of that name is there. If it is not ours, say so: waiting in silence would look like a hang. Only
-        a PodGroup may be the user's."""
-        kind = self._cluster.catalogue.of_object(thing)
-        there = await self._cluster.get(kind, name_of(thing), namespace_of(thing))
-        owner = controller_of(there)
-        if owner is None and kind.kind == "PodGroup":
-            return
-        if owner is None or owner.get("uid") != uid_of(job):
-            message = (
-                f"{kind.singular} {name_of(thing)} already exists and belongs to something else; delete or rename it"
-            )
-            self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
-            raise Conflict(message)
-        wanted, found = labels_of(thing), labels_of(there)
-        if any(found.get(name) != value for name, value in wanted.items()):
-            # Made by another operator, before us. With its labels it is seen from now on.
-            await self._cluster.patch(kind, name_of(there), namespace_of(there), {"metadata": {"labels": wanted}})
-
-    async def _delete(self, job: Object, thing: Object) -> None:
-        kind = self._cluster.catalogue.of_object(thing)
-        await _unless_gone(self._cluster.delete(kind, name_of(thing), namespace_of(thing), uid=uid_of(thing)))
-        what = thing["kind"].lower()
-        self._recorder.event(job, "Normal", f"SuccessfulDelete{thing['kind']}", f"Deleted {what}: {name_of(thing)}")
-
     def _watch_groups(self, kind: Kind) -> list[Informers]:
-        if not _known(self._cluster, (kind.api_version, kind.kind)):
+        if not known(self._cluster, (kind.api_version, kind.kind)):
             return []
         return [Informers(self._cluster, kind, self._namespaces, on_change=self._group_changed, keep=self._keep(kind))]
 
@@ -351,6 +305,7 @@ class TrainingController:
                 self._addresses.pop(uid_of(job), None)
                 self._announced.pop(uid_of(job), None)
                 self._written.pop(uid_of(job), None)
+                self._tell(self._dialects[name], job, "deleted")
             item = (name, key_of(job))
             self._expectations.seen(item, _version(job))
             self._queue.enqueue(item)
@@ -377,19 +332,6 @@ class TrainingController:
                 self._queue.enqueue((name, key))
 
 
-_LACKING = {
-    "HorizontalPodAutoscaler": (
-        "NoAutoscaler",
-        "elasticPolicy.metrics: this cluster has no HorizontalPodAutoscaler; scale by changing replicas",
-    ),
-    "PodGroup": (
-        "NoPodGroups",
-        "this cluster has no PodGroups, so nothing can hold a gang together: install the gang scheduler that the job "
-        "asks for, or remove schedulerName and schedulingPolicy",
-    ),
-}
-
-
 _NUMBERS = frozenset({"replicaStatuses", "ps", "worker", "heter"})
 
 
@@ -405,18 +347,4 @@ def _version(obj: Object) -> str:
 def _served(cluster: Cluster, dialect: Dialect) -> Kind:
     """In the version that the cluster has."""
     kinds = (dialect.kind, *dialect.also)
-    return next((kind for kind in kinds if _known(cluster, (kind.api_version, kind.kind))), dialect.kind)
-
-
-def _known(cluster: Cluster, names: tuple[str, str]) -> list[Kind]:
-    try:
-        return [cluster.catalogue.of(*names)]
-    except NotFound:
-        return []
-
-
-async def _unless_gone(call: Awaitable[Object]) -> None:
-    try:
-        await call
-    except NotFound:
-        return
+    return next((kind for kind in kinds if known(cluster, (kind.api_version, kind.kind))), dialect.kind)

@@ -62,6 +62,8 @@ class Plan:
     update: list[Object] = field(default_factory=list)
     delete: list[Object] = field(default_factory=list)
     events: list[tuple[Literal["Normal", "Warning"], str, str]] = field(default_factory=list)
+    restarting: bool = False
+    """Members that had failed are started again."""
     expired: bool = False
     """ttlSecondsAfterFinished is over: delete the job itself."""
     again: float | None = None
@@ -100,7 +102,6 @@ class _Planner:
         self.now = now
         self.gang = gang
         self.restarts = restarts_of(job)
-        self.restarting = False
         self.members: dict[Replica, Object] = {}
         self.strays: list[Object] = []
         """Pods of roles that the job no longer has."""
@@ -167,7 +168,7 @@ class _Planner:
         if verdict is not None:
             self._finish(verdict)
             return
-        if not self.restarting and self.dialect.is_running(self.job, self.counts):
+        if not self.result.restarting and self.dialect.is_running(self.job, self.counts):
             self._note("Running", f"{kind} {self.job.namespace}/{name} is running.")
         self._create_missing()
 
@@ -226,7 +227,7 @@ class _Planner:
             for replica in members:
                 # What the node had restarted in place goes with the Pod, and still counts.
                 self._count_restart(replica.suffix, 1 + restarts_in_place(self.members[replica]))
-        self.restarting = True
+        self.result.restarting = True
         roles = " ".join(dict.fromkeys(replica.role for replica in members))
         what = "the whole gang" if gang else ", ".join(replica.suffix for replica in members)
         causes = "; ".join(self._why_failed(self.members[replica]) for replica in members)
@@ -389,12 +390,16 @@ class _Planner:
             return
         self.result.progress = after
         severity: Literal["Normal", "Warning"] = "Warning" if state == "Failed" else "Normal"
-        if state != "Restarting":
+        if state not in _UNTOLD:
             self.result.events.append((severity, event or reason or f"{self.job.kind}{state}", message))
 
     def _delete(self, thing: Object | None) -> None:
         if thing is not None and not is_deleting(thing):
             self.result.delete.append(thing)
+
+
+_UNTOLD = ("Created", "Restarting")
+"""States without an event of their own: that there is a job is no news, and a restart tells more than its state."""
 
 
 def replica_of(job: TrainingJob, pod: Object) -> Replica | None:

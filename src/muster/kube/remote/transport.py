@@ -48,7 +48,10 @@ class Transport:
         self._credentials = Credentials(access)
         self._on_warning = on_warning
         self._on_answer = on_answer
-        self._agent = agent
+        self._base_headers = {"User-Agent": agent}
+        if _is_here(access.server):
+            # Compressing costs more than the loopback device does.
+            self._base_headers["Accept-Encoding"] = "identity"
         self._session: aiohttp.ClientSession | None = None
         self._certificate: tuple[bytes, bytes] | None = None
         self._ssl: ssl.SSLContext | bool = True
@@ -161,10 +164,7 @@ class Transport:
                 yield response
 
     async def _headers(self, more: Mapping[str, str]) -> dict[str, str]:
-        headers = {"User-Agent": self._agent, **more}
-        if _is_here(self.access.server):
-            # Compressing costs more than the loopback device does.
-            headers["Accept-Encoding"] = "identity"
+        headers = {**self._base_headers, **more}
         authorization = await self._credentials.header()
         if authorization:
             headers["Authorization"] = authorization

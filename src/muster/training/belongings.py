@@ -1,0 +1,106 @@
+"""What belongs to a job, made and removed, and the events that tell of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, Protocol
+
+from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, controller_of, labels_of, name_of, namespace_of, uid_of
+
+
+class EventRecorder(Protocol):
+    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
+
+
+class Belongings:
+    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+
+    async def create(self, job: Object, things: Sequence[Object], on_made: Callable[[Object], None]) -> None:
+        """All at once, and one event per kind for all that there was to make."""
+        results = await asyncio.gather(*(self._create(job, thing, on_made) for thing in things), return_exceptions=True)
+        made: dict[str, list[str]] = {}
+        for result in results:
+            if isinstance(result, dict):
+                made.setdefault(result["kind"], []).append(name_of(result))
+        for kind, names in made.items():
+            what = f"Created {kind.lower()}: " if len(names) == 1 else f"Created {len(names)} {kind.lower()}s: "
+            self._recorder.event(job, "Normal", f"SuccessfulCreate{kind}", what + ", ".join(names))
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def delete(self, job: Object, thing: Object) -> None:
+        kind = self._cluster.catalogue.of_object(thing)
+        await unless_gone(self._cluster.delete(kind, name_of(thing), namespace_of(thing), uid=uid_of(thing)))
+        what = thing["kind"].lower()
+        self._recorder.event(job, "Normal", f"SuccessfulDelete{thing['kind']}", f"Deleted {what}: {name_of(thing)}")
+
+    async def _create(self, job: Object, thing: Object, on_made: Callable[[Object], None]) -> Object | None:
+        if not known(self._cluster, (thing["apiVersion"], thing["kind"])):
+            reason, message = _LACKING[thing["kind"]]
+            self._recorder.event(job, "Warning", reason, message)
+            return None
+        try:
+            made = await self._cluster.create(thing)
+        except AlreadyExists:
+            await self._check_owner(job, thing)
+            return None
+        except ApiError as error:
+            message = f"Error creating {thing['kind'].lower()} {name_of(thing)}: {error.message}"
+            self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
+            raise
+        on_made(made)
+        return made
+
+    async def _check_owner(self, job: Object, thing: Object) -> None:
+        """Something of that name is there. If it is not ours, say so: waiting in silence would look like a hang. Only
+        a PodGroup may be the user's."""
+        kind = self._cluster.catalogue.of_object(thing)
+        there = await self._cluster.get(kind, name_of(thing), namespace_of(thing))
+        owner = controller_of(there)
+        if owner is None and kind.kind == "PodGroup":
+            return
+        if owner is None or owner.get("uid") != uid_of(job):
+            message = (
+                f"{kind.singular} {name_of(thing)} already exists and belongs to something else; delete or rename it"
+            )
+            self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
+            raise Conflict(message)
+        wanted, found = labels_of(thing), labels_of(there)
+        if any(found.get(name) != value for name, value in wanted.items()):
+            # Made by another operator, before us. With its labels it is seen from now on.
+            await self._cluster.patch(kind, name_of(there), namespace_of(there), {"metadata": {"labels": wanted}})
+
+
+def known(cluster: Cluster, names: tuple[str, str]) -> list[Kind]:
+    """The kind of that (apiVersion, kind), if the cluster has it."""
+    try:
+        return [cluster.catalogue.of(*names)]
+    except NotFound:
+        return []
+
+
+async def unless_gone(call: Awaitable[Object]) -> None:
+    try:
+        await call
+    except NotFound:
+        return
+
+
+_LACKING = {
+    "HorizontalPodAutoscaler": (
+        "NoAutoscaler",
+        "elasticPolicy.metrics: this cluster has no HorizontalPodAutoscaler; scale by changing replicas",
+    ),
+    "PodGroup": (
+        "NoPodGroups",
+        "this cluster has no PodGroups, so nothing can hold a gang together: install the gang scheduler that the job "
+        "asks for, or remove schedulerName and schedulingPolicy",
+    ),
+}
