@@ -37,13 +37,19 @@ def test_a_refusal_without_fields_names_the_object() -> None:
         (ConnectionRefusedError(111, "refused"), NO_CLUSTER),
         (PermissionError(13, "Permission denied", "f"), "error: f: permission denied"),
         (
+            OSError(28, "No space left on device"),
+            "error: no space left on device; free some; "
+            "the data directory is /srv/muster, and MUSTER_HOME says where else it is",
+        ),
+        (
             ExceptionGroup("", [NotFound("a"), NotFound("b")]),
             "Error from server (NotFound): a\nError from server (NotFound): b",
         ),
         (KeyError("x"), "error: KeyError: 'x'\nThis is a bug in muster; `--debug` shows where."),
     ],
 )
-def test_errors_are_told_without_a_traceback(error: Exception, text: str) -> None:
+def test_errors_are_told_without_a_traceback(error: Exception, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_HOME", "/srv/muster")
     assert describe_error(error) == text
 
 

@@ -183,6 +183,29 @@ def test_an_engine_that_does_not_work_is_said_at_once(
     )
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk takes root")
+def test_a_full_disk_is_said_and_the_work_goes_on_when_there_is_room(muster: Muster) -> None:
+    muster.home.mkdir()
+    disk = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(muster.home)]
+    if subprocess.run(disk, capture_output=True, check=False).returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        script = "dd if=/dev/zero of=/tmp/big bs=4k 2>/dev/null; echo full"
+        run = muster.start("run", muster.file("greedy.yaml", pod("greedy", script)))
+        read_until(run, f"waiting: the disk that holds {muster.home}/store is full: nothing was stored; free some")
+        refused = muster("run", muster.file("more.yaml", pod("more", "true")))
+        assert (refused.code, refused.err) == (
+            1,
+            f"more.yaml:1 the disk that holds {muster.home}/store is full: nothing was stored; free some space\n",
+        )
+        next(muster.home.glob("pods/*/tmp-main/big")).unlink()
+        read_until(run, "pod/greedy succeeded in")
+        assert run.wait(30) == 0
+    finally:
+        muster("down").ok()
+        subprocess.run(["umount", "--lazy", muster.home], check=True)
+
+
 def test_running_a_file_again_runs_it_again(muster: Muster) -> None:
     file = muster.file("again.yaml", pod("again", "echo once"))
     muster("run", file).ok()

@@ -172,9 +172,11 @@ async def test_a_full_disk_loses_nothing_and_reads_go_on(tmp_path: Path) -> None
     )
     assert [type(r) for r in results] == [StorageFull, StorageFull, StorageFull]
     assert "nothing was stored" in str(results[0])
+    assert isinstance(store.trouble, StorageFull)
     assert values(store) == {"kept": 1}
     assert store.version == 1
     await store.write(put("small", 2))
+    assert store.trouble is None
     store.database.limit_pages(0)
     await store.write(big)
     await store.close()

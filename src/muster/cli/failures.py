@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,8 +63,10 @@ def describe_error(error: Exception) -> str:
         return explain(error)
     if isinstance(error, ConnectionRefusedError):
         return NO_CLUSTER
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"error: {_lowered(error)}; free some{_data_directory()}"
     if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"error: {error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}{_if_at_home(error)}"
+        return f"error: {error.filename}: {_lowered(error)}{_if_at_home(error)}"
     if isinstance(error, OSError):
         return f"error: {error}"
     return f"error: {type(error).__name__}: {error}\nThis is a bug in muster; `--debug` shows where."
@@ -74,4 +77,15 @@ def _if_at_home(error: OSError) -> str:
 
     if not Path(str(error.filename)).is_relative_to(home()):
         return ""
+    return _data_directory()
+
+
+def _data_directory() -> str:
+    from muster.cli.session import home
+
     return f"; the data directory is {home()}, and MUSTER_HOME says where else it is"
+
+
+def _lowered(error: OSError) -> str:
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]

@@ -33,6 +33,7 @@ from muster.kube.why import PODS_SHOWN, telling
 
 _LOG_LINES = 15
 _INTERRUPTED = 130
+_LOOK_SECONDS = 2.0
 
 
 def run(
@@ -131,7 +132,7 @@ class _Run:
             display.say("nothing here runs; all of it is applied")
             return 0
         async with watch.watching():
-            in_time = await self._until_done(watch)
+            in_time = await self._until_done(session, watch)
             code = await self._report(session, watch, time.monotonic() - began, in_time=in_time)
             left = [pod for end in watch.finished() for pod in end.pods if not _has_ended(pod)]
         await self._clean_up(session, left)
@@ -141,16 +142,29 @@ class _Run:
         self._applied.append(one)
         self.display.say(f"{title(one.kind, name_of(one.object))} {one.change}", "dim")
 
-    async def _until_done(self, watch: Watch) -> bool:
+    async def _until_done(self, session: Session, watch: Watch) -> bool:
         if not watch.has_work:
             self.display.say("nothing here ends by itself; Ctrl-C stops and deletes it", "dim")
+        telling = asyncio.create_task(self._tell_trouble(session))
         try:
             async with asyncio.timeout(self._patience):
                 await watch.until_done(fail_fast=self._fail_fast)
         except TimeoutError:
             await watch.settle()
             return False
+        finally:
+            telling.cancel()
         return True
+
+    async def _tell_trouble(self, session: Session) -> None:
+        """Until cancelled: what keeps the cluster from storing how the work goes, and when that is over."""
+        said = ""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            trouble = await session.trouble()
+            if trouble != said:
+                said = trouble
+                self.display.say(f"waiting: {trouble}" if trouble else "the cluster goes on", "yellow")
 
     async def _report(self, session: Session, watch: Watch, took: float, *, in_time: bool) -> int:
         if not watch.has_work:
@@ -204,6 +218,9 @@ class _Run:
             self.display.say("interrupted: deleting what was applied (Ctrl-C again to leave it)", "yellow")
         for one in await remove(session.cluster, ours):
             self.display.say(f"{title(one.kind, name_of(one.object))} deleted", "dim")
+        trouble = await session.trouble() if ours else ""
+        if trouble:
+            self.display.say(f"not everything was deleted: {trouble}", "yellow")
 
 
 def _has_ended(pod: Object) -> bool:

@@ -14,11 +14,12 @@ from muster.cli.failures import NO_CLUSTER, Failure
 from muster.cli.output import warn
 from muster.cli.targets import Target, parse_target, parse_targets, type_words
 from muster.kube.cluster import Cluster
-from muster.kube.errors import NotFound
+from muster.kube.errors import ApiError, NotFound, StorageFull
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object
 
 if TYPE_CHECKING:
+    from muster.embedded.cluster import EmbeddedCluster
     from muster.embedded.settings import Settings
     from muster.kube.remote.client import RemoteCluster
     from muster.kube.remote.kubeconfig import Access
@@ -34,6 +35,8 @@ class Session:
     """Where objects without a namespace of their own are meant to be."""
     remote: RemoteCluster | None = None
     """The same cluster where it is reached over HTTP, for what only a server can tell."""
+    box: EmbeddedCluster | None = None
+    """The same cluster where it is in this process."""
     in_the_box: bool = False
     """Whether it is the cluster in the box, and the box ours to arrange."""
     warn_of: Callable[[str], None] = lambda text: warn(f"Warning: {text}")
@@ -80,6 +83,21 @@ class Session:
         if self.remote is not None:
             await self.remote.discover()
 
+    async def trouble(self) -> str:
+        """Why the cluster in the box stores nothing at present, such as a full disk; '' if all is well."""
+        if not self.in_the_box:
+            return ""
+        try:
+            if self.remote is not None:
+                await self.remote.raw("/readyz", accept="*/*")
+            elif self.box is not None and self.box.store.trouble is not None:
+                raise self.box.store.trouble
+        except StorageFull as error:
+            return error.message
+        except (ApiError, OSError):
+            pass  # who is away for a moment stores nothing either, but will again
+        return ""
+
     def _knows(self, type_word: str) -> bool:
         try:
             self.cluster.catalogue.find(type_word)
@@ -124,7 +142,9 @@ async def connect_or_start(
 
     try:
         async with serving(load_settings(runtime, gang=gang)) as server:
-            yield Session(server.cluster, namespace or "default", in_the_box=True, warn_of=_warn_once())
+            yield Session(
+                server.cluster, namespace or "default", box=server.cluster, in_the_box=True, warn_of=_warn_once()
+            )
     except ServerError as error:
         raise Failure(f"error: {error}") from None
 

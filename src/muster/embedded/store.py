@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,6 +32,7 @@ Listener: TypeAlias = Callable[[str, Change], None]
 DATABASE = "cluster.db"
 LARGEST_BATCH = 512
 FORGET_AT_ONCE = 2000
+TROUBLE_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
@@ -59,6 +61,8 @@ class Store:
         self._staged: list[_Write] = []
         self._committing = False
         self._closed = False
+        self._trouble: ApiError | None = None
+        self._trouble_at = 0.0
         self._forgotten: list[int] = []
         self._floors: dict[str, int] = {}
         self._unforgotten: list[int] = []
@@ -96,6 +100,11 @@ class Store:
     @property
     def closed(self) -> bool:
         return self._closed
+
+    @property
+    def trouble(self) -> ApiError | None:
+        """Why the last commit failed. Whoever has something to store tries again and again: silence ends it, too."""
+        return self._trouble if time.monotonic() - self._trouble_at < TROUBLE_SECONDS else None
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """From now on; the answer ends it."""
@@ -215,6 +224,7 @@ class Store:
         if error is not None:
             self._roll_back(batch, error)
             return
+        self._trouble = None
         touched: dict[str, None] = {}
         for write in batch:
             for staged in write.staged:
@@ -243,6 +253,7 @@ class Store:
     def _roll_back(self, batch: list[_Write], error: BaseException) -> None:
         """Nothing of the batch is stored, and what was staged after it may rest on it: all of it fails."""
         log.error("a commit to %s failed: %s", self.database.path, error)
+        self._trouble, self._trouble_at = self._refusal(error), time.monotonic()
         failed = [*batch, *self._staged]
         self._staged = []
         self._head.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from typing import IO, Protocol
 import orjson
 
 _LOOKING_SECONDS = 1.0
+_LITTLE = 1 << 20
+"""With less room than this, a server cannot begin, nor say why."""
 
 
 class ServerError(Exception):
@@ -97,6 +100,8 @@ def start_detached(home: Path, timeout: float = 60.0, options: Sequence[str] = (
             return info
         if process.poll() is not None:
             said = log.read_bytes()[before:].decode(errors="replace").strip()
+            if not said and shutil.disk_usage(home).free < _LITTLE:
+                said = f"the disk that holds {home} is full; free some space"
             raise ServerError(said or f"the server ended with exit code {process.returncode}; see {log}")
         time.sleep(0.02)
     process.terminate()

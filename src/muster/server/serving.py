@@ -14,10 +14,13 @@ from muster.embedded.agent.settings import ApiAccess, RuntimeName
 from muster.embedded.api.app import kube_app
 from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.database import StoreUnreadable
 from muster.embedded.identity.certificates import ensure_certificates
 from muster.embedded.identity.kubeconfig import ensure_admin_kubeconfig
+from muster.embedded.lock import DirectoryInUse
 from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
+from muster.kube.kinds import Catalogue
 from muster.server.argo.app import argo_app
 from muster.server.https import https
 from muster.server.listening import listening
@@ -55,7 +58,7 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
         url = f"https://{settings.host}:{port}"
         certificates = ensure_certificates(home / "identity", [settings.host])
         kubeconfig = home / "kubeconfig"
-        async with Box(settings, catalogue) as box:
+        async with _open_box(settings, catalogue) as box:
             ensure_admin_kubeconfig(kubeconfig, url, certificates, box.identity.tokens)
             api = ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token)
             box.start(api, (await isolation)[0], engine)
@@ -72,6 +75,13 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
                     await stack.enter_async_context(hosting(settings, box.cluster, workflows.artifacts)) if web else ""
                 )
                 yield Serving(box.cluster, announce(url, kubeconfig, page))
+
+
+def _open_box(settings: Settings, catalogue: Catalogue) -> Box:
+    try:
+        return Box(settings, catalogue)
+    except (StoreUnreadable, DirectoryInUse) as error:
+        raise ServerError(str(error)) from error
 
 
 async def _engine(runtime: RuntimeName) -> Engine | None:

@@ -95,6 +95,24 @@ async def test_anybody_may_know_that_it_lives(standing: Served, path: str) -> No
         assert response.status == 200
 
 
+async def test_who_cannot_store_is_not_ready_and_tells_those_who_may_know_why(served: Served) -> None:
+    async with served.session() as http:
+        served.cluster.store.database.limit_pages(12)
+        large = {"metadata": {"name": "x"}, "data": {"x": "x" * 200_000}}
+        async with http.post("/api/v1/namespaces/default/configmaps", json=large) as response:
+            assert response.status == 507
+        async with http.get("/readyz") as response:
+            assert response.status == 507
+            assert "is full: nothing was stored" in await response.text()
+        async with served.session("") as anybody, anybody.get("/readyz") as response:
+            assert response.status == 401
+        served.cluster.store.database.limit_pages(0)
+        async with http.post("/api/v1/namespaces/default/configmaps", json=large) as response:
+            assert response.status == 201
+        async with http.get("/readyz") as response:
+            assert response.status == 200
+
+
 @on_standing
 @pytest.mark.parametrize("path", ["/", "/api", "/apis", "/api/v1", "/openapi/v2", "/openapi/v3", PODS, "/metrics"])
 @pytest.mark.parametrize("token", ["", "wrong", "muster_" + "A" * 43, "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.x"])

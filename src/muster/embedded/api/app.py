@@ -115,6 +115,9 @@ class Api:
 
     async def _about(self, call: Call) -> Answer:
         if call.path.startswith(_HEALTH):
+            if call.path.startswith("/readyz") and self._cluster.store.trouble is not None:
+                await self._gate.admit(call)  # why not is nobody else's business
+                raise self._cluster.store.trouble
             return Answer(b"ok", media="text/plain; charset=utf-8")
         if call.path.rstrip("/") != "/version":
             await self._gate.admit(call)
