@@ -236,6 +236,49 @@ async def test_follow_misses_no_file_whatever_is_dropped_meanwhile(container: Co
     await task
 
 
+GAP = "[430 bytes of this log are left out here: only the last 3 x 215 bytes of it are kept]"
+
+
+def write_numbers(container: Container, first: int, last: int) -> LogWriter:
+    """Lines of 43 bytes with their time, five in a file, three files."""
+    container.place.mkdir(parents=True, exist_ok=True)
+    log = LogWriter(str(container.place), 0, max_bytes=215, files=3)
+    for number in range(first, last):
+        log.write(line(f"{number:02}", float(number)))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        (LogQuery(), GAP),
+        (
+            LogQuery(tail_lines=100),
+            GAP,
+        ),
+        (LogQuery(timestamps=True, limit_bytes=41), "1970-01-01T00:00:10.000000000Z [430 bytes"),
+        (LogQuery(tail_lines=14), "11"),
+        (LogQuery(tail_lines=3), "22"),
+    ],
+)
+async def test_who_meets_what_was_dropped_is_told(container: Container, query: LogQuery, first: str) -> None:
+    write_numbers(container, 0, 25).close()
+    assert (await container.read(query)).splitlines()[0] == first
+
+
+async def test_who_follows_too_slowly_is_told_what_is_missing(container: Container) -> None:
+    container.over = False
+    log = write_numbers(container, 0, 2)
+    stream = container.open(LogQuery(follow=True))
+    assert await anext(stream) == b"00\n01\n"
+    for number in range(2, 30):
+        log.write(line(f"{number:02}", float(number)))
+    log.close()
+    container.end()
+    rest = (await collect(stream)).splitlines()
+    assert rest == ["02", "03", "04", GAP, *(f"{number:02}" for number in range(15, 30))]
+
+
 async def test_follow_waits_for_the_first_line(container: Container) -> None:
     container.over = False
     stream = container.logs.read(str(container.place), 0, LogQuery(follow=True), lambda: container.over, container.news)

@@ -62,14 +62,15 @@ def test_a_long_line_is_written_in_parts(tmp_path: Path, size: int, chunk: int, 
 def test_full_files_become_older_ones_and_the_oldest_goes(tmp_path: Path) -> None:
     line = b"x" * 59 + b"\n"  # with its time and stream, 100 bytes
     write(tmp_path, *(b"%03d" % i + line[3:] for i in range(25)), max_bytes=500, files=3)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.log", "0.log.1", "0.log.2"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.log", "0.log.1", "0.log.2", "0.log.left-out"]
+    assert (tmp_path / "0.log.left-out").read_text() == "1000 500 3\n"
     texts = [[int(text[:3]) for _, text in read(tmp_path / name)] for name in ("0.log.2", "0.log.1", "0.log")]
     assert texts == [[10, 11, 12, 13, 14], [15, 16, 17, 18, 19], [20, 21, 22, 23, 24]]
 
 
 def test_with_one_file_the_old_one_is_dropped(tmp_path: Path) -> None:
     write(tmp_path, *(b"%03d\n" % i for i in range(100)), max_bytes=1000, files=1)
-    assert [path.name for path in tmp_path.iterdir()] == ["0.log"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.log", "0.log.left-out"]
     assert read(tmp_path / "0.log")[-1] == (b"F", b"099")
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from muster.embedded.agent.logwriter import LEFT_OUT
+
 BLOCK = 1 << 16
 
 
@@ -44,6 +46,29 @@ def log_files(folder: str) -> list[LogFile]:
     return sorted(found, key=lambda f: (f.attempt, -f.age))
 
 
+class LeftOut(NamedTuple):
+    """What an attempt's log no longer has, and how much it may have."""
+
+    size: int = 0
+    file_bytes: int = 0
+    files: int = 0
+
+    def line(self, before: bytes = b"") -> bytes:
+        """For a reader who meets the gap: a line of the log, with the time of the one that follows."""
+        time, _, _ = before.partition(b" ")
+        kept = f"{self.files} x {_mebibytes(self.file_bytes)}"
+        text = f"[{_mebibytes(self.size)} of this log are left out here: only the last {kept} of it are kept]"
+        return b"%b stderr F %b\n" % (time, text.encode())
+
+
+def left_out(folder: str, attempt: int) -> LeftOut:
+    try:
+        with open(f"{folder}/{attempt}.log{LEFT_OUT}") as file:
+            return LeftOut(*map(int, file.read().split()))
+    except (OSError, ValueError, TypeError):
+        return LeftOut()
+
+
 def tail_start(files: list[LogFile], lines: int) -> Start:
     """Where the last `lines` lines begin. Reads backwards: its cost is that of the lines asked for."""
     missing = lines
@@ -63,7 +88,7 @@ def since_start(files: list[LogFile], moment: float) -> Start:
             return Start(index, offset)
     if not files:
         return Start(0, 0)
-    return Start(len(files) - 1, _size(files[-1].path))
+    return Start(len(files) - 1, size_of(files[-1].path))
 
 
 def printed(folder: str, limit: int, stream: str = "stdout") -> bytes:
@@ -125,6 +150,13 @@ def read_blocks(descriptor: int, offset: int) -> Iterator[bytes]:
     while block := os.pread(descriptor, BLOCK, offset):
         offset += len(block)
         yield block
+
+
+def size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _tail_of(path: str, lines: int, *, last: bool) -> tuple[int, int]:
@@ -210,8 +242,5 @@ def _line_after(descriptor: int, offset: int, size: int) -> tuple[int, bytes]:
     return begin, os.pread(descriptor, 26, begin)
 
 
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
+def _mebibytes(size: int) -> str:
+    return f"{size / 1024**2:.4g} MiB" if size >= 1024**2 / 10 else f"{size} bytes"

@@ -7,9 +7,21 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, suppress
+from typing import NamedTuple
 
 from muster.embedded.agent.inotify import FileChanges
-from muster.embedded.agent.logfiles import LineReader, LogFile, Start, log_files, read_blocks, since_start, tail_start
+from muster.embedded.agent.logfiles import (
+    LeftOut,
+    LineReader,
+    LogFile,
+    Start,
+    left_out,
+    log_files,
+    read_blocks,
+    since_start,
+    size_of,
+    tail_start,
+)
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
 
@@ -99,17 +111,25 @@ class Logs:
 
 
 class _Follower:
-    """Reads one attempt's files on and on, over from one to the next when the current one is set aside."""
+    """Reads one attempt's files on and on, over from one to the next when the current one is set aside. Where files
+    were dropped before they could be read, a line says so."""
 
     def __init__(self, folder: str, attempt: int, files: list[LogFile], start: Start) -> None:
         self._folder = folder
         self._attempt = attempt
         self._descriptor = -1
         self._offset = 0
+        self._begin = 0
+        """Where the present file begins in all that was ever written."""
+        self._note = b""
+        if start == Start(0, 0):
+            self._open_next()
+            return
         for file in files[start.file :]:
             with suppress(FileNotFoundError):
                 self._descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
                 self._offset = start.offset
+                self._begin = left_out(folder, attempt).size + sum(size_of(f.path) for f in files[: start.file])
                 break
 
     async def blocks(self) -> AsyncIterator[bytes]:
@@ -117,6 +137,9 @@ class _Follower:
         while True:
             if self._descriptor < 0 and not self._open_next():
                 return
+            if self._note:
+                yield self._note
+                self._note = b""
             for block in read_blocks(self._descriptor, self._offset):
                 self._offset += len(block)
                 yield block
@@ -139,32 +162,38 @@ class _Follower:
         """Opens the oldest file after the present one. That one stays open until then: its inode cannot become another
         file's, so where it is among the others says which are newer."""
         while True:
-            there = self._there()
-            newer = there
+            gone, there = self._there()
+            next_one, end = 0, 0
             if self._descriptor >= 0:
-                inodes = [inode for inode, _ in there]
-                present = os.fstat(self._descriptor).st_ino
-                newer = there[inodes.index(present) + 1 :] if present in inodes else there
-            if not newer:
+                present = os.fstat(self._descriptor)
+                inodes = [file.inode for file in there]
+                next_one = inodes.index(present.st_ino) + 1 if present.st_ino in inodes else 0
+                end = self._begin + present.st_size
+            if next_one >= len(there):
                 return False
-            inode, path = newer[0]
             with suppress(FileNotFoundError):
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                if os.fstat(descriptor).st_ino == inode:
+                descriptor = os.open(there[next_one].path, os.O_RDONLY | os.O_CLOEXEC)
+                if os.fstat(descriptor).st_ino == there[next_one].inode:
                     self.close()
                     self._descriptor, self._offset = descriptor, 0
+                    self._begin = gone.size + sum(file.size for file in there[:next_one])
+                    if next_one == 0 and self._begin > end:
+                        self._note = gone._replace(size=self._begin - end).line(os.pread(descriptor, 64, 0))
                     return True
                 os.close(descriptor)  # set aside between listing and opening
 
-    def _there(self) -> list[tuple[int, str]]:
-        """The attempt's files with their inodes, the oldest first; looked at until nothing changes meanwhile."""
-        before: list[tuple[int, str]] | None = None
+    def _there(self) -> tuple[LeftOut, list[_There]]:
+        """The attempt's files, the oldest first, and what came before them; looked at until nothing changes
+        meanwhile."""
+        before: tuple[LeftOut, list[_There]] | None = None
         while True:
-            now = list[tuple[int, str]]()
+            found = list[_There]()
             for file in log_files(self._folder):
                 if file.attempt == self._attempt:
                     with suppress(FileNotFoundError):
-                        now.append((os.stat(file.path).st_ino, file.path))
+                        status = os.stat(file.path)
+                        found.append(_There(status.st_ino, file.path, status.st_size if file.age else 0))
+            now = left_out(self._folder, self._attempt), found
             if now == before:
                 return now
             before = now
@@ -174,6 +203,13 @@ class _Follower:
             return os.stat(f"{self._folder}/{self._attempt}.log").st_ino == os.fstat(self._descriptor).st_ino
         except FileNotFoundError:
             return True
+
+
+class _There(NamedTuple):
+    inode: int
+    path: str
+    size: int
+    """0 of the one that still grows; nothing comes after it."""
 
 
 class _Limited:

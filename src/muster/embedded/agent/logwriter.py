@@ -1,7 +1,8 @@
 """Writes what a container prints into files that Kubernetes' tools can read: `TIME stdout F text`, a line per line.
 
 A line that is longer than 16 KiB, or has no end, is written in parts: `P` says that it goes on. `<N>.log` is the
-current file of attempt N; `<N>.log.1`, `.2` ... are older ones.
+current file of attempt N; `<N>.log.1`, `.2` ... are older ones. `<N>.log.left-out` says how many bytes came before
+the oldest, and are gone, and how much is kept: `BYTES FILE-BYTES FILES`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from contextlib import suppress
 
 PART_BYTES = 16384
 """What a line may have before it is written in parts."""
+
+LEFT_OUT = ".left-out"
+"""What the name of a log has that says how much of it is gone."""
 
 _TAIL_BYTES, _TAIL_LINES = 2048, 80
 
@@ -26,6 +30,7 @@ class LogFile:
         self._descriptor = -1
         self._size = 0
         self._lost = 0
+        self._left_out = 0
         with suppress(OSError):
             self._open()
 
@@ -68,6 +73,7 @@ class LogFile:
 
     def _rotate(self) -> None:
         self.close()
+        self._leave_out(f"{self.path}.{self._older}" if self._older else self.path)
         for number in range(self._older, 0, -1):
             newer = self.path if number == 1 else f"{self.path}.{number - 1}"
             with suppress(FileNotFoundError):
@@ -75,6 +81,15 @@ class LogFile:
         if not self._older:
             os.unlink(self.path)
         self._open()
+
+    def _leave_out(self, oldest: str) -> None:
+        """Said before it is done, lest a reader miss it."""
+        with suppress(OSError):  # most often there is not yet one too many
+            self._left_out += os.stat(oldest).st_size
+            note = f"{self.path}{LEFT_OUT}"
+            with open(f"{note}.new", "w") as file:
+                file.write(f"{self._left_out} {self._max_bytes} {self._older + 1}\n")
+            os.replace(f"{note}.new", note)
 
 
 class LogStream:

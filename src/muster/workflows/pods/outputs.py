@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from muster.embedded.agent.keeping import PROBLEM
-from muster.embedded.agent.logfiles import LineReader, log_files, printed
+from muster.embedded.agent.logfiles import LeftOut, LineReader, left_out, log_files, printed
 from muster.embedded.agent.logs import logs_of
 from muster.embedded.agent.requests import kept_files
 from muster.embedded.agent.settings import AgentSettings
@@ -206,6 +206,9 @@ def _write_log(folder: str, target: Path) -> None:
     files = log_files(folder)
     reader = LineReader(timestamps=False)
     with target.open("wb") as text:
+        gone = left_out(folder, files[-1].attempt) if files else LeftOut()
+        if gone.size:
+            text.write(reader.feed(gone.line()))
         for file in files:
             if file.attempt == files[-1].attempt:
                 text.write(reader.feed(Path(file.path).read_bytes()))
