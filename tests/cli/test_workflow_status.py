@@ -131,15 +131,15 @@ TRAIN, EVAL = pod_name("wf", "wf.train(0)", "t"), pod_name("wf", "wf.eval", "t")
 @pytest.mark.parametrize(
     ("word", "pods"),
     [
-        ("eval", [EVAL]),
-        ("wf-3", [EVAL]),
-        (EVAL, [EVAL]),
-        ("wf.eval", [EVAL]),
-        ("train", [TRAIN]),
-        ("wf", [TRAIN, EVAL]),
+        ("eval", {"wf-3": EVAL}),
+        ("wf-3", {"wf-3": EVAL}),
+        (EVAL, {"wf-3": EVAL}),
+        ("wf.eval", {"wf-3": EVAL}),
+        ("train", {"wf-2": TRAIN}),
+        ("wf", {"wf-2": TRAIN, "wf-3": EVAL}),
     ],
 )
-def test_a_node_is_named_by_any_of_its_names(word: str, pods: list[str]) -> None:
+def test_a_node_is_named_by_any_of_its_names(word: str, pods: dict[str, str]) -> None:
     assert pods_below(TREE, word) == pods
 
 

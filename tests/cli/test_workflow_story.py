@@ -83,12 +83,14 @@ def test_logs_of_a_workflow_have_those_of_the_jobs_it_makes(box: Muster) -> None
         kind: Workflow
         metadata: {name: trains}
         spec:
-          entrypoint: train
+          entrypoint: both
           templates:
+          - name: both
+            dag: {tasks: [{name: fit, template: train}, {name: other, template: other}]}
+          - {name: other, container: {image: busybox, command: [echo, beside]}}
           - name: train
             resource:
               action: create
-              setOwnerReference: true
               successCondition: status.replicaStatuses.Worker.succeeded == 1
               manifest: |
                 apiVersion: kubeflow.org/v1
@@ -101,7 +103,11 @@ def test_logs_of_a_workflow_have_those_of_the_jobs_it_makes(box: Muster) -> None
         """
     shown = box("submit", box.file("trains.yaml", job), "--log").ok().out
     assert re.search("^trained-worker-0: fitted$", shown, re.MULTILINE)
-    assert box("logs", "trains").ok().out == "trained-worker-0: fitted\n"
+    both = sorted(line.partition(": ")[2] for line in box("logs", "trains").ok().out.splitlines())
+    assert both == ["beside", "fitted"]
+    assert box("logs", "trains", "fit").ok().out == "trained-worker-0: fitted\n"
+    assert box("logs", "trains", "fit", "--follow").ok().out == "trained-worker-0: fitted\n"
+    assert box("logs", "trains", "other").ok().out.endswith(": beside\n")
 
 
 def test_logs_of_a_workflow_and_of_a_node(box: Muster) -> None:

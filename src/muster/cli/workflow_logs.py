@@ -37,20 +37,20 @@ async def print_logs(session: Session, workflow: Object, view: LogView) -> None:
         tail_lines=view.tail,
         since_seconds=view.since,
     )
-    pods = tuple(pods_below(workflow, view.node)) if view.node else ()
+    pods = pods_below(workflow, view.node) if view.node else {}
     printer = _Printer(view.timestamps)
     jobs = _makes_objects(workflow)
     if jobs:
         await session.discover()  # what they are may be known to the server alone
-    wanted = Wanted(pods=pods, container=view.container, query=query, jobs=jobs)
+    wanted = Wanted(pods=tuple(pods.values()), container=view.container, query=query, jobs=jobs, nodes=tuple(pods))
     async for bunch in lines(session.cluster, workflow, wanted):
         for entry in bunch:
             printer.put(entry)
 
 
-def pods_below(workflow: Object, word: str) -> list[str]:
-    """The Pods of a node, or of all nodes inside it. The word is its id, its name, the name it is shown by, or its
-    Pod's. Raises Failure, which names similar ones."""
+def pods_below(workflow: Object, word: str) -> dict[str, str]:
+    """The Pods of a node, or of all nodes inside it, by the ids of their nodes. The word is its id, its name, the name it
+    is shown by, or its Pod's. Raises Failure, which names similar ones."""
     from muster.workflows.logs import pod_of
 
     nodes: dict[str, Object] = status_of(workflow).get("nodes") or {}
@@ -66,7 +66,7 @@ def pods_below(workflow: Object, word: str) -> list[str]:
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise Failure(f'error: the workflow {name_of(workflow)} has no node "{word}"{hint}')
     inside = _inside(nodes, meant)
-    found = [pod for one, pod in pods.items() if one in inside]
+    found = {one: pod for one, pod in pods.items() if one in inside}
     if not found:
         raise Failure(f'error: the node "{word}" of the workflow {name_of(workflow)} has no Pod, so it has no log')
     return found

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from muster.kube import builtin
 from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError, BadRequest, Gone, NotFound
-from muster.kube.objects import Object, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
+from muster.kube.objects import Object, annotations_of, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
 from muster.workflows.engine.names import pod_name
 from muster.workflows.kinds import WORKFLOW
+from muster.workflows.resources.actions import MARK
 
 MAIN = "main"
 POD_LABEL = "workflows.argoproj.io/workflow"
@@ -46,7 +47,9 @@ class Wanted:
     selector: str = ""
     """Labels of the Pods."""
     jobs: bool = False
-    """Also those of the jobs that the workflow has made and owns, which Argo leaves out."""
+    """Also those of the jobs that the workflow has made, which Argo leaves out."""
+    nodes: tuple[str, ...] = ()
+    """Of those jobs, only what these nodes have made, by their ids. To be given together with `pods`."""
     query: LogQuery = field(default_factory=LogQuery)
 
 
@@ -91,8 +94,8 @@ class _Reading:
         self._seats = asyncio.Semaphore(_AT_ONCE)
         self._known: set[str] = set()
         self._ours: dict[str, bool] = {}
-        """By the uid of an owner of Pods: whether the workflow owns it in turn."""
-        self._jobs = wanted.jobs and not wanted.pods
+        """By the uid of an owner of Pods: whether it is a job whose Pods are wanted."""
+        self._jobs = wanted.jobs and (not wanted.pods or bool(wanted.nodes))
         own = f"{POD_LABEL}={name_of(workflow)}"
         self._labels = f"{own},{wanted.selector}" if wanted.selector else own
         self._fields = f"metadata.name={wanted.pods[0]}" if len(wanted.pods) == 1 else ""
@@ -144,7 +147,7 @@ class _Reading:
         if self._jobs:
             for pod in (await self._cluster.list(builtin.POD, self._namespace, labels=f"!{POD_LABEL}")).items:
                 if await self._is_of_a_job(pod):
-                    self._see(pod, readers)
+                    self._take(pod, readers)
         if self._wanted.selector:
             return
         there = {name_of(pod) for pod in page.items}
@@ -157,7 +160,11 @@ class _Reading:
         return not self._wanted.pods or pod in self._wanted.pods
 
     def _see(self, pod: Object, readers: asyncio.TaskGroup) -> None:
-        if not self._is_wanted(name_of(pod)) or name_of(pod) in self._known:
+        if self._is_wanted(name_of(pod)):
+            self._take(pod, readers)
+
+    def _take(self, pod: Object, readers: asyncio.TaskGroup) -> None:
+        if name_of(pod) in self._known:
             return
         if status_of(pod).get("phase") in (None, "", "Pending"):
             return
@@ -181,7 +188,7 @@ class _Reading:
             try:
                 async for event in self._cluster.watch(builtin.POD, self._namespace, labels=f"!{POD_LABEL}"):
                     if event.type in ("ADDED", "MODIFIED") and await self._is_of_a_job(event.object):
-                        self._see(event.object, readers)
+                        self._take(event.object, readers)
             except Gone:
                 continue
 
@@ -194,10 +201,18 @@ class _Reading:
                     owner = await self._cluster.get(kind, str(ref.get("name")), self._namespace)
                 except ApiError:
                     continue
-                self._ours[uid] = any(above.get("uid") == uid_of(self._workflow) for above in owners_of(owner))
+                self._ours[uid] = self._is_ours(owner)
             if self._ours[uid]:
                 return True
         return False
+
+    def _is_ours(self, job: Object) -> bool:
+        maker, _, step = annotations_of(job).get(MARK, "").partition("/")
+        if self._wanted.nodes:
+            return maker == uid_of(self._workflow) and step.rpartition("/")[0] in self._wanted.nodes
+        return maker == uid_of(self._workflow) or any(
+            above.get("uid") == uid_of(self._workflow) for above in owners_of(job)
+        )
 
     async def _until_over(self) -> None:
         fields = f"metadata.name={name_of(self._workflow)}"
