@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
-from muster.kube.controller import Controller
+from muster.kube.controller import Controller, backoff
 from muster.kube.errors import Conflict, Unavailable
 
 
@@ -334,3 +334,19 @@ async def test_every_look_is_told_of_with_what_went_wrong() -> None:
     running.cancel()
     await asyncio.wait([running])
     assert done == [("a", "Conflict"), ("a", "ValueError"), ("a", "NoneType")]
+
+
+@pytest.mark.parametrize(
+    ("failures", "error", "seconds"),
+    [
+        (1, Conflict("changed"), 0.01),
+        (4, ValueError("wrong"), 0.08),
+        (30, ValueError("wrong"), 30.0),
+        (4, Unavailable("away"), 0.08),
+        (30, Unavailable("away"), 5.0),
+    ],
+)
+def test_the_more_often_it_fails_the_longer_it_waits_but_not_for_a_cluster_to_come_back(
+    failures: int, error: Exception, seconds: float
+) -> None:
+    assert backoff(failures, error, 30.0) == pytest.approx(seconds)

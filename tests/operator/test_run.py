@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,15 +15,17 @@ import pytest
 
 from muster.embedded.garbage import GarbageCollector
 from muster.kube.builtin import CONFIG_MAP, EVENT, LEASE, NAMESPACE, POD, POD_GROUP, SERVICE
+from muster.kube.informer import Informer
 from muster.kube.objects import Object, labels_of, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
 from muster.kube.remote.kubeconfig import Access, load_kubeconfig
 from muster.operator.election import ElectionSettings
 from muster.operator.run import Operator
-from muster.operator.settings import OperatorSettings
+from muster.operator.settings import OperatorSettings, with_election
 from muster.training.dialects.pytorch import PyTorch
 from muster.training.registry import training_kinds
 from tests.embedded.api.served import Served, serving
 from tests.embedded.waiting import going, until, until_all
+from tests.operator.cutting import Line, line_to
 from tests.training.sample_jobs import training_job
 
 SETTINGS = OperatorSettings(host="127.0.0.1", port=0, look_again_seconds=0.05)
@@ -227,6 +230,58 @@ async def test_only_the_namespaces_it_was_told(served: Served) -> None:
             await served.cluster.create(job(namespace=name))
         pods = await until_all(served.cluster, POD, lambda found: len(found) == 4)
         assert {namespace_of(pod) for pod in pods} == {"a", "b"}
+
+
+async def test_two_that_share_the_namespaces_among_themselves_both_lead(served: Served) -> None:
+    for name in ("a", "b"):
+        await served.cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    of_a, of_b = (with_election(replace(SETTINGS, namespaces=(name,)), "default") for name in ("a", "b"))
+    async with operating(served, of_a) as first, operating(served, of_b) as second:
+        for operator in (first, second):
+            await operator.until("/metrics", lambda _, text: "muster_operator_leader 1" in text)
+        for name in ("a", "b"):
+            await served.cluster.create(job(namespace=name))
+        pods = await until_all(served.cluster, POD, lambda found: len(found) == 4)
+        assert sorted(namespace_of(pod) for pod in pods) == ["a", "a", "b", "b"]
+        for operator, name in ((first, "a"), (second, "b")):
+            text = await operator.until("/metrics", lambda _, text: "created_total{" in text)
+            assert counted(text) == {"created": 1}
+            assert f'job_namespace="{name}"' in text
+    leases = (await served.cluster.list(LEASE)).items
+    assert len({name_of(lease) for lease in leases}) == 2
+
+
+async def test_a_line_that_breaks_all_the_time(served: Served) -> None:
+    """Watches end in the middle of an event, and nobody knows what became of a request that got no answer."""
+    names = [f"job-{n}" for n in range(3)]
+    wanted = [f"{name}-{role}-0" for name in names for role in ("master", "worker")]
+    made: list[str] = []
+    chance = random.Random(5)
+    async with (
+        line_to(load_kubeconfig(served.kubeconfig)) as line,
+        Informer(served.cluster, POD, on_change=lambda before, after: made.append("") if before is None else None),
+        operating(line.access),
+    ):
+        for name in names:
+            await served.cluster.create(job(name))
+            await cut(line, chance)
+        await until_all(served.cluster, POD, have(*wanted))
+        await until_all(served.cluster, SERVICE, have(*wanted))
+        for phase in ("Running", "Succeeded"):
+            for pod in wanted:
+                await say(served, pod, phase)
+                if pod.endswith("-master-0"):
+                    await cut(line, chance)
+            for name in names:
+                await until(served.cluster, PyTorch.kind, name, ends(phase))
+        assert line.cuts
+        assert len(made) == len(wanted), "no Pod was made twice"
+
+
+async def cut(line: Line, chance: random.Random) -> None:
+    """At some moment of what was begun just now."""
+    await asyncio.sleep(0.05 * chance.random())
+    line.cut()
 
 
 async def test_kinds_that_come_later_are_looked_after_as_well(served: Served) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeAlias, TypeVar
 
-from muster.kube.errors import ApiError, Conflict
+from muster.kube.errors import ApiError, Conflict, Unavailable
 
 K = TypeVar("K")
 log = logging.getLogger(__name__)
@@ -17,6 +17,8 @@ OnDone: TypeAlias = Callable[[K, float, BaseException | None], None]
 """(key, seconds, what went wrong): told after every look."""
 
 _FIRST_RETRY = 0.01
+_LONGEST_AWAY = 5.0
+"""Seconds until the next try at most while the cluster does not answer: when it is back, nobody shall wait long."""
 
 
 class Controller(Generic[K]):
@@ -145,7 +147,7 @@ class Controller(Generic[K]):
 
     def _retry(self, key: K, error: BaseException) -> None:
         failures = self._failures[key] = min(self._failures.get(key, 0) + 1, 30)  # 2**1024 would not be a float
-        delay = min(_FIRST_RETRY * 2 ** (failures - 1), self._max_backoff)
+        delay = backoff(failures, error, self._max_backoff)
         if isinstance(error, Conflict):
             log.debug("%s %s: %s", self._name, key, error)
         elif isinstance(error, ApiError):
@@ -153,6 +155,12 @@ class Controller(Generic[K]):
         else:
             log.error("%s %s failed; again in %.2f s", self._name, key, delay, exc_info=error)
         self._set(self._retries, key, delay)
+
+
+def backoff(failures: int, error: BaseException, longest: float) -> float:
+    """Seconds until the next try."""
+    longest = min(longest, _LONGEST_AWAY) if isinstance(error, Unavailable) else longest
+    return min(_FIRST_RETRY * 2 ** (failures - 1), longest)
 
 
 _Timers: TypeAlias = dict[K, tuple[float, asyncio.Handle]]

@@ -22,7 +22,9 @@ Keep: TypeAlias = Callable[[Object], Object]
 
 log = logging.getLogger(__name__)
 
-_FIRST_DELAY, _LONGEST_DELAY = 0.05, 10.0
+_FIRST_DELAY, _LONGEST_DELAY = 0.05, 5.0
+_LASTING = 1.0
+"""Seconds after which a watch has been a good one, also if it had nothing to tell."""
 _CONNECTION_TROUBLE = (Unavailable, TooManyRequests, OSError)
 
 
@@ -84,7 +86,9 @@ class Informer:
         """Until cancelled; BadRequest if the cluster does not understand the question, which it never will."""
         version = ""
         delay = _FIRST_DELAY
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             try:
                 version = version or await self._list()
                 async for event in self._cluster.watch(
@@ -105,6 +109,8 @@ class Informer:
                     version = ""
                 log.warning("watching %s: %s; trying again in %.1f s", self.kind.plural, error, delay)
             # A watch that just ends goes on where it was. Not at once, lest one that always ends keep the loop busy.
+            if loop.time() - began > _LASTING:
+                delay = _FIRST_DELAY
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
