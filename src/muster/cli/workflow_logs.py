@@ -49,8 +49,8 @@ async def print_logs(session: Session, workflow: Object, view: LogView) -> None:
 
 
 def pods_below(workflow: Object, word: str) -> dict[str, str]:
-    """The Pods of a node, or of all nodes inside it, by the ids of their nodes. The word is its id, its name, the name it
-    is shown by, or its Pod's. Raises Failure, which names similar ones."""
+    """The Pods of a node, or of all nodes inside it, by the ids of their nodes. The word is its id, its name, the name
+    it is shown by, or its Pod's. Raises Failure, which names similar ones."""
     from muster.workflows.logs import pod_of
 
     nodes: dict[str, Object] = status_of(workflow).get("nodes") or {}
