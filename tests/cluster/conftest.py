@@ -27,6 +27,7 @@ from tools.cluster.cluster import PARTS
 from tools.cluster.cluster import Cluster as RealCluster
 
 Needs = Callable[..., RealCluster]
+OnDemand = Callable[..., RealCluster]
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,19 @@ def needs(real: RealCluster) -> Needs:
             if ended:
                 pytest.fail(f"{', '.join(ended)} does not run: make cluster-up PARTS={part}")
         return real
+
+    return with_parts
+
+
+@pytest.fixture(scope="module")
+def on_demand(needs: Needs, real: RealCluster) -> OnDemand:
+    """`on_demand("kueue", "kwok")`: the same for a part that is there only when somebody asked for it; without it, the
+    test is left out."""
+
+    def with_parts(part: str, *others: str) -> RealCluster:
+        if not any(real.pid(name) for name in PARTS[part].components):
+            pytest.skip(f"{part} was not asked for: make cluster-up PARTS={part}")
+        return needs(part, *others)
 
     return with_parts
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
-from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, owners_of
 from muster.operator.crds import crds
 from muster.training.registry import training_kinds
+from tests.cluster.waiting import until_all
 from tools.cluster import addons, kwok
 from tools.cluster.cluster import Cluster as RealCluster
 from tools.cluster.processes import Component, Health
@@ -73,20 +72,7 @@ async def until_pods(
     cluster: Cluster, namespace: str, so: Callable[[Mapping[str, Object]], bool], seconds: float = 90.0
 ) -> dict[str, Object]:
     """All Pods of a namespace by name, once they are as wanted together."""
-    found: dict[str, Object] = {}
-    try:
-        changed = asyncio.Event()
-        informer = Informer(cluster, POD, namespace, on_change=lambda before, after: changed.set())
-        async with asyncio.timeout(seconds), informer:
-            while True:
-                found = {name_of(pod): pod for pod in informer.objects.values()}
-                if so(found):
-                    return found
-                changed.clear()
-                await changed.wait()
-    except TimeoutError:
-        phases = {name: pod.get("status", {}).get("phase") for name, pod in found.items()}
-        raise AssertionError(f"the Pods in {namespace} did not get there; last: {phases}") from None
+    return await until_all(cluster, POD, namespace, so, seconds)
 
 
 async def belonging(cluster: Cluster, kind: Kind, job: Object) -> list[Object]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from muster.kube.cluster import Cluster
 from muster.kube.conditions import is_true
+from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, status_of
 
@@ -30,6 +31,26 @@ async def until(
                             return found
     except TimeoutError:
         raise AssertionError(f"{kind.kind} {namespace}/{name} did not get there; last: {last}") from None
+
+
+async def until_all(
+    cluster: Cluster, kind: Kind, namespace: str, so: Callable[[Mapping[str, Object]], bool], seconds: float = 90.0
+) -> dict[str, Object]:
+    """All objects of a kind in a namespace by name, once they are as wanted together."""
+    found: dict[str, Object] = {}
+    try:
+        changed = asyncio.Event()
+        informer = Informer(cluster, kind, namespace, on_change=lambda before, after: changed.set())
+        async with asyncio.timeout(seconds), informer:
+            while True:
+                found = {name_of(obj): obj for obj in informer.objects.values()}
+                if so(found):
+                    return found
+                changed.clear()
+                await changed.wait()
+    except TimeoutError:
+        last = {name: obj.get("status") for name, obj in found.items()}
+        raise AssertionError(f"the {kind.resource} in {namespace} did not get there; last: {last}") from None
 
 
 def phase_of(obj: Object) -> str:

@@ -9,7 +9,7 @@ import sys
 
 from tools.cluster import kwok, network, processes
 from tools.cluster.build import BuildError, build, missing, program
-from tools.cluster.cluster import PARTS, Cluster, ClusterError, chosen
+from tools.cluster.cluster import PARTS, USUAL, Cluster, ClusterError, chosen
 from tools.cluster.images import ImageError
 from tools.cluster.kubectl import KubectlFailed, kubectl
 from tools.cluster.processes import ComponentFailed
@@ -58,7 +58,7 @@ def _do(told: argparse.Namespace, cluster: Cluster) -> int:
 def _status(cluster: Cluster) -> int:
     components = cluster.status()
     if not components:
-        to_build = len(missing([source for part in PARTS.values() for source in part.sources]))
+        to_build = len(missing([source for part in USUAL for source in PARTS[part].sources]))
         print("The cluster is down." + (f" {to_build} programs are to be built first." if to_build else ""))
         return 1
     for name, pid in components.items():
@@ -94,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     actions = parser.add_subparsers(dest="action", required=True)
     for action in ("build", "up"):
         action_parser = actions.add_parser(action)
-        action_parser.add_argument("parts", nargs="*", default=list(PARTS), help=f"of {', '.join(PARTS)}; all, if none")
+        known = f"of {', '.join(PARTS)}; if none, all but {' and '.join(part for part in PARTS if part not in USUAL)}"
+        action_parser.add_argument("parts", nargs="*", default=list(USUAL), help=known)
         action_parser.add_argument("--fake-nodes", type=int, help="how many nodes KWOK plays")
     actions.add_parser("down")
     actions.add_parser("status")

@@ -5,19 +5,17 @@ They run as processes outside of Pods, each as a user of its own who may do ever
 
 from __future__ import annotations
 
-import base64
-import json
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from tools.cluster.build import manifest, program
 from tools.cluster.images import ARGOEXEC, BUSYBOX
 from tools.cluster.kubectl import apply, apply_definitions, kubectl
-from tools.cluster.layout import NODE_ADDRESS, Layout
-from tools.cluster.processes import Component, Health, is_running, wait_until
+from tools.cluster.layout import Layout
+from tools.cluster.processes import Component, Health, wait_until
 from tools.cluster.sources import ARGO, TRAINING_OPERATOR, VOLCANO
+from tools.cluster.webhooks import deliver_certificate, endpoint
 
 WORKFLOWS = "argo"
 """The namespace whose workflows Argo runs."""
@@ -134,8 +132,9 @@ def prepare_training_operator(layout: Layout) -> None:
     for obj in objects:
         if obj["kind"] == "Service":
             obj["spec"].pop("selector", None)
+    process = endpoint(OPERATOR_NAMESPACE, "training-operator", {"webhook-server": 9443, "monitoring-port": 8080})
     # Applying an empty Secret again would empty it.
-    apply(layout, [obj for obj in objects if not (certificate and obj["kind"] == "Secret")] + [_webhook_endpoint()])
+    apply(layout, [obj for obj in objects if not (certificate and obj["kind"] == "Secret")] + [process])
     kubectl(layout, "wait", "--for=condition=Established", "--timeout=60s", "crd/pytorchjobs.kubeflow.org")
 
 
@@ -155,44 +154,10 @@ def training_operator(layout: Layout) -> Component:
     return Component("training-operator", command, health=Health(8081, "/readyz"))
 
 
-def deliver_certificate(layout: Layout) -> None:
-    """What the kubelet would do for a Pod: the operator writes its certificate to a Secret and waits for the files."""
+def finish_training_operator(layout: Layout) -> None:
     folder = _operator_tmp(layout) / "k8s-webhook-server" / "serving-certs"
-    found: dict[str, str] = {}
-
-    def is_written() -> bool:
-        secret = kubectl(
-            layout, "get", "secret", _WEBHOOK_SECRET, f"--namespace={OPERATOR_NAMESPACE}", "--output=json"
-        )  # fmt: skip
-        found.update(json.loads(secret).get("data") or {})
-        return "tls.crt" in found
-
-    if not is_running(layout, "training-operator"):
-        return
-    wait_until(layout, "training-operator", is_written, 60, "done with its certificate")
-    for name, content in found.items():
-        unfinished = folder / f".{name}"
-        unfinished.write_bytes(base64.b64decode(content))
-        unfinished.rename(folder / name)
+    deliver_certificate(layout, "training-operator", OPERATOR_NAMESPACE, _WEBHOOK_SECRET, folder)
 
 
 def _operator_tmp(layout: Layout) -> Path:
     return layout.root / "training-operator-tmp"
-
-
-def _webhook_endpoint() -> dict[str, Any]:
-    return {
-        "apiVersion": "discovery.k8s.io/v1",
-        "kind": "EndpointSlice",
-        "metadata": {
-            "namespace": OPERATOR_NAMESPACE,
-            "name": "training-operator-process",
-            "labels": {"kubernetes.io/service-name": "training-operator"},
-        },
-        "addressType": "IPv4",
-        "ports": [
-            {"name": "webhook-server", "port": 9443, "protocol": "TCP"},
-            {"name": "monitoring-port", "port": 8080, "protocol": "TCP"},
-        ],
-        "endpoints": [{"addresses": [NODE_ADDRESS], "conditions": {"ready": True}}],
-    }

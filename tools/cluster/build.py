@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -68,15 +68,21 @@ def module_file(source: Source, upstream: dict[str, Any]) -> str:
     lines += [f"require {source.module} {source.version}", ""]
     for replacement in upstream.get("Replace") or ():
         old, new = replacement["Old"]["Path"], replacement["New"]
-        version = new.get("Version") or _staged_version(source, old)
+        if old in source.instead:
+            continue
+        ours = _version_of(old, source.instead) or ("" if new.get("Version") else _version_of(old, source.staged))
+        version = ours or new.get("Version")
         if version:
-            target = new["Path"] if new.get("Version") else old
-            lines.append(f"replace {old} => {target} {version}")
+            lines.append(f"replace {old} => {old if ours else new['Path']} {version}")
+    for module, version in source.instead.items():
+        if not module.endswith("/"):
+            lines.append(f"replace {module} => {module} {version}")
     return "\n".join(lines) + "\n"
 
 
-def _staged_version(source: Source, module: str) -> str:
-    for name, version in source.staged.items():
+def _version_of(module: str, versions: Mapping[str, str]) -> str:
+    """By its path, or by a prefix that ends in `/`."""
+    for name, version in versions.items():
         if module == name or (name.endswith("/") and module.startswith(name)):
             return version
     return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tools.cluster import addons, control_plane, credentials, images, kwok, network, node, processes, remains
+from tools.cluster import addons, control_plane, credentials, gangs, images, kwok, network, node, processes, remains
 from tools.cluster.build import build
 from tools.cluster.kubectl import apply, kubectl, succeeds
 from tools.cluster.layout import Layout
@@ -23,7 +23,9 @@ from tools.cluster.sources import (
     ETCD,
     KUBERNETES,
     KUBERNETES_NODE,
+    KUEUE,
     KWOK,
+    SCHEDULER_PLUGINS,
     TRAINING_OPERATOR,
     VOLCANO,
     Source,
@@ -33,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 CORE = ("iproute2", "util-linux")
 CONTROLLERS = (
     "kube-controller-manager", "kube-scheduler", "kwok", "vc-controller-manager", "vc-scheduler", "workflow-controller",
-    "training-operator",
+    "training-operator", "scheduler-plugins-controller", "scheduler-plugins-scheduler", "kueue",
 )  # fmt: skip
 
 
@@ -45,6 +47,8 @@ class Part:
     sources: tuple[Source, ...]
     packages: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    on_demand: bool = False
+    """Whether only those who name it get it: building it takes minutes that few need to spend."""
 
 
 PARTS: Mapping[str, Part] = {
@@ -73,7 +77,17 @@ PARTS: Mapping[str, Part] = {
     ),
     "argo": Part({"workflow-controller": addons.argo}, (ARGO,), needs=("node",)),
     "training-operator": Part({"training-operator": addons.training_operator}, (TRAINING_OPERATOR,)),
+    "scheduler-plugins": Part(
+        {
+            "scheduler-plugins-scheduler": gangs.plugins_scheduler,
+            "scheduler-plugins-controller": gangs.plugins_controller,
+        },
+        (SCHEDULER_PLUGINS,),
+        on_demand=True,
+    ),
+    "kueue": Part({"kueue": gangs.kueue}, (KUEUE,), on_demand=True),
 }
+USUAL = tuple(name for name, part in PARTS.items() if not part.on_demand)
 
 
 class ClusterError(RuntimeError):
@@ -94,7 +108,7 @@ class Cluster:
         priority and fairness."""
         return self.layout.kubeconfig_of(user)
 
-    def up(self, parts: Sequence[str] = tuple(PARTS), *, fake_nodes: int | None = None) -> None:
+    def up(self, parts: Sequence[str] = USUAL, *, fake_nodes: int | None = None) -> None:
         """Starts what does not run yet of these parts. `fake_nodes` are KWOK's; untold, those that are there stay, and
         a new cluster gets four."""
         if os.geteuid():
@@ -207,6 +221,10 @@ class Cluster:
             addons.prepare_argo(layout)
         elif part == "training-operator":
             addons.prepare_training_operator(layout)
+        elif part == "scheduler-plugins":
+            gangs.prepare_scheduler_plugins(layout)
+        elif part == "kueue":
+            gangs.prepare_kueue(layout)
         elif part == "node":
             self._start(node.containerd(layout))
             processes.wait_until(layout, "containerd", lambda: _containerd_answers(layout), 60)
@@ -231,7 +249,9 @@ class Cluster:
         """What a component needs from outside before it is ready."""
         layout = self.layout
         if name == "training-operator":
-            addons.deliver_certificate(layout)
+            addons.finish_training_operator(layout)
+        elif name == "kueue":
+            gangs.finish_kueue(layout)
         elif name == "vc-controller-manager":
             addons.finish_volcano(layout)
         elif name == "kube-controller-manager":

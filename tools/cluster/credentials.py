@@ -20,6 +20,9 @@ COMPONENTS = "muster:components"
 """The group of controllers that came with the cluster. They may do everything, but are not `system:masters`: those are
 exempt from the server's priority and fairness."""
 
+_CONTROLLERS = (
+    "coredns", "kwok", "volcano", "argo", "training-operator", "scheduler-plugins", "kueue", "operator",
+)  # fmt: skip
 _DAYS = 365
 
 
@@ -56,10 +59,7 @@ def users(layout: Layout) -> dict[str, tuple[str, str]]:
         "kube-scheduler": ("system:kube-scheduler", ""),
         "kube-proxy": ("system:kube-proxy", ""),
         "kubelet": (f"system:node:{layout.node}", "system:nodes"),
-        **{
-            name: (f"muster:{name}", COMPONENTS)
-            for name in ("coredns", "kwok", "volcano", "argo", "training-operator", "operator")
-        },
+        **{name: (f"muster:{name}", COMPONENTS) for name in _CONTROLLERS},
     }
 
 

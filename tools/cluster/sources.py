@@ -18,6 +18,9 @@ class Source:
     staged: Mapping[str, str] = field(default_factory=dict)
     """Modules that upstream replaces by a folder of its repository, which no module zip carries: a path, or a prefix
     that ends in `/`, to the published version that takes its place."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """Modules in another version than upstream's: a path, or a prefix for those that upstream replaces, to the version.
+    What another source is built from is in Go's cache already, and some cannot be had."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Go variables set by the linker, such as the version."""
     manifests: tuple[str, ...] = ()
@@ -104,6 +107,56 @@ TRAINING_OPERATOR = Source(
     manifests=("manifests",),
 )
 
+_AS_VOLCANO = {
+    # Kubernetes' scheduler, and what that is made of: with Volcano's versions, Go's cache has all of it.
+    "k8s.io/": "v0.34.1",
+    "k8s.io/kubernetes": "v1.34.1",
+    "github.com/go-openapi/jsonpointer": "v0.21.1",
+    "github.com/go-openapi/swag": "v0.23.1",
+    "github.com/mailru/easyjson": "v0.9.0",
+    "github.com/prometheus/client_model": "v0.6.2",
+    "github.com/prometheus/common": "v0.64.0",
+    "github.com/prometheus/procfs": "v0.16.1",
+    "go.opentelemetry.io/auto/sdk": "v1.1.0",
+    "go.opentelemetry.io/otel": "v1.36.0",
+    "go.opentelemetry.io/otel/metric": "v1.36.0",
+    "go.opentelemetry.io/otel/trace": "v1.36.0",
+    "golang.org/x/exp": "v0.0.0-20240719175910-8a7402abbf56",
+    "golang.org/x/net": "v0.41.0",
+    "golang.org/x/oauth2": "v0.30.0",
+    "golang.org/x/sync": "v0.15.0",
+    "golang.org/x/sys": "v0.33.0",
+    "golang.org/x/term": "v0.32.0",
+    "golang.org/x/text": "v0.26.0",
+    "golang.org/x/time": "v0.11.0",
+    "google.golang.org/grpc": "v1.64.0",
+    "google.golang.org/protobuf": "v1.36.6",
+}
+
+SCHEDULER_PLUGINS = Source(
+    name="scheduler-plugins",
+    module="sigs.k8s.io/scheduler-plugins",
+    version="v0.34.7",
+    programs={"scheduler-plugins-scheduler": "cmd/scheduler", "scheduler-plugins-controller": "cmd/controller"},
+    instead=_AS_VOLCANO,
+    manifests=("config/crd/bases", "manifests/coscheduling/scheduler-config.yaml"),
+)
+
+_LIBRARIES = (
+    "api", "apiextensions-apiserver", "apimachinery", "apiserver", "client-go", "component-base", "component-helpers",
+    "kms",
+)  # fmt: skip
+
+KUEUE = Source(
+    name="kueue",
+    module="sigs.k8s.io/kueue",
+    version="v0.16.2",
+    programs={"kueue": "cmd/kueue"},
+    instead={f"k8s.io/{name}": "v0.35.4" for name in _LIBRARIES},  # the cluster's own
+    variables={"sigs.k8s.io/kueue/pkg/version.GitVersion": "v0.16.2"},
+    manifests=("config",),
+)
+
 HELM = Source(
     name="helm",
     module="helm.sh/helm/v3",
@@ -116,4 +169,4 @@ HELM = Source(
 )
 """No part of the cluster: the tests of the chart build it when they first run."""
 
-SOURCES = (ETCD, KUBERNETES, KUBERNETES_NODE, KWOK, COREDNS, VOLCANO, ARGO, TRAINING_OPERATOR)
+SOURCES = (ETCD, KUBERNETES, KUBERNETES_NODE, KWOK, COREDNS, VOLCANO, ARGO, TRAINING_OPERATOR, SCHEDULER_PLUGINS, KUEUE)

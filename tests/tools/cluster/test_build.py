@@ -40,6 +40,17 @@ def test_a_folder_without_a_published_version_is_left_to_the_requirements() -> N
     assert "replace" not in text
 
 
+def test_a_module_in_another_version_than_upstreams() -> None:
+    upstream = replaced("a.dev/x", "a.dev/x", "v0.1.7")
+    upstream["Replace"] += replaced("a.dev/y", "b.dev/fork", "v0.1.7")["Replace"]
+    text = module_file(source(instead={"a.dev/": "v0.1.8", "a.dev/y": "v1.1.8", "c.dev/z": "v2.0.1"}), upstream)
+    assert [line for line in text.splitlines() if line.startswith("replace")] == [
+        "replace a.dev/x => a.dev/x v0.1.8",
+        "replace a.dev/y => a.dev/y v1.1.8",
+        "replace c.dev/z => c.dev/z v2.0.1",
+    ]
+
+
 def test_every_program_has_one_place() -> None:
     places = [(source.key, name) for source in SOURCES for name in source.programs]
     assert len(places) == len(set(places))

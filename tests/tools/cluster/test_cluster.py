@@ -12,6 +12,7 @@ from tools.cluster.cluster import PARTS, ClusterError, chosen
         (["kwok"], ["control-plane", "kwok"]),
         (["volcano", "kwok"], ["control-plane", "kwok", "volcano"]),
         (["argo"], ["control-plane", "node", "argo"]),
+        (["kueue", "scheduler-plugins"], ["control-plane", "scheduler-plugins", "kueue"]),
         (list(PARTS), list(PARTS)),
     ],
 )
@@ -20,8 +21,8 @@ def test_parts_bring_what_they_need_and_start_in_order(asked: list[str], started
 
 
 def test_a_part_that_does_not_exist() -> None:
-    with pytest.raises(ClusterError, match='no part "kueue"; there are: control-plane, kwok, node'):
-        chosen(["kueue"])
+    with pytest.raises(ClusterError, match='no part "yunikorn"; there are: control-plane, kwok, node'):
+        chosen(["yunikorn"])
 
 
 def test_every_component_has_one_place() -> None:
