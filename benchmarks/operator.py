@@ -131,29 +131,30 @@ async def measure(cluster: Cluster, contender: str, jobs: int, audit: Path) -> R
         running, succeeded, lags = await drive(remote, namespace, jobs)
         cpu = cpu_seconds(pid) - cpu
         memory = most_memory(pid)
-        await _until_quiet(audit)
+        counted = Counter(map(what, await _all_told(audit, seen, namespace)))
         cluster.stop(name)
-        with audit.open() as file:
-            file.seek(seen)
-            told = [json.loads(text) for text in file]
         say(f"{contender}: removing what it was given")
         await remote.delete(NAMESPACE, namespace)
         with suppress(NotFound):
             while True:
                 await remote.get(NAMESPACE, namespace)
                 await asyncio.sleep(0.5)
-    counted = Counter(
-        what(one) for one in told if one["verb"] != "watch" and one.get("objectRef", {}).get("namespace") == namespace
-    )
     return Result(running, succeeded, cpu, memory, sum(counted.values()) / jobs, counted, lags)
 
 
-async def _until_quiet(audit: Path) -> None:
-    """Events and numbers may still be on their way when the last job has ended."""
-    size = -1
-    while audit.stat().st_size != size:
-        size = audit.stat().st_size
+async def _all_told(audit: Path, seen: int, namespace: str) -> list[Object]:
+    """What was asked about the namespace from that place in the log on, once nothing more comes: events and numbers may
+    still be on their way when the last job has ended."""
+    told: list[Object] = []
+    while True:
         await asyncio.sleep(6.0)
+        with audit.open() as file:
+            file.seek(seen)
+            found = [json.loads(text) for text in file if namespace in text]
+        found = [one for one in found if one["verb"] != "watch" and one["objectRef"].get("namespace") == namespace]
+        if len(found) == len(told):
+            return found
+        told = found
 
 
 def say(text: str) -> None:

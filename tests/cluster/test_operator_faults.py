@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
 
 from muster.kube.builtin import EVENT, POD, SERVICE
 from muster.kube.informer import Informer
-from muster.kube.objects import Object, name_of, owners_of, spec_of, uid_of
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, labels_of, name_of, owners_of, spec_of, uid_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
+from muster.operator.run import Operator
+from muster.operator.settings import OperatorSettings
+from muster.training.names import JOB_NAME
 from tests.cluster.conftest import Needs
 from tests.cluster.operating import KINDS, PORT, component, on_fake_nodes, operating, until_pods, without_the_peer
-from tests.cluster.waiting import has, phase_of
+from tests.cluster.waiting import has, phase_of, until
+from tests.operator.cutting import line_to
 from tools.cluster import kwok
 from tools.cluster.cluster import Cluster as RealCluster
 
@@ -53,6 +58,10 @@ def job(namespace: str, name: str, *, seconds: str = "1", code: int = 0, workers
             }
         },
     }
+
+
+def is_not(other: Object) -> Callable[[Object], bool]:
+    return lambda obj: uid_of(obj) != uid_of(other)
 
 
 class Witness:
@@ -171,6 +180,12 @@ async def test_what_is_deleted_by_hand_comes_back(
 
         before = await until_pods(remote, namespace, all_run)
         old = {uid_of(pod) for pod in before.values()}
+        for name in members:
+            service = await remote.get(SERVICE, name, namespace)
+            await remote.delete(SERVICE, name, namespace)
+            await until(remote, SERVICE, name, namespace, is_not(service))
+        there = (await remote.list(POD, namespace)).items
+        assert {uid_of(pod) for pod in there} == old, "a Service is made anew without touching its Pod"
         for kind in (POD, SERVICE):
             for name in members:
                 await remote.delete(kind, name, namespace, grace_seconds=0)
@@ -183,6 +198,81 @@ async def test_what_is_deleted_by_hand_comes_back(
         ours.kubectl("-n", namespace, "annotate", "pods", "--all", f"{kwok.SECONDS}=0")
         async with watching(ours, namespace) as witness:
             await witness.all_ended()
+
+
+async def test_the_line_to_the_api_server_breaks_again_and_again(
+    needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str
+) -> None:
+    """Watches end in the middle of an event, and of a request without an answer nobody knows what became of it."""
+    needs("kwok")
+    chance = random.Random(3)
+    jobs = {f"job-{n}": "Failed" if n % 4 == 3 else "Succeeded" for n in range(12)}
+    await remote.discover()
+    stop = asyncio.Event()
+    settings = OperatorSettings(namespaces=(namespace,), host="127.0.0.1", port=0)
+    async with (
+        line_to(load_kubeconfig(ours.kubeconfig_of("operator"))) as line,
+        watching(ours, namespace) as witness,
+    ):
+        operating_here = asyncio.create_task(Operator(line.access, settings).run(stop))
+        try:
+            for name, end in jobs.items():
+                await remote.create(job(namespace, name, code=3 if end == "Failed" else 0))
+                await asyncio.sleep(chance.random() * 0.5)
+                line.cut()
+            await witness.all_ended()
+            await check(remote, namespace, witness, jobs)
+        finally:
+            stop.set()
+            await operating_here
+    assert line.cuts
+
+
+async def test_others_write_into_what_is_ours(
+    needs: Needs, ours: RealCluster, remote: RemoteCluster, namespace: str
+) -> None:
+    """Somebody changes the status and the spec of jobs while they are looked at, and takes the labels off Pods and
+    Services by which they are found: each gets them back, and none is made a second time."""
+    needs("kwok")
+    jobs = {f"job-{n}": "Succeeded" for n in range(8)}
+    await remote.discover()
+    with operating(ours, f"--namespace={namespace}"):
+        async with watching(ours, namespace) as witness:
+            for name in jobs:
+                await remote.create(job(namespace, name, seconds=""))
+            await until_pods(
+                remote, namespace, lambda pods: [phase_of(p) for p in pods.values()] == ["Running"] * 3 * len(jobs)
+            )
+            meddling = [asyncio.create_task(meddle(remote, namespace, name, n)) for n, name in enumerate(jobs)]
+            await asyncio.gather(*meddling)
+            for kind in (POD, SERVICE):
+                for name in jobs:
+                    await until(remote, kind, f"{name}-worker-1", namespace, lambda o: JOB_NAME in labels_of(o))
+            ours.kubectl("-n", namespace, "annotate", "pods", "--all", f"{kwok.SECONDS}=0")
+            await witness.all_ended()
+            await check(remote, namespace, witness, jobs)
+            for name in jobs:
+                await remote.delete(PYTORCH, name, namespace)
+            for kind in (POD, SERVICE):
+                await all_gone(remote, kind, namespace)
+
+
+async def all_gone(remote: RemoteCluster, kind: Kind, namespace: str) -> None:
+    changed = asyncio.Event()
+    informer = Informer(remote, kind, namespace, on_change=lambda *_: changed.set())
+    async with asyncio.timeout(90), informer:
+        while informer.objects:
+            changed.clear()
+            await changed.wait()
+
+
+async def meddle(remote: RemoteCluster, namespace: str, name: str, number: int) -> None:
+    wrong: Object = {"replicaStatuses": {"Worker": {"active": 7}}, "conditions": [] if number % 2 else None}
+    for turn in range(3):
+        await remote.patch(PYTORCH, name, namespace, {"status": wrong}, subresource="status")
+        await remote.patch(PYTORCH, name, namespace, {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 900 + turn}}})
+        for kind in (POD, SERVICE):
+            await remote.patch(kind, f"{name}-worker-1", namespace, {"metadata": {"labels": {JOB_NAME: None}}})
 
 
 async def test_two_replicas_fight_and_somebody_writes_in_between(

@@ -29,8 +29,8 @@ class OperatorSettings:
     workers: int = 16
     """How many jobs are looked at at the same time."""
     requests: int = 24
-    """How many requests are under way at the same time, besides watches. Each has a connection, and each connection
-    costs a third of a megabyte."""
+    """How many requests are under way at the same time, besides watches. An API server has few seats for one client:
+    more would only queue there."""
     event_requests: int = 4
     """How many of events, apart from the others."""
     settle_seconds: float = 5.0
