@@ -24,6 +24,9 @@ FRAMEWORKS: Mapping[str, str] = {
 }
 """Each with the folder that says which packages it is made of."""
 
+_ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
+    "mpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+}
 _SITE = "usr/local/lib/python3.11/dist-packages"
 _UNNEEDED = ("tests", "include", "clang", "libclang-*", "pip", "pip-*", "*.a", "*.lib", "*.pyi", "requirements.txt")
 """Of Python packages: what no training reads. Compiled modules stay: without them every Pod compiles for seconds."""
@@ -40,7 +43,10 @@ def framework_image(
     source = ROOT / FRAMEWORKS[framework]
     packages = source / "debian-packages.txt"
     debian = packages.read_text().split() if packages.exists() else []
-    image = replace(python(name, debian=debian), also_named=also_named, working_folder=working_folder)
+    image = replace(
+        python(name, debian=debian), environment=_ENVIRONMENT.get(framework, {}), also_named=also_named,
+        working_folder=working_folder,
+    )  # fmt: skip
     if not debian:
         requirements = (source / "requirements.txt").read_text().splitlines()
         above = layer("site", requirements, lambda folder: _site(folder, source))

@@ -18,8 +18,10 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 from tools.cluster import network
 from tools.cluster.build import cache_folder, program
@@ -100,22 +102,29 @@ def load(image: Image, layout: Layout) -> None:
     loaded = layout.root / "images" / image.name.replace("/", "_")
     if loaded.exists() and loaded.read_text() == digest:
         return
-    with tempfile.NamedTemporaryFile(dir=_folder(), suffix=".archive") as archive:
-        write_archive(image, Path(archive.name))
-        checked(
-            ["ctr", f"--address={layout.containerd_socket}", "--namespace=k8s.io", "images", "import", archive.name]
-        )  # fmt: skip
+    command = ["ctr", f"--address={layout.containerd_socket}", "--namespace=k8s.io", "images", "import", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as importing:
+        assert importing.stdin is not None
+        assert importing.stdout is not None
+        with suppress(BrokenPipeError), importing.stdin:  # it says itself why it does not listen
+            write_archive(image, importing.stdin)
+        said = importing.stdout.read().decode(errors="replace")
+    if importing.returncode:
+        raise ImageError(f"{' '.join(command)} of {image.name} failed: {said.strip()[-800:]}")
     loaded.parent.mkdir(exist_ok=True)
     loaded.write_text(digest)
 
 
-def write_archive(image: Image, path: Path) -> None:
+def write_archive(image: Image, target: IO[bytes]) -> None:
+    """Piece by piece, for one who reads along."""
     digests = [_digest(content) for content in image.layers]
     configuration = json.dumps(_configuration(image, digests)).encode()
     configuration_name = f"{hashlib.sha256(configuration).hexdigest()}.json"
     layers = [f"{digest}.tar" for digest in digests]
     manifest = [{"Config": configuration_name, "RepoTags": [image.name, *image.also_named], "Layers": layers}]
-    with tarfile.open(path, "w") as archive:
+    with tarfile.open(fileobj=target, mode="w|") as archive:
         for name, content in ((configuration_name, configuration), ("manifest.json", json.dumps(manifest).encode())):
             entry = tarfile.TarInfo(name)
             entry.size = len(content)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -8,8 +9,10 @@ from pathlib import Path
 from tools.cluster.images import Image, write_archive
 
 
-def contents(archive: Path) -> dict[str, bytes]:
-    with tarfile.open(archive) as opened:
+def contents(image: Image) -> dict[str, bytes]:
+    archive = io.BytesIO()
+    write_archive(image, archive)
+    with tarfile.open(fileobj=io.BytesIO(archive.getvalue())) as opened:
         return {member.name: file.read() for member in opened if (file := opened.extractfile(member))}
 
 
@@ -22,9 +25,7 @@ def test_an_archive_lists_its_layers_and_says_what_runs(tmp_path: Path) -> None:
             content.add(tmp_path / name, name)
         layers.append(layer)
     image = Image("tried:1", tuple(layers), ("/run",), ("fast",), {"MODE": "test"})
-    write_archive(image, tmp_path / "image.tar")
-
-    files = contents(tmp_path / "image.tar")
+    files = contents(image)
     (manifest,) = json.loads(files["manifest.json"])
     configuration = json.loads(files[manifest["Config"]])
     digests = [hashlib.sha256(files[name]).hexdigest() for name in manifest["Layers"]]
@@ -35,10 +36,9 @@ def test_an_archive_lists_its_layers_and_says_what_runs(tmp_path: Path) -> None:
     assert "MODE=test" in configuration["config"]["Env"]
 
 
-def test_an_image_may_have_several_names_and_a_folder_to_work_in(tmp_path: Path) -> None:
+def test_an_image_may_have_several_names_and_a_folder_to_work_in() -> None:
     image = Image("tried:1", (), working_folder="/work", also_named=("tried:2", "other/name:1"))
-    write_archive(image, tmp_path / "image.tar")
-    files = contents(tmp_path / "image.tar")
+    files = contents(image)
     (manifest,) = json.loads(files["manifest.json"])
     configuration = json.loads(files[manifest["Config"]])
     assert manifest["RepoTags"] == ["tried:1", "tried:2", "other/name:1"]
