@@ -45,7 +45,7 @@ class Board:
         """Those among the work that have a tree of nodes to show, whole."""
 
     def put(self, kind: Kind, obj: Object, now: float, owner: str = "", events: Sequence[Object] = ()) -> Row:
-        """Takes in an object as it is now. The events, if any are known, are a Pod's, in the order of time."""
+        """Takes in an object as it is now. The events are its own, as far as known, in the order of time."""
         before = self.rows.get(uid_of(obj))
         row = row_of(kind, obj, before, now, owner, events)
         self.rows[uid_of(obj)] = row
@@ -80,7 +80,9 @@ class Board:
 def row_of(
     kind: Kind, obj: Object, before: Row | None, now: float, owner: str = "", events: Sequence[Object] = ()
 ) -> Row:
-    state, stage, note = _pod(obj, events) if kind.kind == "Pod" and not kind.group else _work(obj)
+    state, stage, note = _pod(obj) if kind.kind == "Pod" and not kind.group else _work(obj)
+    if stage == "Pending" and not note:
+        note = awaited(events)
     row = before or Row(f"{type_title(kind)}/{name_of(obj)}", owner, created=now)
     began = row.began
     if began is None and stage != "Pending":
@@ -150,7 +152,7 @@ def _note(note: str, told: Mapping[str, str]) -> str:
     return ": " + "\n  ".join(note.splitlines())
 
 
-def _pod(pod: Object, events: Sequence[Object]) -> tuple[str, str, str]:
+def _pod(pod: Object) -> tuple[str, str, str]:
     phase = str(status_of(pod).get("phase") or "Pending")
     stage = phase if phase in _ORDER else "Pending"
     state = status_word(pod)
@@ -166,7 +168,7 @@ def _pod(pod: Object, events: Sequence[Object]) -> tuple[str, str, str]:
         again = f"restarted {restarts}x" if restarts else ""
         ends = [str(end) for end in ended_badly(pod)]
         return state, stage, "; ".join(text for text in (again, *ends[:1]) if text)
-    note = reasons[0] if reasons else awaited(events) if stage == "Pending" else ""
+    note = reasons[0] if reasons else ""
     return state, stage, re.sub(rf'^container "[^"]*": {re.escape(state)}: ', "", note)
 
 

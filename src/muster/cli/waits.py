@@ -1,4 +1,4 @@
-"""What a run waits for where its objects do not say so themselves: the events of Pods, and PodGroups without room."""
+"""What a run waits for where its objects do not say so themselves: their events, and PodGroups without room."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Waits:
         cluster: Cluster,
         namespaces: Collection[str],
         *,
-        on_pod: Callable[[str], None],
+        on_event: Callable[[str], None],
         on_group: Callable[[Object], None],
     ) -> None:
-        """`on_pod` is told the uid of a Pod with news, `on_group` the PodGroup that has changed."""
+        """`on_event` is told the uid of an object with news, `on_group` the PodGroup that has changed."""
         self.listening = False
         self._cluster = cluster
         self._namespaces = namespaces
-        self._on_pod = on_pod
+        self._on_event = on_event
         self._on_group = on_group
         self._events: list[Informer] = []
 
-    def events_of(self, pod: str) -> list[Object]:
-        """What is known of the Pod with this uid, in the order of time."""
-        return in_order(event for informer in self._events for event in informer.by("pod", pod))
+    def events_of(self, uid: str) -> list[Object]:
+        """What is known of the object with this uid, in the order of time."""
+        return in_order(event for informer in self._events for event in informer.by("about", uid))
 
     async def listen(self, stack: AsyncExitStack) -> None:
         """From now on, until the stack is closed."""
@@ -48,16 +48,15 @@ class Waits:
     async def _hear_events(self, stack: AsyncExitStack, namespace: str) -> None:
         def on_change(_: Object | None, after: Object | None) -> None:
             if after is not None:
-                self._on_pod(_involved(after))
+                self._on_event(_involved(after))
 
         kind = self._cluster.catalogue.of("v1", "Event")
         events = Informer(
             self._cluster,
             kind,
             namespace,
-            fields="involvedObject.kind=Pod",
             on_change=on_change,
-            indexers={"pod": lambda event: [_involved(event)]},
+            indexers={"about": lambda event: [_involved(event)]},
         )
         self._events.append(events)
         await self._enter(stack, events, namespace)

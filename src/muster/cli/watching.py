@@ -54,7 +54,9 @@ class Watch:
         self._searches: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._namespaces = {namespace_of(one.object) for one in applied} - {""}
-        self._waits = Waits(cluster, self._namespaces, on_pod=self._on_news, on_group=self._on_group)
+        self._waits = Waits(cluster, self._namespaces, on_event=self._on_event, on_group=self._on_group)
+        self._seen: dict[str, tuple[Kind, Object]] = {}
+        """By uid: what has a row on the board."""
         self._groups: dict[str, str] = {}
         """The uid of a PodGroup -> what was said of it last."""
         self._stack = AsyncExitStack()
@@ -152,10 +154,10 @@ class Watch:
             self._follower.gone(pod)
         self._take_in(self._pod_kind, pod, deleted=after is None, owner="" if root == uid_of(pod) else root)
 
-    def _on_news(self, uid: str) -> None:
-        pod = self.pods.get(uid)
-        if pod is not None and status_of(pod).get("phase") == "Pending":
-            self.board.put(self._pod_kind, pod, time.monotonic(), events=self._waits.events_of(uid))
+    def _on_event(self, uid: str) -> None:
+        row, seen = self.board.rows.get(uid), self._seen.get(uid)
+        if row is not None and seen is not None and row.stage == "Pending":
+            self.board.put(*seen, time.monotonic(), events=self._waits.events_of(uid))
             self._changed.set()
 
     def _on_group(self, group: Object) -> None:
@@ -171,6 +173,7 @@ class Watch:
         uid, now = uid_of(obj), time.monotonic()
         if is_workflow(obj):
             obj = self.board.workflows[uid] = whole(self._cluster, obj)
+        self._seen[uid] = kind, obj
         self.board.put(kind, obj, now, owner, self._waits.events_of(uid))
         if deleted:
             self.board.gone(uid, now)
