@@ -92,6 +92,7 @@ def test_names_of_a_kind_that_is_gone_go_to_the_next(catalogue: Catalogue) -> No
     [
         ("v1", "pod", 'no kind "pod" ("v1"); did you mean "Pod"?'),
         ("v1", "PyTorchJob", 'in "v1"; this cluster has it in kubeflow.org/v1, kubeflow.org/v1beta1'),
+        ("v1", "Posse", 'this cluster has no kind "Posse" ("v1")'),
         ("v1", "Quux", 'this cluster has no kind "Quux" ("v1")'),
         ("", "", 'this cluster has no kind "" ("")'),
     ],

@@ -113,8 +113,9 @@ class Catalogue:
         versions = sorted(v for v, k in self._kinds if k == kind)
         if versions:
             raise NotFound(f'no kind "{kind}" in "{api_version}"; this cluster has it in {", ".join(versions)}')
-        near = get_close_matches(kind, sorted({k for _, k in self._kinds}), n=1)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
+        known = {k.lower(): k for _, k in self._kinds}
+        near = get_close_matches(kind.lower(), sorted(known), n=1, cutoff=0.7)
+        hint = f'; did you mean "{known[near[0]]}"?' if near else ""
         raise NotFound(f'this cluster has no kind "{kind}" ("{api_version}"){hint}')
 
     def of_object(self, obj: Mapping[str, Any]) -> Kind:

@@ -26,7 +26,7 @@ from muster.training.model import (
     Verdict,
     Wiring,
 )
-from muster.training.names import check_job_name, replica_labels, role_selector
+from muster.training.names import check_job_name, check_replica_names, replica_labels, role_selector
 from muster.training.progress import Progress, read_progress
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
@@ -192,6 +192,9 @@ class KubeflowDialect(Dialect):
                 )
                 continue
             causes += self._role_problems(f"{path}.{written}", spec or {})
+        if not causes:
+            job = self.read(obj)
+            causes += check_replica_names(job, self.listeners(job))
         return causes
 
     def change_problems(self, old: Object, new: Object) -> list[Cause]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from muster.kube.errors import Cause
 from muster.training.model import Replica, TrainingJob
@@ -14,6 +15,7 @@ REPLICA_INDEX = "training.kubeflow.org/replica-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
 ATTEMPT = "muster.dev/attempt"
 
+_LONGEST = 63
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -45,12 +47,21 @@ def role_selector(job: TrainingJob, role: str) -> str:
 
 def check_job_name(name: str) -> list[Cause]:
     """Services are named after jobs, so a job's name must be a DNS-1035 label."""
-    if len(name) <= 63 and _DNS_1035.fullmatch(name):
+    if len(name) <= _LONGEST and _DNS_1035.fullmatch(name):
         return []
     return [
         Cause(
             "metadata.name",
             f'"{name}" must be lower case letters, digits and -, begin with a letter, end with a letter or digit, '
-            "and have at most 63 characters (Services are named after it)",
+            f"and have at most {_LONGEST} characters (Services are named after it)",
         )
     ]
+
+
+def check_replica_names(job: TrainingJob, listeners: Iterable[Replica]) -> list[Cause]:
+    """A job whose Services cannot be made would wait for ever."""
+    longest = max((replica_name(job, replica) for replica in listeners), key=len, default="")
+    if len(longest) <= _LONGEST:
+        return []
+    why = f'"{job.name}" is {len(longest) - _LONGEST} characters too long: the Service "{longest}" is named after it'
+    return [Cause("metadata.name", f"{why}, and may have {_LONGEST}")]
