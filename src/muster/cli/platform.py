@@ -41,12 +41,20 @@ def content_of(file: str) -> dict[str, Any] | str:
         values = values_in(text, file)
     except OSError as error:
         raise Failure(f"error: {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Failure(f"error: {file}: this is not UTF-8 text") from None
     except ManifestError as error:
         raise Failure(str(error)) from None
     if len(values) != 1 or not isinstance(values[0], dict):
         raise Failure(f"error: {file} has to hold one graph document, or one Argo Workflow")
     value: dict[str, Any] = values[0]
-    return text if value.get("kind") == "Workflow" else value
+    kind, version = value.get("kind"), value.get("apiVersion")
+    if kind and version and kind != "Workflow":
+        raise Failure(
+            f"error: {file} holds a {kind} ({version}), neither a graph document nor an Argo Workflow; "
+            f"`muster run {file}` runs it, `muster apply -f {file}` stores it as it is"
+        )
+    return text if kind == "Workflow" else value
 
 
 def _found() -> Muster:
