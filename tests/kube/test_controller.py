@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
-from muster.kube.controller import Controller, backoff
+from muster.kube.controller import Controller, TwoLanes, backoff
 from muster.kube.errors import Conflict, Unavailable
 
 
@@ -350,3 +350,46 @@ def test_the_more_often_it_fails_the_longer_it_waits_but_not_for_a_cluster_to_co
     failures: int, error: Exception, seconds: float
 ) -> None:
     assert backoff(failures, error, 30.0) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("put", "taken"),
+    [
+        ("abc", "abc"),
+        ("aab", "ab"),
+        ("abcXYZ", "XaYbZc"),
+        ("XYZ", "XYZ"),
+        ("abcX", "Xabc"),
+        ("aXAb", "XbA"),
+        ("XxYy", "XY"),
+    ],
+)
+async def test_what_is_urgent_and_what_is_not_take_turns(put: str, taken: str) -> None:
+    """Capital letters are urgent; a key is its letter."""
+    lanes: TwoLanes[str] = TwoLanes()
+    for letter in put:
+        lanes.put(letter.lower(), urgent=letter.isupper())
+    assert len(lanes) == len(taken)
+    assert [await lanes.get() for _ in taken] == list(taken.lower())
+    assert len(lanes) == 0
+
+
+async def test_a_thousand_new_ones_do_not_keep_an_urgent_one_waiting() -> None:
+    looked_at: list[str] = []
+    over = asyncio.Event()
+
+    async def reconcile(key: str) -> float | None:
+        looked_at.append(key)
+        if looked_at.count("new 0") == 1 and key == "new 0":
+            controller.enqueue("new 0", urgent=True)  # while it is being looked at
+        if len(looked_at) == 1002:
+            over.set()
+        return None
+
+    async with running(reconcile, workers=1) as controller:
+        for number in range(1000):
+            controller.enqueue(f"new {number}")
+        controller.enqueue("old", urgent=True)
+        async with asyncio.timeout(20):
+            await over.wait()
+    assert looked_at[:4] == ["old", "new 0", "new 0", "new 1"]

@@ -42,21 +42,21 @@ class Controller(Generic[K]):
         self._on_done = on_done
         self._closing = False
         self._idle = asyncio.Event()
-        self._queue: asyncio.Queue[K] = asyncio.Queue()
-        self._waiting: set[K] = set()
+        self._queue: TwoLanes[K] = TwoLanes()
         self._active: set[K] = set()
-        self._again: set[K] = set()
+        self._again: dict[K, bool] = {}
         self._failures: dict[K, int] = {}
         self._wishes: _Timers[K] = {}
         self._retries: _Timers[K] = {}
 
-    def enqueue(self, key: K) -> None:
-        """Look at `key` soon. While it is being looked at, that means once more afterwards."""
+    def enqueue(self, key: K, *, urgent: bool = False) -> None:
+        """Look at `key` soon. While it is being looked at, that means once more afterwards. Of those that are `urgent`
+        and those that are not, one of each is taken in turn: a thousand new ones do not keep waiting what is under
+        way."""
         if key in self._active:
-            self._again.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
-            self._queue.put_nowait(key)
+            self._again[key] = self._again.get(key, False) or urgent
+        else:
+            self._queue.put(key, urgent=urgent)
 
     def enqueue_after(self, key: K, seconds: float) -> None:
         """Of several such wishes for one key, the earliest wins."""
@@ -65,7 +65,7 @@ class Controller(Generic[K]):
     @property
     def depth(self) -> int:
         """How many keys wait to be looked at."""
-        return len(self._waiting)
+        return len(self._queue)
 
     async def finish(self) -> None:
         """Begins nothing more, and waits until what was begun is done."""
@@ -108,7 +108,6 @@ class Controller(Generic[K]):
             key = await self._queue.get()
             if self._closing:
                 return
-            self._waiting.discard(key)
             self._active.add(key)
             try:
                 await self._attempt(key)
@@ -117,8 +116,7 @@ class Controller(Generic[K]):
                 if not self._active:
                     self._idle.set()
                 if key in self._again:
-                    self._again.discard(key)
-                    self.enqueue(key)
+                    self.enqueue(key, urgent=self._again.pop(key))
 
     async def _attempt(self, key: K) -> None:
         retry = self._retries.pop(key, None)
@@ -157,10 +155,42 @@ class Controller(Generic[K]):
         self._set(self._retries, key, delay)
 
 
+class TwoLanes(Generic[K]):
+    """A queue in which each key waits once."""
+
+    def __init__(self) -> None:
+        self._urgent: dict[K, None] = {}
+        self._others: dict[K, None] = {}
+        self._filled: asyncio.Queue[None] = asyncio.Queue()
+        self._urgent_next = True
+
+    def __len__(self) -> int:
+        return len(self._urgent) + len(self._others)
+
+    def put(self, key: K, *, urgent: bool = False) -> None:
+        if key in self._urgent:
+            return
+        if key not in self._others:
+            self._filled.put_nowait(None)
+        elif urgent:
+            del self._others[key]
+        else:
+            return
+        (self._urgent if urgent else self._others)[key] = None
+
+    async def get(self) -> K:
+        await self._filled.get()
+        lane = self._urgent if self._urgent and (self._urgent_next or not self._others) else self._others
+        self._urgent_next = lane is self._others
+        key = next(iter(lane))
+        del lane[key]
+        return key
+
+
 def backoff(failures: int, error: BaseException, longest: float) -> float:
     """Seconds until the next try."""
     longest = min(longest, _LONGEST_AWAY) if isinstance(error, Unavailable) else longest
-    return min(_FIRST_RETRY * 2 ** (failures - 1), longest)
+    return min(_FIRST_RETRY * 2.0 ** (failures - 1), longest)
 
 
 _Timers: TypeAlias = dict[K, tuple[float, asyncio.Handle]]

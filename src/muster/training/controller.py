@@ -308,7 +308,7 @@ class TrainingController:
                 self._tell(self._dialects[name], job, "deleted")
             item = (name, key_of(job))
             self._expectations.seen(item, _version(job))
-            self._queue.enqueue(item)
+            self._queue.enqueue(item, urgent=before is not None)
 
         return changed
 
@@ -320,7 +320,7 @@ class TrainingController:
                 continue
             item = (name, Key(namespace_of(thing), owner["name"]))
             self._expectations.seen(item, uid_of(thing))
-            self._queue.enqueue(item)
+            self._queue.enqueue(item, urgent=True)
 
     def _group_changed(self, before: Object | None, after: Object | None) -> None:
         """A PodGroup concerns the job of its name, whoever made it."""
@@ -329,7 +329,7 @@ class TrainingController:
         for name, jobs in self._jobs.items():
             if jobs.get(*key) is not None:
                 self._expectations.seen((name, key), uid_of(group))
-                self._queue.enqueue((name, key))
+                self._queue.enqueue((name, key), urgent=True)
 
 
 _NUMBERS = frozenset({"replicaStatuses", "ps", "worker", "heter"})
