@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from muster.cli.lint import check
+from muster.cli.lint import check, nameless, read_all
 from muster.kube.manifests import load
 
 GOOD = """\
@@ -65,6 +67,25 @@ def test_lint(text: str, checked: int, told: list[str]) -> None:
     assert found == checked
     assert [any(line.startswith(start) for line in complaints) for start in told] == [True] * len(told), complaints
     assert bool(complaints) is bool(told), complaints
+
+
+def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a.yaml").write_text("kind: [")
+    (tmp_path / "below" / "b.yaml").write_text(GOOD.replace("entrypoint: main", "entrypoint: mian"))
+    (tmp_path / "c.yaml").write_text(GOOD)
+    documents, unreadable = read_all([str(tmp_path)])
+    assert [line.split(":")[0] for line in unreadable] == [str(tmp_path / "a.yaml")]
+    checked, complaints = check(documents)
+    assert (checked, len(complaints)) == (2, 1)
+
+
+def test_a_workflow_without_a_name_is_no_mistake_for_submitting_can_give_it_one(tmp_path: Path) -> None:
+    file = tmp_path / "wf.yaml"
+    file.write_text(GOOD.replace("{generateName: a-}", "{labels: {a: b}}"))
+    documents, unreadable = read_all([str(file)])
+    assert (unreadable, check(documents)) == ([], (1, []))
+    assert nameless(documents) == [f"{file}:3 metadata.name: is missing; it can be submitted with --name only"]
 
 
 def test_templates_that_are_known_count() -> None:

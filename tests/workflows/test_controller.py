@@ -80,6 +80,15 @@ async def test_a_workflow_that_is_wrong_is_refused_before_anything_runs(s: Stage
     assert s.hands.launched == []
 
 
+async def test_a_volume_that_cannot_be_claimed_is_the_end(s: Stage) -> None:
+    claim = {"metadata": {"name": "work"}, "spec": {"accessModes": ["ReadSometimes"]}}
+    await s.create("wf", dag({"name": "a"}), task(), volumeClaimTemplates=[claim])
+    assert await s.ended("wf") == "Error"
+    assert status_of(s.workflow("wf"))["message"].startswith("pvc create error: ")
+    assert "spec.accessModes[0]" in status_of(s.workflow("wf"))["message"]
+    assert s.hands.launched == []
+
+
 async def test_a_change_of_labels_leaves_a_run_alone(s: Stage) -> None:
     await s.create("wf", dag({"name": "a"}, {"name": "b", "depends": "a"}), task())
     await s.launched("a")

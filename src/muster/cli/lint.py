@@ -13,14 +13,16 @@ from muster.cli.options import ContextName, Debug, Kubeconfig, Namespace, config
 from muster.cli.output import say, warn
 from muster.cli.session import connect, home
 from muster.kube.errors import Cause
-from muster.kube.objects import Object, name_of
+from muster.kube.objects import Object, meta, name_of
 
 if TYPE_CHECKING:
     from muster.kube.manifests import Document
 
 
 def lint(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, directories, or - for stdin.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files, directories with all below them, or - for stdin.")
+    ],
     offline: Annotated[bool, typer.Option("--offline", help="Look at the files only, though a cluster runs.")] = False,
     namespace: Namespace = "",
     kubeconfig: Kubeconfig = "",
@@ -32,13 +34,13 @@ def lint(
     No cluster is needed. Templates that the files refer to are looked for in the files, and in the cluster if one runs.
     Exit code: 0 if nothing is wrong, else 1.
     """
-    from muster.cli.manifests import read
-
     configure_logging(debug)
-    documents = read(files)
+    documents, unreadable = read_all(files)
     known = [] if offline else asyncio.run(_templates(kubeconfig, context, namespace))
-    checked, complaints = check(documents, known)
-    for line in without_effect(documents):
+    checked, found = check(documents, known)
+    complaints = [*unreadable, *found]
+    checked += len(unreadable)
+    for line in (*nameless(documents), *without_effect(documents)):
         warn(f"Warning: {line}")
     for line in complaints:
         say(line)
@@ -49,6 +51,30 @@ def lint(
     if not checked:
         raise Failure(f"no workflows, templates or cron workflows in {', '.join(files)}")
     say(f"{checked} object{'s' * (checked > 1)}, nothing is wrong")
+
+
+def read_all(files: Iterable[str]) -> tuple[list[Document], list[str]]:
+    """What is in the files, and what is wrong with those that cannot be read."""
+    from muster.cli.manifests import read
+    from muster.kube.manifests import ManifestError, files_below
+
+    documents: list[Document] = []
+    unreadable: list[str] = []
+    for file in files_below(files):
+        try:
+            documents += read([file], named=False)
+        except ManifestError as error:
+            unreadable.append(str(error))
+    return documents, unreadable
+
+
+def nameless(documents: Iterable[Document]) -> list[str]:
+    """A line about each that has no name yet."""
+    return [
+        f"{document.where('metadata')} metadata.name: is missing; it can be submitted with --name only"
+        for document in documents
+        if not (meta(document.object).get("name") or meta(document.object).get("generateName"))
+    ]
 
 
 def check(documents: list[Document], known: Iterable[Object] = ()) -> tuple[int, list[str]]:

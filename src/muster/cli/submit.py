@@ -115,7 +115,7 @@ def parameters_of(path: str) -> list[str]:
 def _documents(files: Sequence[str]) -> list[Document]:
     from muster.kube.manifests import load_files
 
-    documents = load_files(list(files))
+    documents = load_files(list(files), named=False)
     for document in documents:
         kind = document.object.get("kind")
         if kind != "Workflow":

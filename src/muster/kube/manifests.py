@@ -65,15 +65,15 @@ class Document:
         return line + 1
 
 
-def load(text: str, source: str) -> list[Document]:
+def load(text: str, source: str, *, named: bool = True) -> list[Document]:
     """The objects of a manifest, in order. `kind: List` is unrolled, empty documents are left out. `source` is the
-    name that errors will give the text."""
+    name that errors will give the text. With `named=False` an object may have no name yet."""
     documents: list[Document] = []
     for node in _compose(text, source):
         if isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == _PLAIN:
             continue
         values = _Values(text, source)
-        found = list(_objects(values.of(node), node, source, text))
+        found = list(_objects(values.of(node), node, source, text, named))
         if values.warnings and found:
             found[0] = replace(found[0], warnings=tuple(values.warnings))
         documents += found
@@ -104,17 +104,27 @@ def values_in(text: str, source: str) -> list[Any]:
     return [_Values(text, source).of(node) for node in nodes]
 
 
-def load_files(paths: Iterable[str | Path]) -> list[Document]:
+def load_files(paths: Iterable[str | Path], *, named: bool = True) -> list[Document]:
     """Everything in these files, in the files of these directories (sorted by name), and for '-' in the standard
     input."""
     documents: list[Document] = []
     for path in paths:
         if str(path) == "-":
-            documents += load(sys.stdin.read(), "<stdin>")
+            documents += load(sys.stdin.read(), "<stdin>", named=named)
             continue
         for file in _files(Path(path), str(path)):
-            documents += load(_read(file), str(file))
+            documents += load(_read(file), str(file), named=named)
     return documents
+
+
+def files_below(paths: Iterable[str]) -> list[str]:
+    """These paths, with all manifests that are in a directory or anywhere below it in its place."""
+    found: list[str] = []
+    for path in paths:
+        below = Path(path).rglob("*") if path != "-" and Path(path).is_dir() else ()
+        inside = sorted(str(file) for file in below if file.suffix in _SUFFIXES and file.is_file())
+        found += inside or [path]
+    return found
 
 
 def _files(path: Path, given: str) -> list[Path]:
@@ -301,7 +311,7 @@ def _is_template(node: yaml.Node) -> bool:
     return isinstance(node, yaml.MappingNode) and bool(getattr(node, "flow_style", False))
 
 
-def _objects(value: Any, node: yaml.Node, source: str, text: str) -> Iterator[Document]:
+def _objects(value: Any, node: yaml.Node, source: str, text: str, named: bool) -> Iterator[Document]:
     def error(message: str, at: yaml.Node) -> ManifestError:
         return ManifestError(message, source, at.start_mark.line + 1, at.start_mark.column + 1, text)
 
@@ -314,7 +324,7 @@ def _objects(value: Any, node: yaml.Node, source: str, text: str) -> Iterator[Do
         items = _entry(node, "items")
         if items is not None:
             for item, item_node in zip(value["items"], items[1].value, strict=True):
-                yield from _objects(item, item_node, source, text)
+                yield from _objects(item, item_node, source, text, named)
         return
     if "apiVersion" not in value and {"pipelineInfo", "deploymentSpec"} <= value.keys():
         raise error("this is a pipeline of Kubeflow Pipelines, not an object; they cannot be run here yet", node)
@@ -329,7 +339,7 @@ def _objects(value: Any, node: yaml.Node, source: str, text: str) -> Iterator[Do
         raise error(f'metadata is missing; give the {kind} a name: "metadata: {{name: ...}}"', node)
     if not isinstance(metadata, dict):
         raise error("metadata must be an object with a name", _place(node, "metadata"))
-    if not metadata.get("name") and not metadata.get("generateName"):
+    if named and not metadata.get("name") and not metadata.get("generateName"):
         raise error(f"metadata.name is missing; give the {kind} a name", _place(node, "metadata"))
     yield Document(value, source, node)
 

@@ -40,10 +40,13 @@ RUN_POLICY: Schema = obj({
     "managedBy": STRING,
 })  # fmt: skip
 
+TEMPLATE: Schema = obj({**POD_TEMPLATE_SCHEMA["properties"], "apiVersion": STRING, "kind": STRING})
+"""A Pod's. Some write it as a whole one, and then it says what it is."""
+
 REPLICA_SPEC: Schema = obj({
     "replicas": integer(0),
     "restartPolicy": string(["Always", "OnFailure", "Never", "ExitCode", ""]),
-    "template": POD_TEMPLATE_SCHEMA,
+    "template": TEMPLATE,
 })  # fmt: skip
 
 NPROC_PER_NODE: Schema = STRING

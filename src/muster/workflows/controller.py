@@ -18,7 +18,17 @@ from typing import Any, Literal, Protocol, TypeAlias
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.controller import Controller
-from muster.kube.errors import AlreadyExists, ApiError, Cause, Conflict, NotFound, TooLarge
+from muster.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Cause,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TooLarge,
+)
 from muster.kube.informer import Informer
 from muster.kube.objects import (
     Key,
@@ -199,14 +209,23 @@ class WorkflowController:
                 return None
         nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(obj))
         run = Run.load(obj, nodes, world)
+        problem = await self._claim_volumes(obj, run)
+        if problem:
+            run.problem = "Error", problem
+        active = self._active[key] = _Active(obj, run, nodes, Emitter(self._metrics, run), spoiled=True)
+        await self._see_to(key, active)
+        return active
+
+    async def _claim_volumes(self, obj: Object, run: Run) -> str:
+        """Makes the volumes that the workflow asks for; why it cannot have one, if so."""
         for claim in claims_of(obj, run.spec):
             try:
                 await self._cluster.create(claim)
             except AlreadyExists:
                 continue
-        active = self._active[key] = _Active(obj, run, nodes, Emitter(self._metrics, run), spoiled=True)
-        await self._see_to(key, active)
-        return active
+            except (Invalid, BadRequest, Forbidden) as error:
+                return f"pvc create error: {error.message}"
+        return ""
 
     async def _load_again(self, key: Key, active: _Active, obj: Object) -> None:
         """What runs goes on, and so does what is being launched: only what was decided about it is read again."""

@@ -74,6 +74,15 @@ def test_what_is_refused(dialect: Any, obj: Object, field: str | None) -> None:
     assert [cause.field for cause in dialect.problems(obj)] == ([field] if field else [])
 
 
+@pytest.mark.parametrize("dialect", [PYTORCH, TF, XGB, PADDLE, JAX], ids=lambda dialect: dialect.kind.kind)
+def test_a_template_may_be_written_as_a_whole_pod(dialect: Any) -> None:
+    spec = {"containers": [{"name": dialect.container, "image": "i", "command": ["train"]}]}
+    whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}}, "spec": spec}
+    obj = job(dialect, {role: {"replicas": 1, "template": whole} for role in ("Master", "Worker")[dialect is JAX :]})
+    assert validate(obj, dialect.kind.schema) == []
+    assert dialect.problems(obj) == []
+
+
 @pytest.mark.parametrize(
     ("written", "success", "failure"),
     [

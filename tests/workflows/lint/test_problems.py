@@ -42,7 +42,7 @@ def test_without_other_objects_the_rest_is_judged(sample: Sample) -> None:
 
 
 def all_files() -> list[Object]:
-    return [document.object for document in load_files(FILES)]
+    return [document.object for document in load_files(FILES, named=False)]
 
 
 @pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")
@@ -55,6 +55,6 @@ def test_argos_own_examples_are_good() -> None:
     def find(name: str, cluster_scope: bool) -> Object | None:
         return shared.get((cluster_scope, name))
 
-    assert len(objects) > 100
+    assert objects
     assert [cause for obj in objects for cause in problems(obj, find)] == []
     assert [cause for obj in objects for cause in problems(obj, submitted=True)] == []

@@ -85,6 +85,19 @@ def test_a_script_is_a_file_at_the_end_of_its_command() -> None:
     assert "source" not in main_of(pod)
 
 
+@pytest.mark.parametrize("source", [{}, {"source": ""}], ids=["none", "empty"])
+def test_a_script_without_a_source_is_its_command_alone(source: dict[str, str]) -> None:
+    pod = built({"script": {"image": "i", "args": ["echo", "hello"], **source}})
+    assert main_of(pod)["args"] == ["echo", "hello"]
+
+
+def test_containers_that_a_patch_adds_end_with_the_main_one() -> None:
+    patch = "containers: [{name: wait}, {name: main}, {name: guest, image: i, command: [sleep, infinity]}]"
+    pod = built({**CONTAINER, "podSpecPatch": patch})
+    assert [c["name"] for c in pod["spec"]["containers"]] == ["main", "guest"]
+    assert annotation(pod, CONTAINERS) == {"leading": ["main"]}
+
+
 def test_a_long_script_is_a_config_map() -> None:
     long = launch({"script": {"image": "python", "command": ["python"], "source": "#" * 100_000}})
     pod = pod_for(WORKFLOW, {}, long)

@@ -14,7 +14,6 @@ from muster.kube.kinds import Column, Kind
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
 from muster.kube.schema import INT32, INT64, RESOURCES, STRING, TIME, integer, list_of, obj, root, string
 from muster.kube.schemas_meta import OBJECT_REFERENCE
-from muster.kube.schemas_pod import POD_TEMPLATE_SCHEMA
 from muster.training.dialect import Dialect, read_scheduling_policy, template_problems
 from muster.training.etcd import Announcement
 from muster.training.model import (
@@ -33,6 +32,7 @@ from muster.training.model import (
 )
 from muster.training.names import check_job_name
 from muster.training.progress import Progress
+from muster.training.schemas import TEMPLATE
 
 ETCD = "muster.dev/etcd"
 """Annotation on an elastic job: the etcd (host:port) at which its workers hear how many they are to be."""
@@ -42,7 +42,7 @@ _PORTS = 20
 """How many ports, from PADDLE_PORT on, a member may use."""
 _GLOO = Replica("gloo", 0)
 
-_ROLE = obj({"replicas": integer(0), "requests": INT32, "limits": INT32, "template": POD_TEMPLATE_SCHEMA}, ["replicas"])
+_ROLE = obj({"replicas": integer(0), "requests": INT32, "limits": INT32, "template": TEMPLATE}, ["replicas"])
 _ROLE_STATUS = obj({
     "pending": INT32, "starting": INT32, "running": INT32, "failed": INT32, "succeeded": INT32, "unknown": INT32,
     "refs": list_of(OBJECT_REFERENCE),

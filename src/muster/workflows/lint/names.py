@@ -11,6 +11,7 @@ from muster.workflows.lint.findings import Findings
 
 _FIELD = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9]*", re.ASCII)
 _VALUE = re.compile(r"[-a-zA-Z0-9_]+", re.ASCII)
+_TAG = re.compile(r"\{\{.+?\}\}", re.DOTALL)
 _LONGEST = 128
 _FIELD_RULE = (
     "name must consist of alpha-numeric characters or '-', and must start with an alpha-numeric character "
@@ -31,8 +32,10 @@ def value_name_problem(name: str) -> str:
     return "" if _VALUE.fullmatch(name) else _VALUE_RULE
 
 
-def check_names(findings: Findings, items: Sequence[Any], path: str, *, values: bool = False) -> None:
-    """Every item has a name, a good one, and no two the same."""
+def check_names(
+    findings: Findings, items: Sequence[Any], path: str, *, values: bool = False, tags: bool = False
+) -> None:
+    """Every item has a name, a good one, and no two the same. With `tags`, what they will be filled with is good."""
     seen: set[str] = set()
     problem = value_name_problem if values else field_name_problem
     for index, item in enumerate(items):
@@ -41,7 +44,7 @@ def check_names(findings: Findings, items: Sequence[Any], path: str, *, values: 
         if not name:
             findings.add(field, "name is required")
             continue
-        wrong = problem(name)
+        wrong = problem(_TAG.sub("x", name) if tags else name)
         if wrong:
             findings.add(field, f"'{name}' is invalid: {wrong}")
         elif name in seen:

@@ -28,8 +28,8 @@ def check_outputs(findings: Findings, template: Mapping[str, Any], path: str, sc
         return
     parameters, artifacts = outputs.get("parameters") or (), outputs.get("artifacts") or ()
     kind = type_of(template)
-    check_names(findings, parameters, f"{path}.parameters", values=True)
-    check_names(findings, artifacts, f"{path}.artifacts", values=True)
+    check_names(findings, parameters, f"{path}.parameters", values=True, tags=True)
+    check_names(findings, artifacts, f"{path}.artifacts", values=True, tags=True)
     if kind not in LEAVES:  # a leaf's outputs were looked at with the rest of it
         check_tags(findings, outputs, path, scope)
     for index, artifact in enumerate(artifacts):

@@ -105,7 +105,6 @@ def pod_for(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged: S
     inits += [_helper(c, containers) for c in template.get("initContainers") or ()]
     containers += [_helper(c, containers) for c in template.get("sidecars") or ()]
     _add_environment(containers, inits, launch)
-    _add_requests(annotations, template, containers)
     for metadata in (spec.get("podMetadata") or {}, template.get("metadata") or {}):
         annotations.update(metadata.get("annotations") or {})
         labels.update(metadata.get("labels") or {})
@@ -114,6 +113,8 @@ def pod_for(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged: S
     volumes += volumes_in_use(workflow, spec, template, launch, volumes)
     if volumes:
         body["volumes"] = volumes
+    body = _patched(body, spec, launch)
+    annotations |= _requests(template, body.get("containers"))
     metadata = {
         "name": launch.pod_name,
         "namespace": namespace_of(workflow),
@@ -121,7 +122,7 @@ def pod_for(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged: S
         "annotations": annotations,
         "ownerReferences": [owner_of(workflow)],
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _patched(body, spec, launch)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
 def script_for(workflow: Object, launch: Launch) -> Object | None:
@@ -145,7 +146,8 @@ def _containers(template: Template) -> list[dict[str, Any]]:
         return [_of_set(c, shared) for c in template["containerSet"].get("containers") or ()]
     if "script" in template:
         script = {name: value for name, value in template["script"].items() if name != "source"}
-        return [{**script, "name": MAIN, "args": [*(script.get("args") or ()), _SCRIPT_FILE]}]
+        file = [_SCRIPT_FILE] if template["script"].get("source") else []
+        return [{**script, "name": MAIN, "args": [*(script.get("args") or ()), *file]}]
     if "container" in template:
         return [{**template["container"], "name": MAIN}]
     raise CannotRun(f"template {template.get('name', '')} has neither container, script nor containerSet")
@@ -230,12 +232,14 @@ def _add_environment(containers: list[dict[str, Any]], inits: list[dict[str, Any
         container["env"] = [*(container.get("env") or ()), name, *shared]
 
 
-def _add_requests(annotations: dict[str, str], template: Template, containers: list[dict[str, Any]]) -> None:
+def _requests(template: Template, containers: Any) -> dict[str, str]:
+    """What the node has to know. Containers: as a patch has left them, be it nonsense."""
+    annotations: dict[str, str] = {}
     paths = kept_paths(template)
     if paths:
         annotations[KEEP_FILES] = orjson.dumps(dict.fromkeys(keeping_containers(template), paths)).decode()
-    if len(containers) == 1 and "containerSet" not in template:
-        return
+    if "containerSet" not in template and (not isinstance(containers, list) or len(containers) == 1):
+        return annotations
     group = template.get("containerSet") or {}
     order = {c["name"]: c["dependencies"] for c in group.get("containers") or () if c.get("dependencies")}
     strategy = group.get("retryStrategy") or {}
@@ -246,6 +250,7 @@ def _add_requests(annotations: dict[str, str], template: Template, containers: l
         wish["retries"] = _whole(strategy["retries"], "containerSet.retryStrategy.retries")
         wish["retrySeconds"] = _seconds(str(strategy.get("duration") or "0"))
     annotations[CONTAINERS] = orjson.dumps(wish).decode()
+    return annotations
 
 
 def _add_settings(body: dict[str, Any], spec: Mapping[str, Any], template: Template) -> None:

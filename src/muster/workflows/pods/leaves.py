@@ -13,7 +13,7 @@ from muster.embedded.agent.requests import STOP
 from muster.embedded.agent.settings import AgentSettings
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
-from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound, TooLarge
+from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge
 from muster.kube.informer import Informer
 from muster.kube.objects import (
     Key,
@@ -190,7 +190,7 @@ class PodLeaves:
                 await self._create(key, leaf)
         except CannotRun as error:
             self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
-        except (Invalid, BadRequest, TooLarge) as error:
+        except (Invalid, BadRequest, Forbidden, TooLarge) as error:
             self._tell_end(key, leaf, Outcome("Error", error.message, finished=timestamp()))
 
     async def _create(self, key: Key, leaf: _Leaf) -> None:
