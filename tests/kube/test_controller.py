@@ -357,14 +357,15 @@ def test_the_more_often_it_fails_the_longer_it_waits_but_not_for_a_cluster_to_co
     [
         ("abc", "abc"),
         ("aab", "ab"),
-        ("abcXYZ", "XaYbZc"),
+        ("abcXYZ", "XYZabc"),
+        ("abUVWXYZ", "UVWXaYZb"),
         ("XYZ", "XYZ"),
         ("abcX", "Xabc"),
-        ("aXAb", "XbA"),
+        ("aXAb", "XAb"),
         ("XxYy", "XY"),
     ],
 )
-async def test_what_is_urgent_and_what_is_not_take_turns(put: str, taken: str) -> None:
+async def test_what_is_urgent_goes_first_and_lets_others_in_between(put: str, taken: str) -> None:
     """Capital letters are urgent; a key is its letter."""
     lanes: TwoLanes[str] = TwoLanes()
     for letter in put:

@@ -17,6 +17,8 @@ OnDone: TypeAlias = Callable[[K, float, BaseException | None], None]
 """(key, seconds, what went wrong): told after every look."""
 
 _FIRST_RETRY = 0.01
+_IN_A_ROW = 4
+"""How many urgent ones may go before one that is not."""
 _LONGEST_AWAY = 5.0
 """Seconds until the next try at most while the cluster does not answer: when it is back, nobody shall wait long."""
 
@@ -50,9 +52,8 @@ class Controller(Generic[K]):
         self._retries: _Timers[K] = {}
 
     def enqueue(self, key: K, *, urgent: bool = False) -> None:
-        """Look at `key` soon. While it is being looked at, that means once more afterwards. Of those that are `urgent`
-        and those that are not, one of each is taken in turn: a thousand new ones do not keep waiting what is under
-        way."""
+        """Look at `key` soon. While it is being looked at, that means once more afterwards. What is `urgent` goes
+        first, most of the time: a thousand new ones do not keep waiting what is under way."""
         if key in self._active:
             self._again[key] = self._again.get(key, False) or urgent
         else:
@@ -156,13 +157,13 @@ class Controller(Generic[K]):
 
 
 class TwoLanes(Generic[K]):
-    """A queue in which each key waits once."""
+    """A queue in which each key waits once. What is urgent goes first, yet never keeps the others waiting for good."""
 
     def __init__(self) -> None:
         self._urgent: dict[K, None] = {}
         self._others: dict[K, None] = {}
         self._filled: asyncio.Queue[None] = asyncio.Queue()
-        self._urgent_next = True
+        self._in_a_row = 0
 
     def __len__(self) -> int:
         return len(self._urgent) + len(self._others)
@@ -180,8 +181,9 @@ class TwoLanes(Generic[K]):
 
     async def get(self) -> K:
         await self._filled.get()
-        lane = self._urgent if self._urgent and (self._urgent_next or not self._others) else self._others
-        self._urgent_next = lane is self._others
+        is_urgent = bool(self._urgent) and (self._in_a_row < _IN_A_ROW or not self._others)
+        self._in_a_row = self._in_a_row + 1 if is_urgent else 0
+        lane = self._urgent if is_urgent else self._others
         key = next(iter(lane))
         del lane[key]
         return key
