@@ -104,7 +104,7 @@ async def test_a_client_that_hangs_up_ends_the_command(served: Served, tmp_path:
                 with open(f"/proc/{pid}/stat") as stat:
                     if stat.read().rpartition(")")[2].split()[0] == "Z":
                         return
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or read
                 return
             await asyncio.sleep(0.005)
 
