@@ -15,7 +15,7 @@ from muster.embedded.settings import Settings
 from muster.kube.builtin import CLUSTER_ROLE, CONFIG_MAP, JOB, NAMESPACE, ROLE, SECRET, new_catalogue
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object
-from muster.workflows.kinds import WORKFLOW
+from muster.workflows import kinds
 from muster.workflows.model import Launch, Node, Outcome
 from muster.workflows.resources.leaves import ResourceLeaves
 from muster.workflows.resources.permission import permissions
@@ -110,9 +110,9 @@ async def test_a_service_account_that_is_named_needs_a_role(box: Box) -> None:
         ("", "create", CLUSTER_ROLE, "", False),
         ("", "create", NAMESPACE, "", False),
         ("unknown", "get", CONFIG_MAP, "default", False),
-        ("argo-server", "create", WORKFLOW, "default", True),
-        ("argo-server", "patch", WORKFLOW, "default", True),
-        ("argo-server", "create", WORKFLOW, "other", False),
+        ("argo-server", "create", kinds.WORKFLOW, "default", True),
+        ("argo-server", "patch", kinds.WORKFLOW, "default", True),
+        ("argo-server", "create", kinds.WORKFLOW, "other", False),
         ("argo-server", "get", SECRET, "default", True),
         ("argo-server", "delete", SECRET, "default", False),
         ("argo-server", "create", JOB, "default", False),
