@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -145,7 +146,10 @@ def test_settings_may_not_set_a_key_twice() -> None:
 COLON = 'a ": " is not expected here; put the value in quotes if it has one, or look at the indentation above'
 TEMPLATE = 'this looks like a template ("{{ ... }}") that has not been filled in; render it first, or quote it'
 NO_VERSION = 'apiVersion is missing; every object has one, such as "apiVersion: v1"'
-KFP = "this is a pipeline of Kubeflow Pipelines, not an object; they cannot be run here yet"
+KFP = (
+    "this is a pipeline of Kubeflow Pipelines as kfp 2 compiles it, which cannot be run here yet. What can be: an Argo "
+    "Workflow. The compiler of kfp 1.8 (`pip install 'kfp<2'`) writes one, which runs without its serviceAccountName"
+)
 NO_LIST = (
     "expected an object with apiVersion, kind and metadata, got a list; "
     'put the objects under "items:" of a "kind: List", or "---" between them'
@@ -235,6 +239,14 @@ def test_files_directories_and_standard_input(tmp_path: Path, monkeypatch: pytes
     assert [name_of(d.object) for d in documents] == ["a", "b1", "b2", "c", "piped", "ignored"]
     assert documents[1].where("kind") == f"{tmp_path / 'b.yaml'}:2"
     assert documents[4].where("kind") == "<stdin>:2"
+
+
+def test_a_pipe_is_read_like_a_file() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"apiVersion: v1\nkind: Pod\nmetadata: {name: piped}\n")
+    os.close(writing)
+    assert [name_of(d.object) for d in load_files([f"/dev/fd/{reading}"])] == ["piped"]
+    os.close(reading)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

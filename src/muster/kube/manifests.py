@@ -26,6 +26,10 @@ DEEPEST = 200
 _SUFFIXES = (".yaml", ".yml", ".json")
 _PLAIN, _STRING = "?", "tag:yaml.org,2002:str"
 _MERGE = "<<"
+_PIPELINE = (
+    "this is a pipeline of Kubeflow Pipelines as kfp 2 compiles it, which cannot be run here yet. What can be: an Argo "
+    "Workflow. The compiler of kfp 1.8 (`pip install 'kfp<2'`) writes one, which runs without its serviceAccountName"
+)
 
 
 class ManifestError(Exception):
@@ -128,8 +132,8 @@ def files_below(paths: Iterable[str]) -> list[str]:
 
 
 def _files(path: Path, given: str) -> list[Path]:
-    if path.is_file():
-        return [path]
+    if path.exists() and not path.is_dir():
+        return [path]  # a pipe as well: FILE may be <(helm template ...)
     if path.is_dir():
         found = sorted(f for f in path.iterdir() if f.suffix in _SUFFIXES and f.is_file())
         if not found:
@@ -327,7 +331,7 @@ def _objects(value: Any, node: yaml.Node, source: str, text: str, named: bool) -
                 yield from _objects(item, item_node, source, text, named)
         return
     if "apiVersion" not in value and {"pipelineInfo", "deploymentSpec"} <= value.keys():
-        raise error("this is a pipeline of Kubeflow Pipelines, not an object; they cannot be run here yet", node)
+        raise error(_PIPELINE, node)
     for field, example in (("apiVersion", "v1"), ("kind", "Pod")):
         found = value.get(field)
         if found is None or found == "":
