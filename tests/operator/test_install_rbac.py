@@ -178,6 +178,8 @@ async def _alone(served: Served, operator: RemoteCluster) -> None:
         await cluster.patch(MPI, "mpi", "default", larger)
         await until(cluster, CONFIG_MAP, "mpi-config", lambda found: "mpi-worker-1" in found["data"]["hostfile"])
 
+        await _meets_at_pods(served)
+
         await cluster.create(_elastic("elastic"))
         await until(cluster, HPA, "elastic", lambda _: True)
         for kind, name in ((HPA, "stretchy"), (SERVICE, "stretchy-worker-0"), (POD, "old-worker-0")):
@@ -191,6 +193,24 @@ async def _alone(served: Served, operator: RemoteCluster) -> None:
         await until_all(
             cluster, EVENT, lambda found: any(e["count"] > 1 and e["reason"] == "PyTorchJobSuspended" for e in found)
         )
+
+
+async def _meets_at_pods(served: Served) -> None:
+    """Members of a PaddleJob are told their addresses when all have one, and none while one is missing."""
+    cluster = served.cluster
+    worker = {"replicas": 1, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
+    job = {
+        "apiVersion": "batch.paddlepaddle.org/v1",
+        "kind": "PaddleJob",
+        "spec": {"intranet": "PodIP", "worker": worker},
+    }
+    await cluster.create({**job, "metadata": {"name": "paddle", "namespace": "default"}})
+    await until(cluster, POD, "paddle-worker-0", lambda _: True)
+    placed = {"status": {"phase": "Running", "podIP": "10.0.0.1"}}
+    await cluster.patch(POD, "paddle-worker-0", "default", placed, subresource="status")
+    await until(cluster, CONFIG_MAP, "paddle", lambda found: found["data"]["PADDLE_TRAINERS"] == "10.0.0.1")
+    await cluster.delete(POD, "paddle-worker-0", "default", grace_seconds=0)
+    await until_all(cluster, CONFIG_MAP, _with("paddle", there=False))
 
 
 def _with(name: str, *, there: bool) -> Callable[[list[Object]], bool]:

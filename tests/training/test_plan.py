@@ -18,6 +18,7 @@ from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
 from muster.training.plan import GangSettings, Plan, plan, replica_of
 from muster.training.progress import Progress
 from muster.training.restarts import RESTARTS, gang_attempt
+from tests.training.sample_jobs import cluster_addresses
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 MakeJob = Callable[..., Object]
@@ -387,3 +388,53 @@ def test_pods_that_paddle_operator_made_are_known_by_their_names() -> None:
     assert [replica_of(job, pod) for pod in pods] == [
         Replica("ps", 0), Replica("worker", 1), Replica("worker", 12), None, None,
     ]  # fmt: skip
+
+
+COMPLETE = {"PADDLE_TRAINER_ENDPOINTS": "10.0.0.1:2379,10.0.0.2:2379", "PADDLE_TRAINERS": "10.0.0.1,10.0.0.2"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "there", "done"),
+    [
+        ({}, None, "create Pods"),
+        ({0: ("Pending", ""), 1: ("Pending", "10.0.0.2")}, None, ""),
+        ({0: ("Pending", "10.0.0.1"), 1: ("Pending", "10.0.0.2")}, None, "create ConfigMap"),
+        ({0: ("Running", "10.0.0.1"), 1: ("Running", "10.0.0.2")}, COMPLETE, ""),
+        # A sandbox that the node made anew has another address.
+        ({0: ("Running", "10.0.0.1"), 1: ("Running", "10.0.0.9")}, COMPLETE, "update ConfigMap"),
+        # A member that begins anew may not believe what was.
+        ({0: ("Running", "10.0.0.1")}, COMPLETE, "delete ConfigMap, create Pods"),
+        ({0: ("Running", "10.0.0.1"), 1: ("Pending", "")}, COMPLETE, "delete ConfigMap"),
+        ({0: ("Running", "10.0.0.1"), 1: ("Succeeded", "")}, COMPLETE, ""),
+    ],
+)
+def test_addresses_of_pods_are_told_only_when_complete(
+    pods: Mapping[int, tuple[str, str]], there: Object | None, done: str
+) -> None:
+    worker = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
+    dialect = PaddleCloud()
+    metadata = {"name": "job", "namespace": "default", "uid": "u"}
+    job = dialect.read({
+        "apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": metadata,
+        "spec": {"intranet": "PodIP", "worker": worker},
+    })  # fmt: skip
+    data = {**there, "PADDLE_TRAINERS_NUM": "2"} if there else None
+    found = {"kind": "ConfigMap", "metadata": {"name": "job", "namespace": "default"}, "data": data}
+    made = [
+        {**pod("worker", index, phase), "status": {"phase": phase, **({"podIP": ip} if ip else {})}}
+        for index, (phase, ip) in pods.items()
+    ]
+    services: list[Object] = [{"metadata": {"name": f"job-worker-{index}"}} for index in range(2)]
+    observed = Observed(made, services, [found] if there else [])
+    decided = plan(dialect, job, Progress(), observed, cluster_addresses(dialect, job), NOW, GangSettings())
+    steps = {
+        "delete ConfigMap": decided.delete == [found],
+        "update ConfigMap": [thing["kind"] for thing in decided.update] == ["ConfigMap"],
+        "create ConfigMap": created(decided, "ConfigMap") == ["job"],
+        "create Pods": len(created(decided, "Pod")) == 2 - len(pods) > 0,
+    }
+    assert ", ".join(step for step, so in steps.items() if so) == done
+    touched = {(thing["kind"], name_of(thing)) for thing in (*decided.delete, *decided.update, *decided.create)}
+    assert touched == ({("ConfigMap", "job")} if "ConfigMap" in done else set()) | {
+        ("Pod", f"job-worker-{index}") for index in range(2) if index not in pods
+    }

@@ -24,6 +24,8 @@ FRAMEWORKS: Mapping[str, str] = {
 }
 """Each with the folder that says which packages it is made of."""
 
+_LIBRARIES = ("libgomp1",)
+"""What Python packages expect of Debian and do not bring along."""
 _ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
     "mpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
 }
@@ -42,12 +44,12 @@ def framework_image(
     """
     source = ROOT / FRAMEWORKS[framework]
     packages = source / "debian-packages.txt"
-    debian = packages.read_text().split() if packages.exists() else []
+    debian = packages.read_text().split() if packages.exists() else _LIBRARIES
     image = replace(
         python(name, debian=debian), environment=_ENVIRONMENT.get(framework, {}), also_named=also_named,
         working_folder=working_folder,
     )  # fmt: skip
-    if not debian:
+    if not packages.exists():
         requirements = (source / "requirements.txt").read_text().splitlines()
         above = layer("site", requirements, lambda folder: _site(folder, source))
         image = replace(image, layers=(*image.layers, above))

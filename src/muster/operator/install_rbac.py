@@ -30,8 +30,9 @@ def job_rules() -> list[Object]:
         _rule("", ["pods", "services"], (*_FOUND, "delete")),
         # The launchers of MPIJobs may do this to their own workers, and one may grant only what one has.
         _rule("", ["pods/exec"], ("create", "get")),
-        # Those that say who the workers of a launcher are, and what it may do to them, change with their number.
-        _rule("", ["configmaps"], (*_FOUND, "update")),
+        # Those that say who the workers of a launcher are, and what it may do to them, change with their number. Those
+        # that say where members are go when it is no longer true.
+        _rule("", ["configmaps"], (*_FOUND, "delete", "update")),
         _rule(_RBAC, ["roles"], (*_FOUND, "update")),
         _rule("", ["serviceaccounts"], _FOUND),
         _rule(_RBAC, ["rolebindings"], _FOUND),

@@ -17,6 +17,7 @@ from muster.training.model import (
     Addresses,
     CleanPodPolicy,
     Counts,
+    Directory,
     Replica,
     RestartPolicy,
     Role,
@@ -105,6 +106,10 @@ class Dialect(ABC):
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
         """Further objects the job needs before its Pods (a host file, a service account)."""
         return ()
+
+    def directory(self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]) -> Directory | None:
+        """For members that meet at the addresses of their Pods; `places` are those that are known by now."""
+        return None
 
     def announcement(self, job: TrainingJob) -> Announcement | None:
         """What an etcd outside is to be told before members start, and whenever it changes."""

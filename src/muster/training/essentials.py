@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from muster.kube.objects import Object, annotations_of, controller_of, labels_of, meta, spec_of, status_of
-from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
+from muster.training.names import ATTEMPT, PADDLE_ROLE, REPLICA_INDEX, REPLICA_TYPE
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
@@ -25,6 +25,9 @@ def essentials(kind: str) -> Callable[[Object], Object]:
 def _pod(pod: Object) -> Object:
     status = status_of(pod)
     kept_status = _some(status, ("phase", "reason", "message"))
+    if PADDLE_ROLE in labels_of(pod):
+        # Others never ask, and need not be looked at again because of it.
+        kept_status |= _some(status, ("podIP",))
     for name in ("initContainerStatuses", "containerStatuses"):
         if status.get(name):
             kept_status[name] = [_container(container) for container in status[name]]

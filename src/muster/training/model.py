@@ -117,9 +117,20 @@ class Wiring:
     """'' means every container of the Pod."""
     volumes: tuple[Object, ...] = ()
     mounts: tuple[Object, ...] = ()
+    from_config_map: str = ""
+    """Whose content are further variables. The node starts no container before it is there."""
     service_account: str = ""
     init_containers: tuple[Object, ...] = ()
     """Run after those of the template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A ConfigMap that members wait for: what they are told of each other that nobody knows before they have addresses.
+    Without content it may not be there."""
+
+    name: str
+    content: Mapping[str, str] | None
 
 
 class Count(NamedTuple):

@@ -13,6 +13,8 @@ JOB_NAME = "training.kubeflow.org/job-name"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
 JOB_ROLE = "training.kubeflow.org/job-role"
+PADDLE_NAME = "paddle-res-name"
+PADDLE_ROLE = "paddle-res-type"
 ATTEMPT = "muster.dev/attempt"
 
 _LONGEST = 63

@@ -28,7 +28,7 @@ from muster.training.failures import ended_at, exit_code, why_failed
 from muster.training.gang import Scheduler, is_admitted, membership, pod_group, wants_gang
 from muster.training.model import Addresses, CleanPodPolicy, Count, Observed, Replica, TrainingJob, Verdict
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, replica_name
-from muster.training.pods import replica_pod, replica_service
+from muster.training.pods import directory_map, replica_pod, replica_service
 from muster.training.progress import Progress, State
 from muster.training.restarts import (
     RESTARTS,
@@ -279,6 +279,7 @@ class _Planner:
         if as_gang:
             self._gather_gang()
         self._provide_companions()
+        self._publish_directory()
         if as_gang and not is_admitted(self._group(), self.gang.scheduler):
             return
         member = membership(self.job, self.gang.scheduler, self.gang.name) if as_gang else None
@@ -320,6 +321,24 @@ class _Planner:
                 self.result.create.append(wanted)
             elif any(found.get(key) != value for key, value in content.items()):
                 self.result.update.append({**found, **content})
+
+    def _publish_directory(self) -> None:
+        """Only complete: a member that begins would believe it. So it goes before a member is made anew, and comes back
+        when that one has an address."""
+        present = {replica: pod for replica, pod in self.members.items() if not self._is_stale(replica, pod)}
+        places = {replica: str(ip) for replica, pod in present.items() if (ip := status_of(pod).get("podIP"))}
+        wanted = self.dialect.directory(self.job, self.addresses, places)
+        ended = [replica for replica, pod in present.items() if _phase(pod) == "Succeeded"]
+        if wanted is None or any(replica not in places for replica in ended):
+            return  # who has ended may have no address any more
+        there = (c for c in self.observed.companions if (c["kind"], name_of(c)) == ("ConfigMap", wanted.name))
+        found = next(there, None)
+        if wanted.content is None:
+            self._delete(found)
+        elif found is None:
+            self.result.create.append(directory_map(self.job, wanted))
+        elif found.get("data") != wanted.content:
+            self.result.update.append({**found, "data": dict(wanted.content)})
 
     def _to_clean(self, clean: CleanPodPolicy) -> list[Object]:
         if clean == "None":

@@ -8,8 +8,8 @@ from typing import Any
 from muster.kube.objects import Object, owner_reference
 from muster.training.dialect import Dialect
 from muster.training.gang import Membership
-from muster.training.model import Addresses, Replica, Role, TrainingJob, Wiring
-from muster.training.names import ATTEMPT, replica_name
+from muster.training.model import Addresses, Directory, Replica, Role, TrainingJob, Wiring
+from muster.training.names import ATTEMPT, job_labels, replica_name
 
 
 def replica_pod(
@@ -75,6 +75,20 @@ def replica_service(dialect: Dialect, job: TrainingJob, replica: Replica) -> Obj
     }
 
 
+def directory_map(job: TrainingJob, directory: Directory) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": directory.name,
+            "namespace": job.namespace,
+            "labels": job_labels(job),
+            "ownerReferences": [owner_reference(job.object)],
+        },
+        "data": dict(directory.content or {}),
+    }
+
+
 def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
     """A Pod spec that knows what the wiring says. What the wiring sets wins over what the template sets."""
     env = [
@@ -87,6 +101,9 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
             return dict(container)
         kept = [e for e in container.get("env") or () if e["name"] not in wiring.env]
         result = {**container, "env": [*kept, *env]}
+        if wiring.from_config_map:
+            source = {"configMapRef": {"name": wiring.from_config_map}}
+            result["envFrom"] = [*(container.get("envFrom") or ()), source]
         if wiring.mounts:
             result["volumeMounts"] = [*(container.get("volumeMounts") or ()), *wiring.mounts]
         return result

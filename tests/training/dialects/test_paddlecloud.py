@@ -10,8 +10,8 @@ from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object
 from muster.training.dialects.paddlecloud import ETCD, PaddleCloud
 from muster.training.etcd import Announcement
-from muster.training.model import Count, Replica
-from tests.training.sample_jobs import loopback_addresses
+from muster.training.model import Count, Directory, Replica
+from tests.training.sample_jobs import cluster_addresses, loopback_addresses
 
 DIALECT = PaddleCloud()
 
@@ -67,6 +67,56 @@ def told(obj: Object, role: str, index: int) -> dict[str, Any]:
 )  # fmt: skip
 def test_environment(obj: Object, role: str, index: int, env: dict[str, str]) -> None:
     assert told(obj, role, index) == env
+
+
+AT_PODS = {"fieldRef": {"fieldPath": "status.podIP"}}
+PLACES = {"ps-0": "10.0.0.1", "worker-0": "10.0.0.2", "worker-1": "10.0.0.3"}
+
+
+@pytest.mark.parametrize(
+    ("intranet", "more", "named", "pod_ip", "config_map"),
+    [
+        ("PodIP", {}, True, AT_PODS, "job"),
+        ("PodIP", {}, False, "127.0.0.1", ""),  # the box knows addresses ahead
+        ("PodIP", {"elastic": 1}, True, "job-worker-0", ""),
+        ("Service", {}, True, "job-worker-0", ""),
+        ("Host", {}, True, "job-worker-0", ""),
+        ("", {}, True, "job-worker-0", ""),
+    ],
+)
+def test_members_that_meet_at_the_addresses_of_pods_wait_for_them(
+    intranet: str, more: dict[str, Any], named: bool, pod_ip: str | Object, config_map: str
+) -> None:
+    read = DIALECT.read(job(worker=2, intranet=intranet, **more))
+    addresses = cluster_addresses(DIALECT, read) if named else loopback_addresses(read)
+    wiring = DIALECT.wiring(read, Replica("worker", 0), addresses)
+    assert (wiring.env["POD_IP"], wiring.from_config_map) == (pod_ip, config_map)
+    assert ("PADDLE_TRAINER_ENDPOINTS" in wiring.env) == (not config_map and not more)
+    assert (DIALECT.directory(read, addresses, {}) is not None) == bool(config_map)
+
+
+@pytest.mark.parametrize(
+    ("known", "content"),
+    [
+        ((), None),
+        (("ps-0", "worker-1"), None),
+        (("ps-0", "worker-0", "worker-1"), {
+            "PADDLE_PSERVERS_IP_PORT_LIST": "10.0.0.1:2379",
+            "PADDLE_TRAINER_ENDPOINTS": "10.0.0.2:2379,10.0.0.3:2379",
+            "PADDLE_TRAINERS": "10.0.0.2,10.0.0.3",
+            "PADDLE_TRAINERS_NUM": "2",
+            "PADDLE_WITH_GLOO": "1",
+            "PADDLE_GLOO_RENDEZVOUS": "3",
+            "PADDLE_GLOO_HTTP_ENDPOINT": "10.0.0.1:2397",
+        }),
+    ],
+)  # fmt: skip
+def test_addresses_are_told_when_all_are_known(known: tuple[str, ...], content: dict[str, str] | None) -> None:
+    read = DIALECT.read(job(ps=1, worker=2, withGloo=1, intranet="PodIP"))
+    places = {replica: PLACES[replica.suffix] for replica in read.replicas() if replica.suffix in known}
+    addresses = cluster_addresses(DIALECT, read)
+    extra = {name: Endpoint("job-ps-0", port, ".default.svc") for name, (_, port) in DIALECT.extra_ports(read).items()}
+    assert DIALECT.directory(read, {**addresses, **extra}, places) == Directory("job", content)
 
 
 @pytest.mark.parametrize(

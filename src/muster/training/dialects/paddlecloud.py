@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from muster.kube.cluster import Endpoint
 from muster.kube.errors import Cause
 from muster.kube.kinds import Column, Kind
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
@@ -22,6 +23,7 @@ from muster.training.model import (
     CleanPodPolicy,
     Count,
     Counts,
+    Directory,
     Replica,
     RestartPolicy,
     Role,
@@ -30,7 +32,7 @@ from muster.training.model import (
     Verdict,
     Wiring,
 )
-from muster.training.names import check_job_name
+from muster.training.names import PADDLE_NAME, PADDLE_ROLE, check_job_name
 from muster.training.progress import Progress
 from muster.training.schemas import TEMPLATE
 
@@ -139,7 +141,7 @@ class PaddleCloud(Dialect):
 
     def labels(self, job: TrainingJob, replica: Replica) -> dict[str, str]:
         name = f"{job.name}-{replica.suffix}"
-        return super().labels(job, replica) | {"paddle-res-name": name, "paddle-res-type": replica.role}
+        return super().labels(job, replica) | {PADDLE_NAME: name, PADDLE_ROLE: replica.role}
 
     def is_running(self, job: TrainingJob, counts: Counts) -> bool:
         return all(counts[role.name].running == role.replicas for role in job.roles)
@@ -150,8 +152,9 @@ class PaddleCloud(Dialect):
     def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring:
         own = addresses[replica]
         role = _ROLES[replica.role]
+        by_address = _meet_at_pods(job, addresses)
         env: dict[str, str | Object] = {
-            "POD_IP": own.host,
+            "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}} if by_address else own.host,
             "PADDLE_TRAINER_ID": str(replica.index),
             "TRAINING_ROLE": role,
             "PADDLE_TRAINING_ROLE": role,
@@ -160,21 +163,19 @@ class PaddleCloud(Dialect):
         if spec_of(job.object).get("elastic") is not None:
             return Wiring(env | _elastic(job), only_container=trainer)
         env |= {"PADDLE_PORT": str(own.port), "TRAINER_PORTS_NUM": str(_PORTS)}
-        if job.role("ps"):
-            env["PADDLE_PSERVERS_IP_PORT_LIST"] = _list(job, "ps", addresses)
-        if job.role("worker"):
-            env["PADDLE_TRAINER_ENDPOINTS"] = _list(job, "worker", addresses)
-            env["PADDLE_TRAINERS"] = ",".join(end.host for end in _ends(job, "worker", addresses))
-            env["PADDLE_TRAINERS_NUM"] = str(job.count("worker"))
-        if job.role("heter"):
-            env["PADDLE_HETER_ENDPOINTS"] = _list(job, "heter", addresses)
-        if _uses_gloo(job):
-            env |= {
-                "PADDLE_WITH_GLOO": str(spec_of(job.object)["withGloo"]),
-                "PADDLE_GLOO_RENDEZVOUS": "3",
-                "PADDLE_GLOO_HTTP_ENDPOINT": str(addresses[_GLOO]),
-            }
-        return Wiring(env, only_container=trainer)
+        if by_address:
+            return Wiring(env, only_container=trainer, from_config_map=job.name)
+        return Wiring(env | _peers(job, addresses), only_container=trainer)
+
+    def directory(self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]) -> Directory | None:
+        if not _meet_at_pods(job, addresses):
+            return None
+        if any(replica not in places for replica in job.replicas()):
+            return Directory(job.name, None)
+        listening = {replica: replica for replica in job.replicas()}
+        listening |= {name: replica for name, (replica, _) in self.extra_ports(job).items()}
+        found = {name: Endpoint(places[replica], addresses[name].port) for name, replica in listening.items()}
+        return Directory(job.name, _peers(job, found))
 
     def announcement(self, job: TrainingJob) -> Announcement | None:
         if spec_of(job.object).get("elastic") is None or not _etcd(job):
@@ -234,6 +235,30 @@ def _template(job: TrainingJob, replica: Replica) -> Object:
     role = job.role(replica.role)
     assert role is not None
     return role.template
+
+
+def _meet_at_pods(job: TrainingJob, addresses: Addresses) -> bool:
+    """Where the cluster has but names to tell ahead, and addresses are asked for. Elastic workers meet in an etcd."""
+    spec = spec_of(job.object)
+    return spec.get("intranet") == "PodIP" and spec.get("elastic") is None and any(a.domain for a in addresses.values())
+
+
+def _peers(job: TrainingJob, addresses: Addresses) -> dict[str, str]:
+    """What all members are told alike."""
+    env = {}
+    if job.role("ps"):
+        env["PADDLE_PSERVERS_IP_PORT_LIST"] = _list(job, "ps", addresses)
+    if job.role("worker"):
+        env["PADDLE_TRAINER_ENDPOINTS"] = _list(job, "worker", addresses)
+        env["PADDLE_TRAINERS"] = ",".join(end.host for end in _ends(job, "worker", addresses))
+        env["PADDLE_TRAINERS_NUM"] = str(job.count("worker"))
+    if job.role("heter"):
+        env["PADDLE_HETER_ENDPOINTS"] = _list(job, "heter", addresses)
+    if _uses_gloo(job):
+        env["PADDLE_WITH_GLOO"] = str(spec_of(job.object)["withGloo"])
+        env["PADDLE_GLOO_RENDEZVOUS"] = "3"
+        env["PADDLE_GLOO_HTTP_ENDPOINT"] = str(addresses[_GLOO])
+    return env
 
 
 def _uses_gloo(job: TrainingJob) -> bool:
