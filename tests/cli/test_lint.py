@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.lint import check, nameless, read_all
+from muster.cli.failures import Failure
+from muster.cli.lint import check, lint, nameless, read_all
 from muster.kube.manifests import load
 
 GOOD = """\
@@ -86,6 +87,12 @@ def test_a_workflow_without_a_name_is_no_mistake_for_submitting_can_give_it_one(
     documents, unreadable = read_all([str(file)])
     assert (unreadable, check(documents)) == ([], (1, []))
     assert nameless(documents) == [f"{file}:3 metadata.name: is missing; it can be submitted with --name only"]
+
+
+def test_a_file_without_workflows_is_told_what_it_has(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    with pytest.raises(Failure, match=r"no workflows, .* in .*pod\.yaml, but Pod; `muster run"):
+        lint([str(tmp_path / "pod.yaml")], offline=True)
 
 
 def test_templates_that_are_known_count() -> None:

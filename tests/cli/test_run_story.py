@@ -278,7 +278,14 @@ def test_a_running_cluster_is_used(muster: Muster) -> None:
     up = muster("up", "-d").ok()
     assert "the cluster is up" in up.out
     assert "already running" in muster("up").ok().out
-    muster("run", muster.file("guest.yaml", pod("guest", "echo hi"))).ok()
+    file = muster.file("guest.yaml", pod("guest", f"{WAIT_FOR_GATE}; echo hi"))
+    muster("apply", "-f", file).ok()
+    run = muster.start("run", file)
+    read_until(run, "pod/guest has begun before: this follows it; delete it first to start it anew")
+    read_until(run, "pod/guest Running")
+    open_gate(muster, "guest")
+    assert "guest | hi\n" in read_until(run, "pod/guest succeeded in")
+    assert run.wait(30) == 0
     assert "Completed" in muster("get", "pod", "guest").ok().out
     assert "the cluster is down" in muster("down").ok().out
 

@@ -49,7 +49,9 @@ def lint(
         say(f"{count} in {checked} object{'s' * (checked > 1)}")
         raise Ended(1)
     if not checked:
-        raise Failure(f"no workflows, templates or cron workflows in {', '.join(files)}")
+        others = sorted({str(document.object.get("kind")) for document in documents})
+        hint = f", but {', '.join(others)}; `muster run FILE` checks and runs them" if others else ""
+        raise Failure(f"no workflows, templates or cron workflows in {', '.join(files)}{hint}")
     say(f"{checked} object{'s' * (checked > 1)}, nothing is wrong")
 
 

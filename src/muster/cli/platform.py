@@ -34,11 +34,13 @@ def explained() -> Iterator[None]:
 
 def content_of(file: str) -> dict[str, Any] | str:
     """Of a version: a graph document, in JSON or YAML, or the text of an Argo Workflow."""
-    from muster.kube.manifests import ManifestError, values_in
+    from muster.kube.manifests import ManifestError, load, values_in
 
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
         values = values_in(text, file)
+        if len(values) == 1 and isinstance(values[0], dict) and "pipelineInfo" in values[0]:
+            load(text, file)  # a pipeline of Kubeflow Pipelines: refused with what to do instead
     except OSError as error:
         raise Failure(f"error: {file}: {error.strerror}") from None
     except UnicodeDecodeError:

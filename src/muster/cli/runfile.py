@@ -140,7 +140,11 @@ class _Run:
 
     def _take_in(self, one: Applied) -> None:
         self._applied.append(one)
-        self.display.say(f"{title(one.kind, name_of(one.object))} {one.change}", "dim")
+        called = title(one.kind, name_of(one.object))
+        self.display.say(f"{called} {one.change}", "dim")
+        if is_work(one.object) and one.change in ("configured", "unchanged"):
+            # One that has ended would have been replaced.
+            self.display.say(f"{called} has begun before: this follows it; delete it first to start it anew", "yellow")
 
     async def _until_done(self, session: Session, watch: Watch) -> bool:
         if not watch.has_work:
