@@ -1,4 +1,4 @@
-"""What sets Namespaces, CustomResourceDefinitions and Pods apart from all other objects when they are written."""
+"""What sets Namespaces and CustomResourceDefinitions apart from all other objects when they are written."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ NAMESPACES = "namespaces"
 PERMANENT_NAMESPACES = ("default", "kube-system")
 CONTENTS = "kubernetes"
 """What a namespace waits for, in `spec.finalizers`, when it is deleted."""
-
-PODS = "pods"
-ACCOUNTS = "serviceaccounts"
-DEFAULT_ACCOUNT = "default"
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 CUSTOM_OBJECTS = "customresourcecleanup.apiextensions.k8s.io"
@@ -36,16 +32,6 @@ def require_room(tx: Transaction, kind: Kind, namespace: str) -> None:
         definition = tx.get(CRDS, Key("", kind.resource))
         if definition is not None and is_deleting(definition):
             raise MethodNotAllowed(f"{kind.resource} cannot be created: their definition is being deleted")
-
-
-def require_account(tx: Transaction, kind: Kind, obj: Object, namespace: str) -> None:
-    """A Pod runs as an account that is there. The one every namespace has may be a moment late."""
-    if kind.resource != PODS:
-        return
-    account = spec_of(obj).get("serviceAccountName")
-    if account and account != DEFAULT_ACCOUNT and tx.get(ACCOUNTS, Key(namespace, account)) is None:
-        missing = f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found'
-        raise Forbidden(f'pods "{name_of(obj)}" is forbidden: {missing}')
 
 
 def before_create(kind: Kind, given: Object) -> Object:

@@ -60,7 +60,6 @@ def _create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     special.require_room(tx, kind, namespace)
     name = _free_name(tx, kind, namespace, given)
     obj = admit_new(kind, special.before_create(kind, given), name, namespace, now)
-    special.require_account(tx, kind, obj, namespace)
     return apart.put(tx, kind, special.after_create(kind, obj, now))
 
 
