@@ -54,6 +54,7 @@ class PlainDisplay:
     def __init__(self) -> None:
         self._printed: dict[str, Row] = {}
         self._told: dict[str, str] = {}
+        self._waits: set[str] = set()
 
     def __enter__(self) -> PlainDisplay:
         return self
@@ -79,8 +80,10 @@ class PlainDisplay:
             line = line_of(row, self._printed.get(uid), self._told)
             self._printed[uid] = row
             self._told.setdefault(row.note, row.title)
-            if line is not None:
+            if line is not None and line not in self._waits:
                 self.say(line)
+            if line is not None and row.stage == "Pending":
+                self._waits.add(line)  # an image that is tried again and again is news once
 
     def settle(self, board: Board, now: float) -> None:
         self.update(board, now)
