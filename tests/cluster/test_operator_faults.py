@@ -117,7 +117,7 @@ async def check(
         found = (await remote.list(kind, namespace)).items
         assert all({o["uid"] for o in owners_of(thing)} <= owners and owners_of(thing) for thing in found)
         there = {name_of(thing) for thing in found}
-        # Where a member's end decided about its job while no operator could do anything, the others need not be any more.
+        # Where a member's end decided about its job while no operator could act, the others need not be any more.
         assert there <= wanted if cut_off else there == wanted, kind.kind
 
 
