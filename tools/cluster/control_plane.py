@@ -55,6 +55,9 @@ def api_server(layout: Layout) -> Component:
         # Webhooks are reached at their Service's endpoints, also where no kube-proxy runs.
         "--enable-aggregator-routing=true",
         "--allow-privileged=true",
+        # Tests decide on admission what the one node cannot do: pull images, hold what many machines would.
+        "--feature-gates=MutatingAdmissionPolicy=true",
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
         "--shutdown-send-retry-after=true",
     ]
     return Component("kube-apiserver", command, health=Health(API_PORT, "/readyz", tls=True))

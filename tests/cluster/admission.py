@@ -1,0 +1,102 @@
+"""What a cluster's administrator decides on admission, since the tests' one node is not as other people's nodes are."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from muster.kube.objects import Object
+from tools.cluster.cluster import Cluster as RealCluster
+
+API = "admissionregistration.k8s.io/v1beta1"
+LOCAL_IMAGES = {"muster.dev/images": "local"}
+"""Label of a namespace whose Pods take the images that the node has, whatever their pull policy says."""
+
+
+@contextmanager
+def local_images(real: RealCluster) -> Iterator[None]:
+    """Where a namespace says so, images are not pulled, not even those tagged `latest`: there is no registry."""
+    container = 'Object.spec.containers{name: container.name, imagePullPolicy: "Never"}'
+    pod = f"Object{{spec: Object.spec{{containers: object.spec.containers.map(container, {container})}}}}"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    matching = {"namespaceSelector": {"matchLabels": LOCAL_IMAGES}, "resourceRules": [rule]}
+    mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": pod}}
+    probe = "muster-local-images"
+    real.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": probe, "labels": LOCAL_IMAGES}})
+
+    def in_force() -> bool:
+        asked = ["run", "probe", "--image=any:latest", f"--namespace={probe}", "--dry-run=server", "--output=json"]
+        return bool(json.loads(real.kubectl(*asked))["spec"]["containers"][0]["imagePullPolicy"] == "Never")
+
+    real.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={probe}", "--timeout=60s")
+    try:
+        with _policy(real, probe, matching, mutation):
+            poll(in_force, "images are still pulled")
+            yield
+    finally:
+        real.kubectl("delete", "namespace", probe, "--wait=false")
+
+
+@contextmanager
+def roomy(real: RealCluster, cpu: int, memory: str) -> Iterator[None]:
+    """The node offers that much, as if it were larger: Pods that ask for more than they use are let in together."""
+    node = real.layout.node
+    rule = {
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes/status"],
+        "resourceNames": [node],
+    }  # fmt: skip
+    offered = ", ".join(
+        f'JSONPatch{{op: "add", path: "/status/{field}/{resource}", value: "{amount}"}}'
+        for field in ("capacity", "allocatable")
+        for resource, amount in (("cpu", cpu), ("memory", memory))
+    )
+    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": f"[{offered}]"}}
+
+    def cpus() -> str:
+        return real.kubectl("get", "node", node, "--output=jsonpath={.status.allocatable.cpu}")
+
+    def offers_it() -> bool:
+        # The kubelet writes what is not as it knows it; so that it has to, somebody else writes first.
+        status = json.dumps({"status": {"capacity": {"cpu": str(cpu)}}})
+        real.kubectl("patch", "node", node, "--subresource=status", "--type=merge", f"--patch={status}")
+        return cpus() == str(cpu)
+
+    before = cpus()
+    try:
+        with _policy(real, "muster-roomy-node", {"resourceRules": [rule]}, mutation):
+            poll(offers_it, f"{node} does not offer {cpu} CPUs")
+            yield
+    finally:
+        poll(lambda: cpus() == before, f"{node} still offers {cpu} CPUs")
+
+
+@contextmanager
+def _policy(real: RealCluster, name: str, matching: Object, mutation: Object) -> Iterator[None]:
+    spec = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": matching,
+        "mutations": [mutation],
+    }
+    real.apply(
+        {"apiVersion": API, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec},
+        {
+            "apiVersion": API,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name},
+        },
+    )
+    try:
+        yield
+    finally:
+        real.kubectl("delete", "mutatingadmissionpolicybinding,mutatingadmissionpolicy", name)
+
+
+def poll(so: Callable[[], bool], otherwise: str, seconds: float = 60.0) -> None:
+    ends = time.monotonic() + seconds
+    while not so():
+        assert time.monotonic() < ends, otherwise
+        time.sleep(0.5)

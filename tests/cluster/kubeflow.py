@@ -1,0 +1,115 @@
+"""Kubeflow's own end-to-end tests, run as they are, from where Go keeps its modules."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree
+
+from benchmarks.peers import python_of
+
+from tools.cluster import network
+from tools.cluster.cluster import Cluster as RealCluster
+from tools.cluster.sources import TRAINING_OPERATOR
+
+KINDS = ("pytorchjob", "tfjob", "mpijob", "xgboostjob", "paddlejob", "jaxjob")
+VERSION = TRAINING_OPERATOR.version.removeprefix("v")
+_SCRIPT = re.compile(r'"(/[^"]+\.py)"')
+_IMAGE = re.compile(r"""\b(?:base_)?image=(?:os\.getenv\("\w+",\s*)?"([^"]+)\"""")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one of their files: the names of its tests, by what became of them."""
+
+    passed: frozenset[str]
+    skipped: frozenset[str]
+    failed: frozenset[str]
+    said: str
+
+
+@cache
+def folder() -> Path:
+    """Of their Python package and its tests. It is read-only, as Go leaves it."""
+    wanted = f"{TRAINING_OPERATOR.module}@{TRAINING_OPERATOR.version}"
+    with network.left():
+        told = subprocess.run(
+            ["go", "mod", "download", "-json", wanted], cwd="/", capture_output=True, text=True, check=False
+        )  # fmt: skip
+    assert told.returncode == 0, f"{wanted} cannot be had: {told.stdout}{told.stderr}"
+    return Path(json.loads(told.stdout)["Dir"], "sdk", "python")
+
+
+@cache
+def interpreter() -> str:
+    """One that has their client, of the version of their operator, and nothing of ours."""
+    # Later clients of Kubernetes no longer take their jobs, which are not plain dictionaries.
+    packages = (f"kubeflow-training=={VERSION}", "kubernetes>=31,<32", "pytest>=8,<9")
+    with network.left():
+        return python_of("kubeflow-e2e", packages)
+
+
+def images_of(kind: str) -> list[str]:
+    """Which images their tests use: those they name, and for functions the one that their client takes."""
+    named = _IMAGE.findall(_file(kind).read_text())
+    if kind == "pytorchjob":
+        asked = "from kubeflow.training.constants import constants; print(constants.PYTORCHJOB_BASE_IMAGE)"
+        named.append(subprocess.check_output([interpreter(), "-c", asked], text=True).strip())
+    return list(dict.fromkeys(named))
+
+
+def scripts_of(kind: str) -> list[str]:
+    """Which programs of those images they call by their paths."""
+    return _SCRIPT.findall(_file(kind).read_text())
+
+
+class Run:
+    """Their tests of one kind, as a process."""
+
+    def __init__(self, real: RealCluster, kind: str, namespace: str, gang: str, notes: Path) -> None:
+        self._report, self._log = notes / f"{kind}.xml", notes / f"{kind}.log"
+        command = [
+            interpreter(), "-m", "pytest", str(_file(kind)), f"--rootdir={folder()}", f"--namespace={namespace}",
+            "-p", "no:cacheprovider", f"--junitxml={self._report}", "--color=no",
+        ]  # fmt: skip
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHON"))}
+        environment = {
+            **inherited,
+            "KUBECONFIG": str(real.kubeconfig),
+            "GANG_SCHEDULER_NAME": gang,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                network.inside(real.layout, command), cwd=folder(), env=environment, stdout=log, stderr=log
+            )
+
+    def outcome(self, seconds: float) -> Outcome:
+        """Once it has ended, for which this waits so long at most."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still not over after {seconds:.0f} s: {self._log.read_text()}") from None
+        assert self._report.exists(), self._log.read_text()
+        return _outcome(self._report, self._log.read_text())
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def _outcome(report: Path, said: str) -> Outcome:
+    cases = ElementTree.parse(report).iter("testcase")
+    by_name = {case.get("name", ""): {child.tag for child in case} for case in cases}
+    skipped = frozenset(name for name, tags in by_name.items() if "skipped" in tags)
+    failed = frozenset(name for name, tags in by_name.items() if tags & {"failure", "error"})
+    return Outcome(frozenset(by_name) - skipped - failed, skipped, failed, said)
+
+
+def _file(kind: str) -> Path:
+    return folder() / "test" / "e2e" / f"test_e2e_{kind}.py"
