@@ -8,7 +8,7 @@ import pytest
 from muster.kube.objects import Object, spec_of
 from muster.training.dialects.mpi import Mpi
 from muster.training.dialects.pytorch import PyTorch
-from muster.training.gang import Membership, membership, pod_group, read_scheduler
+from muster.training.gang import Membership, membership, must_follow, pod_group, read_scheduler
 from tests.training.sample_jobs import training_job
 
 MakeJob = Callable[..., Object]
@@ -45,6 +45,7 @@ def test_what_is_no_gang_scheduler(written: str, why: str) -> None:
     [
         ({}, {"minMember": 3, "minResources": {"cpu": "6"}}),
         ({"minAvailable": 2, "scheduleTimeoutSeconds": 7}, {"minMember": 2, "scheduleTimeoutSeconds": 7}),
+        ({"minAvailable": 10}, {"minMember": 10, "minResources": {"cpu": "6"}}),
         ({"minResources": {"cpu": "1"}, "queue": "q", "priorityClass": "high"}, {"minResources": {"cpu": "1"}}),
     ],
 )
@@ -58,10 +59,30 @@ def test_a_group_as_scheduler_plugins_has_it(pytorch_job: MakeJob, policy: dict[
     assert found.keys() <= {"minMember", "minResources", "scheduleTimeoutSeconds"}
 
 
-def test_nobody_waits_for_a_launcher_that_waits_for_them() -> None:
-    obj = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 2})
+@pytest.mark.parametrize(("asked", "waited_for"), [({}, 2), ({"minAvailable": 3}, 2), ({"minAvailable": 10}, 10)])
+def test_nobody_waits_for_a_launcher_that_waits_for_them(asked: dict[str, int], waited_for: int) -> None:
+    roles = {"Launcher": 1, "Worker": 2}
+    policy = {"schedulingPolicy": asked}
+    obj = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", roles, runPolicy=policy)
     job = Mpi().read(obj)
-    assert spec_of(pod_group(job, "scheduler-plugins", late=Mpi().latecomers(job)))["minMember"] == 2
+    group = pod_group(job, "scheduler-plugins", late=Mpi().latecomers(job))
+    assert spec_of(group)["minMember"] == waited_for
+
+
+@pytest.mark.parametrize(
+    ("phase", "spec", "must"),
+    [
+        ("", {"minMember": 10, "queue": "q"}, True),
+        ("Pending", {"minMember": 2, "queue": "q"}, True),
+        ("Inqueue", {"minMember": 3, "queue": "other"}, True),
+        ("Inqueue", {"minMember": 3, "queue": "q", "minTaskMember": {"worker": 1}}, False),
+        ("Running", {"minMember": 2, "queue": "other"}, False),
+        ("Running", {"minMember": 4, "queue": "q"}, True),
+    ],
+)
+def test_when_a_group_follows_its_job(phase: str, spec: Object, must: bool) -> None:
+    wanted = {"spec": {"minMember": 3, "queue": "q"}}
+    assert must_follow({"spec": spec, "status": {"phase": phase}}, wanted) == must
 
 
 def test_members(pytorch_job: MakeJob) -> None:

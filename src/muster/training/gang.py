@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from muster.kube.builtin import PLUGIN_POD_GROUP, POD_GROUP
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, owner_reference, status_of
+from muster.kube.objects import Object, owner_reference, spec_of, status_of
 from muster.kube.requests import Amounts, as_resources, effective_requests, total_of
 from muster.training.model import Role, SchedulingPolicy, TrainingJob
 
@@ -55,12 +55,13 @@ def group_kind(scheduler: Scheduler) -> Kind:
 
 
 def pod_group(job: TrainingJob, scheduler: Scheduler, *, late: int = 0) -> Object:
-    """`late` members exist only when the others run: there must be room for them, but nobody can wait for them."""
+    """`late` members exist only when the others run: there must be room for them, but nobody can wait for them. More
+    than there are members may be asked for, too: then they wait until less is."""
     kind = group_kind(scheduler)
     policy = job.policy.scheduling or SchedulingPolicy()
     minimum = policy.min_available if policy.min_available is not None else job.size
     spec: dict[str, Any] = {
-        "minMember": min(minimum, job.size - late),
+        "minMember": min(minimum, job.size - late) if minimum <= job.size else minimum,
         "minResources": dict(policy.min_resources) if policy.min_resources else minimum_resources(job.roles, minimum),
     }
     if kind is POD_GROUP:
@@ -101,6 +102,15 @@ def is_admitted(group: Object | None, scheduler: Scheduler) -> bool:
     if scheduler == "scheduler-plugins":
         return True
     return status_of(group).get("phase") not in (None, "", "Pending")
+
+
+def must_follow(group: Object, wanted: Object) -> bool:
+    """Whether a group has to become as the job now wants it: while its members wait, in everything; later only when
+    the number of before could never be reached again."""
+    now, then = spec_of(wanted), spec_of(group)
+    if status_of(group).get("phase") in (None, "", "Pending", "Inqueue"):
+        return any(then.get(name) != value for name, value in now.items())
+    return bool(then.get("minMember", 0) > now["minMember"])
 
 
 def minimum_resources(roles: Iterable[Role], members: int) -> dict[str, str]:

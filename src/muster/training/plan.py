@@ -25,7 +25,7 @@ from muster.kube.objects import (
 )
 from muster.training.dialect import Dialect
 from muster.training.failures import ended_at, exit_code, why_failed
-from muster.training.gang import Scheduler, is_admitted, membership, pod_group, wants_gang
+from muster.training.gang import Scheduler, is_admitted, membership, must_follow, pod_group, wants_gang
 from muster.training.model import Addresses, CleanPodPolicy, Count, Observed, Replica, TrainingJob, Verdict
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, replica_name
 from muster.training.pods import directory_map, replica_pod, replica_service
@@ -306,8 +306,7 @@ class _Planner:
         wanted = pod_group(self.job, self.gang.scheduler, late=self.dialect.latecomers(self.job))
         if group is None:
             self.result.create.append(wanted)
-        elif self._owns_group() and spec_of(group).get("minMember", 0) > wanted["spec"]["minMember"]:
-            # The job has become smaller: the old number could never be reached again.
+        elif self._owns_group() and must_follow(group, wanted):
             self.result.update.append({**group, "spec": {**spec_of(group), **wanted["spec"]}})
 
     def _provide_companions(self) -> None:
