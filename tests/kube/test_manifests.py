@@ -148,7 +148,7 @@ TEMPLATE = 'this looks like a template ("{{ ... }}") that has not been filled in
 NO_VERSION = 'apiVersion is missing; every object has one, such as "apiVersion: v1"'
 KFP = (
     "this is a pipeline of Kubeflow Pipelines as kfp 2 compiles it, which cannot be run here yet. What can be: an Argo "
-    "Workflow. The compiler of kfp 1.8 (`pip install 'kfp<2'`) writes one, which runs without its serviceAccountName"
+    "Workflow. The compiler of kfp 1.8 (`pip install 'kfp<2'`) writes one"
 )
 NO_LIST = (
     "expected an object with apiVersion, kind and metadata, got a list; "

@@ -28,7 +28,7 @@ _PLAIN, _STRING = "?", "tag:yaml.org,2002:str"
 _MERGE = "<<"
 _PIPELINE = (
     "this is a pipeline of Kubeflow Pipelines as kfp 2 compiles it, which cannot be run here yet. What can be: an Argo "
-    "Workflow. The compiler of kfp 1.8 (`pip install 'kfp<2'`) writes one, which runs without its serviceAccountName"
+    "Workflow. The compiler of kfp 1.8 (`pip install 'kfp<2'`) writes one"
 )
 
 
