@@ -12,10 +12,12 @@ from muster.embedded.agent.volumes import (
     Files,
     HostPath,
     Memory,
+    lacks_account,
     plan_volumes,
     references_of,
     token_seconds,
 )
+from muster.kube.errors import NotFound
 from muster.kube.objects import Object
 
 
@@ -104,6 +106,28 @@ def test_the_service_account_folder_appears_only_with_an_api() -> None:
         "ca.crt": b"CA",
         "namespace": b"team",
     }
+
+
+def test_a_pod_may_name_a_service_account_that_only_a_cluster_elsewhere_has() -> None:
+    def token(_pod: Object, _audience: str, _seconds: int) -> str:
+        raise NotFound('serviceaccount "robot" not found')
+
+    around = Surroundings(api=ApiAccess("127.0.0.1", 6443, "CA", token))
+    volumes = plan_volumes(pod(serviceAccountName="robot"), around, "/f", {})
+    account = volumes[SERVICE_ACCOUNT_VOLUME]
+    assert isinstance(account, Files)
+    assert set(account.payload) == {"ca.crt", "namespace"}
+    assert lacks_account(volumes)
+    for waiting in (
+        pod(serviceAccountName="default"),
+        pod(),
+        pod(
+            {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            serviceAccountName="robot",
+        ),
+    ):
+        with pytest.raises(MountError, match='serviceaccount "robot" not found'):
+            plan_volumes(waiting, around, "/f", {})
 
 
 def test_references() -> None:

@@ -16,7 +16,7 @@ from muster.embedded.agent.surroundings import (
     config_map_data,
     secret_data,
 )
-from muster.kube.errors import ApiError
+from muster.kube.errors import ApiError, NotFound
 from muster.kube.objects import Object, namespace_of, spec_of
 
 _MODE = 0o644
@@ -118,6 +118,11 @@ def _token(pod: Object, volume: str, source: Mapping[str, Any], around: Surround
         raise MountError(volume, "service account tokens are not available: this cluster runs without an API server")
     try:
         token = around.api.token(pod, str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
+    except NotFound as error:
+        # The account that every namespace has may be a moment late; one that a cluster elsewhere has never comes.
+        if source.get("optional") and spec_of(pod).get("serviceAccountName") not in (None, "", "default"):
+            return {}
+        raise MountError(volume, error.message) from None
     except ApiError as error:
         raise MountError(volume, error.message) from None
     return {_safe(volume, str(source.get("path") or "token")): File(token.encode(), 0o600)}

@@ -37,6 +37,7 @@ from muster.embedded.agent.volumes import (
     EmptyDir,
     Memory,
     Volume,
+    lacks_account,
     plan_volumes,
 )
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, uid_of
@@ -100,7 +101,9 @@ def prepare(
     }
     notes = {part.name: part.note(engine) for part in parts}
     limits_cpu = here.limits_cpu if engine is None else engine.limits
-    ignored = ignored_fields(pod, here.isolation, by_engine=engine is not None, limits_cpu=limits_cpu)
+    ignored = [*ignored_fields(pod, here.isolation, by_engine=engine is not None, limits_cpu=limits_cpu)]
+    if lacks_account(volumes):
+        ignored.append(f"spec.serviceAccountName (there is no service account {spec['serviceAccountName']})")
     return Prepared(prepared, notes, tuple(ignored))
 
 

@@ -67,6 +67,12 @@ def mounts_service_account(pod: Object, around: Surroundings) -> bool:
     return around.api is not None and spec_of(pod).get("automountServiceAccountToken") is not False
 
 
+def lacks_account(volumes: Mapping[str, Volume]) -> bool:
+    """Whether a Pod with these volumes has no token because its service account is not there."""
+    account = volumes.get(SERVICE_ACCOUNT_VOLUME)
+    return isinstance(account, Files) and _FILE not in account.payload
+
+
 def token_seconds(pod: Object, has_api: bool) -> int | None:
     """How long the first of the Pod's service account tokens lasts, if it has any."""
     sources = [source for v in _volumes(pod) for source in (v.get("projected") or {}).get("sources") or ()]
@@ -185,8 +191,9 @@ def _nfs(name: str, source: Mapping[str, Any], mapped: Mapping[str, str]) -> Hos
     return HostPath(local, "Directory", bool(source.get("readOnly")))
 
 
+_FILE = "token"
 _SERVICE_ACCOUNT_SOURCES: list[dict[str, Any]] = [
-    {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+    {"serviceAccountToken": {"path": _FILE, "expirationSeconds": 3607, "optional": True}},
     {"apiServerCertificate": {"path": "ca.crt"}},
     {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
 ]
