@@ -124,13 +124,8 @@ JOBS: dict[str, tuple[Object, dict[str, dict[str, str]]]] = {
     "paddlecloud": (
         paddlecloud(),
         {
-            "job-ps-0": {"POD_IP": "job-ps-0", "TRAINING_ROLE": "PSERVER"},
-            "job-worker-1": {
-                "PADDLE_TRAINER_ID": "1",
-                "PADDLE_PSERVERS_IP_PORT_LIST": "job-ps-0:2379,job-ps-1:2379",
-                "PADDLE_TRAINER_ENDPOINTS": "job-worker-0:2379,job-worker-1:2379",
-                "PADDLE_GLOO_HTTP_ENDPOINT": "job-ps-0:2397",
-            },
+            "job-ps-0": {"PADDLE_PORT": "2379", "TRAINING_ROLE": "PSERVER"},
+            "job-worker-1": {"PADDLE_TRAINER_ID": "1", "TRAINING_ROLE": "TRAINER"},
         },
     ),
 }
@@ -185,6 +180,10 @@ async def test_every_kind_runs_to_its_end(
     }
     if which == "paddlecloud":
         assert (status_of(done)["phase"], status_of(done)["mode"]) == ("Completed", "PS")
+        places = {name: status_of(pod)["podIP"] for name, pod in pods.items()}
+        (shared,) = await belonging(remote, CONFIG_MAP, done)
+        assert shared["data"]["PADDLE_TRAINERS"] == f"{places['job-worker-0']},{places['job-worker-1']}"
+        assert shared["data"]["PADDLE_GLOO_HTTP_ENDPOINT"] == f"{places['job-ps-0']}:2397"
         row = operator.kubectl("get", "pdj", "-n", namespace, "--no-headers").split()
         assert row[:3] == ["job", "Completed", "PS"]
         return

@@ -198,17 +198,19 @@ async def _alone(served: Served, operator: RemoteCluster) -> None:
 async def _meets_at_pods(served: Served) -> None:
     """Members of a PaddleJob are told their addresses when all have one, and none while one is missing."""
     cluster = served.cluster
-    worker = {"replicas": 1, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
+    worker = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
     job = {
         "apiVersion": "batch.paddlepaddle.org/v1",
         "kind": "PaddleJob",
-        "spec": {"intranet": "PodIP", "worker": worker},
+        "metadata": {"name": "paddle", "namespace": "default"},
+        "spec": {"worker": worker},
     }
-    await cluster.create({**job, "metadata": {"name": "paddle", "namespace": "default"}})
-    await until(cluster, POD, "paddle-worker-0", lambda _: True)
-    placed = {"status": {"phase": "Running", "podIP": "10.0.0.1"}}
-    await cluster.patch(POD, "paddle-worker-0", "default", placed, subresource="status")
-    await until(cluster, CONFIG_MAP, "paddle", lambda found: found["data"]["PADDLE_TRAINERS"] == "10.0.0.1")
+    await cluster.create(job)
+    for index in range(2):
+        await until(cluster, POD, f"paddle-worker-{index}", lambda _: True)
+        placed = {"status": {"phase": "Running", "podIP": f"10.0.0.{index}"}}
+        await cluster.patch(POD, f"paddle-worker-{index}", "default", placed, subresource="status")
+    await until(cluster, CONFIG_MAP, "paddle", lambda found: found["data"]["PADDLE_TRAINERS"] == "10.0.0.0,10.0.0.1")
     await cluster.delete(POD, "paddle-worker-0", "default", grace_seconds=0)
     await until_all(cluster, CONFIG_MAP, _with("paddle", there=False))
 

@@ -80,8 +80,8 @@ PLACES = {"ps-0": "10.0.0.1", "worker-0": "10.0.0.2", "worker-1": "10.0.0.3"}
         ("PodIP", {}, False, "127.0.0.1", ""),  # the box knows addresses ahead
         ("PodIP", {"elastic": 1}, True, "job-worker-0", ""),
         ("Service", {}, True, "job-worker-0", ""),
-        ("Host", {}, True, "job-worker-0", ""),
-        ("", {}, True, "job-worker-0", ""),
+        ("Host", {}, True, AT_PODS, "job"),
+        ("", {}, True, AT_PODS, "job"),
     ],
 )
 def test_members_that_meet_at_the_addresses_of_pods_wait_for_them(
@@ -93,6 +93,16 @@ def test_members_that_meet_at_the_addresses_of_pods_wait_for_them(
     assert (wiring.env["POD_IP"], wiring.from_config_map) == (pod_ip, config_map)
     assert ("PADDLE_TRAINER_ENDPOINTS" in wiring.env) == (not config_map and not more)
     assert (DIALECT.directory(read, addresses, {}) is not None) == bool(config_map)
+
+
+def test_a_worker_that_is_alone_waits_for_nobody() -> None:
+    read = DIALECT.read(job(worker=1))
+    addresses = cluster_addresses(DIALECT, read)
+    wiring = DIALECT.wiring(read, Replica("worker", 0), addresses)
+    told = {name: wiring.env[name] for name in ("POD_IP", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_TRAINERS")}
+    assert told == {"POD_IP": AT_PODS, "PADDLE_TRAINER_ENDPOINTS": "$(POD_IP):2379", "PADDLE_TRAINERS": "$(POD_IP)"}
+    assert list(wiring.env).index("POD_IP") < list(wiring.env).index("PADDLE_TRAINERS"), "what is named comes first"
+    assert (wiring.from_config_map, DIALECT.directory(read, addresses, {})) == ("", None)
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,8 @@ class PaddleCloud(Dialect):
         }
         causes = [Cause(f"spec.{path}", f"has no effect: {why}") for path, why in unheeded.items() if _has(spec, path)]
         if spec.get("intranet") == "Host":
-            causes.append(Cause("spec.intranet", "Host has no effect: members meet at the names of their Services"))
+            why = "Host has no effect: members have the addresses of their Pods; write hostNetwork into the template"
+            causes.append(Cause("spec.intranet", why))
         return causes
 
     def trainer(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -163,12 +164,15 @@ class PaddleCloud(Dialect):
         if spec_of(job.object).get("elastic") is not None:
             return Wiring(env | _elastic(job), only_container=trainer)
         env |= {"PADDLE_PORT": str(own.port), "TRAINER_PORTS_NUM": str(_PORTS)}
+        if by_address and job.size == 1:
+            itself = {name: Endpoint("$(POD_IP)", end.port) for name, end in addresses.items()}
+            return Wiring(env | _peers(job, itself), only_container=trainer)
         if by_address:
             return Wiring(env, only_container=trainer, from_config_map=job.name)
         return Wiring(env | _peers(job, addresses), only_container=trainer)
 
     def directory(self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]) -> Directory | None:
-        if not _meet_at_pods(job, addresses):
+        if job.size == 1 or not _meet_at_pods(job, addresses):
             return None
         if any(replica not in places for replica in job.replicas()):
             return Directory(job.name, None)
@@ -238,9 +242,11 @@ def _template(job: TrainingJob, replica: Replica) -> Object:
 
 
 def _meet_at_pods(job: TrainingJob, addresses: Addresses) -> bool:
-    """Where the cluster has but names to tell ahead, and addresses are asked for. Elastic workers meet in an etcd."""
+    """Where the cluster has but names to tell ahead: unless names are asked for, members find themselves by their
+    addresses, which is how Paddle's launcher knows who it is. Elastic workers meet in an etcd."""
     spec = spec_of(job.object)
-    return spec.get("intranet") == "PodIP" and spec.get("elastic") is None and any(a.domain for a in addresses.values())
+    by_address = spec.get("intranet") != "Service" and spec.get("elastic") is None
+    return by_address and any(end.domain for end in addresses.values())
 
 
 def _peers(job: TrainingJob, addresses: Addresses) -> dict[str, str]:
