@@ -37,7 +37,7 @@ _UNNEEDED = ("tests", "include", "clang", "libclang-*", "pip", "pip-*", "*.a", "
 def framework_image(
     framework: str, name: str, *also_named: str, files: Mapping[str, Path] | None = None, working_folder: str = "/"
 ) -> Image:
-    """`framework_image("pytorch", "trainer:1", files={"/work/train.py": Path("train.py")}, working_folder="/work")`.
+    """`framework_image("pytorch", "trainer:1", files={"/app/train.py": Path("train.py")}, working_folder="/app")`.
 
     `python` and `python3` are in it, for pytorch `torchrun` and for mpi Open MPI's `mpirun`. Give a tag other than
     `latest`, or `imagePullPolicy: Never`: there is nowhere to pull it from.

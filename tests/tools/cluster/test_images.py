@@ -37,9 +37,9 @@ def test_an_archive_lists_its_layers_and_says_what_runs(tmp_path: Path) -> None:
 
 
 def test_an_image_may_have_several_names_and_a_folder_to_work_in() -> None:
-    image = Image("tried:1", (), working_folder="/work", also_named=("tried:2", "other/name:1"))
+    image = Image("tried:1", (), working_folder="/app", also_named=("tried:2", "other/name:1"))
     files = contents(image)
     (manifest,) = json.loads(files["manifest.json"])
     configuration = json.loads(files[manifest["Config"]])
     assert manifest["RepoTags"] == ["tried:1", "tried:2", "other/name:1"]
-    assert configuration["config"]["WorkingDir"] == "/work"
+    assert configuration["config"]["WorkingDir"] == "/app"
