@@ -79,8 +79,9 @@ def runs(
     asked = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     kinds = [call.params["kind"] for call in asked if call and call.params["gang"] == gang]
     names = {kind: f"{kind}-{gang}-{uuid.uuid4().hex[:6]}" for kind in kinds}
+    metadata = [{"name": name, "labels": LOCAL_IMAGES} for name in names.values()]
+    prepared.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": each} for each in metadata))
     for name in names.values():
-        prepared.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": LOCAL_IMAGES}})
         prepared.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=60s")
     begun = {kind: Run(prepared, kind, name, gang, notes) for kind, name in names.items()}
     yield begun
