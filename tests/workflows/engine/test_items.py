@@ -45,6 +45,10 @@ def test_a_json_list_of_any_length() -> None:
         "fan(1:2)": "2",
         "fan(2:k:v)": '{"k":"v"}',
     }
+    assert values({**STEP, "withParam": '[1.50, {"k": {"z": 1e3, "a": 2}}]'}) == {
+        "fan(0:1.50)": "1.50",
+        'fan(1:k:{"z":1e3,"a":2})': '{"k":{"z":1e3,"a":2}}',
+    }
     assert values({**STEP, "withParam": "[]"}) == {}
     assert values({**STEP, "withParam": "null"}) == {}
 

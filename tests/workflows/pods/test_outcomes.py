@@ -98,6 +98,14 @@ def test_each_container_of_a_set_is_told_of() -> None:
     assert [told[name].phase for name in "ab"] == ["Succeeded", "Pending"]
 
 
+def test_what_waited_for_a_container_that_failed_says_so() -> None:
+    containers = [{"name": "c", "dependencies": ["b"]}, {"name": "b", "dependencies": ["a"]}, {"name": "a"}]
+    found = pod("Failed", waiting("c", "ContainerCreating"), waiting("b", "ContainerCreating"), ended("a", 3))
+    told = outcome_of(found, {"containerSet": {"containers": containers}}).containers
+    assert (told["b"].phase, told["b"].message) == ("Error", 'dependency "a" exited with non-zero code: 3')
+    assert (told["c"].phase, told["c"].message) == ("Error", 'dependency "b" did not run')
+
+
 @pytest.mark.parametrize(
     ("resources", "expected"),
     [

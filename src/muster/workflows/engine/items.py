@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from muster.workflows.engine.dice import CHANCE
 from muster.workflows.engine.errors import Refused
 from muster.workflows.engine.values import text_of
+from muster.workflows.engine.written import Written, items_as_written, json_of
 from muster.workflows.expressions.errors import ExpressionError
 from muster.workflows.expressions.gojson import to_json
 from muster.workflows.expressions.govaluate import evaluate_when
@@ -104,14 +105,18 @@ def _items(step: Mapping[str, Any]) -> list[Any]:
 
 def _listed(text: str) -> list[Any]:
     try:
-        found = json.loads(text)
+        found = json.loads(text, parse_constant=_refuse)
     except ValueError as error:
         raise Refused(f"withParam value could not be parsed as a JSON list: {text.strip()[:2000]}: {error}") from None
     if found is None:
         return []
     if not isinstance(found, list):
         raise Refused(f"withParam value could not be parsed as a JSON list: {text.strip()[:2000]}: it is no list")
-    return found
+    return items_as_written(text)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
 
 
 def _sequence(sequence: Mapping[str, Any]) -> list[str]:
@@ -168,10 +173,10 @@ def _variables(item: Any) -> tuple[dict[str, str], str]:
     """What an item is known by, and how it is shown in the name of a node."""
     if isinstance(item, dict):
         texts = {str(key): _inside(value) for key, value in item.items()}
-        variables = {f"item.{key}": text for key, text in texts.items()} | {"item": text_of(item)}
+        variables = {f"item.{key}": text for key, text in texts.items()} | {"item": json_of(item)}
         return variables, ",".join(sorted(f"{key}:{text}" for key, text in texts.items()))
     if isinstance(item, list):
-        return {"item": text_of(item)}, f"[{' '.join(_inside(value) for value in item)}]"
+        return {"item": json_of(item)}, f"[{' '.join(_inside(value) for value in item)}]"
     if item is None:
         return {"item": "null"}, "[]"
     return {"item": text_of(item)}, _inside(item)
@@ -179,5 +184,7 @@ def _variables(item: Any) -> tuple[dict[str, str], str]:
 
 def _inside(value: Any) -> str:
     """As Argo shows a part of an item: JSON, of a text what is between its quotes."""
+    if isinstance(value, Written):
+        return value
     written = to_json(value, escape_html=False)
     return written[1:-1] if isinstance(value, str) else written

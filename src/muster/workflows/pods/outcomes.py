@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from graphlib import TopologicalSorter
 from math import floor
 from typing import Any, Literal
 
@@ -132,7 +133,27 @@ def _containers(pod: Object, template: Template) -> dict[str, Outcome]:
     status = status_of(pod)
     names = main_containers(template)
     found = {s["name"]: s for s in status.get("containerStatuses") or ()}
-    return {name: _container(found[name], status.get("phase") == "Failed") for name in names if name in found}
+    failed = status.get("phase") == "Failed"
+    told = {name: _container(found[name], failed) for name in names if name in found}
+    return {**told, **_never_run(template, found)} if failed else told
+
+
+def _never_run(template: Template, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Outcome]:
+    """Those that waited for one which failed, or which did not run for the same reason."""
+    failures = {
+        name: f"exited with non-zero code: {ended['exitCode']}"
+        for name, status in found.items()
+        if (ended := (status.get("state") or {}).get("terminated")) and ended["exitCode"]
+    }
+    out: dict[str, Outcome] = {}
+    needs = {c["name"]: c.get("dependencies") or () for c in template["containerSet"].get("containers") or ()}
+    for name in TopologicalSorter(needs).static_order():
+        state = (found.get(name) or {}).get("state") or {}
+        awaited = next((n for n in needs.get(name, ()) if n in failures), "")
+        if awaited and "terminated" not in state and "running" not in state:
+            out[name] = Outcome("Error", f'dependency "{awaited}" {failures[awaited]}')
+            failures[name] = "did not run"
+    return out
 
 
 def _container(status: Mapping[str, Any], has_failed: bool) -> Outcome:
