@@ -42,7 +42,7 @@ def candidates() -> list[tuple[str, Object]]:
     folder = default_folder()
     found = [("differential.yaml", document.object) for document in load_files([HERE / "differential.yaml"])]
     for file in sorted(folder.rglob("*.yaml")) if folder.is_dir() else ():
-        for document in load_files([file]):
+        for document in load_files([file], named=False):
             label = labels_of(document.object).get(NO_TEST)
             if document.object.get("kind") == "Workflow" and label not in ("environment", "duration"):
                 found.append((str(file.relative_to(folder)), document.object))
@@ -60,7 +60,7 @@ def surroundings() -> list[Object]:
     return [
         document.object
         for file in (sorted(folder.rglob("*.yaml")) if folder.is_dir() else ())
-        for document in load_files([file])
+        for document in load_files([file], named=False)
         if document.object.get("kind") in ("WorkflowTemplate", "ClusterWorkflowTemplate", "ConfigMap")
     ]
 

@@ -100,7 +100,7 @@ def check_tags(
                 wrong = expression_problem(tag.text)
                 if wrong:
                     findings.add(where, wrong)
-            elif not scope.has(tag.path, extra):
+            elif not scope.has(tag.path, extra) and not _completed_later(tag.text, scope, extra):
                 advice = _advice(findings, tag.path, scope, extra) if findings.may_hint else ""
                 findings.add(where, f"failed to resolve {{{{{tag.text}}}}}{advice}")
 
@@ -128,6 +128,12 @@ def tagged_strings(value: Any, path: str, skip: frozenset[str] = frozenset()) ->
                     yield f"{path}[{index}]", inner
             elif inner and isinstance(inner, dict | list):
                 yield from tagged_strings(inner, f"{path}[{index}]")
+
+
+def _completed_later(text: str, scope: Scope, extra: frozenset[str] | set[str]) -> bool:
+    """`workflow.parameters.{{inputs.parameters.which`: whether the inner tag is known, so that the outer will be."""
+    before, _, inner = text.rpartition("{{")
+    return bool(before) and inner.startswith(CHECKED) and scope.has(inner, extra)
 
 
 def _open_tag(text: str) -> str:
