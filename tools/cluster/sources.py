@@ -108,7 +108,7 @@ TRAINING_OPERATOR = Source(
 )
 
 _AS_VOLCANO = {
-    # Kubernetes' scheduler, and what that is made of: with Volcano's versions, Go's cache has all of it.
+    # Kubernetes' scheduler, and what that is made of: with Volcano's versions, Go's cache has half of it.
     "k8s.io/": "v0.34.1",
     "k8s.io/kubernetes": "v1.34.1",
     "github.com/go-openapi/jsonpointer": "v0.21.1",
