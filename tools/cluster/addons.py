@@ -11,7 +11,7 @@ import yaml
 
 from tools.cluster.build import manifest, program
 from tools.cluster.images import ARGOEXEC, BUSYBOX
-from tools.cluster.kubectl import apply, apply_definitions, kubectl
+from tools.cluster.kubectl import apply, apply_definitions, kubectl, wait_until_established
 from tools.cluster.layout import Layout
 from tools.cluster.processes import Component, Health, wait_until
 from tools.cluster.sources import ARGO, TRAINING_OPERATOR, VOLCANO
@@ -135,7 +135,7 @@ def prepare_training_operator(layout: Layout) -> None:
     process = endpoint(OPERATOR_NAMESPACE, "training-operator", {"webhook-server": 9443, "monitoring-port": 8080})
     # Applying an empty Secret again would empty it.
     apply(layout, [obj for obj in objects if not (certificate and obj["kind"] == "Secret")] + [process])
-    kubectl(layout, "wait", "--for=condition=Established", "--timeout=60s", "crd/pytorchjobs.kubeflow.org")
+    wait_until_established(layout, "crd/pytorchjobs.kubeflow.org")
 
 
 def training_operator(layout: Layout) -> Component:

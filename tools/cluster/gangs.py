@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tools.cluster.build import manifest, program
-from tools.cluster.kubectl import apply, apply_definitions, kubectl
+from tools.cluster.kubectl import apply, apply_definitions, kubectl, wait_until_established
 from tools.cluster.layout import Layout
 from tools.cluster.processes import Component, Health
 from tools.cluster.sources import KUEUE, SCHEDULER_PLUGINS
@@ -73,7 +73,7 @@ def prepare_kueue(layout: Layout) -> None:
         by_kind.setdefault(obj["kind"], []).append(obj)
     apply(layout, [*by_kind["Namespace"], *by_kind["CustomResourceDefinition"]])
     names = [f"crd/{obj['metadata']['name']}" for obj in by_kind["CustomResourceDefinition"]]
-    kubectl(layout, "wait", "--for=condition=Established", "--timeout=60s", *names)
+    wait_until_established(layout, *names)
     (service,) = (obj for obj in by_kind["Service"] if obj["metadata"]["name"] == _KUEUE_SERVICE)
     service["spec"].pop("selector", None)
     webhooks = by_kind["MutatingWebhookConfiguration"] + by_kind["ValidatingWebhookConfiguration"]

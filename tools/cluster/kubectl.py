@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,4 +47,17 @@ def apply_definitions(layout: Layout, *folders: str) -> None:
     """CustomResourceDefinitions, and waits until the server serves them."""
     files = [argument for folder in folders for argument in ("-f", folder)]
     names = kubectl(layout, "apply", "--server-side", "--force-conflicts", "-o", "name", *files).split()
-    kubectl(layout, "wait", "--for=condition=Established", "--timeout=60s", *names)
+    wait_until_established(layout, *names)
+
+
+def wait_until_established(layout: Layout, *definitions: str, seconds: float = 60.0) -> None:
+    """kubectl gives up at once on a definition that has no conditions yet, so it is asked again."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            kubectl(layout, "wait", "--for=condition=Established", f"--timeout={seconds:.0f}s", *definitions)
+            return
+        except KubectlFailed as error:
+            if "accessor error" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
