@@ -261,6 +261,25 @@ async def test_a_set_of_containers_runs_in_its_order_and_each_is_told(stage: Sta
     assert outcome.outputs["parameters"][0]["value"] == "b"
 
 
+async def test_what_a_set_shares_may_be_written_when_its_main_container_has_ended(stage: Stage) -> None:
+    late = "while ! test -e /w/main; do sleep 0.02; done; sleep 0.2; echo late > /w/late"
+    group = {
+        "volumeMounts": [{"name": "w", "mountPath": "/w"}],
+        "containers": [
+            {"name": "main", "image": "i", "command": ["sh", "-ec", "echo own > /tmp/own; touch /w/main"]},
+            {"name": "other", "image": "i", "command": ["sh", "-ec", late]},
+        ],
+    }
+    template = {
+        "containerSet": group,
+        "volumes": [{"name": "w", "emptyDir": {}}],
+        "outputs": {"parameters": [parameter("own", "/tmp/own"), parameter("late", "/w/late")]},
+    }
+    outcome = await stage.run("a", template)
+    assert (outcome.phase, outcome.message) == ("Succeeded", "")
+    assert [p["value"] for p in outcome.outputs["parameters"]] == ["own", "late"]
+
+
 async def test_the_claims_of_a_workflow_are_shared_by_its_pods(stage: Stage) -> None:
     claim = {
         "metadata": {"name": "work"},

@@ -34,7 +34,6 @@ from muster.workflows.pods.templates import (
     clean_path,
     input_artifacts,
     is_inside,
-    keeping_containers,
     kept_paths,
     main_containers,
     volume_mounts,
@@ -235,9 +234,9 @@ def _add_environment(containers: list[dict[str, Any]], inits: list[dict[str, Any
 def _requests(template: Template, containers: Any) -> dict[str, str]:
     """What the node has to know. Containers: as a patch has left them, be it nonsense."""
     annotations: dict[str, str] = {}
-    paths = kept_paths(template)
-    if paths:
-        annotations[KEEP_FILES] = orjson.dumps(dict.fromkeys(keeping_containers(template), paths)).decode()
+    kept = kept_paths(template)
+    if kept:
+        annotations[KEEP_FILES] = orjson.dumps(kept).decode()
     if "containerSet" not in template and (not isinstance(containers, list) or len(containers) == 1):
         return annotations
     group = template.get("containerSet") or {}

@@ -15,7 +15,7 @@ from muster.embedded.agent.logfiles import LeftOut, LineReader, left_out, log_fi
 from muster.embedded.agent.logs import logs_of
 from muster.embedded.agent.requests import kept_files
 from muster.embedded.agent.settings import AgentSettings
-from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
+from muster.kube.objects import Object, name_of, namespace_of, uid_of
 from muster.workflows.artifacts.artifacts import Artifacts
 from muster.workflows.artifacts.locations import repository_for
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactUnreachable
@@ -25,7 +25,6 @@ from muster.workflows.pods.templates import (
     MAIN,
     archives_logs,
     clean_path,
-    keeping_containers,
     kept_paths,
     main_containers,
     output_artifacts,
@@ -139,29 +138,31 @@ class _Kept:
     """The copies of a Pod's files that its agent has kept."""
 
     def __init__(self, agent: AgentSettings, pod: Object, template: Template) -> None:
-        self._paths = {path: index for index, path in enumerate(kept_paths(template))}
-        self._folders = [kept_files(agent.pods, uid_of(pod), name) for name in _last_first(pod, template)]
+        paths = kept_paths(template)
+        places = [(kept_files(agent.pods, uid_of(pod), name), paths[name]) for name in paths]
+        self._places = sorted(places, key=lambda place: _written_at(place[0]), reverse=True)
 
     def find(self, path: str) -> Path | None:
         """Raises OutputError if it may have been there, and could not be kept."""
-        number = str(self._paths[clean_path(path)])
-        for folder in self._folders:
+        wanted = clean_path(path)
+        for folder, paths in self._places:
+            if wanted not in paths:
+                continue
             problem = folder / PROBLEM
             if problem.exists():
                 raise OutputError(f"the files of the container could not be kept: {problem.read_text()}")
-            if (folder / number).exists():
-                return folder / number
+            copy = folder / str(paths.index(wanted))
+            if copy.exists():
+                return copy
         return None
 
 
-def _last_first(pod: Object, template: Template) -> list[str]:
-    """Where several containers may have written a path, what the last one left counts."""
-    names = keeping_containers(template)
-    ended = {
-        s["name"]: str(((s.get("state") or {}).get("terminated") or {}).get("finishedAt") or "")
-        for s in status_of(pod).get("containerStatuses") or ()
-    }
-    return sorted(names, key=lambda name: ended.get(name, ""), reverse=True)
+def _written_at(folder: Path) -> int:
+    """When a container's files were kept: where several may have written a path, what the last one left counts."""
+    try:
+        return folder.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], list[str]]:

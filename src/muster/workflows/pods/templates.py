@@ -44,9 +44,25 @@ def input_artifacts(template: Template) -> list[Mapping[str, Any]]:
     return list((template.get("inputs") or {}).get("artifacts") or ())
 
 
-def kept_paths(template: Template) -> list[str]:
-    """The files and folders of a container that become outputs, each once. Where one is in this list says where its
-    copy is; see `kept_files` of the agent."""
+def kept_paths(template: Template) -> dict[str, list[str]]:
+    """By container, the files and folders that become outputs, each once. Where one is in its list says where the copy
+    is; see `kept_files` of the agent.
+
+    They are those of the container named main, or of any of a set that has none. In a volume that a whole set shares,
+    others may write them, even after main has ended.
+    """
+    paths = _output_paths(template)
+    if not paths:
+        return {}
+    names = main_containers(template)
+    if MAIN not in names:
+        return dict.fromkeys(names, paths)
+    mounts = [str(m.get("mountPath") or "") for m in (template.get("containerSet") or {}).get("volumeMounts") or ()]
+    shared = [path for path in paths if is_inside(path, mounts)]
+    return {name: paths if name == MAIN else shared for name in names if name == MAIN or shared}
+
+
+def _output_paths(template: Template) -> list[str]:
     outputs = template.get("outputs")
     if not outputs:
         return []
@@ -57,12 +73,6 @@ def kept_paths(template: Template) -> list[str]:
         ]
     )
     return [clean_path(path) for path in paths if path]
-
-
-def keeping_containers(template: Template) -> list[str]:
-    """The containers whose files become outputs: the one named main, or any of a set that has none."""
-    names = main_containers(template)
-    return [MAIN] if MAIN in names else names
 
 
 def clean_path(path: str) -> str:
