@@ -74,6 +74,7 @@ def test_nobody_waits_for_a_launcher_that_waits_for_them(asked: dict[str, int], 
     [
         ("", {"minMember": 10, "queue": "q"}, True),
         ("Pending", {"minMember": 2, "queue": "q"}, True),
+        ("Scheduling", {"minMember": 2, "queue": "q"}, True),
         ("Inqueue", {"minMember": 3, "queue": "other"}, True),
         ("Inqueue", {"minMember": 3, "queue": "q", "minTaskMember": {"worker": 1}}, False),
         ("Running", {"minMember": 2, "queue": "other"}, False),

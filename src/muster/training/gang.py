@@ -104,11 +104,15 @@ def is_admitted(group: Object | None, scheduler: Scheduler) -> bool:
     return status_of(group).get("phase") not in (None, "", "Pending")
 
 
+_WAITING = (None, "", "Pending", "Inqueue", "PreScheduling", "Scheduling")
+"""Phases of groups, of Volcano and of scheduler-plugins, whose members do not run yet."""
+
+
 def must_follow(group: Object, wanted: Object) -> bool:
     """Whether a group has to become as the job now wants it: while its members wait, in everything; later only when
     the number of before could never be reached again."""
     now, then = spec_of(wanted), spec_of(group)
-    if status_of(group).get("phase") in (None, "", "Pending", "Inqueue"):
+    if status_of(group).get("phase") in _WAITING:
         return any(then.get(name) != value for name, value in now.items())
     return bool(then.get("minMember", 0) > now["minMember"])
 
