@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
 HERE = Path(__file__).parent
 PYTHON, ARGOSAY = "muster-differential-python:1", "muster-differential-argosay:1"
+RUN = uuid.uuid4().hex[:4]
+"""In the names of its workflows, so that what an earlier run has left is not in the way."""
 PATIENCE = 300.0
 AT_ONCE = 8
 NEEDS_MORE = (
@@ -167,7 +170,7 @@ async def _put(cluster: Cluster, obj: Object) -> None:
 async def _pair(
     gate: asyncio.Semaphore, remote: RemoteCluster, box: Cluster, workflow: Object, number: int
 ) -> tuple[Object, Object]:
-    named = {**workflow, "metadata": {**meta(workflow), "name": f"case-{number}"}}
+    named = {**workflow, "metadata": {**meta(workflow), "name": f"case-{RUN}-{number}"}}
     named["metadata"].pop("generateName", None)
     async with gate:
         theirs, ours = await asyncio.gather(_ended(remote, _for_argo(named)), _ended(box, named))
