@@ -59,7 +59,7 @@ def reasons(
     elif state in _FINAL:
         return []
     elif state == "Suspended":
-        found.append(Reason("suspended"))
+        return [Reason("suspended")]  # which is why its Pods are on their way out
     elif group is not None and status_of(group).get("phase") in (None, "", "Pending"):
         found.append(Reason("gang waits", waiting_message(group) or _NOT_LOOKED_AT))
     for pod in telling(pods)[:PODS_SHOWN]:

@@ -43,10 +43,16 @@ async def test_full_files_are_kept_up_to_their_number(pods: Pods) -> None:
     folder = await pods.start("pod", "seq", "100000", logFileBytes=1 << 20, logFiles=3)
     await pods.finished(folder)
     logs = folder / "logs/main"
-    assert sorted(os.listdir(logs)) == ["0.log", "0.log.1", "0.log.2"]
-    numbers = [int(text) for name in ("0.log.2", "0.log.1", "0.log") for _, _, text in parsed(logs / name)]
+    kept = ["0.log.2", "0.log.1", "0.log"]
+    assert sorted(os.listdir(logs)) == sorted([*kept, "0.log.left-out"])
+    numbers = [int(text) for name in kept for _, _, text in parsed(logs / name)]
     assert numbers == list(range(numbers[0], 100001))
-    assert all((logs / name).stat().st_size <= 1 << 20 for name in os.listdir(logs))
+    sizes = [(logs / name).stat().st_size for name in kept]
+    assert all(size <= 1 << 20 for size in sizes)
+    left_out, file_bytes, files = map(int, (logs / "0.log.left-out").read_text().split())
+    line = len("2026-01-01T00:00:00.000000000Z stdout F ")
+    everything = sum(line + len(f"{number}\n") for number in range(1, 100001))
+    assert (left_out + sum(sizes), file_bytes, files) == (everything, 1 << 20, 3)
 
 
 async def test_a_log_can_be_read_while_it_is_written(pods: Pods) -> None:
