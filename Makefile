@@ -44,8 +44,8 @@ test: lint $(STAMPS)/dev ## lint, type check, layering and all quick tests
 test-frameworks: $(STAMPS)/dev ## train with every framework for real (3 GB, once), and all else that is slow
 	$(BIN)/pytest -m slow
 
-test-cluster: cluster-up ## what only a real Kubernetes can show; starts one
-	$(BIN)/pytest -m cluster
+test-cluster: cluster-up ## what only a real Kubernetes can show; starts one (TESTS=... says which, as pytest takes it)
+	$(BIN)/pytest -m cluster $(TESTS)
 
 cluster-up: $(STAMPS)/dev ## start a real Kubernetes for tests (root; the first time builds it: PARTS="kwok volcano" or all)
 	@$(BIN)/python -m tools.cluster up $(PARTS)
