@@ -26,15 +26,17 @@ class Line:
         self.cuts += len(self._open) // 2
 
     async def carry(self, here: asyncio.StreamReader, back: asyncio.StreamWriter, host: str, port: int) -> None:
-        there, on = await asyncio.open_connection(host, port)
-        self._open |= {back, on}
+        ends = {back}
         try:
+            there, on = await asyncio.open_connection(host, port)
+            ends.add(on)
+            self._open |= ends
             async with asyncio.TaskGroup() as group:
                 group.create_task(_hand_on(here, on))
                 group.create_task(_hand_on(there, back))
         finally:
-            for end in (back, on):
-                self._open.discard(end)
+            self._open -= ends
+            for end in ends:
                 end.transport.abort()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -307,13 +308,12 @@ async def test_a_module_that_is_deleted_leaves_nothing(place: Place) -> None:
 
 
 async def test_a_build_can_be_stopped(place: Place) -> None:
-    gate = await asyncio.start_server(lambda *_: asyncio.sleep(60), "127.0.0.1", 0)
-    port = gate.sockets[0].getsockname()[1]
-    await place.ann.post("modules", place.body(git_url=f"http://127.0.0.1:{port}/x.git"))
-    stopped = await place.ann.post("modules/hash-text/versions/1/stop")
-    assert (stopped["state"], stopped["reason"]) == ("build failed", "ann stopped it")
-    (await place.ann("POST", "modules/hash-text/versions/1/stop")).refused(409)
-    gate.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # who connects is never answered
+        port = silent.getsockname()[1]
+        await place.ann.post("modules", place.body(git_url=f"http://127.0.0.1:{port}/x.git"))
+        stopped = await place.ann.post("modules/hash-text/versions/1/stop")
+        assert (stopped["state"], stopped["reason"]) == ("build failed", "ann stopped it")
+        (await place.ann("POST", "modules/hash-text/versions/1/stop")).refused(409)
 
 
 async def followed(client: Client, path: str, last: str = "") -> list[tuple[str, str, Any]]:
