@@ -25,7 +25,12 @@ def training_job(
     return {
         "apiVersion": api_version,
         "kind": kind,
-        "metadata": {"name": "job", "namespace": "default", "uid": "job-uid"},
+        "metadata": {
+            "name": "job",
+            "namespace": "default",
+            "uid": "job-uid",
+            "creationTimestamp": "2026-11-15T11:59:00Z",
+        },
         "spec": {replica_specs: {name: role(said) for name, said in roles.items()}, **spec},
     }
 

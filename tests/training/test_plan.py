@@ -319,6 +319,29 @@ def test_who_is_a_gang(pytorch_job: MakeJob, change: dict[str, Any], gang: GangS
     assert bool(created(decided, "Pod")) != grouped
 
 
+@pytest.mark.parametrize(
+    ("change", "gang", "seconds"),
+    [
+        (naming("volcano"), GangSettings(by_policy=False), 2.0),
+        (naming("volcano"), GangSettings(), 2.0),
+        (naming("volcano"), GangSettings(scheduler="volcano"), None),
+        ({"runPolicy": {"schedulingPolicy": {"queue": "q"}}, **naming("volcano")}, GangSettings(), None),
+        ({}, GangSettings(always=True), None),
+    ],
+)
+def test_a_user_who_only_names_the_scheduler_has_a_moment_to_bring_a_group(
+    pytorch_job: MakeJob, change: dict[str, Any], gang: GangSettings, seconds: float | None
+) -> None:
+    job = pytorch_job(**change)
+    job["metadata"]["creationTimestamp"] = timestamp(NOW - timedelta(seconds=1))
+    decided = decide(job, gang=gang)
+    assert decided.again == seconds
+    assert created(decided, "PodGroup") == ([] if seconds else ["job"])
+    assert created(decided, "Pod") == []
+    theirs = decide(job, gang=gang, group={**GROUP, "status": {"phase": "Inqueue"}})
+    assert created(theirs, "Pod"), "as soon as there is one, nobody waits"
+
+
 def test_a_gangs_group_asks_for_what_its_members_ask_for(pytorch_job: MakeJob) -> None:
     container = {"name": "pytorch", "image": "i", "resources": {"limits": {"cpu": "500m", "nvidia.com/gpu": 1}}}
     worker = {"replicas": 4, "template": {"spec": {"containers": [container]}}}

@@ -19,6 +19,11 @@ PLUGINS_SCHEDULER = "scheduler-plugins-scheduler"
 """What its scheduler is called where it was installed from its own chart."""
 
 
+BRING_YOUR_OWN_SECONDS = 3.0
+"""For how long a job that only names a gang scheduler waits for a PodGroup that its user may bring: kubectl sends what
+is in a file one after the other, and a group of ours would be in the way of theirs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Membership:
     """What makes a Pod a member of its gang."""

@@ -25,7 +25,15 @@ from muster.kube.objects import (
 )
 from muster.training.dialect import Dialect
 from muster.training.failures import ended_at, exit_code, why_failed
-from muster.training.gang import Scheduler, is_admitted, membership, must_follow, pod_group, wants_gang
+from muster.training.gang import (
+    BRING_YOUR_OWN_SECONDS,
+    Scheduler,
+    is_admitted,
+    membership,
+    must_follow,
+    pod_group,
+    wants_gang,
+)
 from muster.training.model import Addresses, CleanPodPolicy, Count, Observed, Replica, TrainingJob, Verdict
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, replica_name
 from muster.training.pods import directory_map, replica_pod, replica_service
@@ -304,10 +312,19 @@ class _Planner:
     def _gather_gang(self) -> None:
         group = self._group()
         wanted = pod_group(self.job, self.gang.scheduler, late=self.dialect.latecomers(self.job))
-        if group is None:
+        if group is None and (left := self._time_to_bring_a_group()) > 0:
+            self.result.wait(left)
+        elif group is None:
             self.result.create.append(wanted)
         elif self._owns_group() and must_follow(group, wanted):
             self.result.update.append({**group, "spec": {**spec_of(group), **wanted["spec"]}})
+
+    def _time_to_bring_a_group(self) -> float:
+        """Seconds left. Who says what the group shall be, or works where every job gets one, brings none."""
+        if self.gang.always or self.gang.scheduler != "none" or self.job.policy.scheduling is not None:
+            return 0.0
+        age = self.now - parse_time(self.job.object["metadata"]["creationTimestamp"])
+        return BRING_YOUR_OWN_SECONDS - age.total_seconds()
 
     def _provide_companions(self) -> None:
         there = {(c["kind"], name_of(c)): c for c in self.observed.companions}
