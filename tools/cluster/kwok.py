@@ -29,8 +29,8 @@ EXIT_CODE = "muster.dev/simulated-exit-code"
 def controller(layout: Layout) -> Component:
     configuration = layout.configuration / "kwok.yaml"
     stages = [manifest(KWOK, name).read_text() for name in KWOK.manifests]
-    stages.append(yaml.safe_dump(_finish_stage(), sort_keys=False))
-    configuration.write_text("\n---\n".join(stages))
+    own = [yaml.safe_dump(document, sort_keys=False) for document in (_OPTIONS, _finish_stage())]
+    configuration.write_text("\n---\n".join([*own, *stages]))
     command = [
         str(program(KWOK, "kwok")),
         f"--kubeconfig={layout.kubeconfig_of('kwok')}",
@@ -109,6 +109,13 @@ def _finish_stage() -> dict[str, Any]:
         },
     }
 
+
+_OPTIONS = {
+    "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+    "kind": "KwokConfiguration",
+    # Of a thousand real nodes, each would tell of its own Pods, at the same time.
+    "options": {"podPlayStageParallelism": 64},
+}
 
 _FINISHED = (
     """\
