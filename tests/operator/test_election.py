@@ -11,9 +11,9 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import LEASE, new_catalogue
 from muster.kube.cluster import Cluster
-from muster.kube.objects import spec_of
+from muster.kube.errors import Unavailable
+from muster.kube.objects import Object, spec_of
 from muster.operator.election import Election, ElectionSettings, Sighting, claim, verdict
-from muster.operator.fence import Fenced
 from tests.embedded.waiting import until
 
 SETTINGS = ElectionSettings(
@@ -141,9 +141,13 @@ async def test_work_ends_when_somebody_else_holds_the_lease(cluster: EmbeddedClu
     assert await held_by(cluster) == "", "given back"
 
 
-async def test_work_ends_when_the_lease_cannot_be_renewed(cluster: EmbeddedCluster) -> None:
-    reachable = True
-    election = Election(Fenced(cluster, lambda: reachable, 8), SETTINGS)
+async def test_work_ends_when_the_lease_cannot_be_renewed(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def cut_off(*_: object, **__: object) -> Object:
+        raise Unavailable("cut off")
+
+    election = Election(cluster, SETTINGS)
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -156,11 +160,11 @@ async def test_work_ends_when_the_lease_cannot_be_renewed(cluster: EmbeddedClust
     leading = asyncio.create_task(election.lead(work))
     async with asyncio.timeout(10):
         await begun.wait()
-        reachable = False
-        await ended.wait()
-        assert not election.holds
-        begun.clear()
-        reachable = True
+        with monkeypatch.context() as away:
+            away.setattr(cluster, "update", cut_off)
+            await ended.wait()
+            assert not election.holds
+            begun.clear()
         await begun.wait()
     leading.cancel()
     await asyncio.wait([leading])

@@ -25,9 +25,8 @@ from muster.operator.install_manifests import NAME, WEBHOOK_SECRET, InstallOptio
 from muster.operator.metrics import verb_of
 from muster.operator.webhook_certificates import CONFIGURATION, SharedSecret
 from muster.training.controller import AUTOSCALER, TrainingController
-from muster.training.gang import Scheduler, group_kind
+from muster.training.gang import GangSettings, Scheduler, group_kind
 from muster.training.names import JOB_NAME
-from muster.training.plan import GangSettings
 from muster.training.registry import DIALECTS, training_kinds
 from tests.embedded.api.served import Served, serving
 from tests.embedded.waiting import going, until, until_all

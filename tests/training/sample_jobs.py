@@ -35,6 +35,12 @@ def training_job(
     }
 
 
+def naming(scheduler: str) -> dict[str, Any]:
+    """Roles of a PyTorchJob whose Pods ask for that scheduler."""
+    containers = [{"name": "pytorch", "image": "i"}]
+    return {"Worker": {"template": {"spec": {"schedulerName": scheduler, "containers": containers}}}}
+
+
 def cluster_addresses(dialect: Dialect, job: TrainingJob) -> Addresses:
     """As a real cluster answers: the Service's name and the port that was asked for."""
     return {

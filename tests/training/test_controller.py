@@ -35,8 +35,8 @@ from muster.kube.objects import (
 from muster.training.controller import TrainingController
 from muster.training.dialects.paddlecloud import ETCD
 from muster.training.dialects.pytorch import PyTorch
+from muster.training.gang import GangSettings
 from muster.training.model import RESTART_SCOPE
-from muster.training.plan import GangSettings
 from muster.training.registry import DIALECTS, training_kinds
 from muster.training.restarts import RESTARTS
 from tests.embedded.waiting import going, until, until_all

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from muster.kube.objects import Object, spec_of
+from muster.kube.objects import Object, parse_time, spec_of
 from muster.training.dialects.mpi import Mpi
 from muster.training.dialects.pytorch import PyTorch
-from muster.training.gang import Membership, membership, must_follow, pod_group, read_scheduler
-from tests.training.sample_jobs import training_job
+from muster.training.gang import (
+    GangSettings,
+    Membership,
+    membership,
+    must_follow,
+    pod_group,
+    read_scheduler,
+    time_to_bring_a_group,
+    wants_gang,
+)
+from tests.training.sample_jobs import naming, training_job
 
 MakeJob = Callable[..., Object]
 
@@ -25,6 +35,46 @@ MakeJob = Callable[..., Object]
 )
 def test_which_scheduler(written: str, read: tuple[str, str]) -> None:
     assert read_scheduler(written) == read
+
+
+POLICY = {"runPolicy": {"schedulingPolicy": {"queue": "q"}}}
+
+
+@pytest.mark.parametrize(
+    ("roles", "spec", "settings", "is_one"),
+    [
+        (None, {}, GangSettings(), False),
+        (None, {}, GangSettings(always=True), True),
+        (None, POLICY, GangSettings(), True),
+        (None, POLICY, GangSettings(by_policy=False), False),
+        (None, {}, GangSettings(scheduler="volcano"), True),
+        (naming("volcano"), {}, GangSettings(by_policy=False), True),
+        (naming("scheduler-plugins-scheduler"), {}, GangSettings(), True),
+        (naming("scheduler-plugins-scheduler"), {}, GangSettings(by_policy=False), False),
+    ],
+)
+def test_who_is_a_gang(
+    pytorch_job: MakeJob, roles: dict[str, Any] | None, spec: dict[str, Any], settings: GangSettings, is_one: bool
+) -> None:
+    assert wants_gang(PyTorch().read(pytorch_job(roles, **spec)), settings) is is_one
+
+
+@pytest.mark.parametrize(
+    ("spec", "settings", "seconds"),
+    [
+        ({}, GangSettings(), 2.0),
+        ({}, GangSettings(by_policy=False), 2.0),
+        ({}, GangSettings(scheduler="volcano"), 0.0),
+        ({}, GangSettings(always=True), 0.0),
+        (POLICY, GangSettings(), 0.0),
+    ],
+)
+def test_who_brings_a_group_does_so_at_once(
+    pytorch_job: MakeJob, spec: dict[str, Any], settings: GangSettings, seconds: float
+) -> None:
+    job = PyTorch().read(pytorch_job(naming("volcano"), **spec))
+    now = parse_time(job.object["metadata"]["creationTimestamp"]) + timedelta(seconds=1)
+    assert time_to_bring_a_group(job, settings, now) == seconds
 
 
 @pytest.mark.parametrize(

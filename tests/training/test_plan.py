@@ -13,12 +13,13 @@ from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object, name_of, owner_reference, timestamp
 from muster.training.dialects.paddlecloud import PaddleCloud
 from muster.training.dialects.pytorch import PyTorch
+from muster.training.gang import GangSettings
 from muster.training.model import RESTART_SCOPE, Observed, Replica, TrainingJob
 from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
-from muster.training.plan import GangSettings, Plan, plan, replica_of
+from muster.training.plan import Plan, plan
 from muster.training.progress import Progress
 from muster.training.restarts import RESTARTS, gang_attempt
-from tests.training.sample_jobs import cluster_addresses
+from tests.training.sample_jobs import cluster_addresses, naming
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 MakeJob = Callable[..., Object]
@@ -295,51 +296,15 @@ def test_no_pod_of_a_gang_exists_before_its_group_is_admitted(
     assert created(decided, "PodGroup") == []
 
 
-def naming(scheduler: str) -> dict[str, Any]:
-    containers = [{"name": "pytorch", "image": "i"}]
-    return {"roles": {"Worker": {"template": {"spec": {"schedulerName": scheduler, "containers": containers}}}}}
-
-
-@pytest.mark.parametrize(
-    ("change", "gang", "grouped"),
-    [
-        ({}, GangSettings(), False),
-        ({}, GangSettings(always=True), True),
-        ({"runPolicy": {"schedulingPolicy": {"queue": "q"}}}, GangSettings(), True),
-        ({}, GangSettings(scheduler="volcano"), True),
-        (naming("volcano"), GangSettings(by_policy=False), True),
-        (naming("scheduler-plugins-scheduler"), GangSettings(), True),
-        (naming("scheduler-plugins-scheduler"), GangSettings(by_policy=False), False),
-        ({"runPolicy": {"schedulingPolicy": {"queue": "q"}}}, GangSettings(by_policy=False), False),
-    ],
-)
-def test_who_is_a_gang(pytorch_job: MakeJob, change: dict[str, Any], gang: GangSettings, grouped: bool) -> None:
-    decided = decide(pytorch_job(**change), gang=gang)
-    assert created(decided, "PodGroup") == (["job"] if grouped else [])
-    assert bool(created(decided, "Pod")) != grouped
-
-
-@pytest.mark.parametrize(
-    ("change", "gang", "seconds"),
-    [
-        (naming("volcano"), GangSettings(by_policy=False), 2.0),
-        (naming("volcano"), GangSettings(), 2.0),
-        (naming("volcano"), GangSettings(scheduler="volcano"), None),
-        ({"runPolicy": {"schedulingPolicy": {"queue": "q"}}, **naming("volcano")}, GangSettings(), None),
-        ({}, GangSettings(always=True), None),
-    ],
-)
-def test_a_user_who_only_names_the_scheduler_has_a_moment_to_bring_a_group(
-    pytorch_job: MakeJob, change: dict[str, Any], gang: GangSettings, seconds: float | None
-) -> None:
-    job = pytorch_job(**change)
+def test_a_user_who_only_names_the_scheduler_has_a_moment_to_bring_a_group(pytorch_job: MakeJob) -> None:
+    job = pytorch_job(naming("volcano"))
     job["metadata"]["creationTimestamp"] = timestamp(NOW - timedelta(seconds=1))
-    decided = decide(job, gang=gang)
-    assert decided.again == seconds
-    assert created(decided, "PodGroup") == ([] if seconds else ["job"])
-    assert created(decided, "Pod") == []
-    theirs = decide(job, gang=gang, group={**GROUP, "status": {"phase": "Inqueue"}})
+    decided = decide(job)
+    assert (decided.again, decided.create) == (2.0, [])
+    theirs = decide(job, group={**GROUP, "status": {"phase": "Inqueue"}})
     assert created(theirs, "Pod"), "as soon as there is one, nobody waits"
+    later = decide(job, now=NOW + timedelta(seconds=2))
+    assert created(later, "PodGroup") == ["job"]
 
 
 def test_a_gangs_group_asks_for_what_its_members_ask_for(pytorch_job: MakeJob) -> None:
@@ -396,21 +361,6 @@ def test_a_job_that_is_being_deleted_is_left_alone(pytorch_job: MakeJob) -> None
     decided = decide(obj, progress=replace(Progress(), start=timestamp(NOW)))
     assert decided.create == []
     assert decided.delete == []
-
-
-def test_pods_that_paddle_operator_made_are_known_by_their_names() -> None:
-    """They have labels of their own. Taken for strays they would be deleted when Muster takes over."""
-    template = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
-    roles = {role: {"replicas": 2, "template": template} for role in ("ps", "worker")}
-    metadata = {"name": "wide-and-deep", "namespace": "default", "uid": "u"}
-    job = PaddleCloud().read(
-        {"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": metadata, "spec": roles}
-    )
-    names = ["wide-and-deep-ps-0", "wide-and-deep-worker-1", "wide-and-deep-worker-12", "wide-and-deep-heter-0", "else"]
-    pods = [{"metadata": {"name": name, "labels": {"paddle-res-name": name}}} for name in names]
-    assert [replica_of(job, pod) for pod in pods] == [
-        Replica("ps", 0), Replica("worker", 1), Replica("worker", 12), None, None,
-    ]  # fmt: skip
 
 
 COMPLETE = {"PADDLE_TRAINER_ENDPOINTS": "10.0.0.1:2379,10.0.0.2:2379", "PADDLE_TRAINERS": "10.0.0.1,10.0.0.2"}

@@ -15,7 +15,7 @@ from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access
 from muster.operator import webhook
 from muster.operator.election import Election
-from muster.operator.fence import Fenced
+from muster.operator.fence import fence
 from muster.operator.health import serving
 from muster.operator.metrics import Metrics
 from muster.operator.settings import OperatorSettings, dialects
@@ -92,9 +92,9 @@ class Operator:
 
     async def _work(self) -> None:
         """One term. When the cluster gets or loses one of the kinds that concern us, begins anew with those it has."""
-        cluster = Fenced(self._cluster, self._leads, self._settings.requests)
+        cluster = self._cluster.through(fence(self._leads, self._settings.requests))
         # What is told comes after what is done: events never keep a Pod waiting.
-        events = Fenced(self._cluster, self._leads, self._settings.event_requests)
+        events = self._cluster.through(fence(self._leads, self._settings.event_requests))
         while not self._stop.is_set():
             recorder = Recorder(events, AGENT)
             spoken = self._served()

@@ -13,8 +13,7 @@ from muster.operator.webhook import WebhookSettings
 from muster.training.dialect import Dialect
 from muster.training.dialects.mpi import Mpi
 from muster.training.dialects.pytorch import PyTorch
-from muster.training.gang import Scheduler
-from muster.training.plan import GangSettings
+from muster.training.gang import GangSettings, Scheduler
 from muster.training.registry import DIALECTS
 
 LEASE = "muster-operator"

@@ -28,8 +28,8 @@ from muster.server.orchestration import look_after_workflows
 from muster.server.platform.hosting import hosting
 from muster.server.presence import ServerError, ServerInfo, claimed
 from muster.training.controller import TrainingController
+from muster.training.gang import GangSettings
 from muster.training.loopback import ENVIRONMENT
-from muster.training.plan import GangSettings
 from muster.training.registry import DIALECTS, training_kinds
 from muster.workflows.kinds import workflow_kinds
 

@@ -36,11 +36,11 @@ from muster.training.dialect import Dialect
 from muster.training.essentials import essentials
 from muster.training.etcd import Announcement, put
 from muster.training.expectations import Expectations
-from muster.training.gang import group_kind
+from muster.training.gang import GangSettings, group_kind
 from muster.training.milestones import Milestone, OnMilestone, milestones
 from muster.training.model import Observed, Replica, TrainingJob
 from muster.training.names import JOB_NAME, replica_name
-from muster.training.plan import GangSettings, Plan, plan
+from muster.training.plan import Plan, plan
 from muster.training.restarts import gang_attempt
 
 AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from muster.kube.builtin import PLUGIN_POD_GROUP, POD_GROUP
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, owner_reference, spec_of, status_of
+from muster.kube.objects import Object, meta, owner_reference, parse_time, spec_of, status_of
 from muster.kube.requests import Amounts, as_resources, effective_requests, total_of
 from muster.training.model import Role, SchedulingPolicy, TrainingJob
 
@@ -19,9 +20,19 @@ PLUGINS_SCHEDULER = "scheduler-plugins-scheduler"
 """What its scheduler is called where it was installed from its own chart."""
 
 
-BRING_YOUR_OWN_SECONDS = 3.0
+_BRING_SECONDS = 3.0
 """For how long a job that only names a gang scheduler waits for a PodGroup that its user may bring: kubectl sends what
 is in a file one after the other, and a group of ours would be in the way of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangSettings:
+    scheduler: Scheduler = "none"
+    name: str = ""
+    """Of a scheduler with the plugin of scheduler-plugins, if it is not called as usual."""
+    always: bool = False
+    by_policy: bool = True
+    """Whether a schedulingPolicy alone makes a gang. Without a gang scheduler, a real cluster had better ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +58,19 @@ def read_scheduler(written: str) -> tuple[Scheduler, str]:
     return cast(Scheduler, kind), name
 
 
-def wants_gang(job: TrainingJob, scheduler: Scheduler, *, always: bool, by_policy: bool = True) -> bool:
+def wants_gang(job: TrainingJob, settings: GangSettings) -> bool:
     """With `always` (--gang) every job is one; else those that have a schedulingPolicy or name a gang scheduler. Where
     a policy counts for nothing, PodGroups are Volcano's, and only jobs that name it are held back by them."""
     names = {(role.template.get("spec") or {}).get("schedulerName") for role in job.roles}
-    asked = by_policy and (job.policy.scheduling is not None or PLUGINS_SCHEDULER in names)
-    return always or scheduler != "none" or asked or "volcano" in names
+    asked = settings.by_policy and (job.policy.scheduling is not None or PLUGINS_SCHEDULER in names)
+    return _makes_all_gangs(settings) or asked or "volcano" in names
+
+
+def time_to_bring_a_group(job: TrainingJob, settings: GangSettings, now: datetime) -> float:
+    """Seconds left. Who says what the group shall be, or works where every job gets one, brings none."""
+    if _makes_all_gangs(settings) or job.policy.scheduling is not None:
+        return 0.0
+    return _BRING_SECONDS - (now - parse_time(meta(job.object)["creationTimestamp"])).total_seconds()
 
 
 def group_kind(scheduler: Scheduler) -> Kind:
@@ -129,3 +147,7 @@ def minimum_resources(roles: Iterable[Role], members: int) -> dict[str, str]:
         request = effective_requests(role.template.get("spec") or {})
         asked += [request] * min(role.replicas, members - len(asked))
     return as_resources({name: amount for name, amount in total_of(asked).items() if name != "pods"})
+
+
+def _makes_all_gangs(settings: GangSettings) -> bool:
+    return settings.always or settings.scheduler != "none"

@@ -13,10 +13,8 @@ from typing import Literal
 
 from muster.kube.objects import (
     Object,
-    annotations_of,
     controller_of,
     is_deleting,
-    labels_of,
     name_of,
     parse_time,
     spec_of,
@@ -26,38 +24,26 @@ from muster.kube.objects import (
 from muster.training.dialect import Dialect
 from muster.training.failures import ended_at, exit_code, why_failed
 from muster.training.gang import (
-    BRING_YOUR_OWN_SECONDS,
-    Scheduler,
+    GangSettings,
     is_admitted,
     membership,
     must_follow,
     pod_group,
+    time_to_bring_a_group,
     wants_gang,
 )
+from muster.training.members import Members, phase_of
 from muster.training.model import Addresses, CleanPodPolicy, Count, Observed, Replica, TrainingJob, Verdict
-from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE, replica_name
+from muster.training.names import replica_name
 from muster.training.pods import directory_map, replica_pod, replica_service
 from muster.training.progress import Progress, State
 from muster.training.restarts import (
     RESTARTS,
     RESUMED,
-    attempt_of,
     pause_left,
     restarts_in_place,
-    restarts_of,
     restarts_that_count,
-    written,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class GangSettings:
-    scheduler: Scheduler = "none"
-    name: str = ""
-    """Of a scheduler with the plugin of scheduler-plugins, if it is not called as usual."""
-    always: bool = False
-    by_policy: bool = True
-    """Whether a schedulingPolicy alone makes a gang. Without a gang scheduler, a real cluster had better ignore it."""
 
 
 @dataclass(slots=True)
@@ -109,17 +95,8 @@ class _Planner:
         self.addresses = addresses
         self.now = now
         self.gang = gang
-        self.restarts = restarts_of(job)
-        self.members: dict[Replica, Object] = {}
-        self.strays: list[Object] = []
-        """Pods of roles that the job no longer has."""
-        for pod in observed.pods:
-            replica = replica_of(job, pod)
-            if replica is None:
-                self.strays.append(pod)
-            else:
-                self.members[replica] = pod
-        self.counts = {role.name: self._count(role.name) for role in job.roles}
+        self.members = Members(job, observed.pods)
+        self.counts = {role.name: self.members.count(role.name) for role in job.roles}
         self.result = Plan(progress, self.counts)
 
     def plan(self) -> Plan:
@@ -152,7 +129,7 @@ class _Planner:
                 self.result.wait(left)
 
     def _suspend(self) -> None:
-        if any(not self._is_stale(replica, pod) for replica, pod in self.members.items()):
+        if self.members.present():
             self._count_restart(RESUMED)
         for thing in (*self.observed.pods, *self.observed.services):
             self._delete(thing)
@@ -203,8 +180,8 @@ class _Planner:
     def _deal_with_failures(self) -> Verdict | None:
         failed = {
             replica: pod
-            for replica, pod in self.members.items()
-            if _phase(pod) == "Failed" and not is_deleting(pod) and not self._is_stale(replica, pod)
+            for replica, pod in self.members.present().items()
+            if phase_of(pod) == "Failed" and not is_deleting(pod)
         }
         for replica, pod in failed.items():
             if not self._may_restart(replica, pod):
@@ -218,7 +195,8 @@ class _Planner:
         if limit is not None and self._restarts_so_far() + (1 if gang else len(failed)) > limit:
             return self._backoff_exceeded(limit, failed.values())
         pauses = {
-            replica: pause_left(self._attempt(replica), ended_at(pod), self.now) for replica, pod in failed.items()
+            replica: pause_left(self.members.attempt(replica), ended_at(pod), self.now)
+            for replica, pod in failed.items()
         }
         due = [replica for replica, pause in pauses.items() if pause <= 0]
         for pause in pauses.values():
@@ -234,11 +212,11 @@ class _Planner:
         else:
             for replica in members:
                 # What the node had restarted in place goes with the Pod, and still counts.
-                self._count_restart(replica.suffix, 1 + restarts_in_place(self.members[replica]))
+                self._count_restart(replica.suffix, 1 + restarts_in_place(self.members.pods[replica]))
         self.result.restarting = True
         roles = " ".join(dict.fromkeys(replica.role for replica in members))
         what = "the whole gang" if gang else ", ".join(replica.suffix for replica in members)
-        causes = "; ".join(self._why_failed(self.members[replica]) for replica in members)
+        causes = "; ".join(self._why_failed(self.members.pods[replica]) for replica in members)
         self._note("Restarting", f"{self.job.kind} {self.job.name} is restarting because {roles} replica(s) failed.")
         message = f"starting {what} again" + (f" after {causes}" if causes else "")
         self.result.events.append(("Warning", f"{self.job.kind}Restarting", message))
@@ -247,12 +225,12 @@ class _Planner:
         limit = self.job.policy.backoff_limit
         if limit is None or self._restarts_so_far() <= limit:
             return None
-        return self._backoff_exceeded(limit, (pod for pod in self.members.values() if restarts_in_place(pod)))
+        return self._backoff_exceeded(limit, (pod for pod in self.members.pods.values() if restarts_in_place(pod)))
 
     def _restarts_so_far(self) -> int:
         """Those that the node did by itself, in place, count like ours."""
-        present = (pod for replica, pod in self.members.items() if not self._is_stale(replica, pod))
-        return restarts_that_count(self.restarts) + sum(restarts_in_place(pod) for pod in present)
+        in_place = sum(restarts_in_place(pod) for pod in self.members.present().values())
+        return restarts_that_count(self.members.restarts) + in_place
 
     def _backoff_exceeded(self, limit: int, culprits: Iterable[Object]) -> Verdict:
         why = f"{self.job.kind} {self.job.name} has failed because it has reached the specified backoff limit ({limit})"
@@ -260,8 +238,7 @@ class _Planner:
         return Verdict(False, f"{why}. {causes}" if causes else why, "BackoffLimitExceeded")
 
     def _count_restart(self, name: str, times: int = 1) -> None:
-        self.restarts[name] = self.restarts.get(name, 0) + times
-        self.result.annotations[RESTARTS] = written(self.restarts)
+        self.result.annotations[RESTARTS] = self.members.count_restart(name, times)
 
     def _finish(self, verdict: Verdict) -> None:
         kind, name = self.job.kind, self.job.name
@@ -278,12 +255,12 @@ class _Planner:
     # What a job that goes on needs.
 
     def _create_missing(self) -> None:
-        leaving = [pod for replica, pod in self.members.items() if self._is_stale(replica, pod)]
-        for pod in (*leaving, *self.strays):
+        leaving = self.members.stale()
+        for pod in (*leaving, *self.members.strays):
             self._delete(pod)
         if leaving and self.job.restart_scope == "gang":
             return  # all of the old gang goes before any of the new one comes
-        as_gang = wants_gang(self.job, self.gang.scheduler, always=self.gang.always, by_policy=self.gang.by_policy)
+        as_gang = wants_gang(self.job, self.gang)
         if as_gang:
             self._gather_gang()
         self._provide_companions()
@@ -303,28 +280,26 @@ class _Planner:
                 self._delete(service)
         self.result.create += [
             replica_pod(
-                self.dialect, self.job, replica, self.addresses, attempt=self._attempt(replica), membership=member
+                self.dialect,
+                self.job,
+                replica,
+                self.addresses,
+                attempt=self.members.attempt(replica),
+                membership=member,
             )
             for replica in self.job.replicas()
-            if replica not in self.members and not self.dialect.must_wait(self.job, replica, self.counts)
+            if replica not in self.members.pods and not self.dialect.must_wait(self.job, replica, self.counts)
         ]
 
     def _gather_gang(self) -> None:
         group = self._group()
         wanted = pod_group(self.job, self.gang.scheduler, late=self.dialect.latecomers(self.job))
-        if group is None and (left := self._time_to_bring_a_group()) > 0:
+        if group is None and (left := time_to_bring_a_group(self.job, self.gang, self.now)) > 0:
             self.result.wait(left)
         elif group is None:
             self.result.create.append(wanted)
         elif self._owns_group() and must_follow(group, wanted):
             self.result.update.append({**group, "spec": {**spec_of(group), **wanted["spec"]}})
-
-    def _time_to_bring_a_group(self) -> float:
-        """Seconds left. Who says what the group shall be, or works where every job gets one, brings none."""
-        if self.gang.always or self.gang.scheduler != "none" or self.job.policy.scheduling is not None:
-            return 0.0
-        age = self.now - parse_time(self.job.object["metadata"]["creationTimestamp"])
-        return BRING_YOUR_OWN_SECONDS - age.total_seconds()
 
     def _provide_companions(self) -> None:
         there = {(c["kind"], name_of(c)): c for c in self.observed.companions}
@@ -341,10 +316,10 @@ class _Planner:
     def _publish_directory(self) -> None:
         """Only complete: a member that begins would believe it. So it goes before a member is made anew, and comes back
         when that one has an address."""
-        present = {replica: pod for replica, pod in self.members.items() if not self._is_stale(replica, pod)}
+        present = self.members.present()
         places = {replica: str(ip) for replica, pod in present.items() if (ip := status_of(pod).get("podIP"))}
         wanted = self.dialect.directory(self.job, self.addresses, places)
-        ended = [replica for replica, pod in present.items() if _phase(pod) == "Succeeded"]
+        ended = [replica for replica, pod in present.items() if phase_of(pod) == "Succeeded"]
         if wanted is None or any(replica not in places for replica in ended):
             return  # who has ended may have no address any more
         there = (c for c in self.observed.companions if (c["kind"], name_of(c)) == ("ConfigMap", wanted.name))
@@ -359,39 +334,12 @@ class _Planner:
     def _to_clean(self, clean: CleanPodPolicy) -> list[Object]:
         if clean == "None":
             return []
-        pods = [pod for pod in self.observed.pods if clean == "All" or _phase(pod) in ("Running", "Pending")]
+        pods = [pod for pod in self.observed.pods if clean == "All" or phase_of(pod) in ("Running", "Pending")]
         names = {name_of(pod) for pod in pods}
         services = [s for s in self.observed.services if clean == "All" or name_of(s) in names]
         return [thing for thing in (*pods, *services) if not is_deleting(thing)]
 
     # Small questions.
-
-    def _count(self, role: str) -> Count:
-        by_index = {
-            replica.index: _phase(pod)
-            for replica, pod in self.members.items()
-            if replica.role == role
-            and not self._is_stale(replica, pod)
-            and not (is_deleting(pod) and _phase(pod) == "Failed")  # ended because somebody deletes it
-        }
-        phases = list(by_index.values())
-        running = phases.count("Running")
-        return Count(
-            active=running + phases.count("Pending"),
-            running=running,
-            succeeded=phases.count("Succeeded"),
-            failed=phases.count("Failed"),
-            done=frozenset(index for index, phase in by_index.items() if phase == "Succeeded"),
-        )
-
-    def _attempt(self, replica: Replica) -> int:
-        return attempt_of(self.restarts, replica)
-
-    def _is_stale(self, replica: Replica, pod: Object) -> bool:
-        """A member that is to make room: of an earlier attempt, or beyond what the role has now."""
-        if replica.index >= self.job.count(replica.role):
-            return True
-        return int(annotations_of(pod).get(ATTEMPT, "0")) < self._attempt(replica)
 
     def _may_restart(self, replica: Replica, pod: Object) -> bool:
         role = self.job.role(replica.role)
@@ -435,18 +383,3 @@ class _Planner:
 
 _UNTOLD = ("Created", "Restarting")
 """States without an event of their own: that there is a job is no news, and a restart tells more than its state."""
-
-
-def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
-    """Which member a Pod is; None for one whose role the job no longer has. Pods that paddle-operator made have none of
-    the labels, but the same names."""
-    labels = labels_of(pod)
-    role_in_name, _, index_in_name = name_of(pod).removeprefix(f"{job.name}-").rpartition("-")
-    written = labels.get(REPLICA_TYPE, role_in_name)
-    role = next((role.name for role in job.roles if role.name.lower() == written), None)
-    index = labels.get(REPLICA_INDEX, index_in_name)
-    return Replica(role, int(index)) if role is not None and index.isdigit() else None
-
-
-def _phase(pod: Object) -> str:
-    return str(status_of(pod).get("phase") or "Pending")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -31,6 +32,9 @@ from muster.kube.remote.streams import RemoteProcess
 from muster.kube.remote.transport import OnAnswer, Transport
 
 Parameters: TypeAlias = list[tuple[str, str]]
+
+Gate: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
+"""What a request of that HTTP method has to pass, and stays in until it is answered."""
 
 PAGE = 1000
 """How many objects are asked for at once when a whole list is wanted."""
@@ -61,7 +65,16 @@ class RemoteCluster:
         self._transport = Transport(access, on_warning=on_warning, on_answer=on_answer, agent=field_manager)
         self._catalogue = new_catalogue()
         self._discovered = False
-        self._writing = [("fieldManager", field_manager), ("fieldValidation", field_validation)]
+        self._field_manager = field_manager
+        self._validating = ("fieldValidation", field_validation)
+        self._gate: Gate = _open_gate
+
+    def through(self, gate: Gate) -> RemoteCluster:
+        """The same cluster over the same connections, each of whose requests has to pass the gate; watches and logs,
+        which last, do not."""
+        gated = copy.copy(self)
+        gated._gate = gate
+        return gated
 
     async def __aenter__(self) -> RemoteCluster:
         return self
@@ -103,7 +116,7 @@ class RemoteCluster:
     async def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         kind = await self._kind_of(obj)
         path = _path(kind, namespace_of(obj) or self._default_namespace(kind))
-        return await self._object("POST", path, [*self._writing, *_dry(dry_run)], body=obj)
+        return await self._object("POST", path, self._writing(dry_run=dry_run), body=obj)
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
         return await self._object("GET", _path(kind, namespace or self._default_namespace(kind), name))
@@ -155,7 +168,7 @@ class RemoteCluster:
     async def update(self, obj: Object, *, subresource: Subresource = "", dry_run: bool = False) -> Object:
         kind = await self._kind_of(obj)
         path = _path(kind, namespace_of(obj) or self._default_namespace(kind), name_of(obj), subresource)
-        return await self._object("PUT", path, [*self._writing, *_dry(dry_run)], body=obj)
+        return await self._object("PUT", path, self._writing(dry_run=dry_run), body=obj)
 
     async def patch(
         self,
@@ -166,11 +179,11 @@ class RemoteCluster:
         *,
         type: PatchType = "merge",
         subresource: Subresource = "",
-        field_manager: str = "muster",
+        field_manager: str = "",
         force: bool = False,
         dry_run: bool = False,
     ) -> Object:
-        parameters = [("fieldManager", field_manager), self._writing[1], *_dry(dry_run)]
+        parameters = self._writing(field_manager, dry_run=dry_run)
         if type == "apply" and force:
             parameters.append(("force", "true"))
         path = _path(kind, namespace or self._default_namespace(kind), name, subresource)
@@ -238,7 +251,8 @@ class RemoteCluster:
             ("tty", str(tty).lower()),
         ]
         path = f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/exec"
-        return RemoteProcess(await self._transport.websocket(path, parameters, (V5, V4)))
+        async with self._gate("POST"):
+            return RemoteProcess(await self._transport.websocket(path, parameters, (V5, V4)))
 
     async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
         return Endpoint(pod, port, f".{namespace}.svc")
@@ -268,7 +282,8 @@ class RemoteCluster:
                 yield event
 
     async def _object(self, method: str, path: str, parameters: Sequence[tuple[str, str]] = (), **more: Any) -> Object:
-        content = await self._transport.request(method, path, parameters, **more)
+        async with self._gate(method):
+            content = await self._transport.request(method, path, parameters, **more)
         try:
             found = orjson.loads(content)
         except orjson.JSONDecodeError:
@@ -299,6 +314,10 @@ class RemoteCluster:
                 for line in lines:
                     if line:
                         yield _event(line)
+
+    def _writing(self, field_manager: str = "", *, dry_run: bool) -> Parameters:
+        whole = [("fieldManager", field_manager or self._field_manager), self._validating]
+        return [*whole, ("dryRun", "All")] if dry_run else whole
 
     async def _kind_of(self, obj: Object) -> Kind:
         try:
@@ -350,5 +369,5 @@ def _some(**parameters: str) -> Parameters:
     return [(name, value) for name, value in parameters.items() if value]
 
 
-def _dry(dry_run: bool) -> Parameters:
-    return [("dryRun", "All")] if dry_run else []
+def _open_gate(_: str) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
