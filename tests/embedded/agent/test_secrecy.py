@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.agent.contract import Isolation
-from tests.embedded.agent.conftest import Node
+from tests.embedded.agent.nodes import Node
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="checks what root could do, were it not prevented")
 
