@@ -27,10 +27,10 @@ class OperatorSettings:
     """Which kinds of job, such as PyTorchJob; none named means all that the cluster has."""
     workers: int = 16
     """How many jobs are looked at at the same time."""
-    requests: int = 24
-    """How many requests are under way at the same time, besides watches. An API server has few seats for one client:
-    more would only queue there."""
-    event_requests: int = 4
+    requests: int = 12
+    """How many requests are under way at the same time, besides watches. An API server that is busy gets no more done
+    by more of them; it only keeps the scheduler and the nodes waiting, too."""
+    event_requests: int = 2
     """How many of events, apart from the others."""
     settle_seconds: float = 5.0
     """How long mere numbers of members in a status may wait for each other."""

@@ -22,18 +22,22 @@ class Belongings:
         self._recorder = recorder
 
     async def create(self, job: Object, things: Sequence[Object], on_made: Callable[[Object], None]) -> None:
-        """All at once, and one event per kind for all that there was to make."""
-        results = await asyncio.gather(*(self._create(job, thing, on_made) for thing in things), return_exceptions=True)
-        made: dict[str, list[str]] = {}
-        for result in results:
-            if isinstance(result, dict):
-                made.setdefault(result["kind"], []).append(name_of(result))
-        for kind, names in made.items():
-            what = f"Created {kind.lower()}: " if len(names) == 1 else f"Created {len(names)} {kind.lower()}s: "
-            self._recorder.event(job, "Normal", f"SuccessfulCreate{kind}", what + ", ".join(names))
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        """Services and files come before the Pods that look for them; within each, all at once. One event tells of all
+        of it: where there are many jobs, events would be most of the work."""
+        made: list[Object] = []
+        try:
+            for are_pods in (False, True):
+                wanted = [thing for thing in things if (thing["kind"] == "Pod") is are_pods]
+                results = await asyncio.gather(
+                    *(self._create(job, thing, on_made) for thing in wanted), return_exceptions=True
+                )
+                made += [result for result in results if isinstance(result, dict)]
+                for result in results:
+                    if isinstance(result, BaseException):
+                        raise result
+        finally:
+            if made:
+                self._recorder.event(job, "Normal", f"SuccessfulCreate{made[-1]['kind']}", f"Created {_listed(made)}")
 
     async def delete(self, job: Object, thing: Object) -> None:
         kind = self._cluster.catalogue.of_object(thing)
@@ -91,6 +95,22 @@ async def unless_gone(call: Awaitable[Object]) -> None:
         await call
     except NotFound:
         return
+
+
+def _listed(things: Sequence[Object]) -> str:
+    """As in "configmap: job-config; 2 services and pods: job-worker-0, job-worker-1"."""
+    names: dict[str, list[str]] = {}
+    for thing in things:
+        names.setdefault(thing["kind"].lower(), []).append(name_of(thing))
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for kind, named in names.items():
+        kinds.setdefault(tuple(named), []).append(kind)
+    return "; ".join(
+        f"{' and '.join(alike)}: {named[0]}"
+        if len(named) == 1
+        else f"{len(named)} {' and '.join(f'{kind}s' for kind in alike)}: {', '.join(named)}"
+        for named, alike in kinds.items()
+    )
 
 
 _LACKING = {

@@ -240,10 +240,7 @@ class TrainingController:
         await asyncio.gather(*(self._cluster.update(thing) for thing in decided.update))
         if not decided.progress.finished:
             await self._announce(dialect, job)
-        # Services and files come before the Pods that look for them; within each, all at once.
-        for are_pods in (False, True):
-            things = [thing for thing in decided.create if (thing["kind"] == "Pod") is are_pods]
-            await self._belongings.create(obj, things, lambda made: self._expect_shown(item, made))
+        await self._belongings.create(obj, decided.create, lambda made: self._expect_shown(item, made))
 
     def _still_settling(self, obj: Object, status: Object) -> float:
         """Seconds that this change may still wait."""
