@@ -15,8 +15,7 @@ from muster.embedded.agent.keeping import PROBLEM
 from muster.embedded.agent.requests import CONTAINERS, KEEP_FILES, STOP, kept_files
 from muster.kube.builtin import POD
 from muster.kube.objects import Object, status_of, uid_of
-
-from .conftest import Node
+from tests.embedded.agent.nodes import Node
 
 ISOLATION, WHY = probe_isolation()
 pytestmark = pytest.mark.skipif(ISOLATION == "none", reason=WHY)
