@@ -43,7 +43,7 @@ def operator(
         ),
     ] = "none",
     workers: Annotated[int, typer.Option("--workers", min=1, help="Jobs looked at at the same time.")] = 16,
-    requests: Annotated[int, typer.Option("--max-requests", min=1, help="Requests at the same time.")] = 24,
+    requests: Annotated[int, typer.Option("--max-requests", min=1, help="Requests at the same time.")] = 12,
     elect: Annotated[bool, typer.Option("--leader-elect/--no-leader-elect", help="Of several, one works.")] = True,
     election_namespace: Annotated[
         str, typer.Option("--leader-election-namespace", help="Where the Lease is; untold: where the operator is.")
