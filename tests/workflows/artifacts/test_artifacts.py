@@ -7,8 +7,7 @@ import pytest
 from muster.workflows.artifacts.garbage import collect_garbage, is_clean, needs_finalizer
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactMissing
 from muster.workflows.model import Node
-
-from .conftest import SCOPE, WORKFLOW, Shop
+from tests.workflows.artifacts.conftest import SCOPE, WORKFLOW, Shop
 
 
 async def test_the_box_has_a_repository_of_its_own(shop: Shop) -> None:

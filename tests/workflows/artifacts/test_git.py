@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from muster.workflows.artifacts.problems import ArtifactError
-
-from .conftest import Shop
+from tests.workflows.artifacts.conftest import Shop
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 

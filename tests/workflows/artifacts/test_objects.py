@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactMissing, ArtifactUnreachable
-
-from .conftest import SCOPE, WORKFLOW, Shop
-from .s3server import ACCESS_KEY, REGION, S3, SECRET_KEY
+from tests.workflows.artifacts.conftest import SCOPE, WORKFLOW, Shop
+from tests.workflows.artifacts.s3server import ACCESS_KEY, REGION, S3, SECRET_KEY
 
 
 @pytest.fixture

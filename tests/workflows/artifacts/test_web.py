@@ -9,8 +9,7 @@ from aiohttp import web
 
 from muster.workflows.artifacts.problems import ArtifactError, ArtifactMissing, ArtifactUnreachable
 from muster.workflows.artifacts.web import public_url
-
-from .conftest import SCOPE, WORKFLOW, Shop
+from tests.workflows.artifacts.conftest import SCOPE, WORKFLOW, Shop
 
 
 class Site:

@@ -10,8 +10,7 @@ import pytest
 
 from muster.kube.builtin import POD
 from muster.workflows.cleanup.claims import claims_of
-
-from .conftest import Stage, launch_of, shell
+from tests.workflows.pods.conftest import Stage, launch_of, shell
 
 
 def parameter(name: str, path: str, **more: Any) -> dict[str, Any]:
