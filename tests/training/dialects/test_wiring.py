@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,3 +147,20 @@ def test_an_mpi_launcher_is_told_how_to_reach_its_workers_and_both_find_the_agen
     }
     assert files["hostfile"] == "job-worker-0 slots=2\njob-worker-1 slots=2\n"
     assert files["discover_hosts.sh"].splitlines()[1:] == ["echo job-worker-0:2", "echo job-worker-1:2"]
+
+
+def test_an_mpi_worker_without_a_command_waits_and_ends_when_told_to() -> None:
+    worker = {"replicas": 1, "template": {"spec": {"containers": [{"name": "mpi", "image": "i"}]}}}
+    role = Mpi().read(job(Mpi(), {"Launcher": 1, "Worker": worker})).role("Worker")
+    assert role is not None
+    command = role.template["spec"]["containers"][0]["command"]
+    with subprocess.Popen(command, start_new_session=True) as sleeping:
+        try:
+            while not Path(f"/proc/{sleeping.pid}/task/{sleeping.pid}/children").read_text():
+                assert sleeping.poll() is None, "it waits"
+                time.sleep(0.01)
+            sleeping.terminate()
+            why = "by its own hand: the first process of a container does not hear it otherwise"
+            assert sleeping.wait(5) == 143, why
+        finally:
+            os.killpg(sleeping.pid, signal.SIGKILL)  # what a container's end does to the rest of it

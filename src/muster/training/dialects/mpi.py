@@ -226,11 +226,16 @@ def _delivery(job: TrainingJob, image: str, mounts: Sequence[Object]) -> Object:
     }
 
 
+_SLEEP = "trap 'exit 143' TERM; sleep 365d & wait"
+"""The first process of a container does not hear SIGTERM unless it says what to do then: a mere `sleep` would keep
+what its node lends for half a minute after the job has ended."""
+
+
 def _sleeping(role: Role) -> Role:
     """A worker without a command waits to be told what to run."""
     spec = role.template.get("spec") or {}
     containers = [
-        c if c.get("command") or c.get("args") else {**c, "command": ["sleep"], "args": ["365d"]}
+        c if c.get("command") or c.get("args") else {**c, "command": ["sh", "-c", _SLEEP]}
         for c in spec.get("containers") or ()
     ]
     return replace(role, template={**role.template, "spec": {**spec, "containers": containers}})
