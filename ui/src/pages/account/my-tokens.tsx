@@ -12,13 +12,12 @@ import { Field, Input, Select, Tick } from "@/components/form"
 import { FormDialog, text } from "@/components/form-dialog"
 import { Listing } from "@/components/listing"
 import { useTokenColumns } from "@/components/token-parts"
-import { pieces } from "@/lib/pieces"
+import { browsing } from "@/lib/browsing"
 import { accountWords, adminWords } from "@/words/admin"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 
 const route = getRouteApi("/shell/account")
-const PIECE = 50
 const DAYS = [7, 30, 90, 365]
 const SCOPES = ["read", "write", "admin"] as const
 const SCOPE_WORDS = { read: "scopeRead", write: "scopeWrite", admin: "scopeAdmin" } as const
@@ -30,9 +29,9 @@ export function MyTokens() {
   const { user } = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const place = pieces(search.pages)
+  const { asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-created")
   const [made, setMade] = useState<{ name: string; secret: string }>()
-  const found = useQuery({ ...tokensQuery({ user: user.id, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
+  const found = useQuery({ ...tokensQuery({ user: user.id, ...asked }), placeholderData: keepPreviousData })
   const columns = useTokenColumns(w("tokenName"), false).map((column) => ({ ...column, sort: undefined }))
   const open = (which: string | undefined) => void navigate({ search: (before) => ({ ...before, open: which }) })
   const scopes = SCOPES.filter((scope) => scope !== "admin" || user.role === "admin")
@@ -53,9 +52,7 @@ export function MyTokens() {
         found={found}
         columns={columns}
         rowId={(token) => token.id}
-        place={place}
-        piece={PIECE}
-        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        {...shown}
         empty={
           <Empty icon={KeyRound} title={w("noTokens")} actions={create}>
             {w("noTokensHelp")}

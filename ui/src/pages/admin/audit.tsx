@@ -14,17 +14,15 @@ import { adminWords, auditActionWords, auditKindWords } from "@/words/admin"
 import { said, useWords } from "@/words/words"
 import { useAdminPlace } from "./place"
 
-const PIECE = 50
 const WAYS = { session: "viaSession", token: "viaToken", link: "viaLink", system: "viaSystem" } as const
 
 export function Audit() {
   const w = useWords(adminWords)
   const language = usePreferences((all) => all.language)
-  const { search, place, filter, onSort, onPages, clear } = useAdminPlace()
+  const { search, asked, shown, filter, clear } = useAdminPlace("-at")
   const { q, actor, kind, action, since, until } = search
-  const sort = search.sort ?? "-at"
   const found = useQuery({
-    ...auditQuery({ q, actor, kind, action, since, until, sort, cursor: place.cursor, limit: PIECE }),
+    ...auditQuery({ q, actor, kind, action, since, until, ...asked }),
     placeholderData: keepPreviousData,
   })
   const columns = useMemo((): Column<AuditEntry>[] => {
@@ -104,11 +102,7 @@ export function Audit() {
         found={found}
         columns={columns}
         rowId={(entry) => entry.id}
-        sort={sort}
-        onSort={onSort}
-        place={place}
-        piece={PIECE}
-        onPages={onPages}
+        {...shown}
         clear={isFiltered ? clear : undefined}
         empty={<Empty icon={ScrollText} title={w("noAudit")} />}
       />

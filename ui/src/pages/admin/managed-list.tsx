@@ -14,7 +14,6 @@ import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { useAdminPlace } from "./place"
 
-const PIECE = 50
 
 interface Found<T> {
   items: T[]
@@ -48,9 +47,8 @@ interface Props<T, K extends QueryKey> {
 export function ManagedList<T extends { id: string; name: string }, K extends QueryKey>({ icon, label, searchLabel, createLabel, empty, query, columns, hasEdit, form, deleteHelp, onDelete }: Props<T, K>) {
   const w = useWords(adminWords)
   const c = useWords(commonWords)
-  const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
-  const sort = search.sort ?? "name"
-  const found = useQuery({ ...query({ q: search.q, sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
+  const { search, asked, shown, filter, open, close, clear } = useAdminPlace()
+  const found = useQuery({ ...query({ q: search.q, ...asked }), placeholderData: keepPreviousData })
   const [dropping, setDropping] = useState<T>()
   const all = useMemo(
     (): Column<T>[] => [
@@ -93,11 +91,7 @@ export function ManagedList<T extends { id: string; name: string }, K extends Qu
         found={found}
         columns={all}
         rowId={(thing) => thing.id}
-        sort={sort}
-        onSort={onSort}
-        place={place}
-        piece={PIECE}
-        onPages={onPages}
+        {...shown}
         clear={search.q ? clear : undefined}
         empty={
           <Empty icon={icon} title={empty.title} actions={create}>

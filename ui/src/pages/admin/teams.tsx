@@ -16,15 +16,13 @@ import { useWords } from "@/words/words"
 import { NameFields } from "./name-fields"
 import { useAdminPlace } from "./place"
 
-const PIECE = 50
 
 export function Teams() {
   const w = useWords(adminWords)
   const c = useWords(commonWords)
   const navigate = useNavigate()
-  const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
-  const sort = search.sort ?? "name"
-  const found = useQuery({ ...teamListQuery({ q: search.q, sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
+  const { search, asked, shown, filter, open, close, clear } = useAdminPlace()
+  const found = useQuery({ ...teamListQuery({ q: search.q, ...asked }), placeholderData: keepPreviousData })
   const columns = useMemo(
     (): Column<Team>[] => [
       {
@@ -60,11 +58,7 @@ export function Teams() {
         found={found}
         columns={columns}
         rowId={(team) => team.id}
-        sort={sort}
-        onSort={onSort}
-        place={place}
-        piece={PIECE}
-        onPages={onPages}
+        {...shown}
         clear={search.q ? clear : undefined}
         empty={
           <Empty icon={Icon} title={w("noTeams")} actions={create}>

@@ -11,15 +11,13 @@ import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { useAdminPlace } from "./place"
 
-const PIECE = 50
 
 export function Tokens() {
   const w = useWords(adminWords)
   const c = useWords(commonWords)
-  const { search, place, filter, onSort, onPages, clear } = useAdminPlace()
-  const sort = search.sort ?? "-created"
+  const { search, asked, shown, filter, clear } = useAdminPlace("-created")
   const found = useQuery({
-    ...tokensQuery({ q: search.q, all: search.all === "yes" ? true : undefined, sort, cursor: place.cursor, limit: PIECE }),
+    ...tokensQuery({ q: search.q, all: search.all === "yes" ? true : undefined, ...asked }),
     placeholderData: keepPreviousData,
   })
   const columns = useTokenColumns(c("name"), true)
@@ -34,11 +32,7 @@ export function Tokens() {
         found={found}
         columns={columns}
         rowId={(token) => token.id}
-        sort={sort}
-        onSort={onSort}
-        place={place}
-        piece={PIECE}
-        onPages={onPages}
+        {...shown}
         clear={search.q ? clear : undefined}
         empty={
           <Empty icon={KeyRound} title={w("noTokens")}>

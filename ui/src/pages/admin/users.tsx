@@ -21,7 +21,6 @@ import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { useAdminPlace } from "./place"
 
-const PIECE = 50
 const ROLES = { admin: "roleAdmin", leader: "roleLeader", member: "roleMember" } as const
 
 interface Invitation {
@@ -34,12 +33,11 @@ export function Users() {
   const w = useWords(adminWords)
   const c = useWords(commonWords)
   const me = useMe()
-  const { search, place, filter, onSort, onPages, open, close, clear } = useAdminPlace()
+  const { search, asked, shown, filter, open, close, clear } = useAdminPlace()
   const role = search.role === "admin" || search.role === "leader" || search.role === "member" ? search.role : undefined
   const disabled = search.state === "disabled" ? true : search.state === "active" ? false : undefined
-  const sort = search.sort ?? "name"
   const found = useQuery({
-    ...usersQuery({ q: search.q, role, disabled, sort, cursor: place.cursor, limit: PIECE }),
+    ...usersQuery({ q: search.q, role, disabled, ...asked }),
     placeholderData: keepPreviousData,
   })
   const [invitation, setInvitation] = useState<Invitation>()
@@ -153,11 +151,7 @@ export function Users() {
         found={found}
         columns={columns}
         rowId={(user) => user.id}
-        sort={sort}
-        onSort={onSort}
-        place={place}
-        piece={PIECE}
-        onPages={onPages}
+        {...shown}
         clear={search.q || search.role || search.state ? clear : undefined}
         empty={null}
       />

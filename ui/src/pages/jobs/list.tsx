@@ -11,8 +11,8 @@ import { Select } from "@/components/form"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
+import { browsing } from "@/lib/browsing"
 import { kindTitle } from "@/lib/job-kinds"
-import { pieces } from "@/lib/pieces"
 import { Took } from "@/pages/runs/took"
 import { commonWords } from "@/words/common"
 import { jobWords } from "@/words/jobs"
@@ -23,7 +23,6 @@ import { KindBadge } from "./kind-badge"
 import { ReplicaBar } from "./replica-bar"
 
 const route = getRouteApi("/shell/jobs")
-const PIECE = 50
 const STATES: State[] = ["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
 const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
 
@@ -32,8 +31,7 @@ export function JobList() {
   const c = useWords(commonWords)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const place = pieces(search.pages)
-  const sort = search.sort ?? "-created"
+  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-created")
   const state = STATES.find((each) => each === search.state)
   const kinds = useQuery(jobKindsQuery)
   const since = useMemo(() => (search.days ? new Date(Date.now() - Number(search.days) * 86_400_000).toISOString() : undefined), [search.days])
@@ -46,14 +44,10 @@ export function JobList() {
       since,
       ...(search.kind ? { kind: [search.kind] } : {}),
       ...(state ? { state: [state] } : {}),
-      sort,
-      cursor: place.cursor,
-      limit: PIECE,
+      ...asked,
     }),
     placeholderData: keepPreviousData,
   })
-  const filter = (change: Partial<typeof search>) =>
-    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
   const columns = useMemo(
     (): Column<Job>[] => [
       {
@@ -129,11 +123,7 @@ export function JobList() {
         found={found}
         columns={columns}
         rowId={(job) => job.uid}
-        sort={sort}
-        onSort={(sort) => filter({ sort })}
-        place={place}
-        piece={PIECE}
-        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        {...shown}
         clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
           <Empty icon={Network} title={w("empty")} actions={create}>

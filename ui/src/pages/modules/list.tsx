@@ -13,14 +13,13 @@ import { ModuleState } from "@/components/module-state"
 import { Page } from "@/components/page"
 import { Segments } from "@/components/segments"
 import { Time } from "@/components/time"
+import { browsing } from "@/lib/browsing"
 import { MODULE_STATES } from "@/lib/module-states"
-import { pieces } from "@/lib/pieces"
 import { commonWords } from "@/words/common"
 import { moduleWords } from "@/words/modules"
 import { useWords } from "@/words/words"
 
 const route = getRouteApi("/shell/modules")
-const PIECE = 48
 const SORTS = ["-updated", "name", "category"] as const
 
 export function ModuleList() {
@@ -28,10 +27,10 @@ export function ModuleList() {
   const c = useWords(commonWords)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const place = pieces(search.pages)
   const show = search.show === "published" || search.show === "mine" ? search.show : "all"
   const state = search.state && MODULE_STATES[search.state] ? search.state : ""
   const sort = SORTS.find((each) => each === search.sort) ?? "-updated"
+  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-updated", 48)
   const categories = useQuery(categoriesQuery).data?.items ?? []
   const found = useQuery({
     ...modulesQuery({
@@ -40,14 +39,11 @@ export function ModuleList() {
       state,
       ...(show === "mine" ? { mine: true } : {}),
       ...(show === "published" ? { published: true } : {}),
+      ...asked,
       sort,
-      cursor: place.cursor,
-      limit: PIECE,
     }),
     placeholderData: keepPreviousData,
   })
-  const filter = (change: Partial<typeof search>) =>
-    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
   // Who has no modules yet is told how to make one, not that nothing was found.
   const filtered = search.q || search.category || state || show === "published"
   const create = (
@@ -109,9 +105,7 @@ export function ModuleList() {
       </Filters>
       <Paged
         found={found}
-        place={place}
-        piece={PIECE}
-        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        {...shown}
         clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
           <Empty icon={Boxes} title={w(show === "mine" ? "emptyMine" : "empty")} actions={create}>

@@ -14,13 +14,12 @@ import { Page } from "@/components/page"
 import { ReviewState } from "@/components/review-state"
 import { Segments } from "@/components/segments"
 import { Time } from "@/components/time"
-import { pieces } from "@/lib/pieces"
+import { browsing } from "@/lib/browsing"
 import { commonWords } from "@/words/common"
 import { reviewWords } from "@/words/modules"
 import { useWords } from "@/words/words"
 
 const route = getRouteApi("/shell/reviews")
-const PIECE = 50
 const STATES = ["open", "approved", "rejected", "withdrawn"] as const
 
 export function ReviewList() {
@@ -29,26 +28,21 @@ export function ReviewList() {
   const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const place = pieces(search.pages)
+  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-created")
   const decides = me.user.role === "admin" || Object.values(me.teams).includes("leader")
   // Who decides comes for what waits; others for what became of theirs.
   const usual = decides ? "open" : "all"
   const state = search.state === "all" ? "all" : (STATES.find((each) => each === search.state) ?? usual)
-  const sort = search.sort ?? "-created"
   const found = useQuery({
     ...reviewsQuery({
       q: search.q,
       state: state === "all" ? "" : state,
       ...(search.mine ? { mine: true } : {}),
-      sort,
-      cursor: place.cursor,
-      limit: PIECE,
+      ...asked,
     }),
     placeholderData: keepPreviousData,
     refetchInterval: 15_000,
   })
-  const filter = (change: Partial<typeof search>) =>
-    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
   const columns = useMemo(
     (): Column<Review>[] => [
       {
@@ -94,11 +88,7 @@ export function ReviewList() {
         found={found}
         columns={columns}
         rowId={(review) => review.id}
-        sort={sort}
-        onSort={(sort) => filter({ sort })}
-        place={place}
-        piece={PIECE}
-        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        {...shown}
         clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
           state === "open" ? (

@@ -12,7 +12,7 @@ import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { StateBadge } from "@/components/state-badge"
 import { Time } from "@/components/time"
-import { pieces } from "@/lib/pieces"
+import { browsing } from "@/lib/browsing"
 import { commonWords } from "@/words/common"
 import { runWords } from "@/words/runs"
 import { useWords } from "@/words/words"
@@ -20,7 +20,6 @@ import { RunActions } from "./actions"
 import { Took } from "./took"
 
 const route = getRouteApi("/shell/runs")
-const PIECE = 50
 const STATES: RunState[] = ["waiting", "running", "succeeded", "failed", "stopped"]
 
 export function RunList() {
@@ -28,8 +27,7 @@ export function RunList() {
   const c = useWords(commonWords)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const place = pieces(search.pages)
-  const sort = search.sort ?? "-created"
+  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-created")
   const state = STATES.find((each) => each === search.state)
   useLiveRuns()
   const found = useQuery({
@@ -38,14 +36,10 @@ export function RunList() {
       owner: search.owner,
       workflow: search.workflow,
       ...(state ? { state: [state] } : {}),
-      sort,
-      cursor: place.cursor,
-      limit: PIECE,
+      ...asked,
     }),
     placeholderData: keepPreviousData,
   })
-  const filter = (change: Partial<typeof search>) =>
-    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
   const columns = useMemo(
     (): Column<Run>[] => [
       {
@@ -115,11 +109,7 @@ export function RunList() {
         found={found}
         columns={columns}
         rowId={(run) => run.id}
-        sort={sort}
-        onSort={(sort) => filter({ sort })}
-        place={place}
-        piece={PIECE}
-        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        {...shown}
         clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
           <Empty

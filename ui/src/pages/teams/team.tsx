@@ -16,14 +16,13 @@ import { Page } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
+import { browsing } from "@/lib/browsing"
 import { NameFields } from "@/pages/admin/name-fields"
 import { adminWords } from "@/words/admin"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
-import { pieces } from "@/lib/pieces"
 
 const route = getRouteApi("/shell/teams/$team")
-const PIECE = 100
 
 export function TeamPage() {
   const w = useWords(adminWords)
@@ -33,10 +32,9 @@ export function TeamPage() {
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const away = useNavigate()
-  const place = pieces(search.pages)
-  const sort = search.sort ?? "name"
+  const { asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "name", 100)
   const found = useQuery(teamQuery(id))
-  const members = useQuery(membersQuery(id, { sort, cursor: place.cursor, limit: PIECE }))
+  const members = useQuery(membersQuery(id, asked))
   const [removing, setRemoving] = useState<Member>()
   const team = found.data
   const open = (which: string | undefined) => void navigate({ search: (before) => ({ ...before, open: which }) })
@@ -139,11 +137,7 @@ export function TeamPage() {
         found={members}
         columns={columns}
         rowId={(member) => member.user_id}
-        sort={sort}
-        onSort={(sort) => void navigate({ search: (before) => ({ ...before, pages: undefined, sort }), replace: true })}
-        place={place}
-        piece={PIECE}
-        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        {...shown}
         empty={
           <Empty icon={Users} title={w("noMembers")} actions={add}>
             {w("noMembersHelp")}

@@ -22,14 +22,13 @@ import { Page } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
-import { pieces } from "@/lib/pieces"
+import { browsing } from "@/lib/browsing"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { workflowWords } from "@/words/workflows"
 import { EditWorkflow } from "./edit"
 
 const route = getRouteApi("/shell/workflows/$workflow")
-const PIECE = 50
 
 export function WorkflowDetail() {
   const w = useWords(workflowWords)
@@ -37,10 +36,9 @@ export function WorkflowDetail() {
   const { workflow: id } = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const place = pieces(search.pages)
   const workflow = useQuery(workflowQuery(id))
-  const sort = search.sort ?? "-number"
-  const versions = useQuery({ ...versionsQuery(id, { sort, cursor: place.cursor, limit: PIECE }), placeholderData: keepPreviousData })
+  const { asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-number")
+  const versions = useQuery({ ...versionsQuery(id, asked), placeholderData: keepPreviousData })
   const [asking, setAsking] = useState<"edit" | "archive" | "delete">()
   const close = () => setAsking(undefined)
 
@@ -161,11 +159,7 @@ export function WorkflowDetail() {
         found={versions}
         columns={columns}
         rowId={(version) => version.id}
-        sort={sort}
-        onSort={(sort) => void navigate({ search: { sort }, replace: true })}
-        place={place}
-        piece={PIECE}
-        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        {...shown}
       />
       {asking === "edit" && <EditWorkflow workflow={workflow.data} close={close} />}
       <Confirm

@@ -12,28 +12,24 @@ import { Select } from "@/components/form"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
-import { pieces } from "@/lib/pieces"
+import { browsing } from "@/lib/browsing"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { workflowWords } from "@/words/workflows"
 
 const route = getRouteApi("/shell/workflows")
-const PIECE = 50
 
 export function WorkflowList() {
   const w = useWords(workflowWords)
   const c = useWords(commonWords)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const place = pieces(search.pages)
+  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-updated")
   const archived = search.archived === "only" || search.archived === "too" ? search.archived : "no"
-  const sort = search.sort ?? "-updated"
   const found = useQuery({
-    ...workflowsQuery({ q: search.q, owner: search.owner, archived, sort, cursor: place.cursor, limit: PIECE }),
+    ...workflowsQuery({ q: search.q, owner: search.owner, archived, ...asked }),
     placeholderData: keepPreviousData,
   })
-  const filter = (change: Partial<typeof search>) =>
-    void navigate({ search: (before) => ({ ...before, pages: undefined, ...change }), replace: true })
   const filtered = search.q || search.owner || search.archived
 
   const columns = useMemo(
@@ -114,11 +110,7 @@ export function WorkflowList() {
         found={found}
         columns={columns}
         rowId={(workflow) => workflow.id}
-        sort={sort}
-        onSort={(sort) => filter({ sort })}
-        place={place}
-        piece={PIECE}
-        onPages={(pages) => void navigate({ search: (before) => ({ ...before, pages }) })}
+        {...shown}
         clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
           <Empty icon={Icon} title={w("empty")} actions={create}>
