@@ -5,7 +5,9 @@ Reads what an XGBoostJob tells its replicas: MASTER_ADDR, MASTER_PORT, WORLD_SIZ
 
 import hashlib
 import os
+import socket
 import threading
+import time
 
 import numpy as np
 import xgboost as xgb
@@ -14,6 +16,19 @@ from xgboost.tracker import RabitTracker
 
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+
+
+def wait_for(name: str, seconds: float = 60) -> None:
+    """On a cluster, a replica's name is known a moment after the replica is. XGBoost does not wait for that."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            socket.getaddrinfo(name, None)
+            return
+        except socket.gaierror:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)
 
 
 def moons(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,6 +54,7 @@ if rank == 0:
     tracker.start()
     threading.Thread(target=tracker.wait_for, daemon=True).start()
 
+wait_for(address)
 with collective.CommunicatorContext(dmlc_tracker_uri=address, dmlc_tracker_port=port, dmlc_task_id=str(rank)):
     features, labels = moons(seed=rank + 1, rows=2000)
     train = xgb.DMatrix(features, labels)
