@@ -79,6 +79,9 @@ def test_somebody_works_with_a_token_until_it_is_revoked(cluster: Muster, tmp_pa
     assert secret.startswith("mst_")
     nobody = as_other(cluster, "users", "list", config=tmp_path)
     assert nobody.err == "no platform is running; start one with `muster up`, or choose another with `muster login`\n"
+    for words in ((), ("--token", "-")):  # nobody is there to be asked
+        told = as_other(cluster, "login", web(cluster), *words, config=tmp_path)
+        assert (told.code, told.err[:30]) == (1, "error: there is no token: put ")
     wrong = as_other(cluster, "login", web(cluster), "--token", "mst_wrong", config=tmp_path)
     assert wrong.err == "error: this token is not known, was revoked, or has expired\n"
     assert not (tmp_path / "muster").exists()

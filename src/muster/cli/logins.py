@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -31,9 +32,7 @@ def login(
     from muster.cli.platform import explained
     from muster.sdk import Muster
 
-    if token == "-":  # noqa: S105 (it means stdin)
-        token = input()
-    secret = (token or typer.prompt("API token", hide_input=True)).strip()
+    secret = _asked_for(token).strip()
     with explained():
         me = Muster(url, secret).users.me()
     path = _file()
@@ -66,6 +65,16 @@ def stored_login() -> Login | None:
         return None
     except (ValueError, KeyError, TypeError):
         raise Failure(f"error: {path} cannot be read; remove it, and log in again with `muster login`") from None
+
+
+def _asked_for(token: str) -> str:
+    if token == "-":  # noqa: S105 (it means stdin)
+        token = sys.stdin.readline()
+    elif not token and sys.stdin.isatty():
+        token = str(typer.prompt("API token", hide_input=True))
+    if not token.strip():
+        raise Failure("error: there is no token: put it behind --token, or write --token - and send it to stdin")
+    return token
 
 
 def _file() -> Path:
