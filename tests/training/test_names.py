@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.training.dialects.mpi import Mpi
+from muster.training.dialects.paddlecloud import PaddleCloud
 from muster.training.dialects.pytorch import PyTorch
 from tests.training.sample_jobs import training_job
 
@@ -21,6 +22,13 @@ def test_a_name_that_leaves_no_room_for_its_services_is_refused(length: int, wor
     job["metadata"]["name"] = name
     problems = [cause.message for cause in PyTorch().problems(job)]
     assert problems == ([f'"{name}" {told.format(name=name)}'] if told else [])
+
+
+def test_so_is_one_of_paddlecloud() -> None:
+    name = "n" * 60
+    role = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
+    (cause,) = PaddleCloud().problems({"metadata": {"name": name, "namespace": "default"}, "spec": {"worker": role}})
+    assert f'the Service "{name}-worker-0" is named after it' in cause.message
 
 
 def test_who_has_no_services_may_have_a_longer_name() -> None:

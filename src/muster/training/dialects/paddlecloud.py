@@ -32,7 +32,7 @@ from muster.training.model import (
     Verdict,
     Wiring,
 )
-from muster.training.names import PADDLE_NAME, PADDLE_ROLE, check_job_name
+from muster.training.names import PADDLE_NAME, PADDLE_ROLE, check_job_name, check_replica_names
 from muster.training.progress import Progress
 from muster.training.schemas import TEMPLATE
 
@@ -123,6 +123,9 @@ class PaddleCloud(Dialect):
                 causes.append(Cause(where, "Required value: at least one container", "FieldValueRequired"))
             elif spec.get(role):
                 causes += template_problems(template, f"spec.{role}.template")
+        if not causes:
+            job = self.read(obj)
+            causes += check_replica_names(job, self.listeners(job))
         return causes
 
     def warnings(self, obj: Object) -> list[Cause]:
