@@ -54,3 +54,12 @@ async def until_all(cluster: Cluster, kind: Kind, so: Callable[[list[Object]], b
             if so(list(found.values())):
                 return list(found.values())
     raise AssertionError("the watch ended")
+
+
+async def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """For what no watch tells."""
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("that did not come")

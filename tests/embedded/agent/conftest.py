@@ -7,7 +7,8 @@ import pytest
 
 from muster.kube.builtin import POD
 from muster.kube.objects import name_of
-from tests.embedded.agent.nodes import Node, eventually
+from tests.embedded.agent.nodes import Node
+from tests.embedded.waiting import eventually
 
 
 @pytest.fixture

@@ -17,17 +17,9 @@ from muster.kube.builtin import EVENT, POD, new_catalogue
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import NotFound
 from muster.kube.objects import Object, name_of, status_of
+from tests.embedded.waiting import eventually
 
 SECONDS = 30.0
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    """For what no watch tells."""
-    for _ in range(int(SECONDS / 0.02)):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError("that did not come")
 
 
 class Node:

@@ -24,6 +24,7 @@ from muster.embedded.agent.contract import (
 )
 from muster.embedded.agent.isolation import probe_isolation
 from muster.embedded.agent.zygote_client import Zygote
+from tests.embedded.waiting import eventually
 
 SECONDS = 30.0
 
@@ -211,15 +212,6 @@ class Control:
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """For what nobody tells."""
-    for _ in range(int(SECONDS * 100)):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise TimeoutError
 
 
 def exits(entries: list[Entry]) -> list[tuple[str, int, int, str]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from muster.embedded.agent.contract import Entry, Isolation
+from tests.embedded.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.embedded.agent.supervised.conftest import Pods
@@ -112,7 +113,7 @@ async def test_a_daemon_does_not_outlive_its_container(pods: Pods, isolation: Is
     containers = [("main", "main", main, {"env": env, "mounts": mounts}), ("other", "main", ["sleep", "600"])]
     folder = await pods.start("pod", containers=containers)
     await pods.printed(folder, "daemon")
-    assert _running("6000.125")
+    await eventually(lambda: _running("6000.125"))  # it becomes that after it has printed
     go.touch()
     await pods.event(folder, "exited", c="main", code=5)
     assert not _running("6000.125")

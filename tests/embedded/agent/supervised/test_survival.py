@@ -16,6 +16,7 @@ import pytest
 
 from muster.embedded.agent.contract import Entry
 from muster.embedded.agent.zygote_client import Zygote, ZygoteFailed
+from tests.embedded.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.embedded.agent.supervised.conftest import Pods
@@ -39,15 +40,6 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or read
         return False
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """For what nobody tells."""
-    for _ in range(3000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise TimeoutError
 
 
 async def gone(pid: int) -> None:
