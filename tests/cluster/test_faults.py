@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from muster.kube.builtin import CONFIG_MAP
+from muster.kube.errors import Gone
 from muster.kube.informer import Informer
 from muster.kube.objects import Object, labels_of, name_of
 from muster.kube.remote.client import RemoteCluster
@@ -49,3 +50,14 @@ async def test_an_informer_outlives_what_it_listens_to(
         await remote.create(config_map("b", namespace, stage="after"))
         assert {await seen.get(), await seen.get()} == {("a", "after"), ("b", "after")}
         assert informer.get(namespace, "b") is not None
+
+
+@pytest.mark.timeout(180)
+async def test_the_distant_past_is_gone(away: RealCluster, remote: RemoteCluster) -> None:
+    """A server that was started anew remembers nothing; an old one may remember all that there ever was."""
+    await asyncio.to_thread(away.restart, "kube-apiserver")
+    await asyncio.to_thread(away.wait_ready, "kube-apiserver")
+    with pytest.raises(Gone):
+        async with asyncio.timeout(30):
+            async for _ in remote.watch(CONFIG_MAP, resource_version="1"):
+                pass
