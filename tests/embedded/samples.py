@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from muster.kube.kinds import Kind, Scale
 from muster.kube.objects import Object
+from muster.kube.schema import INT32, obj, root
+
+CREW = Kind(
+    "x.dev",
+    "v1",
+    "Crew",
+    "crews",
+    scale=Scale(),
+    schema=root({"spec": obj({"replicas": INT32}), "status": obj({"replicas": INT32})}),
+)
+"""A kind of somebody else's, which can be scaled."""
 
 
 def config_map(name: str = "c", namespace: str = "default", **data: str) -> Object:

@@ -22,20 +22,10 @@ from muster.kube.errors import (
     TooLarge,
     Unavailable,
 )
-from muster.kube.kinds import Kind, Scale
+from muster.kube.kinds import Kind
 from muster.kube.metrics import Rates
 from muster.kube.objects import Key, Object, key_of, meta, name_of, uid_of, version_of
-from muster.kube.schema import INT32, obj, root
-from tests.embedded.samples import config_map, pod
-
-CREW = Kind(
-    "x.dev",
-    "v1",
-    "Crew",
-    "crews",
-    scale=Scale(),
-    schema=root({"spec": obj({"replicas": INT32}), "status": obj({"replicas": INT32})}),
-)
+from tests.embedded.samples import CREW, config_map, pod
 
 
 async def test_it_is_a_cluster(cluster: EmbeddedCluster) -> None:

@@ -17,19 +17,8 @@ from muster.kube.errors import (
     NotFound,
     UnsupportedMediaType,
 )
-from muster.kube.kinds import Kind, Scale
 from muster.kube.objects import Object, meta, version_of
-from muster.kube.schema import INT32, obj, root
-from tests.embedded.samples import config_map, pod
-
-CREW = Kind(
-    "x.dev",
-    "v1",
-    "Crew",
-    "crews",
-    scale=Scale(),
-    schema=root({"spec": obj({"replicas": INT32}), "status": obj({"replicas": INT32})}),
-)
+from tests.embedded.samples import CREW, config_map, pod
 
 
 @pytest.mark.parametrize(
