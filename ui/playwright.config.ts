@@ -18,6 +18,9 @@ export default defineConfig({
     viewport: { width: 1440, height: 900 },
     locale: "en-GB",
     screenshot: "only-on-failure",
-    launchOptions: { executablePath: process.env.CHROMIUM ?? chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] },
+    launchOptions: {
+      executablePath: process.env.CHROMIUM ?? chromium,
+      args: ["--no-sandbox", "--disable-dev-shm-usage"],
+    },
   },
 })

@@ -1,5 +1,5 @@
 /** A thousand nodes: how long until they can be used, and how smoothly they move. */
-import { type Page, expect } from "@playwright/test"
+import { expect, type Page } from "@playwright/test"
 import { painted } from "../e2e/far"
 import { fresh, test } from "../e2e/people"
 import { busy, csrf, frames, post, since, told, url } from "./measure"
@@ -10,13 +10,19 @@ const NODES = 1000
 const names = Array.from({ length: NODES }, (_, index) => `step-${index}`)
 const edges = [
   ...names.slice(1, 11).map((to) => ({ from: "step-0", to })),
-  ...names.slice(11, -1).flatMap((to, index) => [
-    { from: `step-${index + 1}`, to },
-    ...(index % 7 === 0 ? [{ from: `step-${Math.max(1, index)}`, to }] : []),
-  ]),
+  ...names
+    .slice(11, -1)
+    .flatMap((to, index) => [
+      { from: `step-${index + 1}`, to },
+      ...(index % 7 === 0 ? [{ from: `step-${Math.max(1, index)}`, to }] : []),
+    ]),
   ...names.slice(-11, -1).map((from) => ({ from, to: `step-${NODES - 1}` })),
 ]
-const graph = (command: string) => ({ format: 1, nodes: names.map((name) => ({ name, image: "python:3.11", command })), edges })
+const graph = (command: string) => ({
+  format: 1,
+  nodes: names.map((name) => ({ name, image: "python:3.11", command })),
+  edges,
+})
 
 /** Milliseconds from entering the address until a node answers to a click. */
 async function opened(page: Page, address: string): Promise<string> {
@@ -26,7 +32,8 @@ async function opened(page: Page, address: string): Promise<string> {
   const seen = await page.waitForFunction(painted, null, { polling: "raf" })
   const { x, y, at } = (await seen.jsonValue()) as { x: number; y: number; at: number }
   await page.mouse.click(x, y)
-  const chosen = () => (/[?&]node=/.test(location.search) || document.querySelector("aside [data-field=command]")) && performance.now()
+  const chosen = () =>
+    (/[?&]node=/.test(location.search) || document.querySelector("aside [data-field=command]")) && performance.now()
   const done = await page.waitForFunction(chosen, null, { polling: "raf" })
   const used = (await done.jsonValue()) as number
   return `drawn ${at.toFixed(0)} ms, interactive ${used.toFixed(0)} ms (work ${(await since(page, before)).toFixed(0)} ms)`
@@ -83,12 +90,17 @@ test("the editor", async ({ page }) => {
     await page.mouse.up()
   })
   told("drag a node", drag)
-  const typing = await frames(page, () => page.locator("[data-field=command]").pressSequentially("echo a few words to type", { delay: 0 }))
+  const typing = await frames(page, () =>
+    page.locator("[data-field=command]").pressSequentially("echo a few words to type", { delay: 0 }),
+  )
   told("type a command", typing)
 })
 
 test("a run that goes", async ({ page }) => {
-  const { workflow_id } = await post(page, "workflows", { name: fresh("bench"), version: { document: graph("sleep 0.2") } })
+  const { workflow_id } = await post(page, "workflows", {
+    name: fresh("bench"),
+    version: { document: graph("sleep 0.2") },
+  })
   const { id } = await post(page, "runs", { workflow: workflow_id, name: fresh("bench") })
   const seen = await opened(page, `/runs/${id}`)
   console.log(`\nrun: ${seen}, while it goes`)

@@ -1,5 +1,5 @@
 /** A log of 100 MB, a million lines: how long until it is there, how it is searched and scrolled, and what it takes. */
-import { type Page, expect } from "@playwright/test"
+import { expect, type Page } from "@playwright/test"
 import { fresh, test } from "../e2e/people"
 import { busy, frames, post, since, told, url } from "./measure"
 
@@ -22,14 +22,18 @@ test("a log of 100 MB", async ({ page }) => {
     const began = Date.now()
     const before = await busy(page)
     await page.goto(url(`/runs/${id}?node=write&tab=log`))
-    const whole = expect(page.getByRole("status").filter({ hasText: `${LINES} lines` })).toBeVisible({ timeout: 200_000 })
+    const whole = expect(page.getByRole("status").filter({ hasText: `${LINES} lines` })).toBeVisible({
+      timeout: 200_000,
+    })
     await expect(log.locator("[data-line]").first()).toBeVisible({ timeout: 60_000 })
     const first = Date.now() - began
     const smooth = await frames(page, () => whole)
     console.log(`${what}: first lines after ${first} ms, all after ${Date.now() - began} ms`)
     told("meanwhile", smooth)
     await expect(log.locator(`[data-line="${LINES}"]`)).toBeVisible()
-    console.log(`  main thread ${(await since(page, before)).toFixed(0)} ms of work, ${(await heap(page)).toFixed(0)} MB of heap`)
+    console.log(
+      `  main thread ${(await since(page, before)).toFixed(0)} ms of work, ${(await heap(page)).toFixed(0)} MB of heap`,
+    )
   }
   await opened("\nfollowed while it is written")
   await expect(page.getByRole("complementary").getByText("Succeeded").first()).toBeVisible({ timeout: 120_000 })
@@ -51,16 +55,22 @@ test("a log of 100 MB", async ({ page }) => {
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2)
   await log.evaluate((element) => (element.scrollTop = element.scrollHeight / 2))
   await expect(log.locator("[data-line]", { hasText: /line \d+/ }).first()).toBeVisible()
-  told("scroll by wheel", await frames(page, async () => {
-    for (let step = 0; step < 60; step++) await page.mouse.wheel(0, 120)
-  }))
-  told("pull the scroll bar", await frames(page, () =>
-    log.evaluate(async (element) => {
-      for (let step = 0; step <= 60; step++) {
-        element.scrollTop = (element.scrollHeight * step) / 60
-        await new Promise(requestAnimationFrame)
-      }
+  told(
+    "scroll by wheel",
+    await frames(page, async () => {
+      for (let step = 0; step < 60; step++) await page.mouse.wheel(0, 120)
     }),
-  ))
+  )
+  told(
+    "pull the scroll bar",
+    await frames(page, () =>
+      log.evaluate(async (element) => {
+        for (let step = 0; step <= 60; step++) {
+          element.scrollTop = (element.scrollHeight * step) / 60
+          await new Promise(requestAnimationFrame)
+        }
+      }),
+    ),
+  )
   console.log(`  ${(await heap(page)).toFixed(0)} MB of heap`)
 })

@@ -7,7 +7,10 @@ export async function csrf(page: Page): Promise<string> {
 }
 
 export async function post(page: Page, path: string, data: unknown): Promise<Record<string, string>> {
-  const response = await page.request.post(url(`/api/v1/${path}`), { data, headers: { "X-CSRF-Token": await csrf(page) } })
+  const response = await page.request.post(url(`/api/v1/${path}`), {
+    data,
+    headers: { "X-CSRF-Token": await csrf(page) },
+  })
   if (!response.ok()) throw new Error(await response.text())
   return (await response.json()) as Record<string, string>
 }
@@ -36,7 +39,9 @@ export interface Frames {
 }
 
 export function told(what: string, { rate, worst, each }: Frames): void {
-  console.log(`  ${what.padEnd(20)} ${rate.toFixed(0).padStart(3)} frames/s, longest ${worst.toFixed(0)} ms, work ${each.toFixed(1)} ms each`)
+  console.log(
+    `  ${what.padEnd(20)} ${rate.toFixed(0).padStart(3)} frames/s, longest ${worst.toFixed(0)} ms, work ${each.toFixed(1)} ms each`,
+  )
 }
 
 /** Of a page that may have got another process since: the meter then begins anew. */
@@ -66,5 +71,9 @@ export async function frames(page: Page, work: () => Promise<unknown>): Promise<
   })
   const gaps = seen.slice(1).map((at, index) => at - (seen[index] as number))
   const whole = gaps.reduce((sum, gap) => sum + gap, 0)
-  return { rate: whole ? (gaps.length * 1000) / whole : 0, worst: Math.max(0, ...gaps), each: (await since(page, before)) / Math.max(1, gaps.length) }
+  return {
+    rate: whole ? (gaps.length * 1000) / whole : 0,
+    worst: Math.max(0, ...gaps),
+    each: (await since(page, before)) / Math.max(1, gaps.length),
+  }
 }

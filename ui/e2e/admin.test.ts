@@ -1,4 +1,4 @@
-import { type Page, test as base, expect } from "@playwright/test"
+import { test as base, expect, type Page } from "@playwright/test"
 import { api, expectAccessible, fresh, listen } from "./people"
 import { PASSWORD } from "./setup"
 
@@ -21,7 +21,10 @@ test.beforeAll(async () => {
   await api()("POST", "users", { name: BOSS, password: PASSWORD, role: "admin" })
 })
 
-test("a new user gets a link, chooses a password and signs in; is disabled and cannot any more; the audit log knows", async ({ page, browser }) => {
+test("a new user gets a link, chooses a password and signs in; is disabled and cannot any more; the audit log knows", async ({
+  page,
+  browser,
+}) => {
   const name = fresh("eve").replace(" ", "-")
   await page.goto(url("/"))
   await page.getByRole("link", { name: "Administration" }).click()
@@ -101,7 +104,11 @@ test("a token is made, used and revoked", async ({ page }) => {
   await page.getByRole("button", { name: "Done" }).click()
 
   const ask = (method: string) =>
-    fetch(url("/api/v1/categories"), { method, headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" }, body: method === "GET" ? undefined : '{"name":"x"}' })
+    fetch(url("/api/v1/categories"), {
+      method,
+      headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" },
+      body: method === "GET" ? undefined : '{"name":"x"}',
+    })
   expect((await ask("GET")).status).toBe(200)
   expect((await ask("POST")).status).toBe(403)
 

@@ -9,8 +9,14 @@ interface Cluster {
 }
 
 /** A virtual cluster, and a run of ann's that has two of its SKUs. */
-async function used(page: Parameters<typeof signIn>[0]): Promise<{ cluster: Cluster; run: string; end: () => Promise<unknown> }> {
-  const cluster = await api()<{ id: string; name: string }>("POST", "clusters", { name: fresh("small"), sku: { cpu: "10m", memory: "16Mi" }, total: 4 })
+async function used(
+  page: Parameters<typeof signIn>[0],
+): Promise<{ cluster: Cluster; run: string; end: () => Promise<unknown> }> {
+  const cluster = await api()<{ id: string; name: string }>("POST", "clusters", {
+    name: fresh("small"),
+    sku: { cpu: "10m", memory: "16Mi" },
+    total: 4,
+  })
   const task = { type: "compute", cluster: cluster.name, skus: 2 }
   const document = { format: 1, nodes: [{ name: "wait", image: "python:3.11", command: "sleep 120", task }] }
   const csrf = (await page.context().cookies()).find(({ name }) => name === "muster_csrf")?.value as string
@@ -24,7 +30,10 @@ async function used(page: Parameters<typeof signIn>[0]): Promise<{ cluster: Clus
   return { cluster, run: run.id as string, end: () => post(`runs/${run.id}/stop`, {}) }
 }
 
-test("who has SKUs is seen at home, on the virtual cluster and on the node, by name only if one may", async ({ page, browser }) => {
+test("who has SKUs is seen at home, on the virtual cluster and on the node, by name only if one may", async ({
+  page,
+  browser,
+}) => {
   test.setTimeout(180_000)
   const { cluster, end } = await used(page)
   await page.goto(url("/"))

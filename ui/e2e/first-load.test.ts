@@ -17,7 +17,10 @@ test("the list of runs is there after less than 400 kB of compressed JavaScript"
     scripts.push({
       path: new URL(response.url()).pathname,
       // What came over the wire, not what it became.
-      bytes: response.request().sizes().then(({ responseBodySize }) => responseBodySize),
+      bytes: response
+        .request()
+        .sizes()
+        .then(({ responseBodySize }) => responseBodySize),
       packed: headers["content-encoding"] === "gzip",
       kept: headers["cache-control"]?.includes("immutable") ?? false,
     })

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type Page, expect } from "@playwright/test"
+import { expect, type Page } from "@playwright/test"
 import { api, expectAccessible, fresh, posted, test } from "./people"
 
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
@@ -18,7 +18,10 @@ echo the very last words
 `
 
 async function logOf(page: Page, go: string, root: string): Promise<{ run: string }> {
-  const document = { format: 1, nodes: [{ name: "write", image: "python:3.11", command: command(go), storage: [{ root }] }] }
+  const document = {
+    format: 1,
+    nodes: [{ name: "write", image: "python:3.11", command: command(go), storage: [{ root }] }],
+  }
   const { workflow_id } = await posted(page, "workflows", { name: fresh("log"), version: { document } })
   const { id } = await posted(page, "runs", { workflow: workflow_id, name: fresh("log") })
   return { run: id as string }

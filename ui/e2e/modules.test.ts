@@ -1,6 +1,6 @@
-import { type Browser, type Page, test as base, expect } from "@playwright/test"
+import { type Browser, test as base, expect, type Page } from "@playwright/test"
 import { api, expectAccessible, listen, signIn } from "./people"
-import { FILES, README, UNWANTED, newRepository } from "./repositories"
+import { FILES, newRepository, README, UNWANTED } from "./repositories"
 import { PASSWORD } from "./setup"
 
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
@@ -23,7 +23,10 @@ const test = base.extend<{ story: Story }>({
     const server = api()
     await server("POST", "categories", { name: `${stem} texts`, description: "Texts" })
     await server("POST", "teams", { name: `${stem}-team` })
-    for (const [name, role] of [["nia", "member"], ["leo", "leader"]] as const) {
+    for (const [name, role] of [
+      ["nia", "member"],
+      ["leo", "leader"],
+    ] as const) {
       await server("POST", "users", { name: `${stem}-${name}`, password: PASSWORD })
       await server("PUT", `teams/${stem}-team/members/${stem}-${name}`, { role })
     }

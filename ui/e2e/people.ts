@@ -1,6 +1,6 @@
 /** Who uses the pages in tests. */
 import AxeBuilder from "@axe-core/playwright"
-import { type Page, expect, test as base } from "@playwright/test"
+import { test as base, expect, type Page } from "@playwright/test"
 import { client } from "./server"
 import { PASSWORD } from "./setup"
 
@@ -36,7 +36,10 @@ export async function signIn(page: Page, name: string): Promise<void> {
 /** What the page's person makes by the API. */
 export async function posted(page: Page, path: string, data: unknown): Promise<Record<string, string>> {
   const csrf = (await page.context().cookies()).find((cookie) => cookie.name === "muster_csrf")?.value as string
-  const response = await page.request.post(`${process.env.MUSTER_URL}/api/v1/${path}`, { data, headers: { "X-CSRF-Token": csrf } })
+  const response = await page.request.post(`${process.env.MUSTER_URL}/api/v1/${path}`, {
+    data,
+    headers: { "X-CSRF-Token": csrf },
+  })
   expect(response.ok(), await response.text()).toBe(true)
   return (await response.json()) as Record<string, string>
 }
@@ -45,7 +48,9 @@ export async function posted(page: Page, path: string, data: unknown): Promise<R
 export async function expectAccessible(page: Page): Promise<void> {
   const { violations } = await new AxeBuilder({ page }).analyze()
   const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical")
-  const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("\n  ")}`)
+  const told = serious.map(
+    ({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("\n  ")}`,
+  )
   expect(told).toEqual([])
 }
 

@@ -1,6 +1,6 @@
 /** Every page fits onto a phone: what is wider scrolls within itself. */
 import { expect, test } from "@playwright/test"
-import { STEPS, api, fresh, signIn } from "./people"
+import { api, fresh, STEPS, signIn } from "./people"
 import { PASSWORD } from "./setup"
 
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
@@ -15,11 +15,18 @@ test("nothing is wider than a phone", async ({ page }) => {
   await post("users", { name: boss, password: PASSWORD, role: "admin", display_name: LONG })
   const team = await post("teams", { name: fresh("crew").replace(" ", "-"), description: LONG })
   await api()("PUT", `teams/${team.id}/members/${boss}`, { role: "leader" })
-  const cluster = await post("clusters", { name: fresh(LONG).slice(-90), sku: { cpu: 1, memory: "1Gi", "example.com/a-long-resource-name": 1 }, description: LONG })
+  const cluster = await post("clusters", {
+    name: fresh(LONG).slice(-90),
+    sku: { cpu: 1, memory: "1Gi", "example.com/a-long-resource-name": 1 },
+    description: LONG,
+  })
   await post("storage", { name: fresh(LONG).slice(-90), path: `/${LONG}/${LONG}`, claim: LONG })
   await post("categories", { name: fresh(LONG).slice(-90), description: LONG })
   await post("tokens", { name: LONG })
-  const { workflow_id } = await post<{ workflow_id: string }>("workflows", { name: fresh(LONG).slice(-90), version: { document: STEPS } })
+  const { workflow_id } = await post<{ workflow_id: string }>("workflows", {
+    name: fresh(LONG).slice(-90),
+    version: { document: STEPS },
+  })
   const short = { format: 1, nodes: [{ name: "say", image: "python:3.11", command: `echo ${LONG}; exit 1` }] }
   const small = await post<{ workflow_id: string }>("workflows", { name: fresh("small"), version: { document: short } })
   const run = await post("runs", { workflow: small.workflow_id, name: LONG })

@@ -1,5 +1,5 @@
 /** The quick start of the handbook, step by step and by mouse, in the language it was written in. */
-import { type Page, expect } from "@playwright/test"
+import { expect, type Page } from "@playwright/test"
 import { api, expectAccessible, fresh, posted, test } from "./people"
 import { newRepository } from "./repositories"
 
@@ -21,7 +21,8 @@ async function moduleThere(page: Page, name: string): Promise<void> {
     inputs: [{ name: "text", description: "文本" }],
     outputs: [{ name: "digest", path: "/tmp/workflow_space/digest.txt", type: "text" }],
   })
-  const state = async () => (await (await page.request.get(url(`/api/v1/modules/${name}/versions/1`))).json()) as { state: string }
+  const state = async () =>
+    (await (await page.request.get(url(`/api/v1/modules/${name}/versions/1`))).json()) as { state: string }
   await expect.poll(async () => (await state()).state, { timeout: 120_000 }).toBe("private")
 }
 
@@ -133,7 +134,8 @@ test("快速开始", async ({ page }) => {
     await expect(painted("digest", "succeeded")).toBeVisible({ timeout: 90_000 })
     await expect(painted("step2", "failed")).toBeVisible({ timeout: 90_000 })
     await expect(node(page, "step2")).toContainText("step2(1)")
-    const colour = (locator: ReturnType<typeof painted>) => locator.evaluate((element) => getComputedStyle(element).borderColor)
+    const colour = (locator: ReturnType<typeof painted>) =>
+      locator.evaluate((element) => getComputedStyle(element).borderColor)
     expect(await colour(painted("step1", "succeeded"))).not.toBe(await colour(painted("step2", "failed")))
   })
 

@@ -31,7 +31,8 @@ python3 main.py --text=hello
 `
 
 /** What no page may draw or load. */
-export const UNWANTED = '\n![a picture](https://pictures.example.com/hash.png) <script>document.title = "stolen"</script>\n'
+export const UNWANTED =
+  '\n![a picture](https://pictures.example.com/hash.png) <script>document.title = "stolen"</script>\n'
 
 export const FILES = {
   Dockerfile: 'FROM python:3.11-slim\nWORKDIR /app\nCOPY . /app\nENTRYPOINT ["python3", "main.py"]\n',

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { type Page, expect } from "@playwright/test"
+import { expect, type Page } from "@playwright/test"
 import { api, fresh, posted, test } from "./people"
 
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`

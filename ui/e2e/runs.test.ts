@@ -1,4 +1,4 @@
-import { type Page, expect } from "@playwright/test"
+import { expect, type Page } from "@playwright/test"
 import { expectAccessible, fresh, test } from "./people"
 
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`

@@ -2,8 +2,8 @@
 import { mkdir } from "node:fs/promises"
 import { fileURLToPath } from "node:url"
 import { type Page, test } from "@playwright/test"
-import { STEPS, api, signIn } from "./people"
-import { FILES, README, newRepository } from "./repositories"
+import { api, STEPS, signIn } from "./people"
+import { FILES, newRepository, README } from "./repositories"
 import { PASSWORD } from "./setup"
 
 const FOLDER = process.env.SCREENSHOTS ?? fileURLToPath(new URL("../screenshots", import.meta.url))
@@ -107,7 +107,9 @@ const ADMIN_PAGES: typeof PAGES = [
 async function make(page: Page): Promise<Made> {
   const csrf = (await page.context().cookies()).find((cookie) => cookie.name === "muster_csrf")?.value as string
   const post = async (path: string, data: unknown) =>
-    (await (await page.request.post(url(`/api/v1/${path}`), { data, headers: { "X-CSRF-Token": csrf } })).json()) as Record<string, string>
+    (await (
+      await page.request.post(url(`/api/v1/${path}`), { data, headers: { "X-CSRF-Token": csrf } })
+    ).json()) as Record<string, string>
   const texts = [
     ["MNIST 训练", "Prepare the data, train with four replicas, report"],
     ["Nightly evaluation", "Evaluates the latest model on yesterday's data"],
@@ -158,20 +160,41 @@ async function makeModules(post: (path: string, data: unknown) => Promise<Record
   const inputs = [{ name: "text", description: "what to hash" }]
   const outputs = [{ name: "digest", path: "/tmp/workflow_space/digest.txt", description: "SHA-256 in hexadecimal" }]
   const module = { category: "数据处理", git_ref: "main", git_url: hash.path, inputs, outputs, team: "nlp" }
-  const env = [{ name: "LEVEL", value: "info" }, { name: "ACCESS_KEY", value: "hunter2" }]
+  const env = [
+    { name: "LEVEL", value: "info" },
+    { name: "ACCESS_KEY", value: "hunter2" },
+  ]
   await admin("POST", "modules", { ...module, name: "hash-text", description: "Answers the SHA-256 of a text", env })
-  await admin("POST", "modules", { ...module, name: "tokenize", category: "Evaluation", description: "将文本切分为词元，支持中文与英文" })
-  await post("modules", { ...module, name: "split-dataset", description: "Splits a dataset into train, validation and test parts" })
+  await admin("POST", "modules", {
+    ...module,
+    name: "tokenize",
+    category: "Evaluation",
+    description: "将文本切分为词元，支持中文与英文",
+  })
+  await post("modules", {
+    ...module,
+    name: "split-dataset",
+    description: "Splits a dataset into train, validation and test parts",
+  })
   await post("modules", { ...module, name: "clean-corpus", git_url: broken.path, description: "去除重复与空白样本" })
   for (const name of ["hash-text", "tokenize", "split-dataset", "clean-corpus"]) await built(name)
-  for (const [name, decision, reason] of [["hash-text", "approve", ""], ["tokenize", "reject", "The readme does not say which languages it knows"]] as const) {
-    const asked = await admin<{ id: string }>("POST", `modules/${name}/versions/1/review`, { message: "Ready for everybody" })
+  for (const [name, decision, reason] of [
+    ["hash-text", "approve", ""],
+    ["tokenize", "reject", "The readme does not say which languages it knows"],
+  ] as const) {
+    const asked = await admin<{ id: string }>("POST", `modules/${name}/versions/1/review`, {
+      message: "Ready for everybody",
+    })
     await post(`reviews/${asked.id}/${decision}`, { reason })
   }
   hash.commit({ "README.md": `${README}\n## Limits\n\nTexts of up to 1 MB.\n` })
-  await admin("PATCH", "modules/hash-text", { inputs: [...inputs, { name: "salt", description: "put before the text" }] })
+  await admin("PATCH", "modules/hash-text", {
+    inputs: [...inputs, { name: "salt", description: "put before the text" }],
+  })
   await built("hash-text")
-  return (await admin<{ id: string }>("POST", "modules/hash-text/versions/2/review", { message: "It takes a salt now" })).id
+  return (
+    await admin<{ id: string }>("POST", "modules/hash-text/versions/2/review", { message: "It takes a salt now" })
+  ).id
 
   async function built(name: string): Promise<void> {
     while ((await admin<{ state: string }>("GET", `modules/${name}/versions/latest`)).state === "building")
@@ -226,13 +249,26 @@ async function makeResources(): Promise<string> {
   await admin("POST", "teams", { name: "vision", description: "Images and video" })
   await admin("PUT", "teams/vision/members/ann", { role: "leader" })
   await admin("PUT", "teams/vision/members/bob", { role: "member" })
-  const cluster = await admin<{ id: string }>("POST", "clusters", { name: "CPU", sku: { cpu: "100m", memory: "64Mi" }, total: 8, description: "For everyday work" })
-  await admin("POST", "clusters", { name: "RTX2080x8", sku: { gpu: 1, cpu: 10, memory: "80G" }, team: "vision", total: 8 })
+  const cluster = await admin<{ id: string }>("POST", "clusters", {
+    name: "CPU",
+    sku: { cpu: "100m", memory: "64Mi" },
+    total: 8,
+    description: "For everyday work",
+  })
+  await admin("POST", "clusters", {
+    name: "RTX2080x8",
+    sku: { gpu: 1, cpu: 10, memory: "80G" },
+    team: "vision",
+    total: 8,
+  })
   await admin("POST", "storage", { name: "datasets", path: "/nfs/data", description: "共享数据", read_only: true })
   await admin("POST", "storage", { name: "scratch", path: "/scratch", claim: "scratch", team: "vision" })
   const task = { type: "compute", cluster: "CPU", skus: 3 }
   const document = { format: 1, nodes: [{ name: "serve", image: "python:3.11", command: "sleep 900", task }] }
-  const { workflow_id } = await admin<{ workflow_id: string }>("POST", "workflows", { name: "Feature server", version: { document } })
+  const { workflow_id } = await admin<{ workflow_id: string }>("POST", "workflows", {
+    name: "Feature server",
+    version: { document },
+  })
   await admin("POST", "runs", { workflow: workflow_id })
   return cluster.id
 }

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises"
-import { type Page, expect } from "@playwright/test"
+import { expect, type Page } from "@playwright/test"
 import { painted } from "./far"
-import { STEPS, api, expectAccessible, fresh, test } from "./people"
+import { api, expectAccessible, fresh, STEPS, test } from "./people"
 
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 const node = (page: Page, name: string) => page.locator(".react-flow__node").filter({ hasText: name })
@@ -68,7 +68,10 @@ test("a workflow is drawn by mouse, checked, saved and run", async ({ page }) =>
   await page.getByRole("button", { name: "Save" }).click()
   await expect(page.getByRole("heading", { name: `${name} · v1` })).toBeVisible()
   await expect(node(page, "make")).toBeVisible()
-  const whole = await api()<{ document: { nodes: unknown[]; edges: unknown[] } }>("GET", `workflows/${encodeURIComponent(name)}/versions/1`)
+  const whole = await api()<{ document: { nodes: unknown[]; edges: unknown[] } }>(
+    "GET",
+    `workflows/${encodeURIComponent(name)}/versions/1`,
+  )
   expect(whole.document.edges).toEqual([{ from: "make", to: "use" }])
   expect(whole.document.nodes).toMatchObject([
     { name: "make", inputs: [{ name: "who", from: { parameter: "who" } }] },
@@ -170,14 +173,20 @@ test("versions are looked at, compared, copied, exported and imported again", as
 
 test("a manifest becomes a graph", async ({ page }) => {
   const name = fresh("imported")
-  const steps = { ...STEPS, nodes: STEPS.nodes.filter(({ kind }) => kind !== "training"), edges: [{ from: "prepare", to: "report" }] }
+  const steps = {
+    ...STEPS,
+    nodes: STEPS.nodes.filter(({ kind }) => kind !== "training"),
+    edges: [{ from: "prepare", to: "report" }],
+  }
   const id = await stored(page, fresh("source"), steps)
   const manifest = await (await page.request.get(url(`/api/v1/workflows/${id}/versions/1/manifest`))).text()
   await page.goto(url("/workflows"))
   await page.getByRole("link", { name: "Import YAML" }).first().click()
   await page.getByLabel("Workflow name").fill(name)
   await page.getByLabel("Argo Workflow in YAML").fill("kind: Pod")
-  await expect(page.getByText("correct the", { exact: false }).or(page.getByText("paste one object")).first()).toBeVisible()
+  await expect(
+    page.getByText("correct the", { exact: false }).or(page.getByText("paste one object")).first(),
+  ).toBeVisible()
   await page.getByLabel("Argo Workflow in YAML").fill(manifest)
   await page.getByRole("button", { name: "Open on the canvas" }).click()
   await expect(page.locator(".react-flow__node")).toHaveCount(3)

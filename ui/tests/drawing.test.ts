@@ -1,6 +1,19 @@
 import { describe, expect, it } from "vitest"
 import type { GraphDocument } from "@/graph/document"
-import { ancestors, canConnect, connected, descendants, drawn, freeName, part, pasted, placeOf, withNode, without, written } from "@/graph/drawing"
+import {
+  ancestors,
+  canConnect,
+  connected,
+  descendants,
+  drawn,
+  freeName,
+  part,
+  pasted,
+  placeOf,
+  withNode,
+  without,
+  written,
+} from "@/graph/drawing"
 
 const document: GraphDocument = {
   format: 1,

@@ -9,7 +9,16 @@ import { jobWords } from "@/words/jobs"
 import { said } from "@/words/words"
 
 function member(pod: string, more: Partial<JobMember> = {}): JobMember {
-  const none = { uid: pod, word: "", host: "", started: null, finished: null, exit_code: null, message: "", containers: [] }
+  const none = {
+    uid: pod,
+    word: "",
+    host: "",
+    started: null,
+    finished: null,
+    exit_code: null,
+    message: "",
+    containers: [],
+  }
   return { index: 0, pod, state: "running", restarts: 0, ...none, ...more }
 }
 
@@ -19,12 +28,32 @@ function role(name: string, ...members: JobMember[]): JobRole {
 
 describe("whose logs are shown first", () => {
   it.each<[string, JobRole[], string[]]>([
-    ["the first of each role", [role("Master", member("m-0")), role("Worker", member("w-0"), member("w-1"))], ["m-0", "w-0"]],
+    [
+      "the first of each role",
+      [role("Master", member("m-0")), role("Worker", member("w-0"), member("w-1"))],
+      ["m-0", "w-0"],
+    ],
     ["the first two of a single role", [role("Worker", member("w-0"), member("w-1"), member("w-2"))], ["w-0", "w-1"]],
-    ["those that failed", [role("Master", member("m-0")), role("Worker", member("w-0"), member("w-1", { state: "failed" }))], ["w-1"]],
-    ["those that are started again and again", [role("Worker", member("w-0"), member("w-1", { restarts: 3 }))], ["w-1"]],
-    ["not those that got there in the end", [role("Worker", member("w-0", { restarts: 1, state: "succeeded" }))], ["w-0"]],
-    ["at most four", [role("Worker", ...[0, 1, 2, 3, 4, 5].map((n) => member(`w-${n}`, { state: "failed" })))], ["w-0", "w-1", "w-2", "w-3"]],
+    [
+      "those that failed",
+      [role("Master", member("m-0")), role("Worker", member("w-0"), member("w-1", { state: "failed" }))],
+      ["w-1"],
+    ],
+    [
+      "those that are started again and again",
+      [role("Worker", member("w-0"), member("w-1", { restarts: 3 }))],
+      ["w-1"],
+    ],
+    [
+      "not those that got there in the end",
+      [role("Worker", member("w-0", { restarts: 1, state: "succeeded" }))],
+      ["w-0"],
+    ],
+    [
+      "at most four",
+      [role("Worker", ...[0, 1, 2, 3, 4, 5].map((n) => member(`w-${n}`, { state: "failed" })))],
+      ["w-0", "w-1", "w-2", "w-3"],
+    ],
     ["nobody's, if there is nobody", [], []],
   ])("%s", (_, roles, pods) => expect(tellingPods(roles)).toEqual(pods))
 
@@ -59,8 +88,16 @@ it("an example gets a name that is not taken, and nothing else is changed", () =
 })
 
 it.each([
-  [{ code: "gang waits", detail: "no room", about: "" }, "The gang waits for room: no room", "成组（gang）等待资源：no room"],
-  [{ code: "suspended", detail: "", about: "" }, "It is suspended. Resume it to go on.", "任务已挂起，点击“恢复”继续。"],
+  [
+    { code: "gang waits", detail: "no room", about: "" },
+    "The gang waits for room: no room",
+    "成组（gang）等待资源：no room",
+  ],
+  [
+    { code: "suspended", detail: "", about: "" },
+    "It is suspended. Resume it to go on.",
+    "任务已挂起，点击“恢复”继续。",
+  ],
   [{ code: "pod", detail: "it ended", about: "a-worker-0" }, "a-worker-0: it ended", "a-worker-0：it ended"],
   [{ code: "failed", detail: "it has failed", about: "" }, "it has failed", "it has failed"],
 ])("%o is said in both languages", (reason, english, chinese) => {
@@ -70,11 +107,20 @@ it.each([
 })
 
 it.each([
-  ["PyTorchJob a is failed because 1 Master replica(s) failed. Pod a-master-0, container pytorch: exit code 3 (Error)", "1 个 Master 副本失败。Pod a-master-0，容器 pytorch：退出码 3（Error）"],
+  [
+    "PyTorchJob a is failed because 1 Master replica(s) failed. Pod a-master-0, container pytorch: exit code 3 (Error)",
+    "1 个 Master 副本失败。Pod a-master-0，容器 pytorch：退出码 3（Error）",
+  ],
   ["PyTorchJob a is failed because 2 Worker replica(s) failed.", "2 个 Worker 副本失败。"],
   ['container "pytorch" exited with code 3', "容器“pytorch”以退出码 3 结束"],
-  ['container "pytorch" exited with code 137 (OOMKilled): it used more memory than its limit allows', "容器“pytorch”以退出码 137 结束（OOMKilled）：使用的内存超出了上限"],
-  ["8/0 tasks in gang unschedulable: pod group is not ready, 8 minAvailable; minResources not met: nvidia.com/gpu: 64 asked, 0 free", "资源不足：nvidia.com/gpu 需要 64，可用 0"],
+  [
+    'container "pytorch" exited with code 137 (OOMKilled): it used more memory than its limit allows',
+    "容器“pytorch”以退出码 137 结束（OOMKilled）：使用的内存超出了上限",
+  ],
+  [
+    "8/0 tasks in gang unschedulable: pod group is not ready, 8 minAvailable; minResources not met: nvidia.com/gpu: 64 asked, 0 free",
+    "资源不足：nvidia.com/gpu 需要 64，可用 0",
+  ],
   ["0/1 nodes are available: 1 Insufficient cpu.", "1 台机器均不可用：1 台 cpu 不足。"],
   ["PyTorchJob a is restarting because 1 Worker replica(s) failed.", "PyTorchJob a 正在重启：1 Worker 副本失败。"],
   ["PyTorchJob default/a successfully completed.", "PyTorchJob default/a 已成功完成。"],

@@ -14,7 +14,11 @@ describe("lines that changed", () => {
     ["a\nb\na", "a\na", " a -b  a"],
     ["a\na", "a\na\na", " a  a +a"],
   ])("%j to %j", (before, after, told) => {
-    expect(lineDiff(before, after).map(({ sign, text }) => sign + text).join(" ")).toBe(told)
+    expect(
+      lineDiff(before, after)
+        .map(({ sign, text }) => sign + text)
+        .join(" "),
+    ).toBe(told)
   })
 })
 
@@ -28,7 +32,12 @@ it("what did not change is only counted", () => {
   const after = before.with(10, "another")
   const told = shortened(lineDiff(before.join("\n"), after.join("\n")), 1)
   expect(told.map((line) => (line.sign === "skipped" ? `${line.count} …` : line.sign + line.text))).toEqual([
-    "9 …", " line 9", "-line 10", "+another", " line 11", "8 …",
+    "9 …",
+    " line 9",
+    "-line 10",
+    "+another",
+    " line 11",
+    "8 …",
   ])
 })
 
@@ -45,7 +54,9 @@ it.each([
   ["2025-12-31T23:57:00Z", "en", "3 minutes ago"],
   ["2025-12-31T23:57:00Z", "zh", "3分钟前"],
   ["2025-12-30T23:00:00Z", "en", "yesterday"],
-] as const)("%s is %s: %s", (at, language, told) => expect(ago(at, Date.parse("2026-01-01T00:00:00Z"), language)).toBe(told))
+] as const)("%s is %s: %s", (at, language, told) =>
+  expect(ago(at, Date.parse("2026-01-01T00:00:00Z"), language)).toBe(told),
+)
 
 it("pages know the way back", () => {
   const first = pieces(undefined)

@@ -48,9 +48,20 @@ it("headings are called as elsewhere", () => expect(headingId("What's new? è¯´æ˜
 
 describe("drawn", () => {
   it("as elements", () => {
-    const text = "# Title\n\nSome *text* with `code`.\n\n1. one\n2. two\n\n| a | b |\n| - | -: |\n| 1 | 2 |\n\n```sh\nls <x>\n```\n\n> said\n\n- [x] done\n- [ ] open"
+    const text =
+      "# Title\n\nSome *text* with `code`.\n\n1. one\n2. two\n\n| a | b |\n| - | -: |\n| 1 | 2 |\n\n```sh\nls <x>\n```\n\n> said\n\n- [x] done\n- [ ] open"
     const html = drawn(text)
-    for (const part of ["<h2", "<em>text</em>", "<ol", "<li", "<table", "ls &lt;x&gt;", "<blockquote", 'type="checkbox"']) expect(html).toContain(part)
+    for (const part of [
+      "<h2",
+      "<em>text</em>",
+      "<ol",
+      "<li",
+      "<table",
+      "ls &lt;x&gt;",
+      "<blockquote",
+      'type="checkbox"',
+    ])
+      expect(html).toContain(part)
   })
 
   it.each([
@@ -75,6 +86,7 @@ describe("drawn", () => {
   ])("programs inside a line are left out: %s", (text, said) => expect(drawn(text)).toContain(`<p>${said.trimEnd()}`))
 
   it("the same whatever it is", () => {
-    for (const text of ["", "\n\n", "[", "|", "```", "\u0000", "&#x110000;", "- ".repeat(500)]) expect(() => drawn(text)).not.toThrow()
+    for (const text of ["", "\n\n", "[", "|", "```", "\u0000", "&#x110000;", "- ".repeat(500)])
+      expect(() => drawn(text)).not.toThrow()
   })
 })

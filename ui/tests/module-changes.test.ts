@@ -46,12 +46,54 @@ describe("what changed", () => {
 it.each([
   [[], 1, undefined],
   [[[1, "in review"]], 1, undefined],
-  [[[1, "published"], [2, "in review"]], 2, 1],
-  [[[1, "published"], [2, "published"], [3, "rejected"]], 3, 2],
-  [[[1, "published"], [2, "published"]], 2, 1],
+  [
+    [
+      [1, "published"],
+      [2, "in review"],
+    ],
+    2,
+    1,
+  ],
+  [
+    [
+      [1, "published"],
+      [2, "published"],
+      [3, "rejected"],
+    ],
+    3,
+    2,
+  ],
+  [
+    [
+      [1, "published"],
+      [2, "published"],
+    ],
+    2,
+    1,
+  ],
   [[[1, "published"]], 1, undefined],
-  [[[1, "in review"], [2, "published"]], 1, 2],
-  [[[1, "deprecated"], [2, "private"], [3, "in review"]], 3, 1],
+  [
+    [
+      [1, "in review"],
+      [2, "published"],
+    ],
+    1,
+    2,
+  ],
+  [
+    [
+      [1, "deprecated"],
+      [2, "private"],
+      [3, "in review"],
+    ],
+    3,
+    1,
+  ],
 ] as [[number, string][], number, number | undefined][])("of %j, %i is compared with %s", (versions, number, other) =>
-  expect(comparedWith(versions.map(([number, state]) => ({ number, state })), number)).toBe(other),
+  expect(
+    comparedWith(
+      versions.map(([number, state]) => ({ number, state })),
+      number,
+    ),
+  ).toBe(other),
 )

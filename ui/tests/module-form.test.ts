@@ -16,7 +16,15 @@ it.each([
   [{ git_url: " " }, { git_url: "required" }],
   [{ build_dir: "" }, {}],
   [{ env: [{ name: "", value: "", secret: false }] }, { "env[0].name": "required" }],
-  [{ inputs: [{ name: "text", description: "" }, { name: "", description: "" }] }, { "inputs[1].name": "required" }],
+  [
+    {
+      inputs: [
+        { name: "text", description: "" },
+        { name: "", description: "" },
+      ],
+    },
+    { "inputs[1].name": "required" },
+  ],
   [{ outputs: [{ name: "out", path: "", type: "text" as const, description: "" }] }, { "outputs[0].path": "required" }],
 ])("%j: %j", (change, faults) => expect(formFaults({ ...filled, ...change })).toEqual(faults))
 

@@ -9,7 +9,12 @@ describe("a graph from afar", () => {
   it("has bounds around all its nodes", () => {
     expect(boundsOf([node(-10, 5), node(100, 300)])).toEqual({ x: -10, y: 5, width: 110 + width, height: 295 + height })
     expect(boundsOf([])).toEqual({ x: 0, y: 0, width, height })
-    expect(joined({ x: 0, y: 0, width: 10, height: 10 }, { x: 5, y: -5, width: 20, height: 5 })).toEqual({ x: 0, y: -5, width: 25, height: 15 })
+    expect(joined({ x: 0, y: 0, width: 10, height: 10 }, { x: 5, y: -5, width: 20, height: 5 })).toEqual({
+      x: 0,
+      y: -5,
+      width: 25,
+      height: 15,
+    })
   })
 
   it("shows more of the plane the smaller it is", () => {

@@ -16,11 +16,23 @@ it("draws a chain straight, and a fork even", () => {
   const chain = quickLayout(["a", "b"], [{ from: "a", to: "b" }], size, gap)
   expect(chain.get("a")).toEqual({ x: 0, y: 0 })
   expect(chain.get("b")).toEqual({ x: 0, y: 12 })
-  const fork = quickLayout(["a", "b", "c"], [{ from: "a", to: "b" }, { from: "a", to: "c" }], size, gap)
+  const fork = quickLayout(
+    ["a", "b", "c"],
+    [
+      { from: "a", to: "b" },
+      { from: "a", to: "c" },
+    ],
+    size,
+    gap,
+  )
   expect([fork.get("b")?.x, fork.get("c")?.x]).toEqual([-6, 6])
 })
 
 it("bears circles and edges that lead nowhere", () => {
-  const edges = [{ from: "a", to: "b" }, { from: "b", to: "a" }, { from: "gone", to: "c" }]
+  const edges = [
+    { from: "a", to: "b" },
+    { from: "b", to: "a" },
+    { from: "gone", to: "c" },
+  ]
   expect([...quickLayout(["a", "b", "c"], edges, size, gap).keys()].sort()).toEqual(["a", "b", "c"])
 })

@@ -5,7 +5,11 @@ import { drawn } from "@/graph/drawing"
 function canvas() {
   const { drawing } = drawn({ format: 1, nodes: [{ name: "a", position: { x: 0, y: 0 } }] })
   const store = newCanvas(drawing)
-  return { store, key: drawing.nodes[0]?.key as string, names: () => store.getState().drawing.nodes.map((node) => node.name) }
+  return {
+    store,
+    key: drawing.nodes[0]?.key as string,
+    names: () => store.getState().drawing.nodes.map((node) => node.name),
+  }
 }
 
 describe("undo and redo", () => {

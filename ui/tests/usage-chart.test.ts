@@ -6,10 +6,20 @@ import { chart, niceTop, stretches, times } from "@/lib/usage-chart"
 
 const NOON = Date.parse("2026-01-01T12:00:00Z")
 const at = (minutes: number) => new Date(NOON + minutes * 60_000).toISOString()
-const point = (minutes: number, mean = 1, peak = 2, total: number | null = 4) => ({ at: at(minutes), mean, peak, total })
+const point = (minutes: number, mean = 1, peak = 2, total: number | null = 4) => ({
+  at: at(minutes),
+  mean,
+  peak,
+  total,
+})
 
 describe("a chart of use", () => {
-  const given = { since: at(0), until: at(60), step_seconds: 300, points: [point(0, 1, 4), point(5, 3, 4), point(30, 2, 2)] }
+  const given = {
+    since: at(0),
+    until: at(60),
+    step_seconds: 300,
+    points: [point(0, 1, 4), point(5, 3, 4), point(30, 2, 2)],
+  }
   const drawn = chart(given, { width: 120, height: 40 })
 
   it("has a level for every step, and a gap where nobody looked", () => {
@@ -21,17 +31,35 @@ describe("a chart of use", () => {
 
   it("knows which point is where", () => expect(drawn.spans[2]).toEqual({ from: 60, to: 70 }))
 
-  it("has whole numbers on its axis", () => expect(drawn.ticks).toEqual([{ value: 0, y: 40 }, { value: 2, y: 20 }, { value: 4, y: 0 }]))
+  it("has whole numbers on its axis", () =>
+    expect(drawn.ticks).toEqual([
+      { value: 0, y: 40 },
+      { value: 2, y: 20 },
+      { value: 4, y: 0 },
+    ]))
 
-  it("can be drawn of nothing", () => expect(chart({ ...given, points: [] }, { width: 100, height: 10 }).areas).toBe(""))
+  it("can be drawn of nothing", () =>
+    expect(chart({ ...given, points: [] }, { width: 100, height: 10 }).areas).toBe(""))
 
-  it("keeps within its frame", () => expect(chart({ ...given, points: [point(-3), point(58)] }, { width: 120, height: 40 }).spans).toEqual([{ from: 0, to: 4 }, { from: 116, to: 120 }]))
+  it("keeps within its frame", () =>
+    expect(chart({ ...given, points: [point(-3), point(58)] }, { width: 120, height: 40 }).spans).toEqual([
+      { from: 0, to: 4 },
+      { from: 116, to: 120 },
+    ]))
 })
 
-it("points that follow on one another are together", () => expect(stretches([point(0), point(5), point(15)], 300_000)).toEqual([[0, 1], [2]]))
+it("points that follow on one another are together", () =>
+  expect(stretches([point(0), point(5), point(15)], 300_000)).toEqual([[0, 1], [2]]))
 
 it.each([
-  [1, 1], [3, 4], [5, 5], [7, 8], [9, 10], [11, 20], [41, 50], [100, 100],
+  [1, 1],
+  [3, 4],
+  [5, 5],
+  [7, 8],
+  [9, 10],
+  [11, 20],
+  [41, 50],
+  [100, 100],
 ])("an axis for %i goes to %i", (value, top) => expect(niceTop(value)).toBe(top))
 
 it("there are as many times on the axis as there is room for", () => {
@@ -61,7 +89,10 @@ it("a sum is told in a unit that people would write", () => {
 
 it("machines are added up", () => {
   const one = { resource: "cpu", used: 1, allocatable: 4, capacity: 4 }
-  expect(added([one, one, { ...one, resource: "pods" }])).toEqual([{ resource: "cpu", used: 2, allocatable: 8, capacity: 8 }, { ...one, resource: "pods" }])
+  expect(added([one, one, { ...one, resource: "pods" }])).toEqual([
+    { resource: "cpu", used: 2, allocatable: 8, capacity: 8 },
+    { ...one, resource: "pods" },
+  ])
 })
 
 it.each([

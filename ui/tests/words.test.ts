@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { type Words, filled } from "@/words/words"
+import { filled, type Words } from "@/words/words"
 
 const files = import.meta.glob<Record<string, unknown>>("../src/words/*.ts", { eager: true })
 
@@ -10,7 +10,11 @@ const dictionaries: [string, Words][] = Object.entries(files).flatMap(([file, ex
 )
 
 function dictionary(words: Words, language: 0 | 1): Record<string, string> {
-  return Object.fromEntries(Object.entries(words).filter(([, pair]) => pair[language]).map(([key, pair]) => [key, pair[language]]))
+  return Object.fromEntries(
+    Object.entries(words)
+      .filter(([, pair]) => pair[language])
+      .map(([key, pair]) => [key, pair[language]]),
+  )
 }
 
 const placeholders = (text: string) => [...new Set(text.match(/\{\w+\}/g))].sort()
@@ -21,7 +25,8 @@ describe.each(dictionaries)("%s", (_, words) => {
   it("has the same keys in both languages", () => expect(Object.keys(chinese)).toEqual(Object.keys(english)))
 
   it("puts the same things into the sentences", () => {
-    for (const key of Object.keys(english)) expect([key, placeholders(chinese[key] ?? "")]).toEqual([key, placeholders(english[key] ?? "")])
+    for (const key of Object.keys(english))
+      expect([key, placeholders(chinese[key] ?? "")]).toEqual([key, placeholders(english[key] ?? "")])
   })
 })
 

@@ -1,6 +1,6 @@
 /** People, teams, tokens, categories, storage roots, virtual clusters and the audit log. */
 import { queryOptions } from "@tanstack/react-query"
-import { type Schema, api, data } from "./client"
+import { api, data, type Schema } from "./client"
 import { queries } from "./query-client"
 import { filledIn } from "./workflows"
 
@@ -38,7 +38,8 @@ export const usersQuery = (query: ListQuery & { role?: "admin" | "leader" | "mem
 export const userQuery = (user: string) =>
   queryOptions({
     queryKey: ["users", "one", user],
-    queryFn: ({ signal }) => api.GET("/api/v1/users/{user_id}", { params: { path: { user_id: user } }, signal }).then(data),
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/users/{user_id}", { params: { path: { user_id: user } }, signal }).then(data),
   })
 
 export const teamListQuery = (query: ListQuery & { member?: string }) =>
@@ -50,14 +51,17 @@ export const teamListQuery = (query: ListQuery & { member?: string }) =>
 export const teamQuery = (team: string) =>
   queryOptions({
     queryKey: ["teams", "one", team],
-    queryFn: ({ signal }) => api.GET("/api/v1/teams/{team_id}", { params: { path: { team_id: team } }, signal }).then(data),
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/teams/{team_id}", { params: { path: { team_id: team } }, signal }).then(data),
   })
 
 export const membersQuery = (team: string, query: ListQuery) =>
   queryOptions({
     queryKey: ["teams", "one", team, "members", query],
     queryFn: ({ signal }) =>
-      api.GET("/api/v1/teams/{team_id}/members", { params: { path: { team_id: team }, query: filledIn(query) }, signal }).then(data),
+      api
+        .GET("/api/v1/teams/{team_id}/members", { params: { path: { team_id: team }, query: filledIn(query) }, signal })
+        .then(data),
   })
 
 export const categoryListQuery = (query: ListQuery) =>
@@ -69,7 +73,8 @@ export const categoryListQuery = (query: ListQuery) =>
 export const categoryQuery = (category: string) =>
   queryOptions({
     queryKey: ["categories", "one", category],
-    queryFn: ({ signal }) => api.GET("/api/v1/categories/{category}", { params: { path: { category } }, signal }).then(data),
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/categories/{category}", { params: { path: { category } }, signal }).then(data),
   })
 
 export const storageQuery = (root: string) =>
@@ -109,12 +114,20 @@ export const auditQuery = (query: AuditQuery) =>
   })
 
 export const createUser = (body: Partial<Schema<"NewUser">> & { name: string }) =>
-  changed("users", api.POST("/api/v1/users", { body: { display_name: "", email: "", role: "member", ...body } }).then(data))
+  changed(
+    "users",
+    api.POST("/api/v1/users", { body: { display_name: "", email: "", role: "member", ...body } }).then(data),
+  )
 
 export const editUser = (user: User, body: Partial<Schema<"UserChange">>) =>
   changed(
     "users",
-    api.PATCH("/api/v1/users/{user_id}", { params: { path: { user_id: user.id }, header: match(user) }, body: body as Schema<"UserChange"> }).then(data),
+    api
+      .PATCH("/api/v1/users/{user_id}", {
+        params: { path: { user_id: user.id }, header: match(user) },
+        body: body as Schema<"UserChange">,
+      })
+      .then(data),
   )
 
 export const resetPassword = (user: User) =>
@@ -126,22 +139,34 @@ export const createTeam = (body: { name: string; description: string }) =>
 export const editTeam = (team: Team, body: { name: string; description: string }) =>
   changed("teams", api.PATCH("/api/v1/teams/{team_id}", { params: { path: { team_id: team.id } }, body }).then(data))
 
-export const deleteTeam = (team: Team) => changed("teams", api.DELETE("/api/v1/teams/{team_id}", { params: { path: { team_id: team.id } } }))
+export const deleteTeam = (team: Team) =>
+  changed("teams", api.DELETE("/api/v1/teams/{team_id}", { params: { path: { team_id: team.id } } }))
 
 export const setMember = (team: Team, user: string, role: Member["role"]) =>
   changed(
     "teams",
-    api.PUT("/api/v1/teams/{team_id}/members/{user_id}", { params: { path: { team_id: team.id, user_id: user } }, body: { role } }),
+    api.PUT("/api/v1/teams/{team_id}/members/{user_id}", {
+      params: { path: { team_id: team.id, user_id: user } },
+      body: { role },
+    }),
   )
 
 export const removeMember = (team: Team, user: string) =>
-  changed("teams", api.DELETE("/api/v1/teams/{team_id}/members/{user_id}", { params: { path: { team_id: team.id, user_id: user } } }))
+  changed(
+    "teams",
+    api.DELETE("/api/v1/teams/{team_id}/members/{user_id}", { params: { path: { team_id: team.id, user_id: user } } }),
+  )
 
 export const saveCategory = (category: Category | undefined, body: { name: string; description: string }) =>
   changed(
     "categories",
     category
-      ? api.PATCH("/api/v1/categories/{category}", { params: { path: { category: category.id }, header: match(category) }, body }).then(data)
+      ? api
+          .PATCH("/api/v1/categories/{category}", {
+            params: { path: { category: category.id }, header: match(category) },
+            body,
+          })
+          .then(data)
       : api.POST("/api/v1/categories", { body }).then(data),
   )
 
@@ -152,7 +177,9 @@ export const saveStorage = (root: StorageRoot | undefined, body: Schema<"RootBod
   changed(
     "storage",
     root
-      ? api.PATCH("/api/v1/storage/{root}", { params: { path: { root: root.id }, header: match(root) }, body }).then(data)
+      ? api
+          .PATCH("/api/v1/storage/{root}", { params: { path: { root: root.id }, header: match(root) }, body })
+          .then(data)
       : api.POST("/api/v1/storage", { body }).then(data),
   )
 
@@ -163,14 +190,20 @@ export const saveCluster = (cluster: Schema<"ClusterAnswer"> | undefined, body: 
   changed(
     "clusters",
     cluster
-      ? api.PATCH("/api/v1/clusters/{cluster}", { params: { path: { cluster: cluster.id }, header: match(cluster) }, body }).then(data)
+      ? api
+          .PATCH("/api/v1/clusters/{cluster}", {
+            params: { path: { cluster: cluster.id }, header: match(cluster) },
+            body,
+          })
+          .then(data)
       : api.POST("/api/v1/clusters", { body }).then(data),
   )
 
 export const deleteCluster = (cluster: Schema<"ClusterAnswer">) =>
   changed("clusters", api.DELETE("/api/v1/clusters/{cluster}", { params: { path: { cluster: cluster.id } } }))
 
-export const createToken = (body: Schema<"NewToken">) => changed("tokens", api.POST("/api/v1/tokens", { body }).then(data))
+export const createToken = (body: Schema<"NewToken">) =>
+  changed("tokens", api.POST("/api/v1/tokens", { body }).then(data))
 
 export const revokeToken = (token: Token) =>
   changed("tokens", api.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: token.id } } }))
@@ -178,7 +211,8 @@ export const revokeToken = (token: Token) =>
 export const endSession = (session: Session) =>
   changed("sessions", api.DELETE("/api/v1/sessions/{session_id}", { params: { path: { session_id: session.id } } }))
 
-export const changePassword = (body: { old: string; new: string }) => changed("sessions", api.POST("/api/v1/password", { body }))
+export const changePassword = (body: { old: string; new: string }) =>
+  changed("sessions", api.POST("/api/v1/password", { body }))
 
 /** What was known of that area is asked for again, and so is the audit log. */
 async function changed<T>(area: string, change: Promise<T>): Promise<T> {

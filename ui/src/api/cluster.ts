@@ -1,6 +1,6 @@
 /** The machines and what is on them, queues and gangs, virtual clusters now and over time. All of it changes by itself, so it is asked for again. */
 import { queryOptions } from "@tanstack/react-query"
-import { type Schema, api, data } from "./client"
+import { api, data, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type Machine = Schema<"MachineAnswer">
@@ -50,7 +50,8 @@ export const clustersNowQuery = queryOptions({
 export const clusterQuery = (cluster: string) =>
   queryOptions({
     queryKey: ["clusters", "one", cluster],
-    queryFn: ({ signal }) => api.GET("/api/v1/clusters/{cluster}", { params: { path: { cluster } }, signal }).then(data),
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/clusters/{cluster}", { params: { path: { cluster } }, signal }).then(data),
     refetchInterval: AGAIN,
   })
 
@@ -58,6 +59,8 @@ export const clusterUsageQuery = (cluster: string, hours: number) =>
   queryOptions({
     queryKey: ["clusters", "one", cluster, "usage", hours],
     queryFn: ({ signal }) =>
-      api.GET("/api/v1/clusters/{cluster}/usage", { params: { path: { cluster }, query: { hours } }, signal }).then(data),
+      api
+        .GET("/api/v1/clusters/{cluster}/usage", { params: { path: { cluster }, query: { hours } }, signal })
+        .then(data),
     refetchInterval: 30_000,
   })

@@ -1,7 +1,7 @@
 /** Training jobs: lists and details that stay as they are on the server, by server-sent events; and manifests. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
-import { type Schema, api, data } from "./client"
+import { api, data, type Schema } from "./client"
 import type { LogSource } from "./log"
 import { queries } from "./query-client"
 import { filledIn } from "./workflows"
@@ -61,14 +61,17 @@ export const jobQuery = (path: JobPlace) =>
 export const jobHappeningsQuery = (path: JobPlace) =>
   queryOptions({
     queryKey: ["jobs", "one", path, "happenings"],
-    queryFn: ({ signal }) => api.GET("/api/v1/jobs/{namespace}/{kind}/{name}/happenings", { params: { path }, signal }).then(data),
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/jobs/{namespace}/{kind}/{name}/happenings", { params: { path }, signal }).then(data),
   })
 
 export const jobYamlQuery = (path: JobPlace) =>
   queryOptions({
     queryKey: ["jobs", "one", path, "yaml"],
     queryFn: ({ signal }) =>
-      api.GET("/api/v1/jobs/{namespace}/{kind}/{name}/yaml", { params: { path }, parseAs: "text", signal }).then(data) as Promise<string>,
+      api
+        .GET("/api/v1/jobs/{namespace}/{kind}/{name}/yaml", { params: { path }, parseAs: "text", signal })
+        .then(data) as Promise<string>,
   })
 
 export function jobLog(place: JobPlace, pod: string): LogSource {
@@ -141,7 +144,8 @@ export function useLiveJob(place: JobPlace): boolean {
     const source = new EventSource(events)
     source.addEventListener("job", (event) => {
       client.setQueryData(jobQuery(place).queryKey, JSON.parse(event.data as string) as WholeJob)
-      for (const part of ["happenings", "yaml"]) void client.invalidateQueries({ queryKey: ["jobs", "one", place, part] })
+      for (const part of ["happenings", "yaml"])
+        void client.invalidateQueries({ queryKey: ["jobs", "one", place, part] })
     })
     source.addEventListener("gone", () => {
       source.close()

@@ -28,13 +28,27 @@ export interface Log {
   searched: boolean
 }
 
-export function runLog({ run, node, attempt, pod }: { run: string; node: string; attempt?: number; pod?: string }): LogSource {
+export function runLog({
+  run,
+  node,
+  attempt,
+  pod,
+}: {
+  run: string
+  node: string
+  attempt?: number
+  pod?: string
+}): LogSource {
   const query = new URLSearchParams()
   if (attempt) query.set("attempt", String(attempt))
   if (pod) query.set("pod", pod)
   const said = query.toString() && `?${query}`
   const text = `/api/v1/runs/${encodeURIComponent(run)}/nodes/${encodeURIComponent(node)}/log`
-  return { text: text + said, events: `${text}/events?${new URLSearchParams([...query, ["bunches", "true"]])}`, name: `${node}.log` }
+  return {
+    text: text + said,
+    events: `${text}/events?${new URLSearchParams([...query, ["bunches", "true"]])}`,
+    name: `${node}.log`,
+  }
 }
 
 const PAGE = 200

@@ -1,6 +1,6 @@
 /** Modules with their versions, and the reviews by which they are published. */
 import { queryOptions } from "@tanstack/react-query"
-import { type Schema, api, data } from "./client"
+import { api, data, type Schema } from "./client"
 import type { LogSource } from "./log"
 import { queries } from "./query-client"
 import { filledIn } from "./workflows"
@@ -45,7 +45,8 @@ export const modulesQuery = (query: ModuleFilter) =>
   queryOptions({
     queryKey: ["modules", "list", query],
     queryFn: ({ signal }) => api.GET("/api/v1/modules", { params: { query: filledIn(query) }, signal }).then(data),
-    refetchInterval: ({ state }) => (state.data?.items.some((module) => module.state === "building") ? WHILE_BUILDING : false),
+    refetchInterval: ({ state }) =>
+      state.data?.items.some((module) => module.state === "building") ? WHILE_BUILDING : false,
   })
 
 export const moduleQuery = (module: string) =>
@@ -68,7 +69,11 @@ export async function createModule(body: ModuleText): Promise<Module> {
 export async function editModule(module: string, revision: number, { name: _, ...body }: ModuleText): Promise<Module> {
   return changed(
     api
-      .PATCH("/api/v1/modules/{module}", { params: { path: { module } }, body, headers: { "If-Match": `"${revision}"` } })
+      .PATCH("/api/v1/modules/{module}", {
+        params: { path: { module } },
+        body,
+        headers: { "If-Match": `"${revision}"` },
+      })
       .then(data),
   )
 }
@@ -84,10 +89,16 @@ export async function deleteModule(module: string): Promise<void> {
 
 export async function askReview(module: string, version: number, message: string): Promise<Review> {
   const where = { path: { module, version: String(version) } }
-  return changed(api.POST("/api/v1/modules/{module}/versions/{version}/review", { params: where, body: { message } }).then(data))
+  return changed(
+    api.POST("/api/v1/modules/{module}/versions/{version}/review", { params: where, body: { message } }).then(data),
+  )
 }
 
-export async function stepModule(module: string, version: number, step: "stop" | "retry" | "deprecate" | "restore"): Promise<unknown> {
+export async function stepModule(
+  module: string,
+  version: number,
+  step: "stop" | "retry" | "deprecate" | "restore",
+): Promise<unknown> {
   const where = { params: { path: { module, version: String(version) } } }
   return changed(
     step === "stop"
@@ -100,7 +111,15 @@ export async function stepModule(module: string, version: number, step: "stop" |
   )
 }
 
-export const reviewsQuery = (query: { q?: string; state?: string; module?: string; mine?: boolean; sort?: string; cursor?: string; limit?: number }) =>
+export const reviewsQuery = (query: {
+  q?: string
+  state?: string
+  module?: string
+  mine?: boolean
+  sort?: string
+  cursor?: string
+  limit?: number
+}) =>
   queryOptions({
     queryKey: ["reviews", "list", query],
     queryFn: ({ signal }) => api.GET("/api/v1/reviews", { params: { query: filledIn(query) }, signal }).then(data),
@@ -112,7 +131,11 @@ export const reviewQuery = (review: string) =>
     queryFn: ({ signal }) => api.GET("/api/v1/reviews/{review}", { params: { path: { review } }, signal }).then(data),
   })
 
-export async function decideReview(review: string, decision: "approve" | "reject" | "withdraw", reason = ""): Promise<Review> {
+export async function decideReview(
+  review: string,
+  decision: "approve" | "reject" | "withdraw",
+  reason = "",
+): Promise<Review> {
   const params = { path: { review } }
   return changed(
     decision === "approve"

@@ -1,7 +1,7 @@
 /** What nodes can refer to: modules, virtual clusters, storage roots; and the teams that things are shared with. */
 import { queryOptions, useQueries } from "@tanstack/react-query"
 import { useMemo } from "react"
-import { type Schema, api, data } from "./client"
+import { api, data, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type Cluster = Schema<"ClusterAnswer">
@@ -45,7 +45,10 @@ export const usableModulesQuery = (query: { q?: string; category?: string; mine?
     queryKey: ["modules", "usable", query],
     queryFn: ({ signal }) =>
       api
-        .GET("/api/v1/modules", { params: { query: { ...filledIn(query), usable: true, limit: 100, sort: "name" } }, signal })
+        .GET("/api/v1/modules", {
+          params: { query: { ...filledIn(query), usable: true, limit: 100, sort: "name" } },
+          signal,
+        })
         .then(data),
     staleTime: 15_000,
   })
@@ -54,7 +57,9 @@ export const moduleVersionQuery = (module: string, version: string) =>
   queryOptions({
     queryKey: ["modules", module, "versions", "one", version],
     queryFn: ({ signal }) =>
-      api.GET("/api/v1/modules/{module}/versions/{version}", { params: { path: { module, version } }, signal }).then(data),
+      api
+        .GET("/api/v1/modules/{module}/versions/{version}", { params: { path: { module, version } }, signal })
+        .then(data),
     staleTime: KEPT,
   })
 

@@ -38,7 +38,9 @@ export class Problem extends Error {
 
   /** The detail, in the reader's language. */
   get said(): string {
-    return this.detail && problemSentence({ ...this.sentence, message: this.detail }, usePreferences.getState().language)
+    return (
+      this.detail && problemSentence({ ...this.sentence, message: this.detail }, usePreferences.getState().language)
+    )
   }
 
   /** What the server says of one field, by its path, in the reader's language. */

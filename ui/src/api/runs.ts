@@ -1,7 +1,7 @@
 /** Runs: lists and details that stay as they are on the server, by server-sent events. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
-import { type Schema, api, data } from "./client"
+import { api, data, type Schema } from "./client"
 import { queries } from "./query-client"
 import { filledIn } from "./workflows"
 
@@ -65,12 +65,22 @@ export function outputAddress(run: string, node: string, output: string): string
   return `/api/v1/runs/${a}/nodes/${b}/outputs/${c}`
 }
 
-export async function createRun(body: { workflow: string; version: string; name: string; parameters: Record<string, string> }): Promise<Run> {
+export async function createRun(body: {
+  workflow: string
+  version: string
+  name: string
+  parameters: Record<string, string>
+}): Promise<Run> {
   return changed(api.POST("/api/v1/runs", { body }).then(data))
 }
 
-export async function copyRun(run: string, body: { name: string; version: string; parameters: Record<string, string> }): Promise<Run> {
-  return changed(api.POST("/api/v1/runs/{run}/copy", { params: { path: { run } }, body: { workflow: "", ...body } }).then(data))
+export async function copyRun(
+  run: string,
+  body: { name: string; version: string; parameters: Record<string, string> },
+): Promise<Run> {
+  return changed(
+    api.POST("/api/v1/runs/{run}/copy", { params: { path: { run } }, body: { workflow: "", ...body } }).then(data),
+  )
 }
 
 export async function stopRun(run: string): Promise<unknown> {

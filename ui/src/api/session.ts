@@ -1,6 +1,6 @@
 /** Who one is. */
 import { queryOptions, useSuspenseQuery } from "@tanstack/react-query"
-import { type Schema, api, data } from "./client"
+import { api, data, type Schema } from "./client"
 
 export type Me = Schema<"Me">
 

@@ -1,7 +1,7 @@
 /** Workflows and their versions. */
 import { queryOptions } from "@tanstack/react-query"
 import type { GraphDocument } from "@/graph/document"
-import { type Schema, api, data } from "./client"
+import { api, data, type Schema } from "./client"
 import { queries } from "./query-client"
 
 export type Workflow = Schema<"WorkflowAnswer">
@@ -37,15 +37,22 @@ export const workflowsQuery = (query: WorkflowFilter) =>
 export const workflowQuery = (workflow: string) =>
   queryOptions({
     queryKey: ["workflows", workflow],
-    queryFn: ({ signal }) => api.GET("/api/v1/workflows/{workflow}", { params: { path: { workflow } }, signal }).then(data),
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/workflows/{workflow}", { params: { path: { workflow } }, signal }).then(data),
   })
 
-export const versionsQuery = (workflow: string, query: { q?: string; sort?: string; cursor?: string; limit?: number } = {}) =>
+export const versionsQuery = (
+  workflow: string,
+  query: { q?: string; sort?: string; cursor?: string; limit?: number } = {},
+) =>
   queryOptions({
     queryKey: ["workflows", workflow, "versions", query],
     queryFn: ({ signal }) =>
       api
-        .GET("/api/v1/workflows/{workflow}/versions", { params: { path: { workflow }, query: filledIn(query) }, signal })
+        .GET("/api/v1/workflows/{workflow}/versions", {
+          params: { path: { workflow }, query: filledIn(query) },
+          signal,
+        })
         .then(data),
   })
 

@@ -190,7 +190,21 @@ const virtualCluster = createRoute({
 const admin = createRoute({
   getParentRoute: () => shell,
   path: "/admin",
-  validateSearch: texts("tab", "open", "q", "sort", "pages", "role", "state", "all", "actor", "kind", "action", "since", "until"),
+  validateSearch: texts(
+    "tab",
+    "open",
+    "q",
+    "sort",
+    "pages",
+    "role",
+    "state",
+    "all",
+    "actor",
+    "kind",
+    "action",
+    "since",
+    "until",
+  ),
   component: lazyRouteComponent(() => import("@/pages/admin/page"), "AdminPage"),
 })
 
@@ -236,7 +250,22 @@ const jobRoutes = [jobs, newJob, job] as const
 const tree = root.addChildren([
   signIn,
   welcome,
-  shell.addChildren([home, workflows, newWorkflow, workflow, newVersion, version, copy, diff, runs, newRun, run, ...moduleRoutes, ...adminRoutes, ...jobRoutes]),
+  shell.addChildren([
+    home,
+    workflows,
+    newWorkflow,
+    workflow,
+    newVersion,
+    version,
+    copy,
+    diff,
+    runs,
+    newRun,
+    run,
+    ...moduleRoutes,
+    ...adminRoutes,
+    ...jobRoutes,
+  ]),
 ])
 
 export const router = createRouter({

@@ -13,7 +13,15 @@ const TONES = {
 
 export type Tone = keyof typeof TONES
 
-export function Badge({ tone = "plain", children, className }: { tone?: Tone; children: ReactNode; className?: string }) {
+export function Badge({
+  tone = "plain",
+  children,
+  className,
+}: {
+  tone?: Tone
+  children: ReactNode
+  className?: string
+}) {
   return (
     <span
       className={classes(

@@ -1,4 +1,4 @@
-import { type VariantProps, cva } from "class-variance-authority"
+import { cva, type VariantProps } from "class-variance-authority"
 import { Slot } from "radix-ui"
 import type { ComponentProps } from "react"
 import { classes } from "@/lib/classes"

@@ -38,7 +38,10 @@ export function CodeEditor({ value, onChange, marks = [], className, ref, ...res
         className,
       )}
     >
-      <div aria-hidden className="w-12 shrink-0 overflow-hidden border-r bg-muted/50 text-right text-muted-foreground select-none">
+      <div
+        aria-hidden
+        className="w-12 shrink-0 overflow-hidden border-r bg-muted/50 text-right text-muted-foreground select-none"
+      >
         <div ref={gutter} style={{ paddingBlock: PADDING }}>
           {Array.from({ length: count }, (_, index) => {
             const mark = byLine.get(index + 1)
@@ -64,7 +67,10 @@ export function CodeEditor({ value, onChange, marks = [], className, ref, ...res
           {[...byLine.values()].map((mark) => (
             <div
               key={mark.line}
-              className={classes("absolute inset-x-0 h-5", mark.tone === "error" ? "bg-destructive/10" : "bg-warning/10")}
+              className={classes(
+                "absolute inset-x-0 h-5",
+                mark.tone === "error" ? "bg-destructive/10" : "bg-warning/10",
+              )}
               style={{ top: PADDING + (mark.line - 1) * LINE }}
             />
           ))}

@@ -10,7 +10,10 @@ import { Button } from "./button"
 export function CodeView({ label, text, className }: { label: string; text: string; className?: string }) {
   const w = useWords(commonWords)
   const [copied, setCopied] = useState(false)
-  const numbers = useMemo(() => Array.from({ length: text.replace(/\n$/, "").split("\n").length }, (_, index) => index + 1).join("\n"), [text])
+  const numbers = useMemo(
+    () => Array.from({ length: text.replace(/\n$/, "").split("\n").length }, (_, index) => index + 1).join("\n"),
+    [text],
+  )
   const copy = async () => {
     setCopied(await toClipboard(text))
     setTimeout(() => setCopied(false), 2000)
@@ -21,7 +24,12 @@ export function CodeView({ label, text, className }: { label: string; text: stri
         {copied ? <Check /> : <Copy />}
         <span aria-live="polite">{copied ? w("copied") : w("copy")}</span>
       </Button>
-      <div role="region" aria-label={label} tabIndex={0} className="flex max-h-[calc(100vh-17rem)] min-h-48 overflow-auto py-2 font-mono text-[13px] leading-5">
+      <div
+        role="region"
+        aria-label={label}
+        tabIndex={0}
+        className="flex max-h-[calc(100vh-17rem)] min-h-48 overflow-auto py-2 font-mono text-[13px] leading-5"
+      >
         <pre aria-hidden className="sticky left-0 border-r bg-card px-2 text-right text-muted-foreground select-none">
           {numbers}
         </pre>

@@ -17,7 +17,14 @@ export function CopyText({ label, text }: { label: string; text: string }) {
   }
   return (
     <div className="flex gap-2">
-      <Input ref={field} readOnly aria-label={label} value={text} className="min-w-0 font-mono text-[13px]" onFocus={(event) => event.target.select()} />
+      <Input
+        ref={field}
+        readOnly
+        aria-label={label}
+        value={text}
+        className="min-w-0 font-mono text-[13px]"
+        onFocus={(event) => event.target.select()}
+      />
       <Button onClick={() => void copy()}>
         {copied ? <Check /> : <Copy />}
         <span aria-live="polite">{copied ? w("copied") : w("copy")}</span>

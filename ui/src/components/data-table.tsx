@@ -2,9 +2,9 @@
 import { type ColumnDef, tableFeatures, useTable } from "@tanstack/react-table"
 import { ArrowDown, ArrowUp, ChevronLeft, ChevronRight } from "lucide-react"
 import { type ReactNode, useMemo } from "react"
+import { classes } from "@/lib/classes"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
-import { classes } from "@/lib/classes"
 import { Button } from "./button"
 
 export interface Column<T> {
@@ -47,7 +47,12 @@ export function DataTable<T extends object>({ label, columns, rows, rowId, sort,
   const table = useTable({ features, columns: defined, data: rows, getRowId: rowId })
   const byId = useMemo(() => new Map(columns.map((column) => [column.id, column])), [columns])
   return (
-    <div className={classes("relative overflow-x-auto rounded-lg border bg-card", busy && "opacity-70")} tabIndex={0} role="region" aria-label={label}>
+    <div
+      className={classes("relative overflow-x-auto rounded-lg border bg-card", busy && "opacity-70")}
+      tabIndex={0}
+      role="region"
+      aria-label={label}
+    >
       <table className="w-full border-collapse text-left" aria-busy={busy}>
         <thead>
           {table.getHeaderGroups().map((group) => (
@@ -60,7 +65,10 @@ export function DataTable<T extends object>({ label, columns, rows, rowId, sort,
                     key={header.id}
                     scope="col"
                     aria-sort={order || undefined}
-                    className={classes("px-3 py-2 text-[13px] font-medium whitespace-nowrap text-muted-foreground", column?.className)}
+                    className={classes(
+                      "px-3 py-2 text-[13px] font-medium whitespace-nowrap text-muted-foreground",
+                      column?.className,
+                    )}
                   >
                     {column?.sort && onSort ? (
                       <button

@@ -1,9 +1,9 @@
 import { X } from "lucide-react"
 import { Dialog as Radix } from "radix-ui"
 import { type ReactNode, useState } from "react"
+import { classes } from "@/lib/classes"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
-import { classes } from "@/lib/classes"
 import { Button } from "./button"
 import { ProblemView } from "./problem-view"
 

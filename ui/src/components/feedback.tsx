@@ -1,14 +1,17 @@
 /** States of a page that has nothing to show (yet). */
 import { LoaderCircle } from "lucide-react"
 import type { ComponentType, ReactNode } from "react"
+import { classes } from "@/lib/classes"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
-import { classes } from "@/lib/classes"
 
 export function Loading({ className }: { className?: string }) {
   const w = useWords(commonWords)
   return (
-    <div role="status" className={classes("flex items-center justify-center gap-2 p-10 text-muted-foreground", className)}>
+    <div
+      role="status"
+      className={classes("flex items-center justify-center gap-2 p-10 text-muted-foreground", className)}
+    >
       <LoaderCircle aria-hidden className="size-4 animate-spin" />
       {w("loading")}
     </div>

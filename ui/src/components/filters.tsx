@@ -22,7 +22,12 @@ export function OwnerFilter({ label, value, onChange }: OwnerProps) {
   const c = useWords(commonWords)
   const me = useMe().user.name
   return (
-    <Select aria-label={label} className="w-auto" value={value ?? ""} onChange={(event) => onChange(event.target.value || undefined)}>
+    <Select
+      aria-label={label}
+      className="w-auto"
+      value={value ?? ""}
+      onChange={(event) => onChange(event.target.value || undefined)}
+    >
       <option value="">{c("all")}</option>
       <option value={me}>{c("mine")}</option>
       {value && value !== me && <option value={value}>{value}</option>}

@@ -39,7 +39,8 @@ export function FormDialog({ title, lead, action, wide, fields, onClose, onSubmi
     }
   }
   const problem = error ? asProblem(error) : undefined
-  const elsewhere = problem && (problem.fields.length === 0 || problem.fields.some((each) => !fields.includes(each.field)))
+  const elsewhere =
+    problem && (problem.fields.length === 0 || problem.fields.some((each) => !fields.includes(each.field)))
   return (
     <Dialog
       open

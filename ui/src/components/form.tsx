@@ -1,8 +1,8 @@
 /** What forms are made of. A field has a label, a hint, and says what is wrong with it. */
 import { type ComponentProps, type ReactNode, useId } from "react"
+import { classes } from "@/lib/classes"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
-import { classes } from "@/lib/classes"
 
 const box =
   "w-full rounded-md border border-input bg-card px-2.5 text-foreground placeholder:text-muted-foreground " +

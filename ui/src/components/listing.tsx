@@ -33,7 +33,9 @@ interface Table<T> extends Around<T> {
 export function Listing<T extends object>({ label, columns, rowId, sort, onSort, ...around }: Table<T>) {
   return (
     <Paged {...around}>
-      {(rows, busy) => <DataTable label={label} columns={columns} rows={rows} rowId={rowId} sort={sort} onSort={onSort} busy={busy} />}
+      {(rows, busy) => (
+        <DataTable label={label} columns={columns} rows={rows} rowId={rowId} sort={sort} onSort={onSort} busy={busy} />
+      )}
     </Paged>
   )
 }

@@ -14,7 +14,14 @@ export const LogLine = memo(function LogLine({ text, whole }: { text: string; wh
   return pieces(whole ? text : text.slice(0, SHOWN)).map((piece, index) => (
     <span
       key={index}
-      className={classes(piece.bold && "font-bold", piece.dim && "opacity-75", piece.italic && "italic", piece.underlined && "underline") || undefined}
+      className={
+        classes(
+          piece.bold && "font-bold",
+          piece.dim && "opacity-75",
+          piece.italic && "italic",
+          piece.underlined && "underline",
+        ) || undefined
+      }
       style={colours(piece)}
     >
       {piece.text}

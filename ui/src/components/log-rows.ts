@@ -1,5 +1,5 @@
 /** Rows of which only those in view exist, however many there are. */
-import { type RefObject, type WheelEvent, useCallback, useLayoutEffect, useRef, useState } from "react"
+import { type RefObject, useCallback, useLayoutEffect, useRef, useState, type WheelEvent } from "react"
 import { type Extent, elementHeight, furthest, offsetOf, rowsAt, scrolledTo } from "@/lib/scroll"
 
 export interface Rows {
@@ -62,7 +62,8 @@ export function useRows(box: RefObject<HTMLElement | null>, count: number, row: 
   const onWheel = useCallback(
     (event: WheelEvent) => {
       // The scroll bar stands for so much that a turn of the wheel would skip pages.
-      if (scaled && event.deltaY && !event.ctrlKey) move(now.current.offset + event.deltaY * (event.deltaMode === 1 ? row : 1))
+      if (scaled && event.deltaY && !event.ctrlKey)
+        move(now.current.offset + event.deltaY * (event.deltaMode === 1 ? row : 1))
     },
     [move, row, scaled],
   )

@@ -9,7 +9,7 @@ import { useWords } from "@/words/words"
 import { Button } from "./button"
 import { Dialog } from "./dialog"
 import { Input, Tick } from "./form"
-import { LogLine, isLong } from "./log-line"
+import { isLong, LogLine } from "./log-line"
 import { useRows } from "./log-rows"
 
 const ROW = 20
@@ -83,7 +83,9 @@ export function LogView({ source, over, ended, shared, label }: Props) {
         )}
         {typed && (
           <>
-            <span className="text-[13px] text-muted-foreground">{w("matches", { at: matches.length ? at + 1 : 0, n: matches.length })}</span>
+            <span className="text-[13px] text-muted-foreground">
+              {w("matches", { at: matches.length ? at + 1 : 0, n: matches.length })}
+            </span>
             <Button size="icon" look="ghost" aria-label={w("previousMatch")} onClick={() => jump(at - 1)}>
               <ArrowUp />
             </Button>
@@ -155,9 +157,17 @@ export function LogView({ source, over, ended, shared, label }: Props) {
           </div>
         </div>
       </div>
-      <Dialog open={opened !== undefined} onClose={() => setOpened(undefined)} title={w("lineNumber", { n: (opened?.number ?? 0) + 1 })} wide>
+      <Dialog
+        open={opened !== undefined}
+        onClose={() => setOpened(undefined)}
+        title={w("lineNumber", { n: (opened?.number ?? 0) + 1 })}
+        wide
+      >
         {opened && (
-          <pre tabIndex={0} className="max-h-[65vh] overflow-auto rounded bg-muted p-3 font-mono text-xs break-all whitespace-pre-wrap">
+          <pre
+            tabIndex={0}
+            className="max-h-[65vh] overflow-auto rounded bg-muted p-3 font-mono text-xs break-all whitespace-pre-wrap"
+          >
             <LogLine text={opened.text.slice(0, MOST_SHOWN)} whole />
             {opened.text.length > MOST_SHOWN && "…"}
           </pre>

@@ -1,9 +1,9 @@
 /** A stranger's Markdown. No HTML of theirs is drawn, and no picture is loaded: that would tell its host who reads. */
 import { Image } from "lucide-react"
 import type { Tokens } from "marked"
-import { Fragment, type ReactNode, memo, useMemo } from "react"
-import { type Token, entities, headingId, linkAddress, readMarkdown, spoken, withoutTags } from "@/lib/markdown"
+import { Fragment, memo, type ReactNode, useMemo } from "react"
 import { classes } from "@/lib/classes"
+import { entities, headingId, linkAddress, readMarkdown, spoken, type Token, withoutTags } from "@/lib/markdown"
 import { moduleWords } from "@/words/modules"
 import { useWords } from "@/words/words"
 
@@ -26,7 +26,10 @@ function block(token: Token): ReactNode {
       const { depth, text, tokens } = token as Tokens.Heading
       const Tag = HEADINGS[depth - 1] ?? "h6"
       return (
-        <Tag id={headingId(entities(text))} className={classes("mt-2 font-semibold first:mt-0", SIZES[depth - 1], depth < 3 && "border-b pb-1")}>
+        <Tag
+          id={headingId(entities(text))}
+          className={classes("mt-2 font-semibold first:mt-0", SIZES[depth - 1], depth < 3 && "border-b pb-1")}
+        >
           {inline(tokens)}
         </Tag>
       )
@@ -42,7 +45,11 @@ function block(token: Token): ReactNode {
         </pre>
       )
     case "blockquote":
-      return <blockquote className="flex flex-col gap-3 border-l-3 pl-3 text-muted-foreground">{blocks(token.tokens ?? [])}</blockquote>
+      return (
+        <blockquote className="flex flex-col gap-3 border-l-3 pl-3 text-muted-foreground">
+          {blocks(token.tokens ?? [])}
+        </blockquote>
+      )
     case "list":
       return <List list={token as Tokens.List} />
     case "table":
@@ -61,8 +68,19 @@ function block(token: Token): ReactNode {
 function List({ list }: { list: Tokens.List }) {
   const items = list.items.map((item, index) => (
     <li key={index} className={classes(item.task && "-ml-5 flex list-none gap-2")}>
-      {item.task && <input type="checkbox" disabled checked={item.checked ?? false} readOnly aria-label={item.text} className="mt-1.5 shrink-0" />}
-      <div className={classes("min-w-0", list.loose && "flex flex-col gap-2")}>{blocks(item.tokens.filter((inside) => inside.type !== "checkbox"))}</div>
+      {item.task && (
+        <input
+          type="checkbox"
+          disabled
+          checked={item.checked ?? false}
+          readOnly
+          aria-label={item.text}
+          className="mt-1.5 shrink-0"
+        />
+      )}
+      <div className={classes("min-w-0", list.loose && "flex flex-col gap-2")}>
+        {blocks(item.tokens.filter((inside) => inside.type !== "checkbox"))}
+      </div>
     </li>
   ))
   return list.ordered ? (
@@ -75,7 +93,8 @@ function List({ list }: { list: Tokens.List }) {
 }
 
 function Table({ table }: { table: Tokens.Table }) {
-  const align = (index: number) => ({ left: "", center: "text-center", right: "text-right" })[table.align[index] ?? "left"]
+  const align = (index: number) =>
+    ({ left: "", center: "text-center", right: "text-right" })[table.align[index] ?? "left"]
   return (
     <div className="overflow-x-auto" tabIndex={0}>
       <table className="border-collapse text-left">
@@ -117,7 +136,9 @@ function piece(token: Token): ReactNode {
     case "del":
       return <del>{inline(token.tokens)}</del>
     case "codespan":
-      return <code className="rounded bg-muted px-1 py-0.5 font-mono text-[0.9em]">{(token as Tokens.Codespan).text}</code>
+      return (
+        <code className="rounded bg-muted px-1 py-0.5 font-mono text-[0.9em]">{(token as Tokens.Codespan).text}</code>
+      )
     case "br":
       return <br />
     case "link":
@@ -140,7 +161,11 @@ function Away({ href, children }: { href: string; children: ReactNode }) {
   if (!address) return <span title={href}>{children}</span>
   const outside = !address.startsWith("#")
   return (
-    <a href={address} className="text-primary underline underline-offset-2" {...(outside ? { target: "_blank", rel: "noopener noreferrer nofollow" } : {})}>
+    <a
+      href={address}
+      className="text-primary underline underline-offset-2"
+      {...(outside ? { target: "_blank", rel: "noopener noreferrer nofollow" } : {})}
+    >
       {children}
     </a>
   )

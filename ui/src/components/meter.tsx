@@ -22,7 +22,13 @@ export function Meter({ label, value, max, text, className }: Props) {
       aria-valuetext={text}
       className={classes("h-1.5 w-full overflow-hidden rounded-full bg-muted", className)}
     >
-      <svg aria-hidden width="100%" height="100%" preserveAspectRatio="none" className={part > 0.9 ? "text-warning" : "text-fill-running"}>
+      <svg
+        aria-hidden
+        width="100%"
+        height="100%"
+        preserveAspectRatio="none"
+        className={part > 0.9 ? "text-warning" : "text-fill-running"}
+      >
         <rect width={`${part * 100}%`} height="100%" fill="currentColor" />
       </svg>
     </div>

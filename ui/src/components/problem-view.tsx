@@ -1,8 +1,8 @@
 import { CircleAlert } from "lucide-react"
 import { asProblem, type Problem } from "@/api/problem"
 import { usePreferences } from "@/app/preferences"
-import { problemSentence } from "@/words/graph-problems"
 import { commonWords } from "@/words/common"
+import { problemSentence } from "@/words/graph-problems"
 import { type Say, useWords } from "@/words/words"
 import { Button } from "./button"
 

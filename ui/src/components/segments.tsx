@@ -19,7 +19,9 @@ export function Segments<T extends string>({ label, choices, value, onChange }: 
           onClick={() => onChange(choice.value)}
           className={classes(
             "rounded px-2 py-1 text-[13px] whitespace-nowrap sm:px-3",
-            choice.value === value ? "bg-accent font-medium text-primary" : "text-muted-foreground hover:bg-muted hover:text-foreground",
+            choice.value === value
+              ? "bg-accent font-medium text-primary"
+              : "text-muted-foreground hover:bg-muted hover:text-foreground",
           )}
         >
           {choice.label}

@@ -39,7 +39,11 @@ export function Toasts() {
   const w = useWords(commonWords)
   const notes = useNotes((all) => all.notes)
   return (
-    <div role="status" aria-live="polite" className="pointer-events-none fixed right-4 bottom-4 z-60 flex w-80 flex-col gap-2">
+    <div
+      role="status"
+      aria-live="polite"
+      className="pointer-events-none fixed right-4 bottom-4 z-60 flex w-80 flex-col gap-2"
+    >
       {notes.map(({ id, text, error }) => {
         const problem = error ? asProblem(error) : undefined
         return (

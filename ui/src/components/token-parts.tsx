@@ -1,6 +1,6 @@
 /** What lists of API tokens are made of: everybody's own, and an admin's of all. */
 import { useState } from "react"
-import { type Token, revokeToken } from "@/api/admin"
+import { revokeToken, type Token } from "@/api/admin"
 import { usePreferences } from "@/app/preferences"
 import { day } from "@/lib/times"
 import { adminWords } from "@/words/admin"
@@ -42,9 +42,19 @@ export function useTokenColumns(name: string, owner: boolean): Column<Token>[] {
         </span>
       ),
     },
-    { id: "used", header: w("lastUsed"), cell: (token) => (token.last_used ? <Time at={token.last_used} /> : w("never")) },
+    {
+      id: "used",
+      header: w("lastUsed"),
+      cell: (token) => (token.last_used ? <Time at={token.last_used} /> : w("never")),
+    },
     { id: "expires", header: w("expires"), cell: (token) => <Ends token={token} /> },
-    { id: "actions", header: w("revoke"), hideHeader: true, className: "text-right", cell: (token) => <Revoke token={token} /> },
+    {
+      id: "actions",
+      header: w("revoke"),
+      hideHeader: true,
+      className: "text-right",
+      cell: (token) => <Revoke token={token} />,
+    },
   ]
 }
 

@@ -25,7 +25,10 @@ export function UsageChart({ usage, label }: { usage: Usage; label: string }) {
     [usage, width],
   )
   const days = Date.parse(usage.until) - Date.parse(usage.since) > 36 * 3_600_000
-  const clock = new Intl.DateTimeFormat(locale(language), days ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit" })
+  const clock = new Intl.DateTimeFormat(
+    locale(language),
+    days ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit" },
+  )
   const point = (event: PointerEvent<SVGSVGElement>) => {
     const x = event.clientX - event.currentTarget.getBoundingClientRect().left - LEFT
     const found = drawn.spans.findIndex(({ from, to }) => from <= x && x <= to)
@@ -33,7 +36,11 @@ export function UsageChart({ usage, label }: { usage: Usage; label: string }) {
   }
   const chosen = at === undefined ? undefined : usage.points[at]
   const span = at === undefined ? undefined : drawn.spans[at]
-  const say = (one: (typeof usage.points)[number]) => ({ mean: number(one.mean), peak: one.peak, total: one.total ?? "–" })
+  const say = (one: (typeof usage.points)[number]) => ({
+    mean: number(one.mean),
+    peak: one.peak,
+    total: one.total ?? "–",
+  })
   return (
     <figure className="flex flex-col gap-2">
       <figcaption className="flex flex-wrap items-center gap-x-4 gap-y-1 text-[13px] text-muted-foreground">
@@ -64,13 +71,35 @@ export function UsageChart({ usage, label }: { usage: Usage; label: string }) {
               </g>
             ))}
             {drawn.times.map(({ at, x }) => (
-              <text key={at} x={x} y={HEIGHT + 17} textAnchor={x < 16 ? "start" : x > width - LEFT - RIGHT - 16 ? "end" : "middle"} fontSize={12} fill="var(--muted-foreground)">
+              <text
+                key={at}
+                x={x}
+                y={HEIGHT + 17}
+                textAnchor={x < 16 ? "start" : x > width - LEFT - RIGHT - 16 ? "end" : "middle"}
+                fontSize={12}
+                fill="var(--muted-foreground)"
+              >
                 {clock.format(at)}
               </text>
             ))}
-            {span && <rect x={span.from} width={Math.max(1, span.to - span.from)} y={0} height={HEIGHT} fill="currentColor" opacity={0.15} />}
+            {span && (
+              <rect
+                x={span.from}
+                width={Math.max(1, span.to - span.from)}
+                y={0}
+                height={HEIGHT}
+                fill="currentColor"
+                opacity={0.15}
+              />
+            )}
             <path d={drawn.areas} fill="currentColor" opacity={0.3} />
-            <path d={drawn.total} fill="none" stroke="var(--muted-foreground)" strokeWidth={1.5} strokeDasharray="5 4" />
+            <path
+              d={drawn.total}
+              fill="none"
+              stroke="var(--muted-foreground)"
+              strokeWidth={1.5}
+              strokeDasharray="5 4"
+            />
             <path d={drawn.peak} fill="none" stroke="currentColor" strokeWidth={1.5} />
           </g>
         </svg>
@@ -79,7 +108,12 @@ export function UsageChart({ usage, label }: { usage: Usage; label: string }) {
       {usage.points.length > 0 && (
         <details className="text-[13px]">
           <summary className="cursor-pointer text-primary">{w("asTable")}</summary>
-          <div className="mt-2 max-h-72 overflow-auto rounded-lg border" tabIndex={0} role="region" aria-label={w("asTable")}>
+          <div
+            className="mt-2 max-h-72 overflow-auto rounded-lg border"
+            tabIndex={0}
+            role="region"
+            aria-label={w("asTable")}
+          >
             <table className="w-full border-collapse text-left tabular-nums">
               <thead className="sticky top-0 bg-card">
                 <tr className="border-b text-muted-foreground">

@@ -1,15 +1,15 @@
 /** The canvas that a graph is drawn on. */
-import { type Edge, Panel, type OnConnect, type OnEdgesChange, type OnNodesChange, useReactFlow } from "@xyflow/react"
+import { type Edge, type OnConnect, type OnEdgesChange, type OnNodesChange, Panel, useReactFlow } from "@xyflow/react"
 import { useCallback, useEffect, useMemo, useRef } from "react"
 import type { GraphProblem } from "@/api/workflows"
 import type { Position } from "@/graph/document"
-import { NODE_SIZE, canConnect, connected, edgeId, placeOf, type Drawing, type DrawnNode } from "@/graph/drawing"
+import { canConnect, connected, type Drawing, type DrawnNode, edgeId, NODE_SIZE, placeOf } from "@/graph/drawing"
 import { Flow } from "@/graph/flow"
 import { CARD_SHAPE, type CardNode, subtitle } from "@/graph/node-card"
 import { editorWords } from "@/words/editor"
 import { useWords } from "@/words/words"
-import { DRAGGED, nodeOfTemplate, type Template } from "./templates"
 import { useCanvas, useCanvasStore } from "./store"
+import { DRAGGED, nodeOfTemplate, type Template } from "./templates"
 
 /** `fitOn`: all is shown when it becomes another. */
 export function CanvasPane({ fitOn }: { fitOn: number }) {
@@ -85,7 +85,10 @@ export function CanvasPane({ fitOn }: { fitOn: number }) {
     const node = wanted?.key && store.getState().drawing.nodes.find(({ key }) => key === wanted.key)
     if (!node) return
     const { width, height } = NODE_SIZE
-    void setCenter(node.position.x + width / 2, node.position.y + height / 2, { zoom: Math.max(getZoom(), 0.8), duration: 200 })
+    void setCenter(node.position.x + width / 2, node.position.y + height / 2, {
+      zoom: Math.max(getZoom(), 0.8),
+      duration: 200,
+    })
   }, [wanted, setCenter, getZoom, store])
 
   return (
@@ -154,7 +157,8 @@ function counted(drawing: Drawing, problems: GraphProblem[]): Map<string, Count>
 function card(made: WeakMap<DrawnNode, CardNode>, node: DrawnNode, selected: boolean, count?: Count): CardNode {
   const before = made.get(node)
   const { errors = 0, warnings = 0 } = count ?? {}
-  if (before && before.selected === selected && before.data.errors === errors && before.data.warnings === warnings) return before
+  if (before && before.selected === selected && before.data.errors === errors && before.data.warnings === warnings)
+    return before
   const fresh: CardNode = {
     id: node.key,
     type: "card",

@@ -37,7 +37,17 @@ interface Props {
   saved: (stored: Stored) => void
 }
 
-export function EditorPage({ title, above, document = EMPTY, type, workflowFields, touched, missing, save, saved }: Props) {
+export function EditorPage({
+  title,
+  above,
+  document = EMPTY,
+  type,
+  workflowFields,
+  touched,
+  missing,
+  save,
+  saved,
+}: Props) {
   const w = useWords(editorWords)
   const c = useWords(commonWords)
   useTitle(title)
@@ -54,7 +64,13 @@ export function EditorPage({ title, above, document = EMPTY, type, workflowField
 
   const canvasChanged = useStore(store, isChanged)
   const changed =
-    !done && (canvasChanged || opened || Boolean(touched) || manifest !== (document.manifest ?? "") || name !== "" || description !== "")
+    !done &&
+    (canvasChanged ||
+      opened ||
+      Boolean(touched) ||
+      manifest !== (document.manifest ?? "") ||
+      name !== "" ||
+      description !== "")
 
   const submit = useCallback(async () => {
     if (busy || missing) return
@@ -82,11 +98,20 @@ export function EditorPage({ title, above, document = EMPTY, type, workflowField
   const basics = (
     <Section title={w("settings")}>
       {workflowFields?.(fault)}
-      <Field label={w("versionName")} hint={w("versionNameHint")} error={workflowFields ? asVersionFault(error) : fault("name")} optional>
-        {(field) => <Input {...field} value={name} placeholder="v1" onChange={(event) => setName(event.target.value)} />}
+      <Field
+        label={w("versionName")}
+        hint={w("versionNameHint")}
+        error={workflowFields ? asVersionFault(error) : fault("name")}
+        optional
+      >
+        {(field) => (
+          <Input {...field} value={name} placeholder="v1" onChange={(event) => setName(event.target.value)} />
+        )}
       </Field>
       <Field label={w("versionDescription")} optional>
-        {(field) => <TextArea {...field} rows={2} value={description} onChange={(event) => setDescription(event.target.value)} />}
+        {(field) => (
+          <TextArea {...field} rows={2} value={description} onChange={(event) => setDescription(event.target.value)} />
+        )}
       </Field>
     </Section>
   )
@@ -120,7 +145,13 @@ export function EditorPage({ title, above, document = EMPTY, type, workflowField
         </div>
       )}
       {mode === "graph" ? (
-        <Editor key={start.drawing.nodes[0]?.key} store={store} basics={basics} onSave={() => void submit()} arrange={!start.placed} />
+        <Editor
+          key={start.drawing.nodes[0]?.key}
+          store={store}
+          basics={basics}
+          onSave={() => void submit()}
+          arrange={!start.placed}
+        />
       ) : (
         <div className="flex min-h-0 flex-1">
           <ManifestEditor

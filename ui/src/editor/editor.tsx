@@ -101,14 +101,28 @@ function Tools({ store, arrange }: { store: CanvasStore; arrange: () => void }) 
       <Button look="ghost" size="icon" aria-label={w("undo")} title={w("undo")} disabled={!past.length} onClick={undo}>
         <Undo2 />
       </Button>
-      <Button look="ghost" size="icon" aria-label={w("redo")} title={w("redo")} disabled={!future.length} onClick={redo}>
+      <Button
+        look="ghost"
+        size="icon"
+        aria-label={w("redo")}
+        title={w("redo")}
+        disabled={!future.length}
+        onClick={redo}
+      >
         <Redo2 />
       </Button>
       <Button look="ghost" size="small" disabled={drawing.nodes.length < 2} onClick={arrange}>
         <LayoutGrid />
         {w("layout")}
       </Button>
-      <Button look="ghost" size="icon" aria-label={w("duplicate")} title={w("duplicate")} disabled={!selected.size} onClick={() => duplicate(store)}>
+      <Button
+        look="ghost"
+        size="icon"
+        aria-label={w("duplicate")}
+        title={w("duplicate")}
+        disabled={!selected.size}
+        onClick={() => duplicate(store)}
+      >
         <CopyPlus />
       </Button>
       <Button
@@ -136,11 +150,17 @@ function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
   useFocus(side, wanted)
   const faults = useMemo(() => {
     const found = new Map<string, string>()
-    for (const problem of problems) if (!found.has(problem.path)) found.set(problem.path, problemSentence(problem, language))
+    for (const problem of problems)
+      if (!found.has(problem.path)) found.set(problem.path, problemSentence(problem, language))
     return found
   }, [problems, language])
   return (
-    <aside ref={side} tabIndex={0} aria-label={node ? w("nodeForm") : w("settings")} className="min-h-0 overflow-y-auto border-l bg-card">
+    <aside
+      ref={side}
+      tabIndex={0}
+      aria-label={node ? w("nodeForm") : w("settings")}
+      className="min-h-0 overflow-y-auto border-l bg-card"
+    >
       {node ? (
         <NodeForm
           key={node.key}
@@ -166,7 +186,10 @@ function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
 }
 
 /** Puts the cursor where a problem is. */
-function useFocus(side: React.RefObject<HTMLElement | null>, wanted: { field: string; count: number } | undefined): void {
+function useFocus(
+  side: React.RefObject<HTMLElement | null>,
+  wanted: { field: string; count: number } | undefined,
+): void {
   useEffect(() => {
     if (!wanted || !side.current) return
     let best: HTMLElement | undefined

@@ -50,7 +50,12 @@ export function Rows<T>({ rows, named, field, row, change, add, fixed }: RowsPro
               size="small"
               className="self-end text-muted-foreground in-[fieldset:disabled]:hidden"
               aria-label={w("removeOne", { name: named(each) || String(index + 1) })}
-              onClick={() => change(rows.filter((_, place) => place !== index), field)}
+              onClick={() =>
+                change(
+                  rows.filter((_, place) => place !== index),
+                  field,
+                )
+              }
             >
               <Trash2 />
               {w("remove")}
@@ -59,7 +64,11 @@ export function Rows<T>({ rows, named, field, row, change, add, fixed }: RowsPro
         </div>
       ))}
       {add && (
-        <Button size="small" className="self-start in-[fieldset:disabled]:hidden" onClick={() => change([...rows, add.fresh()], field)}>
+        <Button
+          size="small"
+          className="self-start in-[fieldset:disabled]:hidden"
+          onClick={() => change([...rows, add.fresh()], field)}
+        >
           <Plus />
           {add.label}
         </Button>

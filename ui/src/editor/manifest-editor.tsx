@@ -1,8 +1,8 @@
 /** A version from an Argo Workflow: pasted, dropped or chosen as a file, and looked at while it is typed. */
 import { FileUp } from "lucide-react"
 import { type DragEvent, useEffect, useState } from "react"
-import { usePreferences } from "@/app/preferences"
 import { type GraphProblem, importManifest } from "@/api/workflows"
+import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
 import { Code, Field } from "@/components/form"
 import { ProblemView } from "@/components/problem-view"
@@ -58,10 +58,19 @@ export function ManifestEditor({ text, change, open }: Props) {
   }
   const drawn = found?.document && isGraph(found.document) ? found.document : undefined
   return (
-    <div className="flex min-h-0 flex-1 gap-4 p-4 max-lg:flex-col" onDragOver={(event) => event.preventDefault()} onDrop={drop}>
+    <div
+      className="flex min-h-0 flex-1 gap-4 p-4 max-lg:flex-col"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={drop}
+    >
       <Field label={w("yamlLabel")} hint={w("yamlHint")} className="min-h-72 flex-2">
         {(field) => (
-          <Code {...field} className="min-h-0 flex-1 resize-none" value={text} onChange={(event) => change(event.target.value)} />
+          <Code
+            {...field}
+            className="min-h-0 flex-1 resize-none"
+            value={text}
+            onChange={(event) => change(event.target.value)}
+          />
         )}
       </Field>
       <div className="flex min-w-72 flex-1 flex-col gap-3 overflow-y-auto">
@@ -94,7 +103,9 @@ export function ManifestEditor({ text, change, open }: Props) {
               {found.problems.map((problem, index) => (
                 <li
                   key={index}
-                  className={problem.severity === "error" ? "text-[13px] text-destructive" : "text-[13px] text-muted-foreground"}
+                  className={
+                    problem.severity === "error" ? "text-[13px] text-destructive" : "text-[13px] text-muted-foreground"
+                  }
                 >
                   <pre className="font-sans whitespace-pre-wrap">{problemSentence(problem, language)}</pre>
                 </li>

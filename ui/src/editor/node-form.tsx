@@ -1,17 +1,17 @@
 /** Everything that a node has. */
 import { useMemo, useState } from "react"
-import { usePreferences } from "@/app/preferences"
 import type { GraphProblem } from "@/api/workflows"
+import { usePreferences } from "@/app/preferences"
 import { Code, Field, Input, TextArea } from "@/components/form"
-import { type Drawing, type DrawnNode, ancestors, connected, descendants, placeOf, withoutEdges } from "@/graph/drawing"
+import { ancestors, connected, type Drawing, type DrawnNode, descendants, placeOf, withoutEdges } from "@/graph/drawing"
 import { commonWords } from "@/words/common"
 import { editorWords } from "@/words/editor"
 import { problemParts } from "@/words/graph-problems"
 import { useWords } from "@/words/words"
 import { Section } from "./form-parts"
 import { NodeInputs } from "./node-inputs"
-import { NodeModule } from "./node-module"
 import { NodeOutputs, NodeStorage, NodeVariables } from "./node-lists"
+import { NodeModule } from "./node-module"
 import { NodeTask } from "./node-task"
 import { NodeTraining } from "./node-training"
 
@@ -71,7 +71,10 @@ export function NodeForm({ drawing, node, problems = [], change, redraw }: Props
                 <Code
                   {...field}
                   data-field="command"
-                  rows={Math.min(14, Math.max(change ? 4 : 1, (node.command ?? "").split("\n").length + (change ? 1 : 0)))}
+                  rows={Math.min(
+                    14,
+                    Math.max(change ? 4 : 1, (node.command ?? "").split("\n").length + (change ? 1 : 0)),
+                  )}
                   value={node.command ?? ""}
                   onChange={(event) => parts.change({ command: event.target.value }, "command")}
                 />
@@ -92,16 +95,16 @@ export function NodeForm({ drawing, node, problems = [], change, redraw }: Props
           </>
         )}
         {(change || node.description) && (
-        <Field label={c("description")} optional={Boolean(change)}>
-          {(field) => (
-            <TextArea
-              {...field}
-              rows={2}
-              value={node.description ?? ""}
-              onChange={(event) => parts.change({ description: event.target.value }, "description")}
-            />
-          )}
-        </Field>
+          <Field label={c("description")} optional={Boolean(change)}>
+            {(field) => (
+              <TextArea
+                {...field}
+                rows={2}
+                value={node.description ?? ""}
+                onChange={(event) => parts.change({ description: event.target.value }, "description")}
+              />
+            )}
+          </Field>
         )}
       </Section>
       <Section title={w("inputs")} count={node.inputs?.length}>
@@ -141,7 +144,9 @@ function Before({ drawing, node, redraw }: { drawing: Drawing; node: DrawnNode; 
     }),
     [edges, node.key],
   )
-  const possible = redraw ? drawing.nodes.filter(({ key }) => key !== node.key && !later.has(key) && !parents.has(key)) : []
+  const possible = redraw
+    ? drawing.nodes.filter(({ key }) => key !== node.key && !later.has(key) && !parents.has(key))
+    : []
   const named = possible.filter(({ name }) => name.toLowerCase().includes(typed.toLowerCase()))
   const shown = [...drawing.nodes.filter(({ key }) => parents.has(key)), ...named.slice(0, FEW)]
   const set = (from: string, ticked: boolean) => {
@@ -169,10 +174,14 @@ function Before({ drawing, node, redraw }: { drawing: Drawing; node: DrawnNode; 
             checked={parents.has(other.key)}
             onChange={(event) => set(other.key, event.target.checked)}
           />
-          <span className={earlier.has(other.key) && !parents.has(other.key) ? "text-muted-foreground" : ""}>{other.name || "…"}</span>
+          <span className={earlier.has(other.key) && !parents.has(other.key) ? "text-muted-foreground" : ""}>
+            {other.name || "…"}
+          </span>
         </label>
       ))}
-      {named.length > FEW && <p className="text-[13px] text-muted-foreground">{w("moreNodes", { n: named.length - FEW })}</p>}
+      {named.length > FEW && (
+        <p className="text-[13px] text-muted-foreground">{w("moreNodes", { n: named.length - FEW })}</p>
+      )}
       {redraw && <p className="text-[13px] text-muted-foreground">{w("runsAfterHint")}</p>}
     </div>
   )

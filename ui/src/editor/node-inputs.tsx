@@ -2,7 +2,7 @@ import { useMemo } from "react"
 import { useModuleVersions } from "@/api/offers"
 import { Field, Input, Select } from "@/components/form"
 import type { Input as GraphInput, Output } from "@/graph/document"
-import { type DrawnNode, ancestors } from "@/graph/drawing"
+import { ancestors, type DrawnNode } from "@/graph/drawing"
 import { commonWords } from "@/words/common"
 import { editorWords } from "@/words/editor"
 import { useWords } from "@/words/words"
@@ -51,7 +51,16 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
                   />
                 )}
               </Field>
-              <Field label={w("source")} error={fault(at) ?? fault(`${at}.from`) ?? fault(`${at}.from.output`) ?? fault(`${at}.from.node`) ?? fault(`${at}.from.parameter`)}>
+              <Field
+                label={w("source")}
+                error={
+                  fault(at) ??
+                  fault(`${at}.from`) ??
+                  fault(`${at}.from.output`) ??
+                  fault(`${at}.from.node`) ??
+                  fault(`${at}.from.parameter`)
+                }
+              >
                 {(field) => (
                   <Select
                     {...field}
@@ -114,7 +123,9 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
 
 /** What a node gives: its own outputs, or its module's. */
 export function useOutputs(nodes: DrawnNode[]): (node: DrawnNode) => Output[] {
-  const modules = useModuleVersions(nodes.flatMap((node) => (node.kind === "module" && node.module ? [node.module] : [])))
+  const modules = useModuleVersions(
+    nodes.flatMap((node) => (node.kind === "module" && node.module ? [node.module] : [])),
+  )
   return (node) => {
     if (node.kind !== "module") return node.outputs ?? []
     return (modules.get(`${node.module?.name}@${node.module?.version}`)?.outputs ?? []) as Output[]
@@ -134,7 +145,11 @@ function decoded(chosen: string): Partial<GraphInput> {
   return node ? { from: { node, output }, value: undefined } : { from: undefined, value: undefined }
 }
 
-function isOffered(chosen: string, parameters: { name: string }[], offers: { node: DrawnNode; outputs: Output[] }[]): boolean {
+function isOffered(
+  chosen: string,
+  parameters: { name: string }[],
+  offers: { node: DrawnNode; outputs: Output[] }[],
+): boolean {
   return (
     parameters.some(({ name }) => chosen === `p:${name}`) ||
     offers.some(({ node, outputs }) => outputs.some(({ name }) => chosen === `n:${node.key}:${name}`))

@@ -134,7 +134,9 @@ export function NodeStorage({ node, change, fault }: NodeFormProps) {
   const w = useWords(editorWords)
   const roots = useQuery(rootsQuery).data?.items ?? []
   const mounts = node.storage ?? []
-  const names = [...new Set([...roots.filter((root) => root.usable).map((root) => root.name), ...mounts.map((mount) => mount.root)])]
+  const names = [
+    ...new Set([...roots.filter((root) => root.usable).map((root) => root.name), ...mounts.map((mount) => mount.root)]),
+  ]
   const set = (storage: Mount[]) => change({ storage }, "storage")
   if (!names.length) return <p className="text-[13px] text-muted-foreground">{w("noStorage")}</p>
   return names.map((name) => {

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query"
-import { USABLE, moduleVersionQuery, moduleVersionsQuery } from "@/api/offers"
+import { moduleVersionQuery, moduleVersionsQuery, USABLE } from "@/api/offers"
 import { queries } from "@/api/query-client"
 import { Field, Input, Select } from "@/components/form"
 import { noteError } from "@/components/toasts"
@@ -19,7 +19,9 @@ export function NodeModule({ node, change, fault }: NodeFormProps) {
     try {
       const { inputs } = await queries.fetchQuery(moduleVersionQuery(name, version))
       const before = new Map((node.inputs ?? []).map((input) => [input.name, input]))
-      const fitted = inputs.map(({ name: taken, description }) => before.get(taken) ?? { name: taken, description: description || undefined })
+      const fitted = inputs.map(
+        ({ name: taken, description }) => before.get(taken) ?? { name: taken, description: description || undefined },
+      )
       change({ module: { name, version }, inputs: fitted }, "module")
     } catch (error) {
       noteError(error)
@@ -27,12 +29,22 @@ export function NodeModule({ node, change, fault }: NodeFormProps) {
   }
   return (
     <div className="flex gap-2">
-      <Field label={w("module")} className="min-w-0 flex-1" error={fault("module") ?? fault("module.name")} hint={w("moduleFixed")}>
+      <Field
+        label={w("module")}
+        className="min-w-0 flex-1"
+        error={fault("module") ?? fault("module.name")}
+        hint={w("moduleFixed")}
+      >
         {(field) => <Input {...field} value={name} readOnly data-field="module" />}
       </Field>
       <Field label={w("moduleVersion")} className="w-28" error={fault("module.version")}>
         {(field) => (
-          <Select {...field} data-field="module.version" value={pinned} onChange={(event) => void pin(event.target.value)}>
+          <Select
+            {...field}
+            data-field="module.version"
+            value={pinned}
+            onChange={(event) => void pin(event.target.value)}
+          >
             {!known && <option value={pinned}>v{pinned}</option>}
             {offered.map((version) => (
               <option key={version.id} value={String(version.number)}>

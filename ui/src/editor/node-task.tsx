@@ -25,7 +25,12 @@ export function NodeTask({ node, change, fault }: NodeFormProps) {
             data-field="task"
             value={compute ? "compute" : "monitor"}
             onChange={(event) =>
-              set(event.target.value === "compute" ? { type: "compute", cluster: clusters[0]?.name, skus: 1 } : { type: "monitor" }, "task")
+              set(
+                event.target.value === "compute"
+                  ? { type: "compute", cluster: clusters[0]?.name, skus: 1 }
+                  : { type: "monitor" },
+                "task",
+              )
             }
           >
             <option value="monitor">{w("monitor")}</option>
@@ -39,7 +44,13 @@ export function NodeTask({ node, change, fault }: NodeFormProps) {
             label={w("cluster")}
             className="min-w-0 flex-1"
             error={fault("task.cluster")}
-            hint={chosen ? w("skuOf", { sku: skuText(chosen.sku) }) : all.data?.items.length === 0 ? w("noClusters") : undefined}
+            hint={
+              chosen
+                ? w("skuOf", { sku: skuText(chosen.sku) })
+                : all.data?.items.length === 0
+                  ? w("noClusters")
+                  : undefined
+            }
           >
             {(field) => (
               <Select

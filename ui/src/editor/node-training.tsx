@@ -26,14 +26,22 @@ export function NodeTraining({ node, change, fault }: NodeFormProps) {
   const setKind = (kind: string) => {
     const roles = (TRAINING_KINDS[kind] ?? ["Worker"]).map((name) => training.roles.find((role) => role.name === name))
     const kept = roles.filter((role) => role !== undefined)
-    set({ kind, roles: kept.length ? kept : [{ name: TRAINING_KINDS[kind]?.[0] ?? "Worker", replicas: 1 }] }, "training")
+    set(
+      { kind, roles: kept.length ? kept : [{ name: TRAINING_KINDS[kind]?.[0] ?? "Worker", replicas: 1 }] },
+      "training",
+    )
   }
 
   return (
     <>
       <Field label={w("trainingKind")} error={fault("training") ?? fault("training.kind")}>
         {(field) => (
-          <Select {...field} data-field="training" value={training.kind} onChange={(event) => setKind(event.target.value)}>
+          <Select
+            {...field}
+            data-field="training"
+            value={training.kind}
+            onChange={(event) => setKind(event.target.value)}
+          >
             {!(training.kind in TRAINING_KINDS) && <option>{training.kind}</option>}
             {Object.keys(TRAINING_KINDS).map((kind) => (
               <option key={kind}>{kind}</option>
@@ -47,7 +55,9 @@ export function NodeTraining({ node, change, fault }: NodeFormProps) {
             <Select
               {...field}
               value={training.apiVersion ?? ""}
-              onChange={(event) => set({ ...training, apiVersion: event.target.value || undefined }, "training.apiVersion")}
+              onChange={(event) =>
+                set({ ...training, apiVersion: event.target.value || undefined }, "training.apiVersion")
+              }
             >
               <option value="">kubeflow.org/v1</option>
               <option>{PADDLE_CLOUD}</option>
@@ -60,7 +70,11 @@ export function NodeTraining({ node, change, fault }: NodeFormProps) {
           const index = training.roles.findIndex((role) => role.name === name)
           const at = `training.roles[${index}]`
           return (
-            <Field key={name} label={w("replicasOf", { role: name })} error={index < 0 ? undefined : (fault(at) ?? fault(`${at}.replicas`) ?? fault(`${at}.name`))}>
+            <Field
+              key={name}
+              label={w("replicasOf", { role: name })}
+              error={index < 0 ? undefined : (fault(at) ?? fault(`${at}.replicas`) ?? fault(`${at}.name`))}
+            >
               {(field) => (
                 <Input
                   {...field}
@@ -77,7 +91,11 @@ export function NodeTraining({ node, change, fault }: NodeFormProps) {
       </div>
       {fault("training.roles") && <p className="text-[13px] text-destructive">{fault("training.roles")}</p>}
       {training.roles.map((role) => (
-        <details key={role.name} open={Boolean(role.command ?? role.image)} className="rounded-md border bg-background p-2.5">
+        <details
+          key={role.name}
+          open={Boolean(role.command ?? role.image)}
+          className="rounded-md border bg-background p-2.5"
+        >
           <summary className="cursor-pointer text-[13px]">{w("roleOwn", { role: role.name })}</summary>
           <div className="mt-2 flex flex-col gap-2">
             <Field label={w("command")} optional>
@@ -86,7 +104,9 @@ export function NodeTraining({ node, change, fault }: NodeFormProps) {
                   {...field}
                   rows={2}
                   value={role.command ?? ""}
-                  onChange={(event) => setRole(role.name, { command: event.target.value || undefined }, `${role.name}.command`)}
+                  onChange={(event) =>
+                    setRole(role.name, { command: event.target.value || undefined }, `${role.name}.command`)
+                  }
                 />
               )}
             </Field>
@@ -95,7 +115,9 @@ export function NodeTraining({ node, change, fault }: NodeFormProps) {
                 <Input
                   {...field}
                   value={role.image ?? ""}
-                  onChange={(event) => setRole(role.name, { image: event.target.value || undefined }, `${role.name}.image`)}
+                  onChange={(event) =>
+                    setRole(role.name, { image: event.target.value || undefined }, `${role.name}.image`)
+                  }
                 />
               )}
             </Field>

@@ -2,12 +2,12 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Boxes, Network, Search, Terminal } from "lucide-react"
 import { type ComponentType, type DragEvent, useDeferredValue, useState } from "react"
-import { USABLE, categoriesQuery, moduleVersionQuery, moduleVersionsQuery, usableModulesQuery } from "@/api/offers"
+import { categoriesQuery, moduleVersionQuery, moduleVersionsQuery, USABLE, usableModulesQuery } from "@/api/offers"
 import { Input, Select } from "@/components/form"
 import { ProblemView } from "@/components/problem-view"
+import { classes } from "@/lib/classes"
 import { editorWords } from "@/words/editor"
 import { useWords } from "@/words/words"
-import { classes } from "@/lib/classes"
 import { DRAGGED, type Template } from "./templates"
 
 export function Palette({ add }: { add: (template: Template) => void }) {
@@ -16,7 +16,10 @@ export function Palette({ add }: { add: (template: Template) => void }) {
   const [mine, setMine] = useState(false)
   const [category, setCategory] = useState("")
   const categories = useQuery(categoriesQuery)
-  const modules = useQuery({ ...usableModulesQuery({ q: useDeferredValue(q), category, ...(mine ? { mine } : { published: true }) }), placeholderData: keepPreviousData })
+  const modules = useQuery({
+    ...usableModulesQuery({ q: useDeferredValue(q), category, ...(mine ? { mine } : { published: true }) }),
+    placeholderData: keepPreviousData,
+  })
   const offered = modules.data?.items ?? []
   return (
     <section aria-label={w("palette")} className="flex h-full flex-col gap-2 overflow-y-auto p-3">
@@ -79,7 +82,10 @@ function Choice({ chosen, choose, children }: { chosen: boolean; choose: () => v
       type="button"
       aria-pressed={chosen}
       onClick={choose}
-      className={classes("flex-1 rounded-md px-2 py-1 text-[13px]", chosen ? "bg-accent font-medium text-primary" : "hover:bg-muted")}
+      className={classes(
+        "flex-1 rounded-md px-2 py-1 text-[13px]",
+        chosen ? "bg-accent font-medium text-primary" : "hover:bg-muted",
+      )}
     >
       {children}
     </button>
@@ -99,7 +105,8 @@ function ModulePiece({ name, number, help, add }: ModuleProps) {
   const newest = versions.data?.items.find((version) => USABLE.has(version.state))?.number
   const wanted = String(number || newest || "")
   const version = useQuery({ ...moduleVersionQuery(name, wanted), enabled: wanted !== "", retry: false })
-  const template = version.data && ({ kind: "module", module: name, version: wanted, inputs: version.data.inputs } as const)
+  const template =
+    version.data && ({ kind: "module", module: name, version: wanted, inputs: version.data.inputs } as const)
   return <Piece icon={Boxes} title={name} help={help} template={template} add={add} />
 }
 

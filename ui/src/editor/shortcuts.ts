@@ -17,9 +17,9 @@ export function useShortcuts(store: CanvasStore, save: () => void): void {
       }
       if (isTyping(event.target)) return
       const canvas = store.getState()
-      if (command && letter === "z") (event.preventDefault(), event.shiftKey ? canvas.redo() : canvas.undo())
-      else if (command && letter === "y") (event.preventDefault(), canvas.redo())
-      else if (command && letter === "d") (event.preventDefault(), duplicate(store))
+      if (command && letter === "z") event.preventDefault(), event.shiftKey ? canvas.redo() : canvas.undo()
+      else if (command && letter === "y") event.preventDefault(), canvas.redo()
+      else if (command && letter === "d") event.preventDefault(), duplicate(store)
       else if (command && letter === "a") {
         event.preventDefault()
         canvas.select(canvas.drawing.nodes.map((node) => node.key))

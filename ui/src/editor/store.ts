@@ -1,9 +1,21 @@
 /** The state of a canvas: the drawing, what is selected in it, and how it came to be. */
-import { createStore, type StoreApi, useStore } from "zustand"
+
 import { createContext, useContext } from "react"
+import { createStore, type StoreApi, useStore } from "zustand"
 import type { GraphProblem } from "@/api/workflows"
 import type { Position } from "@/graph/document"
-import { type Drawing, type DrawnEdge, type DrawnNode, added, edgeId, part, pasted, withNode, without, withoutEdges } from "@/graph/drawing"
+import {
+  added,
+  type Drawing,
+  type DrawnEdge,
+  type DrawnNode,
+  edgeId,
+  part,
+  pasted,
+  withNode,
+  without,
+  withoutEdges,
+} from "@/graph/drawing"
 
 const REMEMBERED = 200
 const SAME_MILLISECONDS = 1200

@@ -19,7 +19,13 @@ export function nodeOfTemplate(template: Template, position: Position): Omit<Dra
         kind: "training",
         command: "",
         image: "",
-        training: { kind: "PyTorchJob", roles: [{ name: "Master", replicas: 1 }, { name: "Worker", replicas: 1 }] },
+        training: {
+          kind: "PyTorchJob",
+          roles: [
+            { name: "Master", replicas: 1 },
+            { name: "Worker", replicas: 1 },
+          ],
+        },
         position,
       }
     case "module":

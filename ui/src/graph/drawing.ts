@@ -111,7 +111,10 @@ export function without(drawing: Drawing, keys: ReadonlySet<string>): Drawing {
       .filter((node) => !keys.has(node.key))
       .map((node) =>
         node.inputs?.some((input) => input.from?.node && keys.has(input.from.node))
-          ? { ...node, inputs: node.inputs.map((input) => (keys.has(input.from?.node ?? "") ? loosened(input) : input)) }
+          ? {
+              ...node,
+              inputs: node.inputs.map((input) => (keys.has(input.from?.node ?? "") ? loosened(input) : input)),
+            }
           : node,
       ),
     edges: drawing.edges.filter(({ from, to }) => !keys.has(from) && !keys.has(to)),

@@ -7,7 +7,7 @@ import { type MouseEvent as ReactMouseEvent, type RefObject, useCallback, useEff
 import { useIsDark } from "@/app/preferences"
 import { NODE_SIZE } from "./drawing"
 import type { CardNode } from "./node-card"
-import { type View, isIn, nodeAt, seen } from "./overview"
+import { isIn, nodeAt, seen, type View } from "./overview"
 import { type Colours, coloursOf, fillOf } from "./paint"
 
 export interface Line {
@@ -44,7 +44,9 @@ export function FarGraph({ nodes, edges }: { nodes: CardNode[]; edges: readonly 
       cancelAnimationFrame(frame)
     }
   }, [nodes, edges, store, dark])
-  return <canvas ref={canvas} data-testid="far" aria-hidden className="pointer-events-none absolute inset-0 size-full" />
+  return (
+    <canvas ref={canvas} data-testid="far" aria-hidden className="pointer-events-none absolute inset-0 size-full" />
+  )
 }
 
 interface Picture {
@@ -102,12 +104,22 @@ function paint(canvas: HTMLCanvasElement, { width, height, view, nodes, edges, e
 type Changes = (changes: NodeChange<CardNode>[]) => void
 
 /** Choosing and dragging painted nodes, said as changes of nodes like those that elements make. For the element around. */
-export function useFarHands(on: boolean, around: RefObject<HTMLElement | null>, nodes: CardNode[], tell: Changes | undefined, draggable: boolean) {
+export function useFarHands(
+  on: boolean,
+  around: RefObject<HTMLElement | null>,
+  nodes: CardNode[],
+  tell: Changes | undefined,
+  draggable: boolean,
+) {
   const { screenToFlowPosition, getZoom } = useReactFlow()
   const under = useCallback(
     (event: { clientX: number; clientY: number; target: EventTarget | null }) => {
       if (!(event.target instanceof Element) || !event.target.closest(".react-flow__pane")) return undefined
-      return nodeAt(nodes, screenToFlowPosition({ x: event.clientX, y: event.clientY }, { snapToGrid: false }), REACH / getZoom())
+      return nodeAt(
+        nodes,
+        screenToFlowPosition({ x: event.clientX, y: event.clientY }, { snapToGrid: false }),
+        REACH / getZoom(),
+      )
     },
     [nodes, screenToFlowPosition, getZoom],
   )
@@ -145,7 +157,8 @@ function drag(down: ReactMouseEvent, { id, position }: CardNode, zoom: number, t
   const move = (event: MouseEvent) => {
     const [x, y] = [event.clientX - clientX, event.clientY - clientY]
     moved ||= Math.hypot(x, y) > 2
-    if (moved) tell([{ type: "position", id, position: { x: position.x + x / zoom, y: position.y + y / zoom }, dragging: true }])
+    if (moved)
+      tell([{ type: "position", id, position: { x: position.x + x / zoom, y: position.y + y / zoom }, dragging: true }])
   }
   const up = () => {
     window.removeEventListener("mousemove", move)

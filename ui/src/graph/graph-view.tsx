@@ -36,20 +36,39 @@ function View({ document, selected, onSelect, extra, arranged }: Props) {
     // A node that looks as before stays the same object, so that of a thousand only those that change are drawn again.
     const kept = made.current
     return (document.nodes ?? []).map((node): CardNode => {
-      const data: CardData = { name: node.name, kind: node.kind ?? "plain", subtitle: subtitle(node), ...extra?.(node.name) }
+      const data: CardData = {
+        name: node.name,
+        kind: node.kind ?? "plain",
+        subtitle: subtitle(node),
+        ...extra?.(node.name),
+      }
       const position = places.get(node.name) ?? NOWHERE
       const chosen = node.name === selected
       const before = kept.get(node.name)
-      if (before && before.position === position && before.selected === chosen && sameData(before.data, data)) return before
+      if (before && before.position === position && before.selected === chosen && sameData(before.data, data))
+        return before
       const ariaLabel = [data.name, data.stateText].filter(Boolean).join(", ")
-      const fresh: CardNode = { id: node.name, type: "card", position, data, ...CARD_SHAPE, selected: chosen, ariaLabel }
+      const fresh: CardNode = {
+        id: node.name,
+        type: "card",
+        position,
+        data,
+        ...CARD_SHAPE,
+        selected: chosen,
+        ariaLabel,
+      }
       kept.set(node.name, fresh)
       return fresh
     })
   }, [document, places, extra, selected])
   const edges = useMemo(
     () =>
-      (document.edges ?? []).map(({ from, to }) => ({ id: `${from}>${to}`, source: from, target: to, focusable: false })),
+      (document.edges ?? []).map(({ from, to }) => ({
+        id: `${from}>${to}`,
+        source: from,
+        target: to,
+        focusable: false,
+      })),
     [document],
   )
   if (!places) return <Loading className="h-full" />
@@ -74,7 +93,10 @@ function usePlaces(document: GraphDocument, arranged = false): Map<string, Posit
   const nodes = document.nodes ?? []
   const drawn = !arranged && nodes.every((node) => node.position)
   const [found, setFound] = useState<Map<string, Position>>()
-  const shape = useMemo(() => JSON.stringify([nodes.map((node) => [node.name, node.position]), document.edges]), [document])
+  const shape = useMemo(
+    () => JSON.stringify([nodes.map((node) => [node.name, node.position]), document.edges]),
+    [document],
+  )
   useEffect(() => {
     let left = false
     if (drawn) setFound(new Map(nodes.map((node) => [node.name, node.position as Position])))

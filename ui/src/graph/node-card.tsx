@@ -63,7 +63,11 @@ const BORDERS: Record<NodeState, string> = {
   skipped: "border-waiting/50 border-dashed",
 }
 
-const MARKS = { added: "border-succeeded bg-succeeded/8", removed: "border-failed bg-failed/8", changed: "border-warning bg-warning/8" }
+const MARKS = {
+  added: "border-succeeded bg-succeeded/8",
+  removed: "border-failed bg-failed/8",
+  changed: "border-warning bg-warning/8",
+}
 
 export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<CardNode>) {
   const Icon = ICONS[data.kind]
@@ -83,7 +87,9 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
       )}
     >
       <Handle type="target" position={Position.Top} isConnectable={data.editable} className={dot} />
-      {data.state && <span aria-hidden className={classes("absolute inset-y-0 left-0 w-1.5 rounded-l-lg", BARS[data.state])} />}
+      {data.state && (
+        <span aria-hidden className={classes("absolute inset-y-0 left-0 w-1.5 rounded-l-lg", BARS[data.state])} />
+      )}
       <span className="flex size-8 shrink-0 items-center justify-center rounded-md bg-muted text-muted-foreground">
         <Icon className="size-4" aria-hidden />
       </span>

@@ -19,7 +19,9 @@ export type Colours = Record<keyof typeof NAMES, string>
 
 export function coloursOf(element: Element): Colours {
   const style = getComputedStyle(element)
-  return Object.fromEntries(Object.entries(NAMES).map(([name, variable]) => [name, style.getPropertyValue(variable).trim()])) as Colours
+  return Object.fromEntries(
+    Object.entries(NAMES).map(([name, variable]) => [name, style.getPropertyValue(variable).trim()]),
+  ) as Colours
 }
 
 const MARKS = { added: "succeeded", removed: "failed", changed: "doubtful" } as const

@@ -31,7 +31,8 @@ export function quickLayout(
   }
   const found = new Map<string, Position>()
   rows.forEach((row, y) => {
-    for (const id of row) found.set(id, { x: (place.get(id) as number) * (size.width + gap.x), y: y * (size.height + gap.y) })
+    for (const id of row)
+      found.set(id, { x: (place.get(id) as number) * (size.width + gap.x), y: y * (size.height + gap.y) })
   })
   return found
 }

@@ -64,7 +64,14 @@ function changed(before: Look, codes: string): Look {
 
 /** One of 256, or of all there are; and how many numbers that took. */
 function extended([kind, ...rest]: number[]): [colour: number | string | undefined, used: number] {
-  if (kind === 2) return [`rgb(${rest.slice(0, 3).map((each) => each ?? 0).join(" ")})`, 4]
+  if (kind === 2)
+    return [
+      `rgb(${rest
+        .slice(0, 3)
+        .map((each) => each ?? 0)
+        .join(" ")})`,
+      4,
+    ]
   const [index] = rest
   if (kind !== 5 || index === undefined) return [undefined, 1]
   if (index < 16) return [index, 2]

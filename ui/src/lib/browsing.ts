@@ -7,7 +7,12 @@ interface Address {
 }
 
 /** `go` changes the address. Filters take the place of those before in the browser's history; pages do not. */
-export function browsing<A extends Address>(at: A, go: (change: (before: A) => A, replace: boolean) => void, usual: string, piece = 50) {
+export function browsing<A extends Address>(
+  at: A,
+  go: (change: (before: A) => A, replace: boolean) => void,
+  usual: string,
+  piece = 50,
+) {
   const place = pieces(at.pages)
   const sort = at.sort ?? usual
   const filter = (change: Partial<A>) => go((before) => ({ ...before, pages: undefined, ...change }), true)

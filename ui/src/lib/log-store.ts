@@ -61,7 +61,8 @@ export class LogStore {
         found.push(lines[at - block.first] ?? "")
     }
     const lines = this.text()
-    for (let at = Math.max(from, this.first); at < Math.min(to, this.count); at++) found.push(lines[at - this.first] ?? "")
+    for (let at = Math.max(from, this.first); at < Math.min(to, this.count); at++)
+      found.push(lines[at - this.first] ?? "")
     return found
   }
 

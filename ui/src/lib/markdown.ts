@@ -1,5 +1,5 @@
 /** What is needed to show a stranger's Markdown: it is read into tokens, and drawn as elements, never as HTML. */
-import { type Token, lexer } from "marked"
+import { lexer, type Token } from "marked"
 
 export type { Token } from "marked"
 
@@ -48,8 +48,26 @@ export function spoken(tokens: Token[]): Token[] {
 }
 
 const NAMED: Record<string, string> = {
-  amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", copy: "©", reg: "®", trade: "™", hellip: "…",
-  mdash: "—", ndash: "–", laquo: "«", raquo: "»", middot: "·", bull: "•", rarr: "→", larr: "←", times: "×", deg: "°",
+  amp: "&",
+  lt: "<",
+  gt: ">",
+  quot: '"',
+  apos: "'",
+  nbsp: "\u00a0",
+  copy: "©",
+  reg: "®",
+  trade: "™",
+  hellip: "…",
+  mdash: "—",
+  ndash: "–",
+  laquo: "«",
+  raquo: "»",
+  middot: "·",
+  bull: "•",
+  rarr: "→",
+  larr: "←",
+  times: "×",
+  deg: "°",
 }
 
 /** Texts of tokens have them as they were written. */

@@ -31,7 +31,8 @@ export function moduleChanges(before: Compared | undefined, after: Compared): Mo
   for (const field of LIST_FIELDS) {
     const was = byName(before?.[field] ?? [])
     const is = byName(after[field])
-    for (const name of new Set([...was.keys(), ...is.keys()])) compare(field, was.get(name) ?? "", is.get(name) ?? "", name)
+    for (const name of new Set([...was.keys(), ...is.keys()]))
+      compare(field, was.get(name) ?? "", is.get(name) ?? "", name)
   }
   compare("readme", before?.readme.trimEnd() ?? "", after.readme.trimEnd())
   return changes
@@ -39,7 +40,9 @@ export function moduleChanges(before: Compared | undefined, after: Compared): Mo
 
 /** What a review is compared with: what is published, or was before this one came. */
 export function comparedWith(versions: { number: number; state: string }[], number: number): number | undefined {
-  const shared = versions.filter(({ state }) => state === "published" || state === "deprecated").map((each) => each.number)
+  const shared = versions
+    .filter(({ state }) => state === "published" || state === "deprecated")
+    .map((each) => each.number)
   const before = shared.filter((each) => each < number)
   const others = before.length ? before : shared.includes(number) ? [] : shared
   return others.length ? Math.max(...others) : undefined
@@ -49,7 +52,14 @@ function byName(list: { name: string }[]): Map<string, string> {
   return new Map(list.map((each) => [each.name, told(each)]))
 }
 
-function told(each: { name: string; value?: string; secret?: boolean; path?: string; type?: string; description?: string }): string {
+function told(each: {
+  name: string
+  value?: string
+  secret?: boolean
+  path?: string
+  type?: string
+  description?: string
+}): string {
   const value = each.value === undefined ? [] : [`${each.name}=${each.secret ? "***" : each.value}`]
   const place = each.path === undefined ? [] : [`${each.name}: ${each.type} ${each.path}`]
   const plain = value.length || place.length ? [] : [each.name]

@@ -45,7 +45,11 @@ export function chart(given: Given, { width, height }: Size): Chart {
   const spans = given.points.map(({ at }) => ({ from: x(Date.parse(at)), to: x(Date.parse(at) + step) }))
   const runs = stretches(given.points, step)
   const line = (level: (point: Point) => number) =>
-    runs.map((run) => stairs(run.map((index) => ({ ...(spans[index] as Span), y: y(level(given.points[index] as Point)) })))).join("")
+    runs
+      .map((run) =>
+        stairs(run.map((index) => ({ ...(spans[index] as Span), y: y(level(given.points[index] as Point)) }))),
+      )
+      .join("")
   const areas = runs.map((run) => {
     const path = stairs(run.map((index) => ({ ...(spans[index] as Span), y: y((given.points[index] as Point).mean) })))
     const [first, last] = [spans[run[0] as number] as Span, spans[run.at(-1) as number] as Span]
@@ -96,7 +100,9 @@ interface Span {
 }
 
 function stairs(steps: (Span & { y: number })[]): string {
-  return steps.map(({ from, to, y }, index) => `${index ? "L" : "M"}${round(from)},${round(y)}L${round(to)},${round(y)}`).join("")
+  return steps
+    .map(({ from, to, y }, index) => `${index ? "L" : "M"}${round(from)},${round(y)}L${round(to)},${round(y)}`)
+    .join("")
 }
 
 function round(value: number): number {

@@ -17,7 +17,9 @@ export function ClusterUsage() {
   const machines = useQuery({ ...machinesQuery, enabled: clusters?.length === 0 }).data?.items
   if (!clusters) return null
   const mine = clusters.filter((cluster) => cluster.usable).slice(0, MOST)
-  const amounts = added((machines ?? []).flatMap((machine) => machine.amounts)).filter(({ resource }) => /^(cpu|memory)$|\//.test(resource))
+  const amounts = added((machines ?? []).flatMap((machine) => machine.amounts)).filter(({ resource }) =>
+    /^(cpu|memory)$|\//.test(resource),
+  )
   if (mine.length + amounts.length === 0) return null
   return (
     <section className="flex flex-col gap-3">
@@ -32,7 +34,11 @@ export function ClusterUsage() {
           <li key={cluster.id}>
             <Full
               name={
-                <Link to="/cluster/virtual/$cluster" params={{ cluster: cluster.id }} className="truncate font-medium text-primary hover:underline">
+                <Link
+                  to="/cluster/virtual/$cluster"
+                  params={{ cluster: cluster.id }}
+                  className="truncate font-medium text-primary hover:underline"
+                >
                   {cluster.name}
                 </Link>
               }
@@ -49,7 +55,13 @@ export function ClusterUsage() {
             const text = w("usedOf", { used: amountText(resource, used), total: amountText(resource, allocatable) })
             return (
               <li key={resource}>
-                <Full name={<span className="font-medium">{label}</span>} label={label} used={used} total={allocatable} text={text} />
+                <Full
+                  name={<span className="font-medium">{label}</span>}
+                  label={label}
+                  used={used}
+                  total={allocatable}
+                  text={text}
+                />
               </li>
             )
           })}
@@ -58,7 +70,19 @@ export function ClusterUsage() {
   )
 }
 
-function Full({ name, label, used, total, text }: { name: React.ReactNode; label: string; used: number; total: number; text: string }) {
+function Full({
+  name,
+  label,
+  used,
+  total,
+  text,
+}: {
+  name: React.ReactNode
+  label: string
+  used: number
+  total: number
+  text: string
+}) {
   return (
     <div className="flex min-w-0 flex-col gap-1.5">
       <div className="flex items-baseline justify-between gap-3">

@@ -17,12 +17,15 @@ export function NeedsMe() {
   const failed = useQuery({
     queryKey: ["runs", "needs-me", me.user.name],
     queryFn: ({ signal }) =>
-      api.GET("/api/v1/runs", { params: { query: { owner: me.user.name, state: ["failed"], limit: 5 } }, signal }).then(data),
+      api
+        .GET("/api/v1/runs", { params: { query: { owner: me.user.name, state: ["failed"], limit: 5 } }, signal })
+        .then(data),
   })
   const leads = me.user.role === "admin" || Object.values(me.teams).includes("leader")
   const reviews = useQuery({
     queryKey: ["reviews", "needs-me"],
-    queryFn: ({ signal }) => api.GET("/api/v1/reviews", { params: { query: { state: "open", limit: 5 } }, signal }).then(data),
+    queryFn: ({ signal }) =>
+      api.GET("/api/v1/reviews", { params: { query: { state: "open", limit: 5 } }, signal }).then(data),
     enabled: leads,
   })
   const waiting = (reviews.data?.items ?? []).filter((review) => review.may.includes("approve"))
@@ -44,14 +47,20 @@ export function NeedsMe() {
               <Link to="/runs/$run" params={{ run: run.id }} className="font-medium text-primary hover:underline">
                 {run.name}
               </Link>
-              <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">{runMessage(run.message, language)}</span>
+              <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">
+                {runMessage(run.message, language)}
+              </span>
               <Time at={run.finished} />
             </li>
           ))}
           {waiting.map((review) => (
             <li key={review.id} className="flex items-center gap-3 px-4 py-2.5">
               <ListChecks aria-hidden className="size-4 shrink-0 text-primary" />
-              <Link to="/reviews/$review" params={{ review: review.id }} className="font-medium text-primary hover:underline">
+              <Link
+                to="/reviews/$review"
+                params={{ review: review.id }}
+                className="font-medium text-primary hover:underline"
+              >
                 {review.module_name} v{review.number}
               </Link>
               <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">{review.author_name}</span>

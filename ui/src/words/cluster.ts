@@ -2,7 +2,10 @@ import { words } from "./words"
 
 export const clusterWords = words({
   title: ["Cluster", "集群"],
-  lead: ["What there is to run on, who has it now, and who waits for it.", "可用的计算资源、当前占用情况以及排队情况。"],
+  lead: [
+    "What there is to run on, who has it now, and who waits for it.",
+    "可用的计算资源、当前占用情况以及排队情况。",
+  ],
   clusters: ["Virtual clusters", "虚拟集群"],
   nodes: ["Nodes", "机器节点"],
   queues: ["Queues", "队列"],
@@ -76,7 +79,10 @@ export const clusterWords = words({
   ],
   asTable: ["Show as a table", "以表格显示"],
   noUsageYet: ["Nothing was measured yet; look again in a minute.", "尚无数据，请稍后再看。"],
-  gaps: ["Measured twice a minute. Where nothing is drawn, the server was not running.", "每分钟采样两次。空白处表示服务器未运行。"],
+  gaps: [
+    "Measured twice a minute. Where nothing is drawn, the server was not running.",
+    "每分钟采样两次。空白处表示服务器未运行。",
+  ],
   uses: ["Who has SKUs now", "当前占用"],
   waitingFor: ["Who waits for SKUs", "正在等待"],
   nobodyUses: ["Nobody uses it right now.", "目前没有人使用。"],
@@ -89,7 +95,10 @@ export const clusterWords = words({
   waitingGroups: ["Waiting", "等待中"],
   runningGroups: ["Running", "运行中"],
   noQueues: ["There are no queues", "没有队列"],
-  noQueuesHelp: ["Every virtual cluster has one; others are made with `muster apply`.", "每个虚拟集群都有一个队列；也可以用 `muster apply` 创建。"],
+  noQueuesHelp: [
+    "Every virtual cluster has one; others are made with `muster apply`.",
+    "每个虚拟集群都有一个队列；也可以用 `muster apply` 创建。",
+  ],
   members: ["Members", "成员"],
   membersOf: ["{running} of {members} running", "{members} 个成员中 {running} 个运行中"],
   phase: ["State", "状态"],

@@ -112,10 +112,7 @@ export const editorWords = words({
   noOtherNodes: ["There is no other node it could follow.", "没有可作为前置的节点。"],
   module: ["Module", "模块"],
   moduleVersion: ["Version", "版本"],
-  moduleFixed: [
-    "Command, image and outputs are the module's.",
-    "执行命令、镜像和输出参数由模块决定。",
-  ],
+  moduleFixed: ["Command, image and outputs are the module's.", "执行命令、镜像和输出参数由模块决定。"],
   trainingKind: ["Kind of job", "训练任务类型"],
   roles: ["Replicas", "副本"],
   replicasOf: ["Replicas of {role}", "{role} 副本数"],

@@ -17,19 +17,29 @@ const SENTENCES: [RegExp, string | ((...found: string[]) => string)][] = [
 ]
 
 const PIECES: [RegExp, string | ((...found: string[]) => string)][] = [
-  [/(?:\d+\/\d+ tasks in gang unschedulable: )?(?:pod group is not ready, [^;]*; )?minResources not met: /g, "资源不足："],
+  [
+    /(?:\d+\/\d+ tasks in gang unschedulable: )?(?:pod group is not ready, [^;]*; )?minResources not met: /g,
+    "资源不足：",
+  ],
   [/([\w.\-/]+): (\S+) asked, (\S+) free/g, "$1 需要 $2，可用 $3"],
   [/init container "([^"]+)"/g, "初始化容器“$1”"],
-  [/container "([^"]+)" exited with code (\d+)(?: \((\w+)\))?(?:: )?/g, (_, name, code, reason, at, whole) => {
-    const ends = whole.length === Number(at) + _.length
-    return `容器“${name}”以退出码 ${code} 结束${reason ? `（${reason}）` : ""}${ends ? "" : "："}`
-  }],
+  [
+    /container "([^"]+)" exited with code (\d+)(?: \((\w+)\))?(?:: )?/g,
+    (_, name, code, reason, at, whole) => {
+      const ends = whole.length === Number(at) + _.length
+      return `容器“${name}”以退出码 ${code} 结束${reason ? `（${reason}）` : ""}${ends ? "" : "："}`
+    },
+  ],
   [/it used more memory than its limit allows/g, "使用的内存超出了上限"],
   [/the command is not executable/g, "命令不可执行"],
   [/command not found/g, "找不到命令"],
   [/killed \(SIGKILL\)/g, "被强制终止（SIGKILL）"],
   [/asked to end \(SIGTERM\)/g, "被要求结束（SIGTERM）"],
-  [/0\/(\d+) nodes are available: (.*)\.$/g, (_, count, causes) => `${count} 台机器均不可用：${causes.replace(/(\d+) Insufficient ([\w.\-/]+)/g, "$1 台 $2 不足").replaceAll(", ", "，")}。`],
+  [
+    /0\/(\d+) nodes are available: (.*)\.$/g,
+    (_, count, causes) =>
+      `${count} 台机器均不可用：${causes.replace(/(\d+) Insufficient ([\w.\-/]+)/g, "$1 台 $2 不足").replaceAll(", ", "，")}。`,
+  ],
   [/the scheduler has not looked at it yet/g, "调度器尚未处理"],
   [/no node has been chosen yet/g, "尚未选定机器"],
 ]
@@ -41,12 +51,23 @@ export function told(message: string, language: Language): string {
   return PIECES.reduce(replaced, message)
 }
 
-const CONDITIONS = { Created: "conditionCreated", Running: "running", Restarting: "restarting", Suspended: "suspended", Succeeded: "succeeded", Failed: "failed" } as const
+const CONDITIONS = {
+  Created: "conditionCreated",
+  Running: "running",
+  Restarting: "restarting",
+  Suspended: "suspended",
+  Succeeded: "succeeded",
+  Failed: "failed",
+} as const
 
 export function conditionName(type: string, w: Say<keyof typeof jobWords>): string {
   return type in CONDITIONS ? w(CONDITIONS[type as keyof typeof CONDITIONS]) : type
 }
 
 function replaced(text: string, [pattern, by]: [RegExp, string | ((...found: string[]) => string)]): string {
-  return typeof by === "string" ? text.replace(pattern, by) : text.replace(pattern, (...found: unknown[]) => by(...found.map((each) => (each === undefined ? "" : String(each)))))
+  return typeof by === "string"
+    ? text.replace(pattern, by)
+    : text.replace(pattern, (...found: unknown[]) =>
+        by(...found.map((each) => (each === undefined ? "" : String(each)))),
+      )
 }

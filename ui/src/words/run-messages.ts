@@ -40,6 +40,10 @@ export function runMessage(text: string, language: Language): string {
 
 function pattern(template: string): RegExp {
   const parts = template.split(/\{(\w+)\}/)
-  const source = parts.map((part, index) => (index % 2 ? `(?<${part}>${part === "node" ? "\\S+" : ".+?"})` : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll(" ", " +")))
+  const source = parts.map((part, index) =>
+    index % 2
+      ? `(?<${part}>${part === "node" ? "\\S+" : ".+?"})`
+      : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll(" ", " +"),
+  )
   return new RegExp(`^${source.join("")}$`, "s")
 }

@@ -42,10 +42,7 @@ export const runWords = words({
   deleteTitle: ["Delete “{name}”?", "删除“{name}”？"],
   deleteHelp: ["Its logs and files go with it. This cannot be undone.", "其日志和文件将一并删除，且无法恢复。"],
   deleted: ["“{name}” was deleted", "已删除“{name}”"],
-  retryHelp: [
-    "Nodes that succeeded are not run again.",
-    "已完成的节点不再重新执行，从失败和未完成的节点开始重试。",
-  ],
+  retryHelp: ["Nodes that succeeded are not run again.", "已完成的节点不再重新执行，从失败和未完成的节点开始重试。"],
   graph: ["Graph", "流程图"],
   timeline: ["Timeline", "时间线"],
   configuration: ["Configuration", "配置信息"],

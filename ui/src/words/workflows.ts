@@ -2,7 +2,10 @@ import { words } from "./words"
 
 export const workflowWords = words({
   title: ["Workflows", "工作流"],
-  lead: ["Pipelines with versions. A run executes one version.", "带版本的流水线。运行工作流的某个版本会生成一个运行实例。"],
+  lead: [
+    "Pipelines with versions. A run executes one version.",
+    "带版本的流水线。运行工作流的某个版本会生成一个运行实例。",
+  ],
   create: ["Create a workflow", "创建工作流"],
   import: ["Import YAML", "导入 YAML"],
   searchLabel: ["Search workflows", "搜索工作流"],

@@ -33,10 +33,21 @@ export function Profile() {
     <form key={user.revision} className="flex max-w-md flex-col gap-4" onSubmit={submit}>
       <Field label={w("account")}>{(field) => <Input {...field} readOnly value={user.name} />}</Field>
       <Field label={w("displayName")} optional error={problem?.of("display_name")}>
-        {(field) => <Input {...field} name="display_name" maxLength={200} autoComplete="name" defaultValue={user.display_name} />}
+        {(field) => (
+          <Input {...field} name="display_name" maxLength={200} autoComplete="name" defaultValue={user.display_name} />
+        )}
       </Field>
       <Field label={w("email")} optional error={problem?.of("email")}>
-        {(field) => <Input {...field} name="email" type="email" maxLength={200} autoComplete="email" defaultValue={user.email ?? ""} />}
+        {(field) => (
+          <Input
+            {...field}
+            name="email"
+            type="email"
+            maxLength={200}
+            autoComplete="email"
+            defaultValue={user.email ?? ""}
+          />
+        )}
       </Field>
       <ProblemView error={error} />
       <div>

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query"
 import { useMemo } from "react"
-import { type Session, endSession, sessionsQuery } from "@/api/admin"
+import { endSession, type Session, sessionsQuery } from "@/api/admin"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"

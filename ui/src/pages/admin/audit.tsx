@@ -26,7 +26,8 @@ export function Audit() {
     placeholderData: keepPreviousData,
   })
   const columns = useMemo((): Column<AuditEntry>[] => {
-    const named = (all: Record<string, readonly [string, string]>, key: string) => (all[key] ? said(all[key], language) : key)
+    const named = (all: Record<string, readonly [string, string]>, key: string) =>
+      all[key] ? said(all[key], language) : key
     return [
       {
         id: "at",
@@ -48,14 +49,21 @@ export function Audit() {
           </button>
         ),
       },
-      { id: "action", header: w("action"), sort: "action", className: "whitespace-nowrap", cell: (entry) => named(auditActionWords, entry.action) },
+      {
+        id: "action",
+        header: w("action"),
+        sort: "action",
+        className: "whitespace-nowrap",
+        cell: (entry) => named(auditActionWords, entry.action),
+      },
       {
         id: "subject",
         header: w("subject"),
         className: "min-w-40",
         cell: (entry) => (
           <span>
-            <span className="text-muted-foreground">{named(auditKindWords, entry.kind)}</span> <span className="font-medium">{entry.subject_name}</span>
+            <span className="text-muted-foreground">{named(auditKindWords, entry.kind)}</span>{" "}
+            <span className="font-medium">{entry.subject_name}</span>
           </span>
         ),
       },
@@ -69,7 +77,12 @@ export function Audit() {
           </span>
         ),
       },
-      { id: "details", header: w("details"), className: "min-w-40", cell: ({ details }) => <Details details={details} label={w("details")} /> },
+      {
+        id: "details",
+        header: w("details"),
+        className: "min-w-40",
+        cell: ({ details }) => <Details details={details} label={w("details")} />,
+      },
     ]
   }, [w, language, filter])
   const isFiltered = Boolean(q || actor || kind || action || since || until)
@@ -77,8 +90,18 @@ export function Audit() {
     <>
       <Filters>
         <SearchBox label={w("searchAudit")} value={q ?? ""} onChange={(text) => filter({ q: text || undefined })} />
-        <SearchBox label={w("actor")} className="w-40" value={actor ?? ""} onChange={(text) => filter({ actor: text || undefined })} />
-        <Select aria-label={w("kind")} className="w-auto" value={kind ?? ""} onChange={(event) => filter({ kind: event.target.value || undefined })}>
+        <SearchBox
+          label={w("actor")}
+          className="w-40"
+          value={actor ?? ""}
+          onChange={(text) => filter({ actor: text || undefined })}
+        />
+        <Select
+          aria-label={w("kind")}
+          className="w-auto"
+          value={kind ?? ""}
+          onChange={(event) => filter({ kind: event.target.value || undefined })}
+        >
           <option value="">{w("allKinds")}</option>
           {Object.entries(auditKindWords).map(([each, pair]) => (
             <option key={each} value={each}>
@@ -86,7 +109,12 @@ export function Audit() {
             </option>
           ))}
         </Select>
-        <Select aria-label={w("action")} className="w-auto" value={action ?? ""} onChange={(event) => filter({ action: event.target.value || undefined })}>
+        <Select
+          aria-label={w("action")}
+          className="w-auto"
+          value={action ?? ""}
+          onChange={(event) => filter({ action: event.target.value || undefined })}
+        >
           <option value="">{w("allActions")}</option>
           {Object.entries(auditActionWords).map(([each, pair]) => (
             <option key={each} value={each}>
@@ -110,11 +138,24 @@ export function Audit() {
   )
 }
 
-function When({ label, value, change }: { label: string; value?: string; change: (value: string | undefined) => void }) {
+function When({
+  label,
+  value,
+  change,
+}: {
+  label: string
+  value?: string
+  change: (value: string | undefined) => void
+}) {
   return (
     <label className="inline-flex items-center gap-1.5 text-[13px]">
       {label}
-      <Input type="datetime-local" className="w-auto" value={asLocal(value)} onChange={(event) => change(asMoment(event.target.value))} />
+      <Input
+        type="datetime-local"
+        className="w-auto"
+        value={asLocal(value)}
+        onChange={(event) => change(asMoment(event.target.value))}
+      />
     </label>
   )
 }

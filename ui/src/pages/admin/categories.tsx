@@ -31,7 +31,11 @@ export function Categories() {
           </button>
         ),
       },
-      { id: "description", header: c("description"), cell: (category) => <span className="line-clamp-2 max-w-md">{category.description || "–"}</span> },
+      {
+        id: "description",
+        header: c("description"),
+        cell: (category) => <span className="line-clamp-2 max-w-md">{category.description || "–"}</span>,
+      },
       { id: "modules", header: w("modules"), sort: "modules", cell: (category) => category.modules },
       { id: "created", header: c("created"), sort: "created", cell: (category) => <Time at={category.created} /> },
     ],

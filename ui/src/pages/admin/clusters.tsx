@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router"
 import { Layers } from "lucide-react"
 import { useMemo, useState } from "react"
 import { clusterListQuery, deleteCluster, saveCluster } from "@/api/admin"
-import { type VirtualCluster, clusterQuery, machinesQuery } from "@/api/cluster"
+import { clusterQuery, machinesQuery, type VirtualCluster } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
 import type { Column } from "@/components/data-table"
 import { Dialog } from "@/components/dialog"
@@ -18,7 +18,7 @@ import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { ManagedList } from "./managed-list"
 import { NameFields } from "./name-fields"
-import { type Pair, PairRows, asRecord } from "./pair-rows"
+import { asRecord, type Pair, PairRows } from "./pair-rows"
 import { TeamField } from "./team-field"
 
 const GPU = "nvidia.com/gpu"
@@ -36,16 +36,30 @@ export function Clusters() {
         sort: "name",
         cell: (cluster) => (
           <div className="max-w-xs">
-            <Link to="/cluster/virtual/$cluster" params={{ cluster: cluster.id }} className="font-medium text-primary hover:underline">
+            <Link
+              to="/cluster/virtual/$cluster"
+              params={{ cluster: cluster.id }}
+              className="font-medium text-primary hover:underline"
+            >
               {cluster.name}
             </Link>
-            {cluster.description && <div className="truncate text-[13px] text-muted-foreground">{cluster.description}</div>}
+            {cluster.description && (
+              <div className="truncate text-[13px] text-muted-foreground">{cluster.description}</div>
+            )}
           </div>
         ),
       },
-      { id: "sku", header: v("sku"), cell: (cluster) => <span className="whitespace-nowrap">{skuText(cluster.sku, language)}</span> },
+      {
+        id: "sku",
+        header: v("sku"),
+        cell: (cluster) => <span className="whitespace-nowrap">{skuText(cluster.sku, language)}</span>,
+      },
       { id: "total", header: v("total"), sort: "total", cell: (cluster) => cluster.total ?? v("unlimited") },
-      { id: "used", header: w("inUse"), cell: (cluster) => v("usedOf", { used: cluster.used, total: cluster.available }) },
+      {
+        id: "used",
+        header: w("inUse"),
+        cell: (cluster) => v("usedOf", { used: cluster.used, total: cluster.available }),
+      },
       { id: "who", header: w("who"), cell: (cluster) => cluster.team_name ?? w("everybody") },
     ],
     [w, c, v, open, language],
@@ -96,7 +110,15 @@ function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () =
       lead={w("clusterHint")}
       action={cluster ? c("save") : c("create")}
       fields={[
-        "name", "description", "total", "team", "sku", "sku.gpu", `sku.${GPU}`, "sku.cpu", "sku.memory",
+        "name",
+        "description",
+        "total",
+        "team",
+        "sku",
+        "sku.gpu",
+        `sku.${GPU}`,
+        "sku.cpu",
+        "sku.memory",
         ...resources.map(([name]) => `sku.${name.trim()}`),
         ...labels.map(([name]) => `node_selector.${name.trim()}`),
       ]}
@@ -104,7 +126,10 @@ function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () =
       onSubmit={async (form) => {
         const name = text(form, "name")
         const total = text(form, "total")
-        const sku = asRecord([...(["gpu", "cpu", "memory"] as const).map((each): Pair => [each, text(form, each)]), ...resources])
+        const sku = asRecord([
+          ...(["gpu", "cpu", "memory"] as const).map((each): Pair => [each, text(form, each)]),
+          ...resources,
+        ])
         for (const [resource, amount] of Object.entries(sku)) if (!amount) delete sku[resource]
         await saveCluster(cluster, {
           name,
@@ -143,11 +168,23 @@ function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () =
             add={w("addResource")}
             pairs={resources}
             change={setResources}
-            suggestions={[...new Set(machines.flatMap((machine) => machine.amounts.map(({ resource }) => resource)))].filter((name) => name.includes("/"))}
+            suggestions={[
+              ...new Set(machines.flatMap((machine) => machine.amounts.map(({ resource }) => resource))),
+            ].filter((name) => name.includes("/"))}
             fault={(name) => fault(`sku.${name.trim()}`)}
           />
           <Field label={w("total")} optional hint={w("totalHint")} error={fault("total")}>
-            {(field) => <Input {...field} name="total" type="number" min={0} max={1_000_000} step={1} defaultValue={cluster?.total ?? ""} />}
+            {(field) => (
+              <Input
+                {...field}
+                name="total"
+                type="number"
+                min={0}
+                max={1_000_000}
+                step={1}
+                defaultValue={cluster?.total ?? ""}
+              />
+            )}
           </Field>
           <PairRows
             legend={w("nodeSelector")}
@@ -159,7 +196,9 @@ function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () =
             suggestions={[...new Set(machines.flatMap((machine) => Object.keys(machine.labels)))].sort()}
             fault={(name) => fault(`node_selector.${name.trim()}`)}
           />
-          <p className={matching ? "-mt-2 text-[13px] text-muted-foreground" : "-mt-2 text-[13px] text-warning"}>{w("matching", { n: matching })}</p>
+          <p className={matching ? "-mt-2 text-[13px] text-muted-foreground" : "-mt-2 text-[13px] text-warning"}>
+            {w("matching", { n: matching })}
+          </p>
           <TeamField value={cluster?.team_id} error={fault("team")} />
         </>
       )}

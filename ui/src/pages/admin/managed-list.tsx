@@ -1,5 +1,5 @@
 /** What admins keep: a list to search, add to, and delete from. Which one is being edited is in the address. */
-import { type QueryKey, type UseQueryOptions, keepPreviousData, useQuery } from "@tanstack/react-query"
+import { keepPreviousData, type QueryKey, type UseQueryOptions, useQuery } from "@tanstack/react-query"
 import { type LucideIcon, Pencil, Plus, Trash2 } from "lucide-react"
 import { type ReactNode, useMemo, useState } from "react"
 import { Button } from "@/components/button"
@@ -13,7 +13,6 @@ import { adminWords } from "@/words/admin"
 import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { useAdminPlace } from "./place"
-
 
 interface Found<T> {
   items: T[]
@@ -44,7 +43,19 @@ interface Props<T, K extends QueryKey> {
   onDelete: (thing: T) => Promise<unknown>
 }
 
-export function ManagedList<T extends { id: string; name: string }, K extends QueryKey>({ icon, label, searchLabel, createLabel, empty, query, columns, hasEdit, form, deleteHelp, onDelete }: Props<T, K>) {
+export function ManagedList<T extends { id: string; name: string }, K extends QueryKey>({
+  icon,
+  label,
+  searchLabel,
+  createLabel,
+  empty,
+  query,
+  columns,
+  hasEdit,
+  form,
+  deleteHelp,
+  onDelete,
+}: Props<T, K>) {
   const w = useWords(adminWords)
   const c = useWords(commonWords)
   const { search, asked, shown, filter, open, close, clear } = useAdminPlace()
@@ -61,11 +72,23 @@ export function ManagedList<T extends { id: string; name: string }, K extends Qu
         cell: (thing) => (
           <>
             {hasEdit && (
-              <Button look="ghost" size="icon" aria-label={`${c("edit")}: ${thing.name}`} title={c("edit")} onClick={() => open(thing.id)}>
+              <Button
+                look="ghost"
+                size="icon"
+                aria-label={`${c("edit")}: ${thing.name}`}
+                title={c("edit")}
+                onClick={() => open(thing.id)}
+              >
                 <Pencil />
               </Button>
             )}
-            <Button look="ghost" size="icon" aria-label={w("deleteTitle", { name: thing.name })} title={c("delete")} onClick={() => setDropping(thing)}>
+            <Button
+              look="ghost"
+              size="icon"
+              aria-label={w("deleteTitle", { name: thing.name })}
+              title={c("delete")}
+              onClick={() => setDropping(thing)}
+            >
               <Trash2 />
             </Button>
           </>

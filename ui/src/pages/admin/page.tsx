@@ -15,7 +15,15 @@ import { Tokens } from "./tokens"
 import { Users } from "./users"
 
 const route = getRouteApi("/shell/admin")
-const TABS = { users: Users, teams: Teams, categories: Categories, storage: Storage, clusters: Clusters, tokens: Tokens, audit: Audit }
+const TABS = {
+  users: Users,
+  teams: Teams,
+  categories: Categories,
+  storage: Storage,
+  clusters: Clusters,
+  tokens: Tokens,
+  audit: Audit,
+}
 type TabId = keyof typeof TABS
 
 export function AdminPage() {

@@ -34,9 +34,28 @@ export function PairRows({ legend, nameLabel, valueLabel, add, pairs, change, su
       {pairs.map(([name, value], index) => (
         <div key={index} className="flex flex-col gap-1">
           <div className="flex gap-2">
-            <Input aria-label={nameLabel} placeholder={nameLabel} list={list} className="min-w-0 font-mono text-[13px]" value={name} onChange={(event) => set(index, [event.target.value, value])} />
-            <Input aria-label={valueLabel} placeholder={valueLabel} className="min-w-0 font-mono text-[13px]" value={value} onChange={(event) => set(index, [name, event.target.value])} />
-            <Button look="ghost" size="icon" className="mt-0.5 shrink-0" aria-label={c("removeOne", { name: name || nameLabel })} onClick={() => change(pairs.filter((_, at) => at !== index))}>
+            <Input
+              aria-label={nameLabel}
+              placeholder={nameLabel}
+              list={list}
+              className="min-w-0 font-mono text-[13px]"
+              value={name}
+              onChange={(event) => set(index, [event.target.value, value])}
+            />
+            <Input
+              aria-label={valueLabel}
+              placeholder={valueLabel}
+              className="min-w-0 font-mono text-[13px]"
+              value={value}
+              onChange={(event) => set(index, [name, event.target.value])}
+            />
+            <Button
+              look="ghost"
+              size="icon"
+              className="mt-0.5 shrink-0"
+              aria-label={c("removeOne", { name: name || nameLabel })}
+              onClick={() => change(pairs.filter((_, at) => at !== index))}
+            >
               <X />
             </Button>
           </div>

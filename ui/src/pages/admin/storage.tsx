@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { HardDrive } from "lucide-react"
 import { useMemo, useState } from "react"
-import { type StorageRoot, deleteStorage, saveStorage, storageListQuery, storageQuery } from "@/api/admin"
+import { deleteStorage, type StorageRoot, saveStorage, storageListQuery, storageQuery } from "@/api/admin"
 import { Badge } from "@/components/badge"
 import type { Column } from "@/components/data-table"
 import { Dialog } from "@/components/dialog"
@@ -36,17 +36,27 @@ export function Storage() {
           </div>
         ),
       },
-      { id: "path", header: w("path"), sort: "path", cell: (root) => <code className="font-mono text-[13px]">{root.path}</code> },
+      {
+        id: "path",
+        header: w("path"),
+        sort: "path",
+        cell: (root) => <code className="font-mono text-[13px]">{root.path}</code>,
+      },
       {
         id: "backing",
         header: w("backing"),
         cell: (root) => (
           <span className="text-[13px]">
-            {root.claim ? w("backingClaim") : w("backingPath")} <code className="font-mono">{root.claim || root.host_path || root.path}</code>
+            {root.claim ? w("backingClaim") : w("backingPath")}{" "}
+            <code className="font-mono">{root.claim || root.host_path || root.path}</code>
           </span>
         ),
       },
-      { id: "access", header: w("access"), cell: (root) => <Badge>{root.read_only ? w("readOnly") : w("writable")}</Badge> },
+      {
+        id: "access",
+        header: w("access"),
+        cell: (root) => <Badge>{root.read_only ? w("readOnly") : w("writable")}</Badge>,
+      },
       { id: "who", header: w("who"), cell: (root) => root.team_name ?? w("everybody") },
     ],
     [w, c, open],
@@ -109,11 +119,24 @@ function RootForm({ root, close }: { root?: StorageRoot; close: () => void }) {
         <>
           <NameFields fault={fault} name={root?.name} description={root?.description} />
           <Field label={w("path")} hint={w("pathHint")} error={fault("path")}>
-            {(field) => <Input {...field} name="path" required className="font-mono" spellCheck={false} defaultValue={root?.path} />}
+            {(field) => (
+              <Input
+                {...field}
+                name="path"
+                required
+                className="font-mono"
+                spellCheck={false}
+                defaultValue={root?.path}
+              />
+            )}
           </Field>
           <Field label={w("backing")}>
             {(field) => (
-              <Select {...field} value={claimed ? "claim" : "path"} onChange={(event) => setClaimed(event.target.value === "claim")}>
+              <Select
+                {...field}
+                value={claimed ? "claim" : "path"}
+                onChange={(event) => setClaimed(event.target.value === "claim")}
+              >
                 <option value="path">{w("backingPath")}</option>
                 <option value="claim">{w("backingClaim")}</option>
               </Select>
@@ -121,11 +144,28 @@ function RootForm({ root, close }: { root?: StorageRoot; close: () => void }) {
           </Field>
           {claimed ? (
             <Field label={w("claim")} error={fault("claim")}>
-              {(field) => <Input {...field} name="claim" required className="font-mono" spellCheck={false} defaultValue={root?.claim} />}
+              {(field) => (
+                <Input
+                  {...field}
+                  name="claim"
+                  required
+                  className="font-mono"
+                  spellCheck={false}
+                  defaultValue={root?.claim}
+                />
+              )}
             </Field>
           ) : (
             <Field label={w("hostPath")} optional hint={w("hostPathHint")} error={fault("host_path")}>
-              {(field) => <Input {...field} name="host_path" className="font-mono" spellCheck={false} defaultValue={root?.host_path} />}
+              {(field) => (
+                <Input
+                  {...field}
+                  name="host_path"
+                  className="font-mono"
+                  spellCheck={false}
+                  defaultValue={root?.host_path}
+                />
+              )}
             </Field>
           )}
           <Tick name="read_only" label={w("readOnly")} defaultChecked={root?.read_only} />

@@ -1,8 +1,8 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Link, useNavigate } from "@tanstack/react-router"
-import { Plus, Users as Icon } from "lucide-react"
+import { Users as Icon, Plus } from "lucide-react"
 import { useMemo } from "react"
-import { type Team, createTeam, teamListQuery } from "@/api/admin"
+import { createTeam, type Team, teamListQuery } from "@/api/admin"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
@@ -15,7 +15,6 @@ import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { NameFields } from "./name-fields"
 import { useAdminPlace } from "./place"
-
 
 export function Teams() {
   const w = useWords(adminWords)
@@ -35,7 +34,11 @@ export function Teams() {
           </Link>
         ),
       },
-      { id: "description", header: c("description"), cell: (team) => <span className="line-clamp-2 max-w-md">{team.description || "–"}</span> },
+      {
+        id: "description",
+        header: c("description"),
+        cell: (team) => <span className="line-clamp-2 max-w-md">{team.description || "–"}</span>,
+      },
       { id: "members", header: w("members"), cell: (team) => team.members },
       { id: "created", header: c("created"), sort: "created", cell: (team) => <Time at={team.created} /> },
     ],

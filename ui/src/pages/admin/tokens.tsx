@@ -11,7 +11,6 @@ import { commonWords } from "@/words/common"
 import { useWords } from "@/words/words"
 import { useAdminPlace } from "./place"
 
-
 export function Tokens() {
   const w = useWords(adminWords)
   const c = useWords(commonWords)
@@ -25,7 +24,11 @@ export function Tokens() {
     <>
       <Filters>
         <SearchBox label={w("searchTokens")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Tick label={w("endedToo")} checked={search.all === "yes"} onChange={(event) => filter({ all: event.target.checked ? "yes" : undefined })} />
+        <Tick
+          label={w("endedToo")}
+          checked={search.all === "yes"}
+          onChange={(event) => filter({ all: event.target.checked ? "yes" : undefined })}
+        />
       </Filters>
       <Listing
         label={w("tokens")}

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Ellipsis, Plus } from "lucide-react"
 import { useMemo, useState } from "react"
-import { type User, createUser, editUser, resetPassword, userQuery, usersQuery } from "@/api/admin"
+import { createUser, editUser, resetPassword, type User, userQuery, usersQuery } from "@/api/admin"
 import { useMe } from "@/api/session"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
@@ -104,7 +104,18 @@ export function Users() {
             items={[
               { label: c("edit"), onSelect: () => open(user.id) },
               { label: w("resetPassword"), onSelect: () => void invite(user), disabled: user.disabled },
-              { label: w("whatTheyDid"), onSelect: () => filter({ tab: "audit", actor: user.name, q: undefined, role: undefined, state: undefined, sort: undefined }) },
+              {
+                label: w("whatTheyDid"),
+                onSelect: () =>
+                  filter({
+                    tab: "audit",
+                    actor: user.name,
+                    q: undefined,
+                    role: undefined,
+                    state: undefined,
+                    sort: undefined,
+                  }),
+              },
               ...(user.id === me.user.id
                 ? []
                 : [
@@ -128,7 +139,12 @@ export function Users() {
     <>
       <Filters>
         <SearchBox label={w("searchUsers")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Select aria-label={w("role")} className="w-auto" value={role ?? ""} onChange={(event) => filter({ role: event.target.value || undefined })}>
+        <Select
+          aria-label={w("role")}
+          className="w-auto"
+          value={role ?? ""}
+          onChange={(event) => filter({ role: event.target.value || undefined })}
+        >
           <option value="">{w("allRoles")}</option>
           {(["admin", "leader", "member"] as const).map((each) => (
             <option key={each} value={each}>
@@ -136,7 +152,12 @@ export function Users() {
             </option>
           ))}
         </Select>
-        <Select aria-label={w("state")} className="w-auto" value={search.state ?? ""} onChange={(event) => filter({ state: event.target.value || undefined })}>
+        <Select
+          aria-label={w("state")}
+          className="w-auto"
+          value={search.state ?? ""}
+          onChange={(event) => filter({ state: event.target.value || undefined })}
+        >
           <option value="">{w("allStates")}</option>
           <option value="active">{w("active")}</option>
           <option value="disabled">{w("disabled")}</option>
@@ -165,7 +186,9 @@ export function Users() {
           }}
         />
       )}
-      {search.open && search.open !== "new" && <EditUser id={search.open} isMe={search.open === me.user.id} close={close} />}
+      {search.open && search.open !== "new" && (
+        <EditUser id={search.open} isMe={search.open === me.user.id} close={close} />
+      )}
       {invitation && (
         <Dialog
           open
@@ -199,12 +222,23 @@ export function Users() {
   )
 }
 
-function NewUser({ close, created }: { close: () => void; created: (made: { name: string; link: string | null }) => void }) {
+function NewUser({
+  close,
+  created,
+}: {
+  close: () => void
+  created: (made: { name: string; link: string | null }) => void
+}) {
   const w = useWords(adminWords)
   const c = useWords(commonWords)
   const submit = async (form: FormData) => {
     const role = form.get("role") === "admin" ? "admin" : "member"
-    const made = await createUser({ name: text(form, "name"), display_name: text(form, "display_name"), email: text(form, "email"), role })
+    const made = await createUser({
+      name: text(form, "name"),
+      display_name: text(form, "display_name"),
+      email: text(form, "email"),
+      role,
+    })
     created({ name: made.user.name, link: made.link })
   }
   return (
@@ -219,7 +253,17 @@ function NewUser({ close, created }: { close: () => void; created: (made: { name
       {(fault) => (
         <>
           <Field label={w("account")} hint={w("accountHint")} error={fault("name")}>
-            {(field) => <Input {...field} name="name" required autoFocus autoCapitalize="off" autoComplete="off" spellCheck={false} />}
+            {(field) => (
+              <Input
+                {...field}
+                name="name"
+                required
+                autoFocus
+                autoCapitalize="off"
+                autoComplete="off"
+                spellCheck={false}
+              />
+            )}
           </Field>
           <PersonFields fault={fault} />
           <RoleField fault={fault} value="member" />
@@ -241,7 +285,11 @@ function EditUser({ id, isMe, close }: { id: string; isMe: boolean; close: () =>
     )
   const submit = async (form: FormData) => {
     const role = form.get("role") === "admin" ? ("admin" as const) : ("member" as const)
-    await editUser(user, { display_name: text(form, "display_name"), email: text(form, "email"), ...(isMe ? {} : { role }) })
+    await editUser(user, {
+      display_name: text(form, "display_name"),
+      email: text(form, "email"),
+      ...(isMe ? {} : { role }),
+    })
     note(w("saved", { name: user.name }))
     close()
   }
@@ -256,7 +304,11 @@ function EditUser({ id, isMe, close }: { id: string; isMe: boolean; close: () =>
       {(fault) => (
         <>
           <PersonFields fault={fault} user={user} />
-          <RoleField fault={fault} value={user.role === "admin" ? "admin" : "member"} hint={isMe ? w("notYourself") : undefined} />
+          <RoleField
+            fault={fault}
+            value={user.role === "admin" ? "admin" : "member"}
+            hint={isMe ? w("notYourself") : undefined}
+          />
         </>
       )}
     </FormDialog>
@@ -277,7 +329,15 @@ function PersonFields({ fault, user }: { fault: (field: string) => string | unde
   )
 }
 
-function RoleField({ fault, value, hint }: { fault: (field: string) => string | undefined; value: string; hint?: string }) {
+function RoleField({
+  fault,
+  value,
+  hint,
+}: {
+  fault: (field: string) => string | undefined
+  value: string
+  hint?: string
+}) {
   const w = useWords(adminWords)
   return (
     <Field label={w("role")} error={fault("role")} hint={hint}>

@@ -44,7 +44,9 @@ export function Groups({ queue, phase, choose }: Props) {
         header: c("name"),
         cell: (group) => (
           <div className="max-w-xs">
-            <div className="truncate font-medium">{group.name ?? <span className="font-normal text-muted-foreground">{w("hidden")}</span>}</div>
+            <div className="truncate font-medium">
+              {group.name ?? <span className="font-normal text-muted-foreground">{w("hidden")}</span>}
+            </div>
             {group.run_id && (
               <Link to="/runs/$run" params={{ run: group.run_id }} className="text-[13px] text-primary hover:underline">
                 {group.run_name}
@@ -85,7 +87,12 @@ export function Groups({ queue, phase, choose }: Props) {
   return (
     <div className="flex flex-col gap-3">
       <Filters>
-        <Select aria-label={w("queue")} className="w-auto max-w-full" value={queue ?? ""} onChange={(event) => choose({ queue: event.target.value || undefined })}>
+        <Select
+          aria-label={w("queue")}
+          className="w-auto max-w-full"
+          value={queue ?? ""}
+          onChange={(event) => choose({ queue: event.target.value || undefined })}
+        >
           <option value="">{w("allQueues")}</option>
           {queues.map(({ name, cluster_name }) => (
             <option key={name} value={name}>
@@ -94,7 +101,12 @@ export function Groups({ queue, phase, choose }: Props) {
           ))}
           {queue && !queues.some(({ name }) => name === queue) && <option value={queue}>{queue}</option>}
         </Select>
-        <Select aria-label={w("phase")} className="w-auto" value={phase ?? ""} onChange={(event) => choose({ phase: event.target.value || undefined })}>
+        <Select
+          aria-label={w("phase")}
+          className="w-auto"
+          value={phase ?? ""}
+          onChange={(event) => choose({ phase: event.target.value || undefined })}
+        >
           <option value="">{w("allPhases")}</option>
           {Object.entries(PHASES).map(([value, { word }]) => (
             <option key={value} value={value}>
@@ -117,13 +129,17 @@ export function Groups({ queue, phase, choose }: Props) {
               busy={found.isPlaceholderData}
             />
             {found.data && found.data.total > groups.length && (
-              <p className="text-[13px] text-muted-foreground">{w("truncated", { shown: groups.length, total: found.data.total })}</p>
+              <p className="text-[13px] text-muted-foreground">
+                {w("truncated", { shown: groups.length, total: found.data.total })}
+              </p>
             )}
           </>
         ) : queue || phase ? (
           <Empty
             title={c("nothingFound")}
-            actions={<Button onClick={() => choose({ queue: undefined, phase: undefined })}>{c("clearFilters")}</Button>}
+            actions={
+              <Button onClick={() => choose({ queue: undefined, phase: undefined })}>{c("clearFilters")}</Button>
+            }
           />
         ) : (
           <Empty icon={Group} title={w("noGroups")}>

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { useMemo } from "react"
 import type { Schema } from "@/api/client"
 import { type Amount, machineQuery } from "@/api/cluster"
@@ -34,7 +34,11 @@ export function NodePage() {
     (): Column<Amount>[] => [
       { id: "resource", header: w("resource"), cell: ({ resource }) => resourceName(resource, language) },
       { id: "used", header: w("used"), cell: ({ resource, used }) => amountText(resource, used) },
-      { id: "allocatable", header: w("allocatable"), cell: ({ resource, allocatable }) => amountText(resource, allocatable) },
+      {
+        id: "allocatable",
+        header: w("allocatable"),
+        cell: ({ resource, allocatable }) => amountText(resource, allocatable),
+      },
       { id: "capacity", header: w("capacity"), cell: ({ resource, capacity }) => amountText(resource, capacity) },
       {
         id: "part",
@@ -55,9 +59,17 @@ export function NodePage() {
   const conditions = useMemo(
     (): Column<Condition>[] => [
       { id: "type", header: w("condition"), cell: ({ type }) => type },
-      { id: "status", header: w("status"), cell: (each) => <Badge tone={isGood(each) ? "succeeded" : "failed"}>{each.status}</Badge> },
+      {
+        id: "status",
+        header: w("status"),
+        cell: (each) => <Badge tone={isGood(each) ? "succeeded" : "failed"}>{each.status}</Badge>,
+      },
       { id: "reason", header: w("reason"), cell: ({ reason }) => reason || "–" },
-      { id: "message", header: w("message"), cell: ({ message }) => <span className="text-[13px] text-muted-foreground">{message}</span> },
+      {
+        id: "message",
+        header: w("message"),
+        cell: ({ message }) => <span className="text-[13px] text-muted-foreground">{message}</span>,
+      },
       { id: "since", header: w("since"), cell: ({ since }) => <Time at={since} /> },
     ],
     [w, language],
@@ -67,7 +79,12 @@ export function NodePage() {
       {
         id: "name",
         header: c("name"),
-        cell: ({ name }) => (name ? <code className="font-mono text-[13px]">{name}</code> : <span className="text-muted-foreground">{w("hidden")}</span>),
+        cell: ({ name }) =>
+          name ? (
+            <code className="font-mono text-[13px]">{name}</code>
+          ) : (
+            <span className="text-muted-foreground">{w("hidden")}</span>
+          ),
       },
       {
         id: "run",
@@ -82,8 +99,20 @@ export function NodePage() {
           ),
       },
       { id: "owner", header: w("owner"), cell: ({ owner_name }) => owner_name ?? "–" },
-      { id: "phase", header: w("state"), cell: ({ phase }) => <Badge tone={phase === "Running" ? "running" : "waiting"}>{phase === "Running" ? w("phaseRunning") : phase === "Pending" ? w("starting") : phase}</Badge> },
-      { id: "requests", header: w("requests"), cell: ({ requests }) => <span className="whitespace-nowrap">{skuText(requests, language) || "–"}</span> },
+      {
+        id: "phase",
+        header: w("state"),
+        cell: ({ phase }) => (
+          <Badge tone={phase === "Running" ? "running" : "waiting"}>
+            {phase === "Running" ? w("phaseRunning") : phase === "Pending" ? w("starting") : phase}
+          </Badge>
+        ),
+      },
+      {
+        id: "requests",
+        header: w("requests"),
+        cell: ({ requests }) => <span className="whitespace-nowrap">{skuText(requests, language) || "–"}</span>,
+      },
       { id: "started", header: w("started"), cell: ({ started }) => <Time at={started} /> },
     ],
     [w, c, language],

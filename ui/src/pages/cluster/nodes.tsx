@@ -21,7 +21,10 @@ export function Nodes() {
   const found = useQuery(machinesQuery)
   const machines = found.data?.items
   const others = useMemo(
-    () => [...new Set((machines ?? []).flatMap((each) => each.amounts.map(({ resource }) => resource)))].filter((name) => name.includes("/")),
+    () =>
+      [...new Set((machines ?? []).flatMap((each) => each.amounts.map(({ resource }) => resource)))].filter((name) =>
+        name.includes("/"),
+      ),
     [machines],
   )
   const columns = useMemo((): Column<Machine>[] => {
@@ -29,14 +32,23 @@ export function Nodes() {
       id: resource,
       header,
       className: "min-w-32",
-      cell: (machine) => <Amounts amount={machine.amounts.find((each) => each.resource === resource)} label={`${machine.name} ${header}`} />,
+      cell: (machine) => (
+        <Amounts
+          amount={machine.amounts.find((each) => each.resource === resource)}
+          label={`${machine.name} ${header}`}
+        />
+      ),
     })
     return [
       {
         id: "name",
         header: c("name"),
         cell: (machine) => (
-          <Link to="/cluster/nodes/$node" params={{ node: machine.name }} className="font-medium text-primary hover:underline">
+          <Link
+            to="/cluster/nodes/$node"
+            params={{ node: machine.name }}
+            className="font-medium text-primary hover:underline"
+          >
             {machine.name}
           </Link>
         ),
@@ -78,7 +90,10 @@ export function MachineState({ machine }: { machine: Machine }) {
 function Amounts({ amount, label }: { amount?: Amount; label: string }) {
   const w = useWords(clusterWords)
   if (!amount) return <>–</>
-  const text = w("usedOf", { used: amountText(amount.resource, amount.used), total: amountText(amount.resource, amount.allocatable) })
+  const text = w("usedOf", {
+    used: amountText(amount.resource, amount.used),
+    total: amountText(amount.resource, amount.allocatable),
+  })
   return (
     <div className="flex flex-col gap-1">
       <span className="text-[13px] whitespace-nowrap tabular-nums">{text}</span>

@@ -58,11 +58,16 @@ function Totals() {
     <dl className="grid gap-3 sm:grid-cols-2 lg:grid-cols-4">
       <div className="rounded-lg border bg-card p-4">
         <dt className="text-[13px] text-muted-foreground">{w("nodes")}</dt>
-        <dd className="mt-1 text-lg font-semibold">{w("nodesReady", { ready: ready.length, total: machines.length })}</dd>
+        <dd className="mt-1 text-lg font-semibold">
+          {w("nodesReady", { ready: ready.length, total: machines.length })}
+        </dd>
       </div>
       {amounts.map((amount) => {
         const name = amount.resource === "memory" ? w("memory") : resourceName(amount.resource, language)
-        const text = w("usedOf", { used: amountText(amount.resource, amount.used), total: amountText(amount.resource, amount.allocatable) })
+        const text = w("usedOf", {
+          used: amountText(amount.resource, amount.used),
+          total: amountText(amount.resource, amount.allocatable),
+        })
         return (
           <div key={amount.resource} className="rounded-lg border bg-card p-4">
             <dt className="text-[13px] text-muted-foreground">{name}</dt>

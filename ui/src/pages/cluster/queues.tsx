@@ -31,7 +31,11 @@ export function Queues() {
         header: c("name"),
         cell: (queue) =>
           queue.cluster_id ? (
-            <Link to="/cluster/virtual/$cluster" params={{ cluster: queue.cluster_id }} className="font-medium text-primary hover:underline">
+            <Link
+              to="/cluster/virtual/$cluster"
+              params={{ cluster: queue.cluster_id }}
+              className="font-medium text-primary hover:underline"
+            >
               {queue.cluster_name ?? queue.name}
             </Link>
           ) : (
@@ -41,10 +45,16 @@ export function Queues() {
       {
         id: "state",
         header: w("state"),
-        cell: ({ state }) => <Badge tone={state === "Open" ? "succeeded" : "warning"}>{w(STATES[state] ?? "openUnknown")}</Badge>,
+        cell: ({ state }) => (
+          <Badge tone={state === "Open" ? "succeeded" : "warning"}>{w(STATES[state] ?? "openUnknown")}</Badge>
+        ),
       },
       { id: "allocated", header: w("allocated"), cell: ({ allocated }) => <Amounts amounts={allocated} none="0" /> },
-      { id: "limit", header: w("limit"), cell: ({ capability }) => <Amounts amounts={capability} none={w("noLimit")} /> },
+      {
+        id: "limit",
+        header: w("limit"),
+        cell: ({ capability }) => <Amounts amounts={capability} none={w("noLimit")} />,
+      },
       { id: "weight", header: w("weight"), cell: ({ weight }) => weight },
       {
         id: "groups",
@@ -53,7 +63,11 @@ export function Queues() {
           const waiting = (queue.groups.pending ?? 0) + (queue.groups.inqueue ?? 0) + (queue.groups.unknown ?? 0)
           const running = queue.groups.running ?? 0
           return (
-            <Link to="/cluster" search={{ tab: "groups", queue: queue.name }} className="inline-flex gap-1 hover:underline">
+            <Link
+              to="/cluster"
+              search={{ tab: "groups", queue: queue.name }}
+              className="inline-flex gap-1 hover:underline"
+            >
               <Badge tone={waiting ? "warning" : "plain"}>
                 {w("waitingGroups")} {waiting}
               </Badge>

@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { Pencil } from "lucide-react"
 import { type Schema } from "@/api/client"
 import { clusterQuery, clusterUsageQuery } from "@/api/cluster"
@@ -48,7 +48,9 @@ export function VirtualClusterPage() {
       title={cluster.name}
       above={<Above />}
       lead={cluster.description}
-      aside={<Badge tone={cluster.usable ? "succeeded" : "warning"}>{cluster.usable ? w("usable") : w("notUsable")}</Badge>}
+      aside={
+        <Badge tone={cluster.usable ? "succeeded" : "warning"}>{cluster.usable ? w("usable") : w("notUsable")}</Badge>
+      }
       actions={
         me.user.role === "admin" && (
           <Button asChild>
@@ -90,7 +92,10 @@ export function VirtualClusterPage() {
             className="w-auto"
             value={range}
             onChange={(event) =>
-              void navigate({ search: { range: event.target.value === USUAL ? undefined : event.target.value }, replace: true })
+              void navigate({
+                search: { range: event.target.value === USUAL ? undefined : event.target.value },
+                replace: true,
+              })
             }
           >
             {Object.entries(RANGES).map(([each, hours]) => (

@@ -1,7 +1,7 @@
 import { useNavigate } from "@tanstack/react-router"
 import { EllipsisVertical, Pause, Play, Trash2 } from "lucide-react"
 import { useState } from "react"
-import { type Job, deleteJob, placeOf, resumeJob, suspendJob } from "@/api/jobs"
+import { deleteJob, type Job, placeOf, resumeJob, suspendJob } from "@/api/jobs"
 import { Button } from "@/components/button"
 import { Confirm } from "@/components/dialog"
 import { Menu, type MenuItem } from "@/components/menu"
@@ -35,7 +35,12 @@ export function JobActions({ job, open }: { job: Job; open?: boolean }) {
       ))}
       {hidden.length > 0 && (
         <Menu items={hidden}>
-          <Button look={open ? "plain" : "ghost"} size="icon" className={open ? "size-9" : ""} aria-label={`${c("actions")}: ${job.name}`}>
+          <Button
+            look={open ? "plain" : "ghost"}
+            size="icon"
+            className={open ? "size-9" : ""}
+            aria-label={`${c("actions")}: ${job.name}`}
+          >
             <EllipsisVertical />
           </Button>
         </Menu>

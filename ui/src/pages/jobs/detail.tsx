@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { Trash2 } from "lucide-react"
 import { type JobPlace, jobHappeningsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
 import { Badge } from "@/components/badge"
@@ -59,7 +59,8 @@ export function JobDetail() {
     )
   if (!found.data) return <Loading />
   const job = found.data
-  const choose = (pods: string[]) => void navigate({ search: (before) => ({ ...before, pods: pods.join(",") || "-" }), replace: true })
+  const choose = (pods: string[]) =>
+    void navigate({ search: (before) => ({ ...before, pods: pods.join(",") || "-" }), replace: true })
   const tabs = [
     { id: "overview", label: w("overview"), content: <Overview job={job} /> },
     {

@@ -5,7 +5,13 @@ export function KindBadge({ kind, word }: { kind: string; word: string }) {
   const look = kindLook(word)
   return (
     <span className="inline-flex items-center gap-2 whitespace-nowrap" title={kindTitle(kind, word)}>
-      <span aria-hidden className={classes("grid size-6 place-items-center rounded font-mono text-[11px] font-semibold", look.className)}>
+      <span
+        aria-hidden
+        className={classes(
+          "grid size-6 place-items-center rounded font-mono text-[11px] font-semibold",
+          look.className,
+        )}
+      >
         {look.letters}
       </span>
       {kind}

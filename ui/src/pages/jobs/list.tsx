@@ -1,8 +1,8 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { Network, Plus } from "lucide-react"
 import { useMemo } from "react"
-import { type Job, type JobState as State, jobKindsQuery, jobsQuery, placeOf, useLiveJobs } from "@/api/jobs"
+import { type Job, jobKindsQuery, jobsQuery, placeOf, type JobState as State, useLiveJobs } from "@/api/jobs"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
@@ -34,7 +34,10 @@ export function JobList() {
   const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-created")
   const state = STATES.find((each) => each === search.state)
   const kinds = useQuery(jobKindsQuery)
-  const since = useMemo(() => (search.days ? new Date(Date.now() - Number(search.days) * 86_400_000).toISOString() : undefined), [search.days])
+  const since = useMemo(
+    () => (search.days ? new Date(Date.now() - Number(search.days) * 86_400_000).toISOString() : undefined),
+    [search.days],
+  )
   useLiveJobs()
   const found = useQuery({
     ...jobsQuery({
@@ -56,7 +59,11 @@ export function JobList() {
         sort: "name",
         cell: (job) => (
           <div className="min-w-40">
-            <Link to="/jobs/$namespace/$kind/$name" params={placeOf(job)} className="font-medium break-all text-primary hover:underline">
+            <Link
+              to="/jobs/$namespace/$kind/$name"
+              params={placeOf(job)}
+              className="font-medium break-all text-primary hover:underline"
+            >
               {job.name}
             </Link>
             {job.namespace !== "default" && <p className="text-[13px] text-muted-foreground">{job.namespace}</p>}
@@ -92,7 +99,12 @@ export function JobList() {
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Select aria-label={w("kind")} className="w-44" value={search.kind ?? ""} onChange={(event) => filter({ kind: event.target.value || undefined })}>
+        <Select
+          aria-label={w("kind")}
+          className="w-44"
+          value={search.kind ?? ""}
+          onChange={(event) => filter({ kind: event.target.value || undefined })}
+        >
           <option value="">{w("allKinds")}</option>
           {kinds.data?.map((each) => (
             <option key={each.word} value={each.word}>
@@ -100,7 +112,12 @@ export function JobList() {
             </option>
           ))}
         </Select>
-        <Select aria-label={w("state")} className="w-auto" value={state ?? ""} onChange={(event) => filter({ state: event.target.value || undefined })}>
+        <Select
+          aria-label={w("state")}
+          className="w-auto"
+          value={state ?? ""}
+          onChange={(event) => filter({ state: event.target.value || undefined })}
+        >
           <option value="">{w("allStates")}</option>
           {STATES.map((each) => (
             <option key={each} value={each}>
@@ -109,7 +126,12 @@ export function JobList() {
           ))}
         </Select>
         <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
-        <Select aria-label={w("when")} className="w-auto" value={search.days ?? ""} onChange={(event) => filter({ days: event.target.value || undefined })}>
+        <Select
+          aria-label={w("when")}
+          className="w-auto"
+          value={search.days ?? ""}
+          onChange={(event) => filter({ days: event.target.value || undefined })}
+        >
           <option value="">{w("anyTime")}</option>
           {Object.entries(DAYS).map(([days, word]) => (
             <option key={days} value={days}>

@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { type JobMember, type JobPlace, type WholeJob, jobLog } from "@/api/jobs"
+import { type JobMember, type JobPlace, jobLog, type WholeJob } from "@/api/jobs"
 import { Button } from "@/components/button"
 import { Input, Tick } from "@/components/form"
 import { LogView } from "@/components/log-view"
@@ -23,11 +23,16 @@ export function Logs({ job, place, chosen, choose }: Props) {
   const [follow, setFollow] = useState(true)
   const members = allMembers(job.roles)
   const shown = members.filter((member) => chosen.includes(member.pod))
-  const toggle = (pod: string) => choose(members.map((each) => each.pod).filter((each) => chosen.includes(each) !== (each === pod)))
+  const toggle = (pod: string) =>
+    choose(members.map((each) => each.pod).filter((each) => chosen.includes(each) !== (each === pod)))
   return (
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-center gap-2">
-        <div role="group" aria-label={w("chooseReplicas")} className="flex max-h-28 min-w-0 flex-wrap gap-1.5 overflow-y-auto p-0.5">
+        <div
+          role="group"
+          aria-label={w("chooseReplicas")}
+          className="flex max-h-28 min-w-0 flex-wrap gap-1.5 overflow-y-auto p-0.5"
+        >
           {members.map((member) => (
             <button
               key={member.pod}
@@ -36,7 +41,9 @@ export function Logs({ job, place, chosen, choose }: Props) {
               onClick={() => toggle(member.pod)}
               className={classes(
                 "flex items-center gap-1.5 rounded-full border px-2.5 py-0.5 font-mono text-xs",
-                chosen.includes(member.pod) ? "border-primary bg-accent text-primary" : "bg-card text-muted-foreground hover:bg-muted",
+                chosen.includes(member.pod)
+                  ? "border-primary bg-accent text-primary"
+                  : "bg-card text-muted-foreground hover:bg-muted",
               )}
             >
               <span aria-hidden className={classes("size-2 rounded-full", DOTS[member.state])} />
@@ -45,7 +52,11 @@ export function Logs({ job, place, chosen, choose }: Props) {
           ))}
         </div>
         {members.length > 2 && (
-          <Button size="small" look="ghost" onClick={() => choose(shown.length === members.length ? [] : members.map((member) => member.pod))}>
+          <Button
+            size="small"
+            look="ghost"
+            onClick={() => choose(shown.length === members.length ? [] : members.map((member) => member.pod))}
+          >
             {shown.length === members.length ? w("none") : w("all")}
           </Button>
         )}
@@ -61,13 +72,20 @@ export function Logs({ job, place, chosen, choose }: Props) {
           <Tick label={w("follow")} checked={follow} onChange={(event) => setFollow(event.target.checked)} />
         </div>
       </div>
-      {shown.length === 0 && <p className="rounded-lg border border-dashed p-8 text-center text-muted-foreground">{w("noneChosen")}</p>}
-      <div className={classes("grid gap-3", shown.length > 1 && "lg:grid-cols-2", shown.length > 4 && "2xl:grid-cols-3")}>
+      {shown.length === 0 && (
+        <p className="rounded-lg border border-dashed p-8 text-center text-muted-foreground">{w("noneChosen")}</p>
+      )}
+      <div
+        className={classes("grid gap-3", shown.length > 1 && "lg:grid-cols-2", shown.length > 4 && "2xl:grid-cols-3")}
+      >
         {shown.map((member) => (
           <section
             key={member.pod}
             aria-label={member.pod}
-            className={classes("flex min-w-0 flex-col overflow-hidden rounded-lg border bg-card", shown.length > 2 ? "h-80" : "h-[calc(100vh-20rem)] min-h-80")}
+            className={classes(
+              "flex min-w-0 flex-col overflow-hidden rounded-lg border bg-card",
+              shown.length > 2 ? "h-80" : "h-[calc(100vh-20rem)] min-h-80",
+            )}
           >
             <h2 className="flex items-center gap-2 border-b px-3 py-1.5 text-[13px]">
               <code className="min-w-0 truncate font-mono">{member.pod}</code>

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi, useNavigate } from "@tanstack/react-router"
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { CircleAlert, CircleCheck, FileUp, TriangleAlert } from "lucide-react"
 import { type DragEvent, useMemo, useRef, useState } from "react"
+import { createJobs, type ManifestProblem, placeOf } from "@/api/jobs"
 import { teamsQuery } from "@/api/offers"
-import { type ManifestProblem, createJobs, placeOf } from "@/api/jobs"
 import { useMe } from "@/api/session"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
@@ -45,7 +45,11 @@ export function NewJob() {
   const marks = useMemo(
     () =>
       checked.problems.map(
-        (problem): Mark => ({ line: Math.max(1, problem.line), tone: problem.severity, text: problemSentence(problem, language) }),
+        (problem): Mark => ({
+          line: Math.max(1, problem.line),
+          tone: problem.severity,
+          text: problemSentence(problem, language),
+        }),
       ),
     [checked.problems, language],
   )
@@ -73,7 +77,8 @@ export function NewJob() {
       const made = await createJobs(text, team)
       note(w("submitted", { n: made.length }))
       const [only, ...more] = made
-      if (only && !more.length) await navigate({ to: "/jobs/$namespace/$kind/$name", params: placeOf(only), ignoreBlocker: true })
+      if (only && !more.length)
+        await navigate({ to: "/jobs/$namespace/$kind/$name", params: placeOf(only), ignoreBlocker: true })
       else await navigate({ to: "/jobs", ignoreBlocker: true })
     } catch (thrown) {
       setError(thrown)
@@ -109,7 +114,10 @@ export function NewJob() {
       </div>
       <div className="flex gap-4 max-lg:flex-col">
         <div
-          className={classes("min-w-0 flex-2 rounded-md", over && "outline-2 outline-offset-4 outline-primary outline-dashed")}
+          className={classes(
+            "min-w-0 flex-2 rounded-md",
+            over && "outline-2 outline-offset-4 outline-primary outline-dashed",
+          )}
           onDragOver={(event) => {
             event.preventDefault()
             setOver(true)
@@ -136,7 +144,12 @@ export function NewJob() {
             <label className="cursor-pointer focus-within:outline-2 focus-within:outline-offset-2 focus-within:outline-ring">
               <FileUp />
               {w("chooseFile")}
-              <input type="file" accept=".yaml,.yml,.json" className="sr-only" onChange={(event) => take(event.target.files?.[0])} />
+              <input
+                type="file"
+                accept=".yaml,.yml,.json"
+                className="sr-only"
+                onChange={(event) => take(event.target.files?.[0])}
+              />
             </label>
           </Button>
           <TeamChoice value={team} onChange={setTeam} />
@@ -188,7 +201,10 @@ function Verdict({ checked, go }: { checked: Checked; go: (line: number) => void
   const warnings = checked.problems.filter((problem) => problem.severity === "warning")
   const good = checked.jobs.length > 0 && errors.length === 0
   return (
-    <section aria-label={w("problems", { n: errors.length })} className="flex flex-col gap-3 rounded-lg border bg-card p-3">
+    <section
+      aria-label={w("problems", { n: errors.length })}
+      className="flex flex-col gap-3 rounded-lg border bg-card p-3"
+    >
       <p role="status" className="flex items-center gap-2 font-medium">
         {checked.busy ? (
           <span className="font-normal text-muted-foreground">{w("checking")}</span>
@@ -223,7 +239,8 @@ function Verdict({ checked, go }: { checked: Checked; go: (line: number) => void
           <ul>
             {checked.jobs.map((job) => (
               <li key={`${job.line}`} className="break-all">
-                {job.kind} <code className="font-mono">{job.name}</code> <span className="text-muted-foreground">({job.namespace})</span>
+                {job.kind} <code className="font-mono">{job.name}</code>{" "}
+                <span className="text-muted-foreground">({job.namespace})</span>
               </li>
             ))}
           </ul>
@@ -240,9 +257,15 @@ function Problems({ problems, go }: { problems: ManifestProblem[]; go: (line: nu
     <ul className="flex flex-col gap-1">
       {problems.map((problem, index) => (
         <li key={index}>
-          <button type="button" className="w-full rounded-md px-2 py-1.5 text-left text-[13px] hover:bg-muted" onClick={() => go(Math.max(1, problem.line))}>
+          <button
+            type="button"
+            className="w-full rounded-md px-2 py-1.5 text-left text-[13px] hover:bg-muted"
+            onClick={() => go(Math.max(1, problem.line))}
+          >
             <span className="flex flex-wrap gap-x-2">
-              {problem.line > 0 && <span className="font-medium whitespace-nowrap text-primary">{w("line", { n: problem.line })}</span>}
+              {problem.line > 0 && (
+                <span className="font-medium whitespace-nowrap text-primary">{w("line", { n: problem.line })}</span>
+              )}
               {problem.path && <code className="font-mono break-all text-muted-foreground">{problem.path}</code>}
             </span>
             <span className="break-words">{problemSentence(problem, language)}</span>

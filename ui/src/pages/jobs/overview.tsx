@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router"
 import { ScrollText } from "lucide-react"
-import { type JobMember, type JobRole, type WholeJob, placeOf } from "@/api/jobs"
+import { type JobMember, type JobRole, placeOf, type WholeJob } from "@/api/jobs"
 import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
@@ -48,10 +48,16 @@ function Role({ job, role }: { job: WholeJob; role: JobRole }) {
         </h2>
         <div aria-hidden className="flex max-w-full flex-wrap gap-1">
           {role.members.slice(0, 256).map((member) => (
-            <span key={member.pod} title={`${member.pod}: ${w(member.state)}`} className={classes("size-3 rounded-sm", FILLS[member.state])} />
+            <span
+              key={member.pod}
+              title={`${member.pod}: ${w(member.state)}`}
+              className={classes("size-3 rounded-sm", FILLS[member.state])}
+            />
           ))}
         </div>
-        <span className="ml-auto text-[13px] text-muted-foreground">{w("restartPolicy", { policy: role.restart })}</span>
+        <span className="ml-auto text-[13px] text-muted-foreground">
+          {w("restartPolicy", { policy: role.restart })}
+        </span>
       </div>
       <Members job={job} role={role} />
     </div>
@@ -84,16 +90,25 @@ function Members({ job, role }: { job: WholeJob; role: JobRole }) {
             <tr key={member.pod} className="border-b align-top last:border-0 hover:bg-muted/50 [&>td]:px-3 [&>td]:py-2">
               <td>
                 <code className="font-mono text-[13px] whitespace-nowrap">{member.pod}</code>
-                {member.message && <p className="max-w-xl text-[13px] break-words text-muted-foreground">{told(member.message, language)}</p>}
+                {member.message && (
+                  <p className="max-w-xl text-[13px] break-words text-muted-foreground">
+                    {told(member.message, language)}
+                  </p>
+                )}
               </td>
               <td className="whitespace-nowrap">
                 <JobStateBadge state={member.state} />
-                {member.exit_code ? <span className="ml-2 text-[13px]">{`${w("exitCode")} ${member.exit_code}`}</span> : null}
+                {member.exit_code ? (
+                  <span className="ml-2 text-[13px]">{`${w("exitCode")} ${member.exit_code}`}</span>
+                ) : null}
               </td>
               <td className="tabular-nums">{member.restarts}</td>
               <td className="whitespace-nowrap">{member.host || "–"}</td>
               <td>
-                <Took started={member.started} finished={member.finished ?? (member.state === "running" ? null : member.started)} />
+                <Took
+                  started={member.started}
+                  finished={member.finished ?? (member.state === "running" ? null : member.started)}
+                />
               </td>
               <td className="w-px text-right">
                 {member.uid && (

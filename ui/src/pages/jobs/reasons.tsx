@@ -13,12 +13,19 @@ export function Reasons({ job }: { job: WholeJob }) {
   const [first, ...more] = job.reasons
   if (!first) return null
   const failed = job.state === "failed"
-  const title = failed ? w("whyFailed") : job.state === "waiting" || job.state === "suspended" ? w("whyWaiting") : w("whyNot")
+  const title = failed
+    ? w("whyFailed")
+    : job.state === "waiting" || job.state === "suspended"
+      ? w("whyWaiting")
+      : w("whyNot")
   const Icon = failed ? CircleAlert : Hourglass
   return (
     <section
       aria-label={title}
-      className={classes("flex gap-3 rounded-lg border p-3", failed ? "border-failed/40 bg-failed/8" : "border-warning/40 bg-warning/8")}
+      className={classes(
+        "flex gap-3 rounded-lg border p-3",
+        failed ? "border-failed/40 bg-failed/8" : "border-warning/40 bg-warning/8",
+      )}
     >
       <Icon aria-hidden className={classes("mt-0.5 size-4 shrink-0", failed ? "text-failed" : "text-warning")} />
       <div className="min-w-0 flex-1">

@@ -18,7 +18,11 @@ export function ReplicaBar({ job }: { job: Pick<Job, "replicas" | "running" | "s
       <span className="min-w-6 text-right tabular-nums">{job.replicas}</span>
       <span aria-hidden className="flex h-1.5 w-16 overflow-hidden rounded-full bg-muted">
         {PARTS.map(([name, colour]) => (
-          <span key={name} className={classes("h-full", colour)} style={{ width: `${(100 * job[name]) / Math.max(1, job.replicas)}%` }} />
+          <span
+            key={name}
+            className={classes("h-full", colour)}
+            style={{ width: `${(100 * job[name]) / Math.max(1, job.replicas)}%` }}
+          />
         ))}
       </span>
       <span className="sr-only">{told.join(", ")}</span>

@@ -1,7 +1,14 @@
 import { Link, useNavigate } from "@tanstack/react-router"
 import { Archive, EllipsisVertical, Plus, RotateCcw, Trash2, Workflow } from "lucide-react"
 import { useState } from "react"
-import { type Module, type ModuleVersion, buildModuleAgain, deleteModule, modulesChanged, stepModule } from "@/api/modules"
+import {
+  buildModuleAgain,
+  deleteModule,
+  type Module,
+  type ModuleVersion,
+  modulesChanged,
+  stepModule,
+} from "@/api/modules"
 import { useMe } from "@/api/session"
 import { Button } from "@/components/button"
 import { Confirm } from "@/components/dialog"

@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { type Module, type ModuleVersion, askReview } from "@/api/modules"
+import { askReview, type Module, type ModuleVersion } from "@/api/modules"
 import { Button } from "@/components/button"
 import { Dialog } from "@/components/dialog"
 import { Field, TextArea } from "@/components/form"
@@ -44,7 +44,9 @@ export function AskReview({ module, version, close }: { module: Module; version:
     >
       <p>{w("askHelp")}</p>
       <Field label={w("askMessage")} optional>
-        {(field) => <TextArea {...field} rows={3} value={message} onChange={(event) => setMessage(event.target.value)} />}
+        {(field) => (
+          <TextArea {...field} rows={3} value={message} onChange={(event) => setMessage(event.target.value)} />
+        )}
       </Field>
       <ProblemView error={error} />
     </Dialog>

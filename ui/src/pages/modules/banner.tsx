@@ -2,7 +2,7 @@
 import { Link } from "@tanstack/react-router"
 import { Archive, CircleX, Eye, LoaderCircle, Lock, TriangleAlert } from "lucide-react"
 import { type ReactNode, useState } from "react"
-import { type Module, type Review, type WholeModuleVersion, decideReview, stepModule } from "@/api/modules"
+import { decideReview, type Module, type Review, stepModule, type WholeModuleVersion } from "@/api/modules"
 import { Button } from "@/components/button"
 import { Confirm } from "@/components/dialog"
 import { note, noteError } from "@/components/toasts"
@@ -24,7 +24,8 @@ export function VersionBanner({ module, version, review, showLog }: Props) {
   const r = useWords(reviewWords)
   const [asking, setAsking] = useState<"review" | "withdraw">()
   const edits = module.may.includes("edit")
-  const step = (step: "stop" | "retry" | "restore") => () => void stepModule(module.name, version.number, step).catch(noteError)
+  const step = (step: "stop" | "retry" | "restore") => () =>
+    void stepModule(module.name, version.number, step).catch(noteError)
   const ask = module.may.includes("ask review") && version.steps.includes("ask review") && (
     <Button look="primary" size="small" onClick={() => setAsking("review")}>
       {w(version.state === "rejected" ? "askAgain" : "ask")}
@@ -61,7 +62,12 @@ export function VersionBanner({ module, version, review, showLog }: Props) {
         </Banner>
       )}
       {version.state === "build failed" && (
-        <Banner icon={TriangleAlert} tone="border-failed/40 bg-failed/8 text-failed" title={w("saysFailed")} reason={version.reason}>
+        <Banner
+          icon={TriangleAlert}
+          tone="border-failed/40 bg-failed/8 text-failed"
+          title={w("saysFailed")}
+          reason={version.reason}
+        >
           {log}
           {edit}
           {edits && (
@@ -87,7 +93,12 @@ export function VersionBanner({ module, version, review, showLog }: Props) {
         </Banner>
       )}
       {version.state === "rejected" && (
-        <Banner icon={CircleX} tone="border-failed/40 bg-failed/8 text-failed" title={w("saysRejected")} reason={version.reason}>
+        <Banner
+          icon={CircleX}
+          tone="border-failed/40 bg-failed/8 text-failed"
+          title={w("saysRejected")}
+          reason={version.reason}
+        >
           {open}
           {edit}
           {ask}
@@ -131,7 +142,10 @@ interface BannerProps {
 
 function Banner({ icon: Icon, spin, tone, title, reason, children }: BannerProps) {
   return (
-    <div role="status" className={classes("flex flex-wrap items-center gap-x-4 gap-y-2 rounded-lg border bg-card px-4 py-3", tone)}>
+    <div
+      role="status"
+      className={classes("flex flex-wrap items-center gap-x-4 gap-y-2 rounded-lg border bg-card px-4 py-3", tone)}
+    >
       <Icon aria-hidden className={classes("size-4 shrink-0", spin && "animate-spin")} />
       <div className="min-w-0 flex-1 basis-64">
         <p className="font-medium text-foreground">{title}</p>

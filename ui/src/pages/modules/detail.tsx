@@ -1,7 +1,17 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { useMemo } from "react"
-import { type Module, type ModuleVersion, type Review, type WholeModuleVersion, WHILE_BUILDING, buildLog, moduleQuery, modulesChanged, reviewsQuery } from "@/api/modules"
+import {
+  buildLog,
+  type Module,
+  type ModuleVersion,
+  moduleQuery,
+  modulesChanged,
+  type Review,
+  reviewsQuery,
+  WHILE_BUILDING,
+  type WholeModuleVersion,
+} from "@/api/modules"
 import { moduleVersionQuery, moduleVersionsQuery } from "@/api/offers"
 import { Badge } from "@/components/badge"
 import { type Column, DataTable } from "@/components/data-table"
@@ -18,8 +28,8 @@ import { commonWords } from "@/words/common"
 import { moduleWords } from "@/words/modules"
 import { useWords } from "@/words/words"
 import { ModuleActions } from "./actions"
-import { Commit, Facts, Parameters, Readme } from "./parts"
 import { VersionBanner } from "./banner"
+import { Commit, Facts, Parameters, Readme } from "./parts"
 
 const route = getRouteApi("/shell/modules/$module")
 
@@ -45,12 +55,17 @@ export function ModuleDetail() {
   if (found.error || chosen.error)
     return (
       <Page title={name} above={<ToModules />}>
-        <ProblemView error={found.error ?? chosen.error} retry={() => void (found.error ? found.refetch() : chosen.refetch())} />
+        <ProblemView
+          error={found.error ?? chosen.error}
+          retry={() => void (found.error ? found.refetch() : chosen.refetch())}
+        />
       </Page>
     )
   if (!module || !version) return <Loading />
   const select = (version: string) =>
-    void navigate({ search: (before) => ({ ...before, version: version === String(module.versions) ? undefined : version }) })
+    void navigate({
+      search: (before) => ({ ...before, version: version === String(module.versions) ? undefined : version }),
+    })
   const tabs = [
     { id: "readme", label: w("readme"), content: <Readme version={version} /> },
     { id: "parameters", label: w("parameters"), content: <Parameters version={version} values={inspects} /> },
@@ -73,7 +88,12 @@ export function ModuleDetail() {
       lead={module.description || undefined}
       actions={<ModuleActions module={module} version={version} />}
     >
-      <VersionBanner module={module} version={version} review={latest(reviews.data?.items, version)} showLog={() => showTab("log")} />
+      <VersionBanner
+        module={module}
+        version={version}
+        review={latest(reviews.data?.items, version)}
+        showLog={() => showTab("log")}
+      />
       <div className="grid gap-6 lg:grid-cols-[minmax(0,1fr)_18rem]">
         <Tabs tabs={tabs} value={tab} onChange={showTab} inside="pt-4" className="min-w-0" />
         <aside aria-label={w("source")} className="flex flex-col gap-4 self-start rounded-lg border bg-card p-4">
@@ -103,7 +123,15 @@ function ToModules() {
   )
 }
 
-function VersionChoice({ module, version, select }: { module: Module; version: WholeModuleVersion; select: (version: string) => void }) {
+function VersionChoice({
+  module,
+  version,
+  select,
+}: {
+  module: Module
+  version: WholeModuleVersion
+  select: (version: string) => void
+}) {
   const w = useWords(moduleWords)
   const versions = useQuery({ ...moduleVersionsQuery(module.name), staleTime: 5_000 }).data?.items ?? []
   const shown = (state: string) => {
@@ -114,7 +142,9 @@ function VersionChoice({ module, version, select }: { module: Module; version: W
     <label className="flex flex-col gap-1">
       <span className="text-[13px] text-muted-foreground">{w("version")}</span>
       <Select value={String(version.number)} onChange={(event) => select(event.target.value)}>
-        {!versions.some(({ number }) => number === version.number) && <option value={String(version.number)}>v{version.number}</option>}
+        {!versions.some(({ number }) => number === version.number) && (
+          <option value={String(version.number)}>v{version.number}</option>
+        )}
         {versions.map(({ id, number, state }) => (
           <option key={id} value={String(number)}>
             v{number} · {shown(number === version.number ? version.state : state)}
@@ -128,7 +158,12 @@ function VersionChoice({ module, version, select }: { module: Module; version: W
 function BuildLog({ module, version }: { module: string; version: WholeModuleVersion }) {
   return (
     <section className="h-[30rem] overflow-hidden rounded-lg border bg-card">
-      <LogView key={version.id} source={buildLog(module, version.number)} over={version.state !== "building"} ended={modulesChanged} />
+      <LogView
+        key={version.id}
+        source={buildLog(module, version.number)}
+        over={version.state !== "building"}
+        ended={modulesChanged}
+      />
     </section>
   )
 }
@@ -139,7 +174,8 @@ function Versions({ module, reviews }: { module: Module; reviews: Review[] }) {
   const found = useQuery({
     ...moduleVersionsQuery(module.name),
     staleTime: 5_000,
-    refetchInterval: ({ state }) => (state.data?.items.some((version) => version.state === "building") ? WHILE_BUILDING : false),
+    refetchInterval: ({ state }) =>
+      state.data?.items.some((version) => version.state === "building") ? WHILE_BUILDING : false,
   })
   const columns = useMemo(
     (): Column<ModuleVersion>[] => [
@@ -170,7 +206,13 @@ function Versions({ module, reviews }: { module: Module; reviews: Review[] }) {
       { id: "author", header: c("author"), cell: ({ author_name }) => author_name },
       { id: "created", header: c("created"), cell: ({ created }) => <Time at={created} /> },
       ...(module.may.includes("inspect")
-        ? [{ id: "review", header: w("review"), cell: (version: ModuleVersion) => <Judgement version={version} review={latest(reviews, version)} /> }]
+        ? [
+            {
+              id: "review",
+              header: w("review"),
+              cell: (version: ModuleVersion) => <Judgement version={version} review={latest(reviews, version)} />,
+            },
+          ]
         : []),
     ],
     [w, c, module, reviews],
@@ -179,7 +221,9 @@ function Versions({ module, reviews }: { module: Module; reviews: Review[] }) {
     <>
       <ProblemView error={found.error} />
       {found.isPending && <Loading />}
-      {found.data && <DataTable label={w("versions")} columns={columns} rows={found.data.items} rowId={({ id }) => id} />}
+      {found.data && (
+        <DataTable label={w("versions")} columns={columns} rows={found.data.items} rowId={({ id }) => id} />
+      )}
     </>
   )
 }

@@ -14,7 +14,12 @@ export interface ListProps {
   fault: (field: string) => string | undefined
 }
 
-const code = { spellCheck: false, autoCapitalize: "off", autoComplete: "off", className: "font-mono text-[13px]" } as const
+const code = {
+  spellCheck: false,
+  autoCapitalize: "off",
+  autoComplete: "off",
+  className: "font-mono text-[13px]",
+} as const
 
 export function Variables({ value, change, fault }: ListProps) {
   const w = useWords(moduleWords)
@@ -28,7 +33,14 @@ export function Variables({ value, change, fault }: ListProps) {
       row={(variable, index, set) => (
         <>
           <Field label={w("variable")} error={fault(`env[${index}].name`)} className="sm:w-56">
-            {(field) => <Input {...field} {...code} value={variable.name} onChange={(event) => set({ name: event.target.value })} />}
+            {(field) => (
+              <Input
+                {...field}
+                {...code}
+                value={variable.name}
+                onChange={(event) => set({ name: event.target.value })}
+              />
+            )}
           </Field>
           <Field label={w("value")} error={fault(`env[${index}].value`)} className="min-w-0 flex-1">
             {(field) => (
@@ -42,7 +54,12 @@ export function Variables({ value, change, fault }: ListProps) {
               />
             )}
           </Field>
-          <Tick label={w("secret")} className="sm:mt-8" checked={variable.secret} onChange={(event) => set({ secret: event.target.checked })} />
+          <Tick
+            label={w("secret")}
+            className="sm:mt-8"
+            checked={variable.secret}
+            onChange={(event) => set({ secret: event.target.checked })}
+          />
         </>
       )}
     />
@@ -61,10 +78,23 @@ export function Inputs({ value, change, fault }: ListProps) {
       row={(input, index, set) => (
         <>
           <Field label={w("parameter")} error={fault(`inputs[${index}].name`)} className="sm:w-56">
-            {(field) => <Input {...field} {...code} value={input.name} onChange={(event) => set({ name: event.target.value })} />}
+            {(field) => (
+              <Input {...field} {...code} value={input.name} onChange={(event) => set({ name: event.target.value })} />
+            )}
           </Field>
-          <Field label={w("description")} optional error={fault(`inputs[${index}].description`)} className="min-w-0 flex-1">
-            {(field) => <Input {...field} value={input.description} onChange={(event) => set({ description: event.target.value })} />}
+          <Field
+            label={w("description")}
+            optional
+            error={fault(`inputs[${index}].description`)}
+            className="min-w-0 flex-1"
+          >
+            {(field) => (
+              <Input
+                {...field}
+                value={input.description}
+                onChange={(event) => set({ description: event.target.value })}
+              />
+            )}
           </Field>
         </>
       )}
@@ -84,7 +114,9 @@ export function Outputs({ value, change, fault }: ListProps) {
       row={(output, index, set) => (
         <>
           <Field label={w("parameter")} error={fault(`outputs[${index}].name`)} className="sm:w-44">
-            {(field) => <Input {...field} {...code} value={output.name} onChange={(event) => set({ name: event.target.value })} />}
+            {(field) => (
+              <Input {...field} {...code} value={output.name} onChange={(event) => set({ name: event.target.value })} />
+            )}
           </Field>
           <Field label={w("path")} error={fault(`outputs[${index}].path`)} className="min-w-0 sm:flex-1 sm:basis-56">
             {(field) => (
@@ -99,14 +131,29 @@ export function Outputs({ value, change, fault }: ListProps) {
           </Field>
           <Field label={w("type")} error={fault(`outputs[${index}].type`)} className="sm:w-32">
             {(field) => (
-              <Select {...field} value={output.type} onChange={(event) => set({ type: event.target.value === "file" ? "file" : "text" })}>
+              <Select
+                {...field}
+                value={output.type}
+                onChange={(event) => set({ type: event.target.value === "file" ? "file" : "text" })}
+              >
                 <option value="text">{w("text")}</option>
                 <option value="file">{w("file")}</option>
               </Select>
             )}
           </Field>
-          <Field label={w("description")} optional error={fault(`outputs[${index}].description`)} className="min-w-0 sm:basis-full lg:flex-1 lg:basis-40">
-            {(field) => <Input {...field} value={output.description} onChange={(event) => set({ description: event.target.value })} />}
+          <Field
+            label={w("description")}
+            optional
+            error={fault(`outputs[${index}].description`)}
+            className="min-w-0 sm:basis-full lg:flex-1 lg:basis-40"
+          >
+            {(field) => (
+              <Input
+                {...field}
+                value={output.description}
+                onChange={(event) => set({ description: event.target.value })}
+              />
+            )}
           </Field>
         </>
       )}
@@ -130,7 +177,9 @@ function List<T extends { name: string }>({ rows, change, add, fresh, fault, row
       {rows.map((each, index) => (
         <div key={index} className="flex items-start gap-2 rounded-md border bg-background p-3">
           <div className="flex min-w-0 flex-1 flex-wrap gap-3 max-sm:flex-col">
-            {row(each, index, (what) => change(rows.map((other, place) => (place === index ? { ...other, ...what } : other))))}
+            {row(each, index, (what) =>
+              change(rows.map((other, place) => (place === index ? { ...other, ...what } : other))),
+            )}
           </div>
           <Button
             look="ghost"

@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { Boxes, Plus } from "lucide-react"
 import { type Module, modulesQuery } from "@/api/modules"
 import { categoriesQuery } from "@/api/offers"
@@ -30,7 +30,12 @@ export function ModuleList() {
   const show = search.show === "published" || search.show === "mine" ? search.show : "all"
   const state = search.state && MODULE_STATES[search.state] ? search.state : ""
   const sort = SORTS.find((each) => each === search.sort) ?? "-updated"
-  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-updated", 48)
+  const { filter, asked, shown } = browsing(
+    search,
+    (search, replace) => void navigate({ search, replace }),
+    "-updated",
+    48,
+  )
   const categories = useQuery(categoriesQuery).data?.items ?? []
   const found = useQuery({
     ...modulesQuery({
@@ -67,7 +72,12 @@ export function ModuleList() {
             { value: "mine", label: c("mine") },
           ]}
         />
-        <SearchBox className="w-60" label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <SearchBox
+          className="w-60"
+          label={w("search")}
+          value={search.q ?? ""}
+          onChange={(q) => filter({ q: q || undefined })}
+        />
         <Select
           aria-label={w("category")}
           className="w-auto"
@@ -84,7 +94,12 @@ export function ModuleList() {
             <option value={search.category}>{search.category}</option>
           )}
         </Select>
-        <Select aria-label={w("state")} className="w-auto" value={state} onChange={(event) => filter({ state: event.target.value || undefined })}>
+        <Select
+          aria-label={w("state")}
+          className="w-auto"
+          value={state}
+          onChange={(event) => filter({ state: event.target.value || undefined })}
+        >
           <option value="">{w("allStates")}</option>
           {Object.entries(MODULE_STATES).map(([value, { word }]) => (
             <option key={value} value={value}>
@@ -131,12 +146,19 @@ function Card({ module }: { module: Module }) {
   return (
     <li className="relative flex flex-col gap-2 rounded-lg border bg-card p-4 transition-colors focus-within:border-ring hover:border-ring">
       <div className="flex items-start gap-2.5">
-        <span aria-hidden className="flex size-9 shrink-0 items-center justify-center rounded-md bg-accent text-primary">
+        <span
+          aria-hidden
+          className="flex size-9 shrink-0 items-center justify-center rounded-md bg-accent text-primary"
+        >
           <Boxes className="size-4.5" />
         </span>
         <div className="min-w-0 flex-1">
           <h2 className="truncate">
-            <Link to="/modules/$module" params={{ module: module.name }} className="after:absolute after:inset-0 after:rounded-lg hover:text-primary">
+            <Link
+              to="/modules/$module"
+              params={{ module: module.name }}
+              className="after:absolute after:inset-0 after:rounded-lg hover:text-primary"
+            >
               {module.name}
             </Link>
           </h2>

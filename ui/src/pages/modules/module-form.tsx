@@ -26,7 +26,12 @@ interface Props {
   save: (form: ModuleText) => Promise<void>
 }
 
-const code = { spellCheck: false, autoCapitalize: "off", autoComplete: "off", className: "font-mono text-[13px]" } as const
+const code = {
+  spellCheck: false,
+  autoCapitalize: "off",
+  autoComplete: "off",
+  className: "font-mono text-[13px]",
+} as const
 
 export function ModuleForm({ start, module, submit, save }: Props) {
   const w = useWords(moduleWords)
@@ -54,9 +59,12 @@ export function ModuleForm({ start, module, submit, save }: Props) {
     const missing = own[field]
     if (missing) return w(missing)
     const said = problem?.fields.find((each) => each.field === field)
-    return said && refused && valueAt(refused, field) === valueAt(form, field) ? problemSentence(said, language) : undefined
+    return said && refused && valueAt(refused, field) === valueAt(form, field)
+      ? problemSentence(said, language)
+      : undefined
   }
-  const focusFirst = () => requestAnimationFrame(() => box.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus())
+  const focusFirst = () =>
+    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>("[aria-invalid]")?.focus())
 
   const send = async (event: FormEvent) => {
     event.preventDefault()
@@ -77,9 +85,16 @@ export function ModuleForm({ start, module, submit, save }: Props) {
     }
   }
 
-  const text = (name: "git_url" | "git_ref" | "dockerfile" | "build_dir" | "readme_path", label: string, hint: string, className?: string) => (
+  const text = (
+    name: "git_url" | "git_ref" | "dockerfile" | "build_dir" | "readme_path",
+    label: string,
+    hint: string,
+    className?: string,
+  ) => (
     <Field label={label} hint={hint} error={fault(name)} className={className}>
-      {(field) => <Input {...field} {...code} value={form[name]} onChange={(event) => change({ [name]: event.target.value })} />}
+      {(field) => (
+        <Input {...field} {...code} value={form[name]} onChange={(event) => change({ [name]: event.target.value })} />
+      )}
     </Field>
   )
   const parts = (
@@ -104,12 +119,25 @@ export function ModuleForm({ start, module, submit, save }: Props) {
           </Field>
           <Field label={w("name")} hint={module ? undefined : w("nameHint")} error={fault("name")}>
             {(field) => (
-              <Input {...field} {...code} readOnly={Boolean(module)} value={form.name} onChange={(event) => change({ name: event.target.value })} />
+              <Input
+                {...field}
+                {...code}
+                readOnly={Boolean(module)}
+                value={form.name}
+                onChange={(event) => change({ name: event.target.value })}
+              />
             )}
           </Field>
         </div>
         <Field label={w("description")} hint={w("descriptionHint")} optional error={fault("description")}>
-          {(field) => <TextArea {...field} rows={2} value={form.description} onChange={(event) => change({ description: event.target.value })} />}
+          {(field) => (
+            <TextArea
+              {...field}
+              rows={2}
+              value={form.description}
+              onChange={(event) => change({ description: event.target.value })}
+            />
+          )}
         </Field>
         {teams.length > 0 && (
           <Field label={w("team")} hint={w("teamHint")} error={fault("team")} className="sm:w-1/2">

@@ -1,4 +1,4 @@
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { useState } from "react"
 import { createModule } from "@/api/modules"
 import { useMe } from "@/api/session"

@@ -35,7 +35,11 @@ export function Parameters({ version, values }: { version: ModuleVersion; values
       </Part>
       <Part title={w("outputs")} help={w("outputsHelp")} empty={!version.outputs.length}>
         {version.outputs.map((output) => (
-          <Row key={output.name} name={output.name} aside={<Badge tone="primary">{w(output.type === "file" ? "file" : "text")}</Badge>}>
+          <Row
+            key={output.name}
+            name={output.name}
+            aside={<Badge tone="primary">{w(output.type === "file" ? "file" : "text")}</Badge>}
+          >
             <code className="font-mono text-[13px] break-all text-foreground">{output.path}</code>
             {output.description && <p>{output.description}</p>}
           </Row>

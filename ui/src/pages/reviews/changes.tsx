@@ -43,8 +43,12 @@ export function Changes({ before, after }: { before: WholeModuleVersion | undefi
           <li key={`${change.field} ${change.name ?? ""}`} className="overflow-hidden rounded-lg border bg-card">
             <div className="flex flex-wrap items-center gap-2 px-3 py-2">
               <Badge tone={TONES[change.action]}>{v(change.action)}</Badge>
-              <span className={change.name === undefined ? "font-medium" : "text-muted-foreground"}>{m(LABELS[change.field])}</span>
-              {change.name !== undefined && <span className="font-mono text-[13px] font-medium break-all">{change.name}</span>}
+              <span className={change.name === undefined ? "font-medium" : "text-muted-foreground"}>
+                {m(LABELS[change.field])}
+              </span>
+              {change.name !== undefined && (
+                <span className="font-mono text-[13px] font-medium break-all">{change.name}</span>
+              )}
             </div>
             <DiffLines before={change.before} after={change.after} />
           </li>

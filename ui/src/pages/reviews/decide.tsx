@@ -1,5 +1,5 @@
 import { useState } from "react"
-import { type Review, decideReview } from "@/api/modules"
+import { decideReview, type Review } from "@/api/modules"
 import { asProblem } from "@/api/problem"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
@@ -28,7 +28,9 @@ export function Decide({ review, decision, close }: { review: Review; decision: 
     setError(undefined)
     try {
       await decideReview(review.id, decision, reason)
-      note(decision === "withdraw" ? w("withdrawnNow") : w(decision === "approve" ? "approvedNow" : "rejectedNow", what))
+      note(
+        decision === "withdraw" ? w("withdrawnNow") : w(decision === "approve" ? "approvedNow" : "rejectedNow", what),
+      )
       close()
     } catch (thrown) {
       setError(thrown)
@@ -62,7 +64,9 @@ export function Decide({ review, decision, close }: { review: Review; decision: 
           optional={decision === "approve"}
           error={fault && problemSentence(fault, language)}
         >
-          {(field) => <TextArea {...field} rows={4} value={reason} onChange={(event) => setReason(event.target.value)} />}
+          {(field) => (
+            <TextArea {...field} rows={4} value={reason} onChange={(event) => setReason(event.target.value)} />
+          )}
         </Field>
       )}
       {!fault && <ProblemView error={error} />}

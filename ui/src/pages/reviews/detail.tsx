@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { Boxes, Check, Undo2, X } from "lucide-react"
 import { useState } from "react"
-import { type Review, buildLog, reviewQuery } from "@/api/modules"
+import { buildLog, type Review, reviewQuery } from "@/api/modules"
 import { moduleVersionQuery, moduleVersionsQuery } from "@/api/offers"
 import { useMe } from "@/api/session"
 import { Button } from "@/components/button"
@@ -26,7 +26,10 @@ const route = getRouteApi("/shell/reviews/$review")
 export function ReviewDetail() {
   const w = useWords(reviewWords)
   const { review: id } = route.useParams()
-  const found = useQuery({ ...reviewQuery(id), refetchInterval: ({ state }) => (state.data?.state === "open" ? 15_000 : false) })
+  const found = useQuery({
+    ...reviewQuery(id),
+    refetchInterval: ({ state }) => (state.data?.state === "open" ? 15_000 : false),
+  })
   if (found.error)
     return (
       <Page title={w("title")} above={<ToReviews />}>
@@ -73,7 +76,8 @@ function Detail({ review }: { review: Review }) {
     : []
   const tab = tabs.some((each) => each.id === search.tab) ? search.tab : "changes"
   const may = (decision: Decision) => review.may.includes(decision)
-  const isOwn = review.state === "open" && !may("approve") && (review.author_id === me.user.id || me.user.role === "admin")
+  const isOwn =
+    review.state === "open" && !may("approve") && (review.author_id === me.user.id || me.user.role === "admin")
   return (
     <Page
       title={`${review.module_name} v${review.number}`}
@@ -82,7 +86,11 @@ function Detail({ review }: { review: Review }) {
       actions={
         <>
           <Button asChild>
-            <Link to="/modules/$module" params={{ module: review.module_name }} search={{ version: String(review.number) }}>
+            <Link
+              to="/modules/$module"
+              params={{ module: review.module_name }}
+              search={{ version: String(review.number) }}
+            >
               <Boxes />
               {w("openModule")}
             </Link>
@@ -118,7 +126,13 @@ function Detail({ review }: { review: Review }) {
         </figure>
       )}
       {review.reason && (
-        <figure className={review.state === "rejected" ? "rounded-lg border border-failed/40 bg-failed/8 px-4 py-3" : "rounded-lg border bg-card px-4 py-3"}>
+        <figure
+          className={
+            review.state === "rejected"
+              ? "rounded-lg border border-failed/40 bg-failed/8 px-4 py-3"
+              : "rounded-lg border bg-card px-4 py-3"
+          }
+        >
           <figcaption className="text-[13px] text-muted-foreground">
             {w(review.state === "rejected" ? "reason" : "comment")} · {review.decided_by_name}
           </figcaption>
@@ -145,7 +159,9 @@ function Detail({ review }: { review: Review }) {
               <Fact label={w("asked")}>
                 <Time at={review.created} />
               </Fact>
-              {version.data.author_name !== review.author_name && <Fact label={c("author")}>{version.data.author_name}</Fact>}
+              {version.data.author_name !== review.author_name && (
+                <Fact label={c("author")}>{version.data.author_name}</Fact>
+              )}
               {review.decided && review.state !== "withdrawn" && (
                 <Fact label={w("decidedBy")}>
                   {review.decided_by_name} · <Time at={review.decided} />

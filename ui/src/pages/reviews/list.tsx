@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { ListChecks } from "lucide-react"
 import { useMemo } from "react"
 import { type Review, reviewsQuery } from "@/api/modules"
@@ -50,7 +50,11 @@ export function ReviewList() {
         header: w("module"),
         sort: "module",
         cell: (review) => (
-          <Link to="/reviews/$review" params={{ review: review.id }} className="font-medium whitespace-nowrap text-primary hover:underline">
+          <Link
+            to="/reviews/$review"
+            params={{ review: review.id }}
+            className="font-medium whitespace-nowrap text-primary hover:underline"
+          >
             {review.module_name} v{review.number}
           </Link>
         ),
@@ -63,7 +67,9 @@ export function ReviewList() {
       {
         id: "reason",
         header: w("reason"),
-        cell: (review) => <span className="line-clamp-2 max-w-72 min-w-32 text-muted-foreground">{review.reason || "–"}</span>,
+        cell: (review) => (
+          <span className="line-clamp-2 max-w-72 min-w-32 text-muted-foreground">{review.reason || "–"}</span>
+        ),
       },
     ],
     [w, c],
@@ -78,9 +84,18 @@ export function ReviewList() {
           onChange={(value) => filter({ state: value === usual ? undefined : value })}
           choices={[...STATES.map((value) => ({ value, label: w(value) })), { value: "all" as const, label: c("all") }]}
         />
-        <SearchBox className="w-60" label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
+        <SearchBox
+          className="w-60"
+          label={w("search")}
+          value={search.q ?? ""}
+          onChange={(q) => filter({ q: q || undefined })}
+        />
         {decides && (
-          <Tick label={w("mine")} checked={Boolean(search.mine)} onChange={(event) => filter({ mine: event.target.checked ? "yes" : undefined })} />
+          <Tick
+            label={w("mine")}
+            checked={Boolean(search.mine)}
+            onChange={(event) => filter({ mine: event.target.checked ? "yes" : undefined })}
+          />
         )}
       </Filters>
       <Listing
@@ -92,7 +107,11 @@ export function ReviewList() {
         clear={filtered ? () => void navigate({ search: {} }) : undefined}
         empty={
           state === "open" ? (
-            <Empty icon={ListChecks} title={w("emptyOpen")} actions={<Button onClick={() => filter({ state: "all" })}>{w("showAll")}</Button>}>
+            <Empty
+              icon={ListChecks}
+              title={w("emptyOpen")}
+              actions={<Button onClick={() => filter({ state: "all" })}>{w("showAll")}</Button>}
+            >
               {w("emptyOpenHelp")}
             </Empty>
           ) : (

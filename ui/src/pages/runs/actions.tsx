@@ -1,7 +1,7 @@
 import { useNavigate } from "@tanstack/react-router"
 import { CircleStop, Copy, EllipsisVertical, RotateCcw, Trash2 } from "lucide-react"
 import { useState } from "react"
-import { type Run, deleteRun, retryRun, stopRun } from "@/api/runs"
+import { deleteRun, type Run, retryRun, stopRun } from "@/api/runs"
 import { Button } from "@/components/button"
 import { Confirm } from "@/components/dialog"
 import { Menu, type MenuItem } from "@/components/menu"
@@ -45,14 +45,24 @@ export function RunActions({ run, may, open }: Props) {
   return (
     <>
       {shown.map((item, index) => (
-        <Button key={index} onClick={item.onSelect} look={item === retry ? "primary" : "plain"} title={item === retry ? w("retryHelp") : undefined}>
+        <Button
+          key={index}
+          onClick={item.onSelect}
+          look={item === retry ? "primary" : "plain"}
+          title={item === retry ? w("retryHelp") : undefined}
+        >
           {item.icon}
           {item.label}
         </Button>
       ))}
       {hidden.length > 0 && (
         <Menu items={hidden}>
-          <Button look={open ? "plain" : "ghost"} size="icon" className={open ? "size-9" : ""} aria-label={`${c("actions")}: ${run.name}`}>
+          <Button
+            look={open ? "plain" : "ghost"}
+            size="icon"
+            className={open ? "size-9" : ""}
+            aria-label={`${c("actions")}: ${run.name}`}
+          >
             <EllipsisVertical />
           </Button>
         </Menu>

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
-import { Suspense, lazy, useCallback, useMemo } from "react"
-import { type WholeRun, runQuery, useLiveRun } from "@/api/runs"
+import { getRouteApi, Link } from "@tanstack/react-router"
+import { lazy, Suspense, useCallback, useMemo } from "react"
+import { runQuery, useLiveRun, type WholeRun } from "@/api/runs"
 import { usePreferences } from "@/app/preferences"
 import { Loading } from "@/components/feedback"
 import { Page } from "@/components/page"
@@ -32,7 +32,8 @@ export function RunDetail() {
   const navigate = route.useNavigate()
   const found = useQuery(runQuery(id))
   useLiveRun(id)
-  const select = (node: string | undefined) => void navigate({ search: (before) => ({ ...before, node }), replace: true })
+  const select = (node: string | undefined) =>
+    void navigate({ search: (before) => ({ ...before, node }), replace: true })
   if (found.error)
     return (
       <Page title={w("title")}>
@@ -82,7 +83,9 @@ export function RunDetail() {
       actions={<RunActions run={run} may={run.may} open />}
     >
       {run.message && (run.state === "failed" || run.state === "stopped") && (
-        <p className="rounded-md border border-failed/40 bg-failed/8 px-3 py-2 break-words">{runMessage(run.message, language)}</p>
+        <p className="rounded-md border border-failed/40 bg-failed/8 px-3 py-2 break-words">
+          {runMessage(run.message, language)}
+        </p>
       )}
       <div className="flex min-h-0 gap-4 max-lg:flex-col">
         <Tabs
@@ -92,7 +95,10 @@ export function RunDetail() {
           onChange={(view) => void navigate({ search: (before) => ({ ...before, view }), replace: true })}
           inside="pt-3"
         />
-        <aside aria-label={w("details")} className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full">
+        <aside
+          aria-label={w("details")}
+          className="h-[calc(100vh-13rem)] min-h-96 w-120 shrink-0 overflow-hidden rounded-lg border bg-card max-lg:w-full"
+        >
           {!inspects ? (
             <p className="p-4 text-muted-foreground">{w("notShared")}</p>
           ) : search.node && run.node_states.some((node) => node.name === search.node) ? (
@@ -106,13 +112,23 @@ export function RunDetail() {
   )
 }
 
-function Graph({ run, selected, select }: { run: WholeRun; selected?: string; select: (node: string | undefined) => void }) {
+function Graph({
+  run,
+  selected,
+  select,
+}: {
+  run: WholeRun
+  selected?: string
+  select: (node: string | undefined) => void
+}) {
   const w = useWords(runWords)
   const written = run.document as unknown as GraphDocument
   const names = run.node_states.map((node) => node.name).join("\n")
   const document = useMemo(
     (): GraphDocument =>
-      isGraph(written) ? written : { format: 1, nodes: names ? names.split("\n").map((name) => ({ name })) : [], edges: [] },
+      isGraph(written)
+        ? written
+        : { format: 1, nodes: names ? names.split("\n").map((name) => ({ name })) : [], edges: [] },
     // A version never changes; of a manifest, only the names of its nodes are drawn.
     [run.version_id, names],
   )
@@ -126,7 +142,10 @@ function Graph({ run, selected, select }: { run: WholeRun; selected?: string; se
     [states, w],
   )
   return (
-    <section aria-label={w("graph")} className="h-[calc(100vh-16.5rem)] min-h-96 overflow-hidden rounded-lg border bg-card">
+    <section
+      aria-label={w("graph")}
+      className="h-[calc(100vh-16.5rem)] min-h-96 overflow-hidden rounded-lg border bg-card"
+    >
       <Suspense fallback={<Loading className="h-full" />}>
         <GraphView document={document} selected={selected} onSelect={select} extra={extra} />
       </Suspense>

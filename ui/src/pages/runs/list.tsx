@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { Play, Plus } from "lucide-react"
 import { useMemo } from "react"
 import { type Run, type RunState, runsQuery, useLiveRuns } from "@/api/runs"
@@ -94,7 +94,12 @@ export function RunList() {
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Select aria-label={w("state")} className="w-auto" value={state ?? ""} onChange={(event) => filter({ state: event.target.value || undefined })}>
+        <Select
+          aria-label={w("state")}
+          className="w-auto"
+          value={state ?? ""}
+          onChange={(event) => filter({ state: event.target.value || undefined })}
+        >
           <option value="">{w("allStates")}</option>
           {STATES.map((each) => (
             <option key={each} value={each}>

@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { Play } from "lucide-react"
 import { type FormEvent, useState } from "react"
 import { asProblem } from "@/api/problem"
-import { type WholeRun, copyRun, createRun, runQuery } from "@/api/runs"
+import { copyRun, createRun, runQuery, type WholeRun } from "@/api/runs"
 import { versionQuery, versionsQuery, workflowsQuery } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
@@ -56,7 +56,9 @@ function RunForm({ source }: { source?: WholeRun }) {
     event.preventDefault()
     setBusy(true)
     setError(undefined)
-    const known = Object.fromEntries(Object.entries(values).filter(([key]) => parameters.some((each) => each.name === key)))
+    const known = Object.fromEntries(
+      Object.entries(values).filter(([key]) => parameters.some((each) => each.name === key)),
+    )
     try {
       const run = source
         ? await copyRun(source.id, { name, version: chosen.data?.id ?? version, parameters: known })

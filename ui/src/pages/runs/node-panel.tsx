@@ -4,7 +4,14 @@ import { getRouteApi } from "@tanstack/react-router"
 import { Download } from "lucide-react"
 import { type ReactNode, useState } from "react"
 import { runLog } from "@/api/log"
-import { type WholeNode, type WholeRun, outputAddress, runNodeEventsQuery, runNodePodsQuery, runNodeQuery } from "@/api/runs"
+import {
+  outputAddress,
+  runNodeEventsQuery,
+  runNodePodsQuery,
+  runNodeQuery,
+  type WholeNode,
+  type WholeRun,
+} from "@/api/runs"
 import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Loading } from "@/components/feedback"
@@ -29,7 +36,12 @@ export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) 
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(runNodeQuery(run.id, name))
-  if (found.error) return <div className="p-4"><ProblemView error={found.error} retry={() => void found.refetch()} /></div>
+  if (found.error)
+    return (
+      <div className="p-4">
+        <ProblemView error={found.error} retry={() => void found.refetch()} />
+      </div>
+    )
   if (!found.data) return <Loading />
   const node = found.data
   const tabs = [
@@ -48,7 +60,9 @@ export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) 
           <Took started={node.started} finished={node.finished} />
         </span>
       </div>
-      {node.message && node.state !== "succeeded" && <p className="px-4 pb-2 text-[13px] break-words text-muted-foreground">{runMessage(node.message, language)}</p>}
+      {node.message && node.state !== "succeeded" && (
+        <p className="px-4 pb-2 text-[13px] break-words text-muted-foreground">{runMessage(node.message, language)}</p>
+      )}
       <Tabs
         className="flex-1"
         tabs={tabs}
@@ -75,7 +89,11 @@ function None({ text }: { text?: string }) {
 }
 
 function Value({ children }: { children: ReactNode }) {
-  return <pre className="max-h-48 overflow-auto rounded bg-muted px-2 py-1 font-mono text-xs break-all whitespace-pre-wrap">{children}</pre>
+  return (
+    <pre className="max-h-48 overflow-auto rounded bg-muted px-2 py-1 font-mono text-xs break-all whitespace-pre-wrap">
+      {children}
+    </pre>
+  )
 }
 
 function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
@@ -150,7 +168,9 @@ function Details({ node }: { node: WholeNode }) {
             <span className="ml-auto text-muted-foreground">
               <Took started={attempt.started} finished={attempt.finished} />
             </span>
-            {attempt.message && <p className="w-full break-words text-muted-foreground">{runMessage(attempt.message, language)}</p>}
+            {attempt.message && (
+              <p className="w-full break-words text-muted-foreground">{runMessage(attempt.message, language)}</p>
+            )}
           </div>
         ))}
       </Block>
@@ -187,7 +207,12 @@ function Logs({ run, node }: { run: string; node: WholeNode }) {
       {(node.attempt_list.length > 1 || training) && (
         <div className="flex gap-2 border-b p-2">
           {node.attempt_list.length > 1 && (
-            <Select aria-label={w("attempts")} className="h-8 w-auto" value={attempt?.number ?? 0} onChange={(event) => setChosen(Number(event.target.value))}>
+            <Select
+              aria-label={w("attempts")}
+              className="h-8 w-auto"
+              value={attempt?.number ?? 0}
+              onChange={(event) => setChosen(Number(event.target.value))}
+            >
               {node.attempt_list.map((each) => (
                 <option key={each.number} value={each.number}>
                   {w("attempt", { n: each.number })} · {w(each.state)}
@@ -196,7 +221,12 @@ function Logs({ run, node }: { run: string; node: WholeNode }) {
             </Select>
           )}
           {training && (pods.data?.length ?? 0) > 0 && (
-            <Select aria-label={w("pod")} className="h-8 w-auto" value={pod} onChange={(event) => setPod(event.target.value)}>
+            <Select
+              aria-label={w("pod")}
+              className="h-8 w-auto"
+              value={pod}
+              onChange={(event) => setPod(event.target.value)}
+            >
               <option value="">{w("pod")}</option>
               {pods.data?.map((each) => (
                 <option key={each.name}>{each.name}</option>
@@ -206,7 +236,11 @@ function Logs({ run, node }: { run: string; node: WholeNode }) {
         </div>
       )}
       <div className="min-h-0 flex-1">
-        <LogView key={attempt?.number} source={runLog({ run, node: node.name, ...(chosen && attempt ? { attempt: attempt.number } : {}), pod })} over={over} />
+        <LogView
+          key={attempt?.number}
+          source={runLog({ run, node: node.name, ...(chosen && attempt ? { attempt: attempt.number } : {}), pod })}
+          over={over}
+        />
       </div>
     </div>
   )
@@ -215,9 +249,19 @@ function Logs({ run, node }: { run: string; node: WholeNode }) {
 function Containers({ run, node }: { run: string; node: string }) {
   const w = useWords(runWords)
   const pods = useQuery(runNodePodsQuery(run, node))
-  if (pods.error) return <div className="p-4"><ProblemView error={pods.error} /></div>
+  if (pods.error)
+    return (
+      <div className="p-4">
+        <ProblemView error={pods.error} />
+      </div>
+    )
   if (!pods.data) return <Loading />
-  if (!pods.data.length) return <div className="p-4"><None text={w("noContainers")} /></div>
+  if (!pods.data.length)
+    return (
+      <div className="p-4">
+        <None text={w("noContainers")} />
+      </div>
+    )
   return pods.data.map((pod) => (
     <Block key={pod.name} title={pod.name}>
       <p className="text-[13px] text-muted-foreground">
@@ -243,9 +287,19 @@ function Containers({ run, node }: { run: string; node: string }) {
 function Events({ run, node }: { run: string; node: string }) {
   const w = useWords(runWords)
   const events = useQuery(runNodeEventsQuery(run, node))
-  if (events.error) return <div className="p-4"><ProblemView error={events.error} /></div>
+  if (events.error)
+    return (
+      <div className="p-4">
+        <ProblemView error={events.error} />
+      </div>
+    )
   if (!events.data) return <Loading />
-  if (!events.data.length) return <div className="p-4"><None text={w("noEvents")} /></div>
+  if (!events.data.length)
+    return (
+      <div className="p-4">
+        <None text={w("noEvents")} />
+      </div>
+    )
   return (
     <ul className="divide-y">
       {events.data.map((event, index) => (

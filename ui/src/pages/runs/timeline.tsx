@@ -5,7 +5,11 @@ import { StateBadge } from "@/components/state-badge"
 import { classes } from "@/lib/classes"
 import { duration } from "@/lib/times"
 
-const BARS: Record<string, string> = { running: "bg-fill-running", succeeded: "bg-fill-succeeded", failed: "bg-fill-failed" }
+const BARS: Record<string, string> = {
+  running: "bg-fill-running",
+  succeeded: "bg-fill-succeeded",
+  failed: "bg-fill-failed",
+}
 
 interface Props {
   run: WholeRun

@@ -2,7 +2,13 @@ import { useEffect, useState } from "react"
 import { duration } from "@/lib/times"
 
 /** How long it took, or takes so far. */
-export function Took({ started, finished }: { started: string | null | undefined; finished: string | null | undefined }) {
+export function Took({
+  started,
+  finished,
+}: {
+  started: string | null | undefined
+  finished: string | null | undefined
+}) {
   const [now, setNow] = useState(Date.now)
   const goes = Boolean(started && !finished)
   useEffect(() => {

@@ -1,8 +1,17 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi, useNavigate } from "@tanstack/react-router"
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { LogOut, Pencil, Trash2, UserMinus, UserPlus, Users } from "lucide-react"
 import { useMemo, useState } from "react"
-import { type Member, deleteTeam, editTeam, membersQuery, removeMember, setMember, teamQuery, usersQuery } from "@/api/admin"
+import {
+  deleteTeam,
+  editTeam,
+  type Member,
+  membersQuery,
+  removeMember,
+  setMember,
+  teamQuery,
+  usersQuery,
+} from "@/api/admin"
 import { useMe } from "@/api/session"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
@@ -48,7 +57,12 @@ export function TeamPage() {
       }
     }
     return [
-      { id: "name", header: w("account"), sort: "name", cell: (member) => <span className="font-medium">{member.name}</span> },
+      {
+        id: "name",
+        header: w("account"),
+        sort: "name",
+        cell: (member) => <span className="font-medium">{member.name}</span>,
+      },
       { id: "display", header: w("displayName"), cell: (member) => member.display_name || "–" },
       {
         id: "role",
@@ -66,7 +80,9 @@ export function TeamPage() {
               <option value="leader">{w("roleLeader")}</option>
             </Select>
           ) : (
-            <Badge tone={member.role === "leader" ? "primary" : "plain"}>{w(member.role === "leader" ? "roleLeader" : "roleMember")}</Badge>
+            <Badge tone={member.role === "leader" ? "primary" : "plain"}>
+              {w(member.role === "leader" ? "roleLeader" : "roleMember")}
+            </Badge>
           ),
       },
       { id: "since", header: w("since"), sort: "since", cell: (member) => <Time at={member.since} /> },
@@ -79,7 +95,13 @@ export function TeamPage() {
           const isMe = member.user_id === me.user.id
           if (!(isMe ? team?.may.includes("leave") : sets)) return null
           return (
-            <Button look="ghost" size="icon" aria-label={isMe ? w("leave") : c("removeOne", { name: member.name })} title={isMe ? w("leave") : c("remove")} onClick={() => setRemoving(member)}>
+            <Button
+              look="ghost"
+              size="icon"
+              aria-label={isMe ? w("leave") : c("removeOne", { name: member.name })}
+              title={isMe ? w("leave") : c("remove")}
+              onClick={() => setRemoving(member)}
+            >
               {isMe ? <LogOut /> : <UserMinus />}
             </Button>
           )
@@ -156,7 +178,9 @@ export function TeamPage() {
             open(undefined)
           }}
         >
-          {(fault) => <NameFields fault={fault} name={team.name} description={team.description} hint={w("accountHint")} />}
+          {(fault) => (
+            <NameFields fault={fault} name={team.name} description={team.description} hint={w("accountHint")} />
+          )}
         </FormDialog>
       )}
       <Confirm
@@ -206,7 +230,17 @@ function AddMember({ team, close }: { team: NonNullable<Parameters<typeof setMem
         <>
           <Field label={w("account")} hint={w("addMemberHint")}>
             {(field) => (
-              <Input {...field} name="user" list="people" required autoFocus autoComplete="off" autoCapitalize="off" value={typed} onChange={(event) => setTyped(event.target.value)} />
+              <Input
+                {...field}
+                name="user"
+                list="people"
+                required
+                autoFocus
+                autoComplete="off"
+                autoCapitalize="off"
+                value={typed}
+                onChange={(event) => setTyped(event.target.value)}
+              />
             )}
           </Field>
           <datalist id="people">

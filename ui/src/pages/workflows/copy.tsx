@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { useState } from "react"
-import { type WholeVersion, copyVersion, versionQuery } from "@/api/workflows"
+import { copyVersion, versionQuery, type WholeVersion } from "@/api/workflows"
 import { Loading } from "@/components/feedback"
 import { Field, Select } from "@/components/form"
 import { Page } from "@/components/page"
@@ -35,7 +35,11 @@ function Copy({ source }: { source: WholeVersion }) {
   const { into } = route.useSearch()
   const navigate = route.useNavigate()
   const fresh = into === "new"
-  const [workflow, setWorkflow] = useState({ name: w("copyOf", { name: source.workflow_name }), description: "", team: "" })
+  const [workflow, setWorkflow] = useState({
+    name: w("copyOf", { name: source.workflow_name }),
+    description: "",
+    team: "",
+  })
   return (
     <EditorPage
       title={w("copyTitle", { workflow: source.workflow_name, version: source.name })}
@@ -66,7 +70,11 @@ function Copy({ source }: { source: WholeVersion }) {
       )}
       missing={fresh && !workflow.name.trim() ? e("needsName") : undefined}
       save={(version) =>
-        copyVersion({ workflow: source.workflow_id, version: source.id }, fresh ? workflow : source.workflow_id, version)
+        copyVersion(
+          { workflow: source.workflow_id, version: source.id },
+          fresh ? workflow : source.workflow_id,
+          version,
+        )
       }
       saved={({ workflow_id, version }) =>
         void navigate({

@@ -1,13 +1,24 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
-import { Archive, ArchiveRestore, ArrowLeftRight, Copy, Download, EllipsisVertical, Pencil, Play, Plus, Trash2 } from "lucide-react"
+import { getRouteApi, Link } from "@tanstack/react-router"
+import {
+  Archive,
+  ArchiveRestore,
+  ArrowLeftRight,
+  Copy,
+  Download,
+  EllipsisVertical,
+  Pencil,
+  Play,
+  Plus,
+  Trash2,
+} from "lucide-react"
 import { useMemo, useState } from "react"
 import {
-  type Version,
   archiveVersion,
   archiveWorkflow,
   deleteWorkflow,
   manifestAddress,
+  type Version,
   versionsQuery,
   workflowQuery,
 } from "@/api/workflows"
@@ -61,7 +72,9 @@ export function WorkflowDetail() {
               {version.archived && <Badge>{w("archived")}</Badge>}
               {version.type === "yaml" && <Badge tone="primary">YAML</Badge>}
             </div>
-            {version.description && <div className="truncate text-[13px] text-muted-foreground">{version.description}</div>}
+            {version.description && (
+              <div className="truncate text-[13px] text-muted-foreground">{version.description}</div>
+            )}
           </div>
         ),
       },
@@ -77,7 +90,11 @@ export function WorkflowDetail() {
           <>
             {!version.archived && (
               <Button asChild size="small" className="mr-1">
-                <Link to="/runs/new" search={{ workflow: id, version: String(version.number) }} aria-label={`${w("run")}: ${version.name}`}>
+                <Link
+                  to="/runs/new"
+                  search={{ workflow: id, version: String(version.number) }}
+                  aria-label={`${w("run")}: ${version.name}`}
+                >
                   <Play />
                   {w("run")}
                 </Link>
@@ -141,7 +158,11 @@ export function WorkflowDetail() {
             items={[
               { label: c("edit"), icon: <Pencil />, onSelect: () => setAsking("edit") },
               archived
-                ? { label: w("restore"), icon: <ArchiveRestore />, onSelect: () => archiveWorkflow(id, false).catch(noteError) }
+                ? {
+                    label: w("restore"),
+                    icon: <ArchiveRestore />,
+                    onSelect: () => archiveWorkflow(id, false).catch(noteError),
+                  }
                 : { label: w("archive"), icon: <Archive />, onSelect: () => setAsking("archive") },
               "line",
               { label: c("delete"), icon: <Trash2 />, danger: true, onSelect: () => setAsking("delete") },
@@ -154,13 +175,7 @@ export function WorkflowDetail() {
         </>
       }
     >
-      <Listing
-        label={w("versions")}
-        found={versions}
-        columns={columns}
-        rowId={(version) => version.id}
-        {...shown}
-      />
+      <Listing label={w("versions")} found={versions} columns={columns} rowId={(version) => version.id} {...shown} />
       {asking === "edit" && <EditWorkflow workflow={workflow.data} close={close} />}
       <Confirm
         open={asking === "archive"}
@@ -193,7 +208,11 @@ function VersionActions({ workflow, version }: { workflow: string; version: Vers
   const navigate = route.useNavigate()
   const number = String(version.number)
   const copy = (into?: string) => () =>
-    void navigate({ to: "/workflows/$workflow/versions/$version/copy", params: { workflow, version: number }, search: { into } })
+    void navigate({
+      to: "/workflows/$workflow/versions/$version/copy",
+      params: { workflow, version: number },
+      search: { into },
+    })
   const archive = () => {
     archiveVersion(workflow, number, !version.archived).catch(noteError)
   }
@@ -203,11 +222,20 @@ function VersionActions({ workflow, version }: { workflow: string; version: Vers
         { label: w("copySame"), icon: <Copy />, onSelect: copy() },
         { label: w("copyNew"), icon: <Copy />, onSelect: copy("new") },
         "line",
-        { label: w("exportYaml"), icon: <Download />, onSelect: () => location.assign(manifestAddress(workflow, number)) },
+        {
+          label: w("exportYaml"),
+          icon: <Download />,
+          onSelect: () => location.assign(manifestAddress(workflow, number)),
+        },
         {
           label: w("compare"),
           icon: <ArrowLeftRight />,
-          onSelect: () => void navigate({ to: "/workflows/$workflow/diff", params: { workflow }, search: { before: number, after: "latest" } }),
+          onSelect: () =>
+            void navigate({
+              to: "/workflows/$workflow/diff",
+              params: { workflow },
+              search: { before: number, after: "latest" },
+            }),
         },
         "line",
         version.archived

@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { ArrowLeftRight, GitCompare } from "lucide-react"
 import { type Change, diffQuery, versionsQuery, workflowQuery } from "@/api/workflows"
 import { Badge, type Tone } from "@/components/badge"
@@ -28,7 +28,11 @@ export function VersionDiff() {
   const number = (word: string | undefined) => (word === "latest" ? String(items[0]?.number ?? "") : (word ?? ""))
   const before = number(search.before) || String(items[1]?.number ?? "")
   const after = number(search.after) || String(items[0]?.number ?? "")
-  const diff = useQuery({ ...diffQuery(id, before, after), enabled: Boolean(before && after), placeholderData: keepPreviousData })
+  const diff = useQuery({
+    ...diffQuery(id, before, after),
+    enabled: Boolean(before && after),
+    placeholderData: keepPreviousData,
+  })
   const set = (change: Partial<typeof search>) => void navigate({ search: { before, after, ...change }, replace: true })
   const name = workflow.data?.name ?? ""
 
@@ -58,7 +62,12 @@ export function VersionDiff() {
       {items.length > 1 && (
         <Filters>
           {choice(w("before"), before, (version) => set({ before: version }))}
-          <Button size="icon" aria-label={w("swap")} title={w("swap")} onClick={() => set({ before: after, after: before })}>
+          <Button
+            size="icon"
+            aria-label={w("swap")}
+            title={w("swap")}
+            onClick={() => set({ before: after, after: before })}
+          >
             <ArrowLeftRight />
           </Button>
           {choice(w("after"), after, (version) => set({ after: version }))}

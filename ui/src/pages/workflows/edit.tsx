@@ -1,6 +1,6 @@
 import { useState } from "react"
 import { asProblem } from "@/api/problem"
-import { type Workflow, editWorkflow } from "@/api/workflows"
+import { editWorkflow, type Workflow } from "@/api/workflows"
 import { Button } from "@/components/button"
 import { Dialog } from "@/components/dialog"
 import { ProblemView } from "@/components/problem-view"
@@ -12,7 +12,11 @@ import { WorkflowFields } from "./workflow-fields"
 export function EditWorkflow({ workflow, close }: { workflow: Workflow; close: () => void }) {
   const w = useWords(workflowWords)
   const c = useWords(commonWords)
-  const [value, setValue] = useState({ name: workflow.name, description: workflow.description, team: workflow.team_id ?? "" })
+  const [value, setValue] = useState({
+    name: workflow.name,
+    description: workflow.description,
+    team: workflow.team_id ?? "",
+  })
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
   const save = async () => {
@@ -41,7 +45,11 @@ export function EditWorkflow({ workflow, close }: { workflow: Workflow; close: (
         </>
       }
     >
-      <WorkflowFields value={value} change={setValue} fault={(field) => (error ? asProblem(error).of(field) : undefined)} />
+      <WorkflowFields
+        value={value}
+        change={setValue}
+        fault={(field) => (error ? asProblem(error).of(field) : undefined)}
+      />
       <ProblemView error={error} except={["name", "description", "team"]} />
     </Dialog>
   )

@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
-import { FileUp, Play, Plus, Workflow as Icon } from "lucide-react"
+import { getRouteApi, Link } from "@tanstack/react-router"
+import { FileUp, Workflow as Icon, Play, Plus } from "lucide-react"
 import { useMemo } from "react"
 import { type Workflow, workflowsQuery } from "@/api/workflows"
 import { Badge } from "@/components/badge"
@@ -41,12 +41,18 @@ export function WorkflowList() {
         cell: (workflow) => (
           <div className="max-w-md">
             <div className="flex items-center gap-2">
-              <Link to="/workflows/$workflow" params={{ workflow: workflow.id }} className="truncate font-medium text-primary hover:underline">
+              <Link
+                to="/workflows/$workflow"
+                params={{ workflow: workflow.id }}
+                className="truncate font-medium text-primary hover:underline"
+              >
                 {workflow.name}
               </Link>
               {workflow.archived && <Badge>{w("archived")}</Badge>}
             </div>
-            {workflow.description && <div className="truncate text-[13px] text-muted-foreground">{workflow.description}</div>}
+            {workflow.description && (
+              <div className="truncate text-[13px] text-muted-foreground">{workflow.description}</div>
+            )}
           </div>
         ),
       },

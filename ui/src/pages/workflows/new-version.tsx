@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { createVersion, versionQuery } from "@/api/workflows"
 import { Loading } from "@/components/feedback"
 import { Page } from "@/components/page"

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { useState } from "react"
 import { moduleVersionQuery } from "@/api/offers"
 import { createWorkflow } from "@/api/workflows"
@@ -30,7 +30,9 @@ export function NewWorkflow() {
     )
   const document: GraphDocument = {
     format: 1,
-    nodes: found.data ? [nodeOfTemplate({ kind: "module", module: name, version, inputs: found.data.inputs }, { x: 0, y: 0 })] : [],
+    nodes: found.data
+      ? [nodeOfTemplate({ kind: "module", module: name, version, inputs: found.data.inputs }, { x: 0, y: 0 })]
+      : [],
   }
   return <Writing document={document} />
 }

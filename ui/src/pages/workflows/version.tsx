@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query"
-import { Link, getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { Copy, Download, Pencil, Play } from "lucide-react"
-import { Suspense, lazy, useMemo } from "react"
-import { type WholeVersion, manifestAddress, manifestQuery, versionQuery } from "@/api/workflows"
+import { lazy, Suspense, useMemo } from "react"
+import { manifestAddress, manifestQuery, versionQuery, type WholeVersion } from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Loading } from "@/components/feedback"
@@ -72,11 +72,13 @@ export function VersionDetail() {
             items={[
               {
                 label: w("copySame"),
-                onSelect: () => void navigate({ to: "/workflows/$workflow/versions/$version/copy", params, search: {} }),
+                onSelect: () =>
+                  void navigate({ to: "/workflows/$workflow/versions/$version/copy", params, search: {} }),
               },
               {
                 label: w("copyNew"),
-                onSelect: () => void navigate({ to: "/workflows/$workflow/versions/$version/copy", params, search: { into: "new" } }),
+                onSelect: () =>
+                  void navigate({ to: "/workflows/$workflow/versions/$version/copy", params, search: { into: "new" } }),
               },
             ]}
           >
@@ -119,7 +121,8 @@ function Graph({ version }: { version: WholeVersion }) {
   const document = version.document as unknown as GraphDocument
   const { drawing } = useMemo(() => drawn(document), [document])
   const node = drawing.nodes.find((each) => each.name === selected)
-  const select = (name: string | undefined) => void navigate({ search: (before) => ({ ...before, node: name }), replace: true })
+  const select = (name: string | undefined) =>
+    void navigate({ search: (before) => ({ ...before, node: name }), replace: true })
   return (
     <div className="flex h-[calc(100vh-15rem)] min-h-96 overflow-hidden rounded-lg border bg-card">
       <section aria-label={w("graph")} className="min-w-0 flex-1">
@@ -170,7 +173,10 @@ function Manifest({ workflow, version }: { workflow: string; version: string }) 
   if (manifest.error) return <ProblemView error={manifest.error} />
   if (manifest.data === undefined) return <Loading />
   return (
-    <pre tabIndex={0} className="max-h-[70vh] overflow-auto rounded-lg border bg-card p-4 font-mono text-[13px] leading-5">
+    <pre
+      tabIndex={0}
+      className="max-h-[70vh] overflow-auto rounded-lg border bg-card p-4 font-mono text-[13px] leading-5"
+    >
       {manifest.data}
     </pre>
   )
@@ -184,7 +190,12 @@ function Details({ version }: { version: WholeVersion }) {
     [c("created"), <Time key="t" at={version.created} />],
     [w("type"), version.type === "graph" ? w("typeGraph") : w("typeYaml")],
     [w("nodes"), version.type === "graph" ? version.nodes : "–"],
-    [w("hash"), <code key="h" className="font-mono text-[13px] break-all">{version.hash}</code>],
+    [
+      w("hash"),
+      <code key="h" className="font-mono text-[13px] break-all">
+        {version.hash}
+      </code>,
+    ],
     [c("description"), version.description || "–"],
   ]
   return (

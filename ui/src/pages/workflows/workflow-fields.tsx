@@ -29,7 +29,12 @@ export function WorkflowFields({ value, change, fault }: Props) {
     <>
       <Field label={w("workflowName")} error={fault("name") ?? fault("workflow.name")}>
         {(field) => (
-          <Input {...field} required value={value.name} onChange={(event) => change({ ...value, name: event.target.value })} />
+          <Input
+            {...field}
+            required
+            value={value.name}
+            onChange={(event) => change({ ...value, name: event.target.value })}
+          />
         )}
       </Field>
       <Field label={c("description")} optional error={fault("description") ?? fault("workflow.description")}>
