@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 JOBS ?= 2
 UI := src/muster/server/platform/ui
+NODE_MODULES := ui/node_modules/.package-lock.json
 UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/tsconfig.json -type f ! -name schema.d.ts)
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
 BENCHES := store pods scheduler kill training workflows platform
@@ -60,22 +61,24 @@ conformance: $(STAMPS)/dev ## run the workflows that other people wrote, and rep
 	@scripts/apt-install curl
 	$(BIN)/python -m tools.conformance
 
-lint: $(STAMPS)/dev ## ruff, strict types, layering
+lint: $(STAMPS)/dev $(NODE_MODULES) ## ruff, strict types, layering; Biome for the web UI
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	cd ui && npm run --silent lint
 
-format: $(STAMPS)/dev ## put the code into the house style
+format: $(STAMPS)/dev $(NODE_MODULES) ## put the code into the house style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	cd ui && npm run --silent format
 
 bench: $(STAMPS)/dev ## every benchmark; each prints a ratio against a floor of the same run
 	@missed=; for bench in $(BENCHES); do \
 	  echo "== $$bench"; $(BIN)/python -m benchmarks.$$bench || missed="$$missed $$bench"; \
 	done; test -z "$$missed" || { echo "not as it should be:$$missed" >&2; exit 1; }
 
-$(UI)/index.html: $(STAMPS)/ui $(STAMPS)/openapi.json $(UI_SOURCES)
+$(UI)/index.html: $(NODE_MODULES) $(STAMPS)/openapi.json $(UI_SOURCES)
 	cd ui && npx --no openapi-typescript ../$(STAMPS)/openapi.json -o src/api/schema.d.ts >/dev/null
 	cd ui && npm run --silent build
 
@@ -86,10 +89,10 @@ $(STAMPS)/openapi.asked: $(API_SOURCES) | $(STAMPS)/run
 	@cmp -s $(STAMPS)/openapi.new $(STAMPS)/openapi.json || mv $(STAMPS)/openapi.new $(STAMPS)/openapi.json
 	@touch $@
 
-$(STAMPS)/ui: ui/package.json ui/package-lock.json
+$(NODE_MODULES): ui/package.json ui/package-lock.json
 	@command -v npm >/dev/null || { echo "Node.js 20 or newer is needed: apt-get install nodejs npm" >&2; exit 1; }
 	cd ui && npm ci --no-audit --no-fund
-	@mkdir -p $(STAMPS) && touch $@
+	@touch $@
 
 clean: ## remove what make created
 	rm -rf $(VENV) $(STAMPS) $(UI) ui/node_modules ui/screenshots ui/test-results dist .mypy_cache .ruff_cache .pytest_cache

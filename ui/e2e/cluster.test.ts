@@ -56,7 +56,7 @@ test("who has SKUs is seen at home, on the virtual cluster and on the node, by n
   await page.getByRole("tab", { name: "Nodes" }).click()
   await expect(page).toHaveURL(url("/cluster?tab=nodes"))
   const node = page.getByRole("region", { name: "Nodes" }).getByRole("link")
-  const nodeName = await node.innerText()
+  const nodeName = (await node.textContent()) ?? ""
   await expectAccessible(page)
   await node.click()
   await expect(page.getByRole("row", { name: /a long one/ })).toContainText(/run-\w+-wait/)

@@ -19,7 +19,8 @@ let told = 0
 
 const test = base.extend<{ story: Story }>({
   story: async ({ browser }, use) => {
-    const stem = `m${Date.now().toString(36)}${(told += 1)}`
+    told += 1
+    const stem = `m${Date.now().toString(36)}${told}`
     const server = api()
     await server("POST", "categories", { name: `${stem} texts`, description: "Texts" })
     await server("POST", "teams", { name: `${stem}-team` })

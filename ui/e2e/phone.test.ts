@@ -33,7 +33,7 @@ test("nothing is wider than a phone", async ({ page }) => {
   const [node] = (await api()<{ items: { name: string }[] }>("GET", "nodes")).items
 
   await page.goto(url("/sign-in"))
-  const wide = async () => page.evaluate(() => document.scrollingElement!.scrollWidth - innerWidth)
+  const wide = async () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
   const found: string[] = []
   if ((await wide()) > 0) found.push("/sign-in")
   await signIn(page, boss)

@@ -139,6 +139,7 @@ export function useLiveJob(place: JobPlace): boolean {
   const client = useQueryClient()
   const [gone, setGone] = useState(false)
   const events = `${address(place)}/events`
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `events` names the place; the object is new on every render.
   useEffect(() => {
     setGone(false)
     const source = new EventSource(events)

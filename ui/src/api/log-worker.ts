@@ -24,7 +24,8 @@ let searching: { text: string; number: number; next: number; busy: boolean } | u
 const say = (message: FromWorker) => self.postMessage(message)
 
 function tell(): void {
-  telling ??= setTimeout(() => {
+  if (telling) return
+  telling = setTimeout(() => {
     telling = undefined
     say({ say: "count", count: store.count, ...state })
     void search()

@@ -120,20 +120,23 @@ export function useLog(source: LogSource, over: boolean, ended?: () => void): Lo
     for (let page = Math.floor(from / PAGE); page * PAGE < to; page++) {
       if (asked.current.has(page) || pages.current.get(page)?.stale === false) continue
       asked.current.add(page)
-      send(worker.current, { ask: "lines", from: page * PAGE, to: (page + 1) * PAGE, number: (numbers.current += 1) })
+      numbers.current += 1
+      send(worker.current, { ask: "lines", from: page * PAGE, to: (page + 1) * PAGE, number: numbers.current })
     }
   }, [])
   const whole = useCallback(
     (number: number) =>
       new Promise<string>((resolve) => {
-        const mine = (numbers.current += 1)
+        numbers.current += 1
+        const mine = numbers.current
         waiting.current.set(mine, ([text]) => resolve(text ?? ""))
         send(worker.current, { ask: "lines", from: number, to: number + 1, number: mine })
       }),
     [],
   )
   const search = useCallback((text: string) => {
-    searched.current = numbers.current += 1
+    numbers.current += 1
+    searched.current = numbers.current
     hits.current = []
     setResults({ found: [], searched: !text })
     send(worker.current, { ask: "search", text, number: searched.current })

@@ -84,6 +84,7 @@ export function useModuleVersions(wanted: { name: string; version: string }[]): 
     combine: (results) => results.map((result) => result.data),
   })
   const key = names.join("\n")
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `key` is the content of `names`, whose array is new on every render.
   return useMemo(
     () => new Map(names.flatMap((name, index) => (found[index] ? [[name, found[index]] as const] : []))),
     [key, found],

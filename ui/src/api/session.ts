@@ -33,6 +33,6 @@ export async function lookAtLink(secret: string): Promise<string> {
   return (await api.POST("/api/v1/link", { body: { secret } }).then(data)).name
 }
 
-export async function useLinkOnce(secret: string, password: string): Promise<void> {
+export async function redeemLink(secret: string, password: string): Promise<void> {
   await api.POST("/api/v1/link/use", { body: { secret, password } })
 }

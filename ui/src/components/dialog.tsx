@@ -56,7 +56,7 @@ interface ConfirmProps {
   lead?: ReactNode
   action: string
   danger?: boolean
-  onConfirm: () => Promise<unknown> | void
+  onConfirm: () => unknown
 }
 
 /** Asks before something that cannot be undone. What the server says against it is shown here. */

@@ -41,16 +41,17 @@ export function LogView({ source, over, ended, shared, label }: Props) {
   const rows = useRows(box, log.count, ROW)
   const { show } = rows
 
+  // biome-ignore lint/correctness/useExhaustiveDependencies: after news, the lines on screen are requested again.
   useEffect(() => log.want(rows.from, rows.to), [log.want, rows.from, rows.to, log.news])
   useEffect(() => {
     if (follow && log.count && !wanted) show(log.count - 1, "end")
   }, [follow, log.count, show, wanted])
   useEffect(() => log.search(wanted), [log.search, wanted])
   const first = matches[0]
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only the search text moves the view, not lines that arrive meanwhile.
   useEffect(() => {
     setAt(0)
     if (wanted && first !== undefined) show(first, "middle")
-    // Only what is looked for leads to another place, not what is written meanwhile.
   }, [wanted, first === undefined])
   const jump = (to: number) => {
     if (!matches.length) return

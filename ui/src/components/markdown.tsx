@@ -37,7 +37,7 @@ function block(token: Token): ReactNode {
     case "paragraph":
       return <p>{inline((token as Tokens.Paragraph).tokens)}</p>
     case "text":
-      return token.tokens ? <>{inline(token.tokens)}</> : <>{entities((token as Tokens.Text).text)}</>
+      return token.tokens ? inline(token.tokens) : entities((token as Tokens.Text).text)
     case "code":
       return (
         <pre tabIndex={0} className="overflow-x-auto rounded-md border bg-muted/50 p-3 font-mono text-[13px] leading-5">

@@ -19,7 +19,7 @@ interface Props {
 
 export function Tabs({ tabs, value, onChange, className, inside }: Props) {
   const list = useRef<HTMLDivElement>(null)
-  // On a phone the chosen one may be beyond the edge.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: on a phone, a newly chosen tab may be outside the visible part.
   useEffect(() => {
     list.current?.querySelector("[data-state=active]")?.scrollIntoView({ block: "nearest", inline: "nearest" })
   }, [value])

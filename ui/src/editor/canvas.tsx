@@ -92,6 +92,7 @@ export function CanvasPane({ fitOn }: { fitOn: number }) {
   }, [wanted, setCenter, getZoom, store])
 
   return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: files and nodes can also be added with buttons.
     <div
       className="relative h-full min-h-0"
       data-testid="canvas"

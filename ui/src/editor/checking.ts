@@ -14,7 +14,8 @@ export function useChecking(store: CanvasStore): unknown {
     let asked: AbortController | undefined
     const check = async () => {
       asked?.abort()
-      const mine = (asked = new AbortController())
+      const mine = new AbortController()
+      asked = mine
       const { drawing } = store.getState()
       if (!drawing.nodes.length && !drawing.parameters.length) {
         store.setState({ problems: [], checking: false })

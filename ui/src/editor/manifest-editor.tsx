@@ -58,6 +58,7 @@ export function ManifestEditor({ text, change, open }: Props) {
   }
   const drawn = found?.document && isGraph(found.document) ? found.document : undefined
   return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: files and nodes can also be added with buttons.
     <div
       className="flex min-h-0 flex-1 gap-4 p-4 max-lg:flex-col"
       onDragOver={(event) => event.preventDefault()}

@@ -136,6 +136,7 @@ function Before({ drawing, node, redraw }: { drawing: Drawing; node: DrawnNode; 
   const w = useWords(editorWords)
   const [typed, setTyped] = useState("")
   const { edges } = drawing
+  // biome-ignore lint/correctness/useExhaustiveDependencies: ancestors and descendants depend on the edges only.
   const { parents, earlier, later } = useMemo(
     () => ({
       parents: new Set(edges.filter((edge) => edge.to === node.key).map((edge) => edge.from)),

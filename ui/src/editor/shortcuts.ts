@@ -17,14 +17,19 @@ export function useShortcuts(store: CanvasStore, save: () => void): void {
       }
       if (isTyping(event.target)) return
       const canvas = store.getState()
-      if (command && letter === "z") event.preventDefault(), event.shiftKey ? canvas.redo() : canvas.undo()
-      else if (command && letter === "y") event.preventDefault(), canvas.redo()
-      else if (command && letter === "d") event.preventDefault(), duplicate(store)
-      else if (command && letter === "a") {
+      const act = command && commands[event.shiftKey ? `shift+${letter}` : letter]
+      if (act) {
         event.preventDefault()
-        canvas.select(canvas.drawing.nodes.map((node) => node.key))
+        act()
       } else if (event.key === "Delete" || event.key === "Backspace") canvas.removeSelected()
       else if (event.key === "Escape") canvas.select([])
+    }
+    const commands: Record<string, () => void> = {
+      z: () => store.getState().undo(),
+      "shift+z": () => store.getState().redo(),
+      y: () => store.getState().redo(),
+      d: () => duplicate(store),
+      a: () => store.getState().select(store.getState().drawing.nodes.map((node) => node.key)),
     }
     const copy = (event: ClipboardEvent) => {
       const copied = !isTyping(event.target) && !getSelection()?.toString() && copyOf(store.getState())

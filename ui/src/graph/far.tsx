@@ -21,6 +21,7 @@ export function FarGraph({ nodes, edges }: { nodes: CardNode[]; edges: readonly 
   const canvas = useRef<HTMLCanvasElement>(null)
   const store = useStoreApi()
   const dark = useIsDark()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the colours depend on the theme.
   useEffect(() => {
     const target = canvas.current
     if (!target) return

@@ -60,11 +60,11 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
   const hands = useFarHands(far, around, nodes, rest.onNodesChange, rest.nodesDraggable !== false)
   const fit = useFit(nodes)
   const sized = useStore((flow) => flow.width > 0 && flow.height > 0 && flow.panZoom !== null)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only on request; nodes that move do not move the view.
   useEffect(() => {
     if (!sized || !fitOn) return
     fit()
     setFitted(true)
-    // Only when it is asked for: nodes that move do not move the view.
   }, [sized, fitOn])
   return (
     <div ref={around} className="size-full" {...hands}>

@@ -93,10 +93,12 @@ function usePlaces(document: GraphDocument, arranged = false): Map<string, Posit
   const nodes = document.nodes ?? []
   const drawn = !arranged && nodes.every((node) => node.position)
   const [found, setFound] = useState<Map<string, Position>>()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `nodes` are the document's.
   const shape = useMemo(
     () => JSON.stringify([nodes.map((node) => [node.name, node.position]), document.edges]),
     [document],
   )
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `shape` is what the layout depends on.
   useEffect(() => {
     let left = false
     if (drawn) setFound(new Map(nodes.map((node) => [node.name, node.position as Position])))

@@ -24,6 +24,7 @@ export function MiniMap({ nodes, label }: { nodes: CardNode[]; label: string }) 
   const store = useStoreApi()
   const dark = useIsDark()
   const { setCenter } = useReactFlow()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the colours depend on the theme.
   useEffect(() => {
     const context = canvas.current?.getContext("2d")
     if (!canvas.current || !context) return
@@ -37,7 +38,8 @@ export function MiniMap({ nodes, label }: { nodes: CardNode[]; label: string }) 
       frame = 0
       const { transform, width, height } = store.getState()
       const view = seen(transform, width, height)
-      const { zoom, x, y } = (scale.current = scaled(joined(bounds, view)))
+      scale.current = scaled(joined(bounds, view))
+      const { zoom, x, y } = scale.current
       context.setTransform(sharp, 0, 0, sharp, 0, 0)
       context.clearRect(0, 0, SIZE.width, SIZE.height)
       const [wide, tall] = [Math.max(NODE_SIZE.width * zoom, 1.5), Math.max(NODE_SIZE.height * zoom, 1.5)]

@@ -18,7 +18,9 @@ export function quickLayout(
   }
   const rows = layers(ids, parents, children)
   const place = new Map<string, number>()
-  const number = (row: string[]) => row.forEach((id, index) => place.set(id, index - (row.length - 1) / 2))
+  const number = (row: string[]) => {
+    for (const [index, id] of row.entries()) place.set(id, index - (row.length - 1) / 2)
+  }
   rows.forEach(number)
   const settle = (row: string[], near: Map<string, string[]>) => {
     const wanted = new Map(row.map((id) => [id, middle(near.get(id) ?? [], place) ?? (place.get(id) as number)]))
@@ -51,7 +53,11 @@ function layers(ids: string[], parents: Map<string, string[]>, children: Map<str
   }
   const last = Math.max(-1, ...layer.values()) + 1
   const rows: string[][] = []
-  for (const id of ids) (rows[layer.get(id) ?? last] ??= []).push(id)
+  for (const id of ids) {
+    const row = layer.get(id) ?? last
+    rows[row] ??= []
+    rows[row].push(id)
+  }
   return rows
 }
 

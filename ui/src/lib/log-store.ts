@@ -113,7 +113,8 @@ export class LogStore {
     if (this.comingText) return this.comingText
     const bytes = this.joined()
     this.coming = bytes.length ? [bytes] : []
-    return (this.comingText = split(this.decoder.decode(bytes)))
+    this.comingText = split(this.decoder.decode(bytes))
+    return this.comingText
   }
 
   private async load(block: Block, keep = true): Promise<string[]> {

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { type FormEvent, useState } from "react"
 import { asProblem } from "@/api/problem"
-import { lookAtLink, useLinkOnce } from "@/api/session"
+import { lookAtLink, redeemLink } from "@/api/session"
 import { Button } from "@/components/button"
 import { Loading } from "@/components/feedback"
 import { Field, Input } from "@/components/form"
@@ -25,7 +25,7 @@ export function Welcome() {
     setBusy(true)
     setError(undefined)
     try {
-      await useLinkOnce(secret, password)
+      await redeemLink(secret, password)
       location.replace("/")
     } catch (thrown) {
       setError(thrown)

@@ -62,7 +62,7 @@ export function Clusters() {
       },
       { id: "who", header: w("who"), cell: (cluster) => cluster.team_name ?? w("everybody") },
     ],
-    [w, c, v, open, language],
+    [w, c, v, language],
   )
   return (
     <ManagedList

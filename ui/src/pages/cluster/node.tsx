@@ -72,7 +72,7 @@ export function NodePage() {
       },
       { id: "since", header: w("since"), cell: ({ since }) => <Time at={since} /> },
     ],
-    [w, language],
+    [w],
   )
   const pods = useMemo(
     (): Column<Pod & { key: string }>[] => [

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Pencil } from "lucide-react"
-import { type Schema } from "@/api/client"
+import type { Schema } from "@/api/client"
 import { clusterQuery, clusterUsageQuery } from "@/api/cluster"
 import { useMe } from "@/api/session"
 import { usePreferences } from "@/app/preferences"

@@ -113,6 +113,7 @@ export function NewJob() {
         ))}
       </div>
       <div className="flex gap-4 max-lg:flex-col">
+        {/* biome-ignore lint/a11y/noStaticElementInteractions: a file can also be chosen with a button. */}
         <div
           className={classes(
             "min-w-0 flex-2 rounded-md",

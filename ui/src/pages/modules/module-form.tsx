@@ -202,6 +202,7 @@ function Part({ title, help, children }: { title: string; help?: string; childre
     <fieldset className="rounded-lg border bg-card">
       <legend className="sr-only">{title}</legend>
       <div className="border-b px-4 py-2.5">
+        {/* biome-ignore lint/a11y/useHeadingContent: the legend above says it to screen readers. */}
         <h2 aria-hidden>{title}</h2>
         {help && <p className="text-[13px] text-muted-foreground">{help}</p>}
       </div>

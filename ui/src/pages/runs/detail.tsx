@@ -15,7 +15,7 @@ import { runMessage } from "@/words/run-messages"
 import { runWords } from "@/words/runs"
 import { useWords } from "@/words/words"
 import { RunActions } from "./actions"
-import { RunState } from "./list"
+import { RunStateBadge } from "./list"
 import { NodePanel } from "./node-panel"
 import { Timeline } from "./timeline"
 import { Took } from "./took"
@@ -53,7 +53,7 @@ export function RunDetail() {
     <Page
       wide
       title={run.name}
-      aside={<RunState run={run} />}
+      aside={<RunStateBadge run={run} />}
       above={
         <Link to="/runs" className="hover:underline">
           {w("title")}
@@ -124,12 +124,12 @@ function Graph({
   const w = useWords(runWords)
   const written = run.document as unknown as GraphDocument
   const names = run.node_states.map((node) => node.name).join("\n")
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a version never changes; of a manifest, only the names of its nodes are drawn.
   const document = useMemo(
     (): GraphDocument =>
       isGraph(written)
         ? written
         : { format: 1, nodes: names ? names.split("\n").map((name) => ({ name })) : [], edges: [] },
-    // A version never changes; of a manifest, only the names of its nodes are drawn.
     [run.version_id, names],
   )
   const states = useMemo(() => new Map(run.node_states.map((node) => [node.name, node])), [run.node_states])

@@ -52,7 +52,7 @@ export function RunList() {
           </Link>
         ),
       },
-      { id: "state", header: w("state"), sort: "state", cell: (run) => <RunState run={run} /> },
+      { id: "state", header: w("state"), sort: "state", cell: (run) => <RunStateBadge run={run} /> },
       { id: "progress", header: w("progress"), cell: (run) => `${run.done}/${run.nodes}` },
       {
         id: "workflow",
@@ -134,7 +134,7 @@ export function RunList() {
   )
 }
 
-export function RunState({ run }: { run: Pick<Run, "state" | "stopping"> }) {
+export function RunStateBadge({ run }: { run: Pick<Run, "state" | "stopping"> }) {
   const ends = run.stopping && (run.state === "running" || run.state === "waiting")
   return <StateBadge state={ends ? "stopping" : run.state} />
 }
