@@ -8,6 +8,7 @@ from typing import Any, Final
 from muster.kube.kinds import Schema
 from muster.kube.schema import boolean, integer, list_of, number, obj, string
 from muster.platform.graphs.model import FORMAT
+from muster.platform.graphs.training import training_kinds
 
 MOST_RETRIES = 100
 MOST_SKUS = 10_000
@@ -191,11 +192,13 @@ SCHEMA: Final = obj(
 
 
 def json_schema() -> dict[str, Any]:
-    """The same, as JSON Schema."""
+    """The same, as JSON Schema. `x-kinds` lists the kinds of training jobs; the web UI is built from it."""
+    exported = _exported(SCHEMA)
+    exported["properties"]["nodes"]["items"]["properties"]["training"]["x-kinds"] = training_kinds()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A graph document of Muster",
-        **_exported(SCHEMA),
+        **exported,
     }
 
 

@@ -42,6 +42,15 @@ def roles_of(dialect: Dialect) -> tuple[str, ...]:
     return tuple(name for name, field in fields.items() if "template" in (field.get("properties") or {}))
 
 
+def training_kinds() -> list[dict[str, Any]]:
+    """Every kind of training job a node can be, in every API version that has it, with its roles."""
+    return [
+        {"kind": kind.kind, "apiVersion": kind.api_version, "roles": list(roles_of(dialect))}
+        for dialect in DIALECTS
+        for kind in (dialect.kind, *dialect.also)
+    ]
+
+
 def members_of(training: Training) -> tuple[Role, ...]:
     """The roles that have members."""
     return tuple(role for role in training.roles if role.replicas > 0)
