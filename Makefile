@@ -9,7 +9,7 @@ STAMPS := .stamps
 JOBS ?= 2
 UI := src/muster/server/platform/ui
 NODE_MODULES := ui/node_modules/.package-lock.json
-UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/tsconfig.json -type f ! -name schema.d.ts)
+UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/tsconfig.json -type f ! -name schema.d.ts ! -name schema.ts) $(wildcard ui/scripts/*)
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
 BENCHES := store pods scheduler kill training workflows platform
 
@@ -78,8 +78,9 @@ bench: $(STAMPS)/dev ## every benchmark; each prints a ratio against a floor of 
 	  echo "== $$bench"; $(BIN)/python -m benchmarks.$$bench || missed="$$missed $$bench"; \
 	done; test -z "$$missed" || { echo "not as it should be:$$missed" >&2; exit 1; }
 
-$(UI)/index.html: $(NODE_MODULES) $(STAMPS)/openapi.json $(UI_SOURCES)
+$(UI)/index.html: $(NODE_MODULES) $(STAMPS)/openapi.json docs/graph.schema.json $(UI_SOURCES)
 	cd ui && npx --no openapi-typescript ../$(STAMPS)/openapi.json -o src/api/schema.d.ts >/dev/null
+	cd ui && npm run --silent generate
 	cd ui && npm run --silent build
 
 # The UI is built again only if the API has another shape, not whenever one of its files is touched.

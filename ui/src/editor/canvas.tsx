@@ -5,7 +5,8 @@ import type { GraphProblem } from "@/api/workflows"
 import type { Position } from "@/graph/document"
 import { canConnect, connected, type Drawing, type DrawnNode, edgeId, NODE_SIZE, placeOf } from "@/graph/drawing"
 import { Flow } from "@/graph/flow"
-import { CARD_SHAPE, type CardNode, subtitle } from "@/graph/node-card"
+import { CARD_SHAPE, type CardNode } from "@/graph/node-card"
+import { summaryOf } from "@/graph/node-fields"
 import { editorWords } from "@/words/editor"
 import { useWords } from "@/words/words"
 import { useCanvas, useCanvasStore } from "./store"
@@ -167,7 +168,7 @@ function card(made: WeakMap<DrawnNode, CardNode>, node: DrawnNode, selected: boo
     selected,
     ...CARD_SHAPE,
     ariaLabel: node.name,
-    data: { name: node.name, kind: node.kind ?? "plain", subtitle: subtitle(node), errors, warnings, editable: true },
+    data: { name: node.name, kind: node.kind ?? "plain", subtitle: summaryOf(node), errors, warnings, editable: true },
   }
   made.set(node, fresh)
   return fresh

@@ -1,19 +1,25 @@
-/** Everything that a node has. */
-import { useMemo, useState } from "react"
+/** The form of a node. Its fields and sections come from the table in graph/node-fields. */
+import { type ComponentType, useMemo, useState } from "react"
 import type { GraphProblem } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
-import { Code, Field, Input, TextArea } from "@/components/form"
+import { Code, Field, Input, Select, TextArea, Tick } from "@/components/form"
+import type { GraphNode } from "@/graph/document"
 import { ancestors, connected, type Drawing, type DrawnNode, descendants, placeOf, withoutEdges } from "@/graph/drawing"
-import { commonWords } from "@/words/common"
+import {
+  hasField,
+  NODE_FIELD_NAMES,
+  NODE_FIELDS,
+  type NodeFieldName,
+  ruleOf,
+  SECTIONS,
+  type SectionName,
+} from "@/graph/node-fields"
 import { editorWords } from "@/words/editor"
 import { problemParts } from "@/words/graph-problems"
-import { useWords } from "@/words/words"
+import { useText, useWords } from "@/words/words"
 import { Section } from "./form-parts"
-import { NodeInputs } from "./node-inputs"
-import { NodeOutputs, NodeStorage, NodeVariables } from "./node-lists"
-import { NodeModule } from "./node-module"
-import { NodeTask } from "./node-task"
-import { NodeTraining } from "./node-training"
+import { NodeInputs, NodeOutputs, NodeStorage, NodeVariables } from "./node-lists"
+import { NodeModule, NodeTask, NodeTraining } from "./node-parts"
 
 export interface NodeFormProps {
   node: DrawnNode
@@ -31,10 +37,20 @@ interface Props {
   redraw?: (drawing: Drawing) => void
 }
 
-/** Without `change`, it is there to be read. */
+const PARTS: Partial<Record<NodeFieldName, ComponentType<NodeFormProps>>> = {
+  module: NodeModule,
+  training: NodeTraining,
+  inputs: NodeInputs,
+  outputs: NodeOutputs,
+  task: NodeTask,
+  env: NodeVariables,
+  storage: NodeStorage,
+}
+
+/** Read-only without `change`. */
 export function NodeForm({ drawing, node, problems = [], change, redraw }: Props) {
   const w = useWords(editorWords)
-  const c = useWords(commonWords)
+  const text = useText()
   const language = usePreferences((all) => all.language)
   const faults = useMemo(() => {
     const found = new Map<string, string>()
@@ -47,92 +63,131 @@ export function NodeForm({ drawing, node, problems = [], change, redraw }: Props
     return found
   }, [problems, drawing, node.key, language])
   const parts: NodeFormProps = { node, drawing, change: change ?? (() => {}), fault: (field) => faults.get(field) }
-  const isModule = node.kind === "module"
+  const fieldsOf = (section: SectionName) =>
+    NODE_FIELD_NAMES.filter((name) => NODE_FIELDS[name].section === section && hasField(node.kind ?? "plain", name))
   return (
     <fieldset disabled={!change} className="flex min-w-0 flex-col">
       <legend className="sr-only">{node.name}</legend>
-      <Section title={w("general")}>
-        <Field label={w("taskName")} error={parts.fault("name")}>
-          {(field) => (
-            <Input
-              {...field}
-              data-field="name"
-              value={node.name}
-              onChange={(event) => parts.change({ name: event.target.value }, "name")}
-            />
-          )}
-        </Field>
-        {isModule && <NodeModule {...parts} />}
-        {node.kind === "training" && <NodeTraining {...parts} />}
-        {!isModule && (
-          <>
-            <Field label={w("command")} error={parts.fault("command")} hint={change && w("commandHint")}>
-              {(field) => (
-                <Code
-                  {...field}
-                  data-field="command"
-                  rows={Math.min(
-                    14,
-                    Math.max(change ? 4 : 1, (node.command ?? "").split("\n").length + (change ? 1 : 0)),
-                  )}
-                  value={node.command ?? ""}
-                  onChange={(event) => parts.change({ command: event.target.value }, "command")}
-                />
-              )}
-            </Field>
-            <Field label={w("image")} error={parts.fault("image")}>
-              {(field) => (
-                <Input
-                  {...field}
-                  data-field="image"
-                  value={node.image ?? ""}
-                  placeholder="python:3.11"
-                  spellCheck={false}
-                  onChange={(event) => parts.change({ image: event.target.value }, "image")}
-                />
-              )}
-            </Field>
-          </>
-        )}
-        {(change || node.description) && (
-          <Field label={c("description")} optional={Boolean(change)}>
-            {(field) => (
-              <TextArea
-                {...field}
-                rows={2}
-                value={node.description ?? ""}
-                onChange={(event) => parts.change({ description: event.target.value }, "description")}
-              />
-            )}
-          </Field>
-        )}
-      </Section>
-      <Section title={w("inputs")} count={node.inputs?.length}>
-        <NodeInputs {...parts} />
-      </Section>
-      <Section title={w("outputs")} count={node.outputs?.length}>
-        <NodeOutputs {...parts} />
-      </Section>
-      <Section title={w("resources")}>
-        <NodeTask {...parts} />
-      </Section>
-      <Section title={w("env")} count={node.env?.length}>
-        <NodeVariables {...parts} />
-      </Section>
-      <Section title={w("storage")} count={node.storage?.length}>
-        <NodeStorage {...parts} />
-      </Section>
+      {(Object.keys(SECTIONS) as SectionName[]).map((section) => (
+        <Section key={section} title={text(SECTIONS[section])} count={countOf(node, section)}>
+          {fieldsOf(section).map((name) => {
+            const Parts = PARTS[name]
+            return Parts ? (
+              <Parts key={name} {...parts} />
+            ) : (
+              <SimpleField key={name} name={name} readOnly={!change} {...parts} />
+            )
+          })}
+        </Section>
+      ))}
       <Section title={w("runsAfter")}>
-        <Before drawing={drawing} node={node} redraw={redraw} />
+        <RunsAfter drawing={drawing} node={node} redraw={redraw} />
       </Section>
     </fieldset>
   )
 }
 
+/** How many entries the list of a section has. */
+function countOf(node: GraphNode, section: SectionName): number | undefined {
+  const list = node[section as keyof GraphNode]
+  return Array.isArray(list) ? list.length : undefined
+}
+
+/** A field whose value is a text, a number, a choice or a tick. */
+function SimpleField({
+  name,
+  node,
+  change,
+  fault,
+  readOnly,
+}: NodeFormProps & { name: NodeFieldName; readOnly: boolean }) {
+  const text = useText()
+  const { label, hint, placeholder, control, choices = {} } = NODE_FIELDS[name]
+  const rule = ruleOf(name)
+  const value = node[name]
+  const isOptional = control === "text"
+  if (readOnly && isOptional && !value) return null
+  const set = (value: unknown) => change({ [name]: value === rule.default ? undefined : value }, name)
+  if (control === "tick")
+    return (
+      <Tick
+        label={text(label)}
+        data-field={name}
+        checked={Boolean(value ?? rule.default)}
+        onChange={(event) => set(event.target.checked)}
+      />
+    )
+  const written = String(value ?? "")
+  return (
+    <Field
+      label={text(label)}
+      error={fault(name)}
+      hint={!readOnly && hint && text(hint)}
+      optional={isOptional && !readOnly}
+      className={control === "number" ? "w-24" : undefined}
+    >
+      {(field) => {
+        const shared = { ...field, "data-field": name, placeholder }
+        switch (control) {
+          case "code": {
+            const lines = written.split("\n").length + (readOnly ? 0 : 1)
+            const rows = Math.min(14, Math.max(readOnly ? 1 : 4, lines))
+            return <Code {...shared} rows={rows} value={written} onChange={(event) => set(event.target.value)} />
+          }
+          case "text":
+            return <TextArea {...shared} rows={2} value={written} onChange={(event) => set(event.target.value)} />
+          case "number":
+            return (
+              <Input
+                {...shared}
+                type="number"
+                min={rule.minimum}
+                max={rule.maximum}
+                value={Number(value ?? rule.default ?? 0)}
+                onChange={(event) => set(Number(event.target.value))}
+              />
+            )
+          case "choice":
+            return (
+              <Select
+                {...shared}
+                value={String(value ?? rule.default ?? "")}
+                onChange={(event) => set(event.target.value)}
+              >
+                {rule.enum?.map((each) => (
+                  <option key={each} value={each}>
+                    {choices[each] ? text(choices[each]) : each}
+                  </option>
+                ))}
+              </Select>
+            )
+          default:
+            return (
+              <Input
+                {...shared}
+                value={written}
+                spellCheck={name === "image" ? false : undefined}
+                onChange={(event) => set(event.target.value)}
+              />
+            )
+        }
+      }}
+    </Field>
+  )
+}
+
 const FEW = 20
 
-/** Lines to this node, for those who do not draw with a mouse. */
-function Before({ drawing, node, redraw }: { drawing: Drawing; node: DrawnNode; redraw?: (drawing: Drawing) => void }) {
+/** The edges to this node as checkboxes, for people who do not use a mouse. */
+function RunsAfter({
+  drawing,
+  node,
+  redraw,
+}: {
+  drawing: Drawing
+  node: DrawnNode
+  redraw?: (drawing: Drawing) => void
+}) {
   const w = useWords(editorWords)
   const [typed, setTyped] = useState("")
   const { edges } = drawing

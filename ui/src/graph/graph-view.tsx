@@ -5,7 +5,8 @@ import { Loading } from "@/components/feedback"
 import type { GraphDocument, Position } from "./document"
 import { Flow } from "./flow"
 import { layout } from "./layout"
-import { CARD_SHAPE, type CardData, type CardNode, sameData, subtitle } from "./node-card"
+import { CARD_SHAPE, type CardData, type CardNode, sameData } from "./node-card"
+import { summaryOf } from "./node-fields"
 
 const NOWHERE: Position = { x: 0, y: 0 }
 
@@ -39,7 +40,7 @@ function View({ document, selected, onSelect, extra, arranged }: Props) {
       const data: CardData = {
         name: node.name,
         kind: node.kind ?? "plain",
-        subtitle: subtitle(node),
+        subtitle: summaryOf(node),
         ...extra?.(node.name),
       }
       const position = places.get(node.name) ?? NOWHERE

@@ -111,18 +111,3 @@ export const NodeCard = memo(function NodeCard({ data, selected }: NodeProps<Car
 })
 
 export const NODE_TYPES = { card: NodeCard }
-
-/** What it is, in short: the image, the module's version, the job. */
-export function subtitle(node: {
-  kind?: NodeKind
-  image?: string
-  module?: { name: string; version: string }
-  training?: { kind: string; roles: { name: string; replicas?: number }[] }
-}): string {
-  if (node.kind === "module") return node.module ? `${node.module.name} · v${node.module.version}` : "–"
-  if (node.kind === "training" && node.training) {
-    const count = node.training.roles.reduce((sum, role) => sum + (role.replicas ?? 1), 0)
-    return `${node.training.kind} × ${count}`
-  }
-  return node.image || "–"
-}

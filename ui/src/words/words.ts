@@ -25,6 +25,12 @@ export function useWords<K extends string>(all: Words<K>): Say<K> {
   return useCallback((key, args) => said(all[key], language, args), [all, language])
 }
 
+/** For texts that are not in a dictionary, such as the labels of a node's fields. */
+export function useText(): (pair: Pair, args?: Arguments) => string {
+  const language = usePreferences((preferences) => preferences.language)
+  return useCallback((pair, args) => said(pair, language, args), [language])
+}
+
 export function said(pair: Pair, language: Language, args: Arguments = {}): string {
   return filled(pair[language === "zh" ? 1 : 0], args)
 }

@@ -21,10 +21,11 @@ import { ProblemView } from "@/components/problem-view"
 import { StateBadge } from "@/components/state-badge"
 import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
+import { NODE_FIELDS, SECTIONS } from "@/graph/node-fields"
 import { commonWords } from "@/words/common"
 import { runMessage } from "@/words/run-messages"
 import { runWords } from "@/words/runs"
-import { useWords } from "@/words/words"
+import { useText, useWords } from "@/words/words"
 import { Took } from "./took"
 
 const route = getRouteApi("/shell/runs/$run")
@@ -98,10 +99,11 @@ function Value({ children }: { children: ReactNode }) {
 
 function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
   const w = useWords(runWords)
+  const text = useText()
   const c = useWords(commonWords)
   return (
     <>
-      <Block title={w("inputs")}>
+      <Block title={text(SECTIONS.inputs)}>
         {node.inputs.length === 0 && <None />}
         {node.inputs.map((input) => (
           <div key={input.name}>
@@ -113,7 +115,7 @@ function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
           </div>
         ))}
       </Block>
-      <Block title={w("outputs")}>
+      <Block title={text(SECTIONS.outputs)}>
         {node.outputs.length === 0 && <None />}
         {node.outputs.map((output) => (
           <div key={output.name}>
@@ -140,16 +142,17 @@ function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
 }
 
 function Details({ node }: { node: WholeNode }) {
+  const text = useText()
   const language = usePreferences((all) => all.language)
   const w = useWords(runWords)
   const resources = Object.entries(node.resources).map(([name, amount]) => `${name}: ${amount}`)
   return (
     <>
-      <Block title={w("command")}>{node.command ? <Value>{node.command}</Value> : <None />}</Block>
-      <Block title={w("image")}>
+      <Block title={text(NODE_FIELDS.command.label)}>{node.command ? <Value>{node.command}</Value> : <None />}</Block>
+      <Block title={text(NODE_FIELDS.image.label)}>
         <code className="font-mono text-[13px] break-all">{node.image || "–"}</code>
       </Block>
-      <Block title={w("resources")}>
+      <Block title={text(SECTIONS.resources)}>
         <p className="text-[13px]">{resources.join(", ") || "–"}</p>
         {node.cluster && (
           <p className="text-[13px]">
@@ -174,7 +177,7 @@ function Details({ node }: { node: WholeNode }) {
           </div>
         ))}
       </Block>
-      <Block title={w("env")}>
+      <Block title={text(NODE_FIELDS.env.label)}>
         {node.env.length === 0 && <None />}
         {node.env.map((variable) => (
           <p key={variable.name} className="font-mono text-xs break-all">
@@ -182,7 +185,7 @@ function Details({ node }: { node: WholeNode }) {
           </p>
         ))}
       </Block>
-      <Block title={w("mounts")}>
+      <Block title={text(NODE_FIELDS.storage.label)}>
         {node.mounts.length === 0 && <None />}
         {node.mounts.map((mount) => (
           <p key={mount.path} className="text-[13px]">

@@ -10,9 +10,8 @@ import { Filters } from "@/components/filters"
 import { Select } from "@/components/form"
 import { Page } from "@/components/page"
 import { ProblemView } from "@/components/problem-view"
-import { commonWords } from "@/words/common"
-import { editorWords } from "@/words/editor"
-import { useWords } from "@/words/words"
+import { nodeFieldLabel } from "@/graph/node-fields"
+import { useText, useWords } from "@/words/words"
 import { workflowWords } from "@/words/workflows"
 
 const route = getRouteApi("/shell/workflows/$workflow/diff")
@@ -132,25 +131,14 @@ function ChangeItem({ change }: { change: Change }) {
 
 /** `nodes[train].inputs[lr]` is "train › lr", `nodes[train].command` is "train › Command". */
 function useChangePlace(): (change: Change) => string {
-  const e = useWords(editorWords)
-  const c = useWords(commonWords)
+  const text = useText()
   return ({ path, name }) => {
     const found = /^nodes\[(.*?)\]\.(\w+)(?:\[(.*)\])?$/.exec(path)
     if (!found) return name.replace(" -> ", " → ")
     const [, node = "", field = "", inside] = found
-    const label = FIELDS[field]
-    return `${node} › ${inside ?? (field === "description" ? c("description") : label ? e(label) : field)}`
+    const label = nodeFieldLabel(field)
+    return `${node} › ${inside ?? (label ? text(label) : field)}`
   }
-}
-
-const FIELDS: Record<string, keyof typeof editorWords> = {
-  command: "command",
-  image: "image",
-  task: "taskType",
-  retries: "retries",
-  module: "module",
-  training: "trainingNode",
-  kind: "type",
 }
 
 function shown(value: unknown): string {
