@@ -30,14 +30,14 @@ from operator import attrgetter
 from pathlib import Path
 
 from muster.kube.builtin import NAMESPACE, POD, SERVICE_ACCOUNT
-from muster.kube.conditions import is_true
+from muster.kube.conditions import is_condition_true
 from muster.kube.errors import NotFound
 from muster.kube.informer import Informer
 from muster.kube.objects import Object, name_of, status_of, uid_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
-from muster.operator.crds import crds
-from muster.training.dialects.pytorch import PyTorch
+from muster.operator.install_manifests import build_crds
+from muster.training.kinds.pytorch import PyTorch
 from tools.cluster import kwok
 from tools.cluster.cluster import Cluster
 from tools.cluster.processes import Component, Health
@@ -78,7 +78,7 @@ def main(jobs: int, contenders: Sequence[str]) -> None:
         cluster.kubectl(
             "delete", "validatingwebhookconfiguration", f"validator.{PEER}.kubeflow.org", "--ignore-not-found"
         )  # fmt: skip
-        cluster.apply(*crds())
+        cluster.apply(*build_crds())
         results: dict[str, list[Result]] = {}
         for contender in contenders:
             result = asyncio.run(measure(cluster, contender, jobs, audit))
@@ -197,7 +197,7 @@ async def drive(remote: RemoteCluster, namespace: str, jobs: int) -> tuple[float
                 moments.setdefault("running", time.perf_counter())
 
     def job_changed(_: Object | None, job: Object | None) -> None:
-        if job is not None and is_true(status_of(job).get("conditions") or [], "Succeeded"):
+        if job is not None and is_condition_true(status_of(job).get("conditions") or [], "Succeeded"):
             done.setdefault(name_of(job), time.perf_counter())
             if len(done) == jobs:
                 moments.setdefault("succeeded", time.perf_counter())

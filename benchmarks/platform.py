@@ -35,25 +35,22 @@ import uvloop
 from benchmarks.prefect_lists import prefect
 from sqlalchemy import Connection, event, insert
 
-from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.settings import AgentSettings
 from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
-from muster.platform.database.columns import microseconds, now
 from muster.platform.database.database import Database, sqlite_url
-from muster.platform.database.ids import new_id
-from muster.platform.graphs.document import canonical, content_hash
-from muster.platform.rules import SYSTEM, Actor
-from muster.platform.runs.tables import run_nodes, runs
+from muster.platform.database.queries import new_id
+from muster.platform.database.tables import audit, now, run_nodes, runs, to_microseconds, versions, workflows
+from muster.platform.graphs.document import content_hash, to_canonical
+from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.users.accounts import insert_user
-from muster.platform.users.first import settle
+from muster.platform.users.links import ensure_local_admin
 from muster.platform.users.local_secrets import local_token, platform_folder, prepare_secrets
-from muster.platform.users.tables import audit
 from muster.platform.users.tokens import create_token
-from muster.platform.workflows.tables import versions, workflows
-from muster.server.https import http
+from muster.server.https import serve_http
 from muster.server.platform.app import platform_app
-from muster.server.platform.starting import started
+from muster.server.platform.starting import create_services
 
 GOAL = 0.050
 STATES = ("succeeded",) * 7 + ("failed", "stopped", "running")
@@ -306,8 +303,8 @@ async def served(folder: Path, database: Database) -> AsyncIterator[str]:
         listener.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with EmbeddedCluster(Path(store), new_catalogue(), durability="process") as cluster:
-            platform = await started(database, cluster, Settings(folder, AgentSettings(folder)), address)
-            async with http(platform_app(platform), listener):
+            platform = await create_services(database, cluster, Settings(folder, AgentSettings(folder)), address)
+            async with serve_http(platform_app(platform), listener):
                 yield address
 
 
@@ -315,7 +312,7 @@ async def filled(folder: Path, url: str, options: argparse.Namespace) -> tuple[d
     """The lists, with what is in the store filled in; the id of a run; and tokens of all readers but the first."""
     database = await Database.open(url, survives_power_cut=False)
     try:
-        await database.write(lambda connection: settle(connection, platform_folder(folder)))
+        await database.write(lambda connection: ensure_local_admin(connection, platform_folder(folder)))
         words = await database.write(lambda connection: fill(connection, options.runs, options.workflows))
         tokens = await database.write(lambda connection: readers(connection, options.readers - 1))
     finally:
@@ -337,7 +334,7 @@ def fill(connection: Connection, run_count: int, workflow_count: int) -> dict[st
     chance, begun = random.Random(1), now() - timedelta(days=30)
     people = [insert_user(connection, SYSTEM, f"user-{n}").id for n in range(20)]
     nodes = [{"name": f"n{n}", "image": "busybox", "command": "true"} for n in range(_NODES)]
-    document = canonical({"format": 1, "nodes": nodes})
+    document = to_canonical({"format": 1, "nodes": nodes})
     flows: list[dict[str, Any]] = [
         {
             "id": new_id(), "name": f"workflow-{n}", "description": f"flow {n} of many", "created": begun,
@@ -394,7 +391,7 @@ def fill(connection: Connection, run_count: int, workflow_count: int) -> dict[st
 
 
 def cursor_after(sort: str, moment: datetime, key: str) -> str:
-    said = orjson.dumps([sort, {"at": microseconds(moment)}, key])
+    said = orjson.dumps([sort, {"at": to_microseconds(moment)}, key])
     return base64.urlsafe_b64encode(said).decode().rstrip("=")
 
 

@@ -21,11 +21,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from muster.embedded.scheduling.passes import run_pass
-from muster.embedded.scheduling.settings import SchedulerSettings
-from muster.embedded.scheduling.state import State
+from muster.embedded.scheduler.cycle import run_cycle
+from muster.embedded.scheduler.settings import SchedulerSettings
+from muster.embedded.scheduler.state import SchedulerState
 from muster.kube.objects import Object
-from muster.kube.requests import effective_requests
+from muster.kube.pod_resources import pod_requests
 
 GANG = 8
 CREATED = "2024-01-01T00:00:00Z"
@@ -103,7 +103,7 @@ def apart(nodes: int, pods: int, kinds: int) -> Measured:
 
 def measure(nodes: int, pods: int, kinds: int) -> Measured:
     before = resident()
-    state = State(SchedulerSettings())
+    state = SchedulerState(SchedulerSettings())
     state.put_queue({"metadata": {"name": "default"}, "spec": {"weight": 1}})
     for number in range(nodes):
         state.put_node(a_node(number))
@@ -116,7 +116,7 @@ def measure(nodes: int, pods: int, kinds: int) -> Measured:
     fed = time.process_time() - start
 
     start = time.process_time()
-    outcome = run_pass(state, NOW)
+    outcome = run_cycle(state, NOW)
     place = time.process_time() - start
     placed = sum(len(p.seats) for p in outcome.placements)
     shapes = len(state.machine.shapes)
@@ -125,7 +125,7 @@ def measure(nodes: int, pods: int, kinds: int) -> Measured:
     return Measured(pods, fed, place, placed, shapes, churn(state, objects, bound), stuck(state, pods), megabytes)
 
 
-def churn(state: State, objects: list[Object], bound: dict[str, str], rounds: int = 100) -> float:
+def churn(state: SchedulerState, objects: list[Object], bound: dict[str, str], rounds: int = 100) -> float:
     fresh = list(gangs(GANG * rounds, 14, prefix="new"))
     taken = 0.0
     for number in range(rounds):
@@ -136,22 +136,22 @@ def churn(state: State, objects: list[Object], bound: dict[str, str], rounds: in
         start = time.process_time()
         feed(state, ended[1:])
         feed(state, fresh[number * (GANG + 1) : (number + 1) * (GANG + 1)])
-        run_pass(state, NOW)
+        run_cycle(state, NOW)
         taken += time.process_time() - start
     return 1000 * taken / rounds
 
 
-def stuck(state: State, pods: int, rounds: int = 20) -> float:
+def stuck(state: SchedulerState, pods: int, rounds: int = 20) -> float:
     for number in range(pods):
         state.put_pod(a_pod(f"stuck-{number}", {"cpu": "1000"}))
-    run_pass(state, NOW)
+    run_cycle(state, NOW)
     taken = 0.0
     for number in range(rounds):
         node = a_node(0)
         node["metadata"]["labels"] = {"round": str(number)}
         start = time.process_time()
         state.put_node(node)
-        run_pass(state, NOW + number)
+        run_cycle(state, NOW + number)
         taken += time.process_time() - start
     return 1000 * taken / rounds
 
@@ -159,7 +159,7 @@ def stuck(state: State, pods: int, rounds: int = 20) -> float:
 def first_fit(nodes: int, pods: int, kinds: int) -> float:
     """CPU seconds of the loop anyone would write first."""
     rooms = [{"cpu": 128_000, "memory": 2**40, "nvidia.com/gpu": 16, "pods": 110} for _ in range(nodes)]
-    wanted = [effective_requests(obj["spec"]) for obj in gangs(pods, kinds) if "containers" in obj["spec"]]
+    wanted = [pod_requests(obj["spec"]) for obj in gangs(pods, kinds) if "containers" in obj["spec"]]
     start = time.process_time()
     for requests in wanted:
         for room in rooms:
@@ -170,7 +170,7 @@ def first_fit(nodes: int, pods: int, kinds: int) -> float:
     return time.process_time() - start
 
 
-def feed(state: State, objects: list[Object]) -> None:
+def feed(state: SchedulerState, objects: list[Object]) -> None:
     for obj in objects:
         if "minMember" in obj["spec"]:
             state.put_group("volcano", obj)

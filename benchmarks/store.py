@@ -26,7 +26,7 @@ import orjson
 import uvloop
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.database import Durability
+from muster.embedded.store.database import Durability
 from muster.kube.builtin import POD, new_catalogue
 from muster.kube.objects import Object, name_of
 

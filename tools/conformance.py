@@ -25,7 +25,7 @@ import uvloop
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.settings import read_settings
 from muster.kube.errors import AlreadyExists, ApiError
-from muster.kube.manifests import Document, ManifestError, load_files
+from muster.kube.manifests import Document, ManifestError, load_manifest_files
 from muster.kube.objects import Object, annotations_of, key_of, labels_of, name_of, namespace_of, status_of
 from muster.server.serving import serving
 from muster.workflows.kinds import WORKFLOW
@@ -114,7 +114,7 @@ async def run(folder: Path, only: Sequence[str] = (), *, everything: bool = Fals
     for file in sorted(folder.rglob("*.yaml")):
         name = str(file.relative_to(folder))
         try:
-            documents += [(name, document) for document in load_files([file], named=False)]
+            documents += [(name, document) for document in load_manifest_files([file], named=False)]
         except ManifestError as error:
             unreadable.append(Outcome(Case(name, {}), "unreadable", 0.0, str(error)))
     cases = [

@@ -16,8 +16,7 @@ from pathlib import Path
 from muster.kube.manifests import dump
 from muster.kube.objects import Object, name_of
 from muster.operator import install_manifests as source
-from muster.operator.crds import crds
-from muster.operator.install_manifests import InstallOptions
+from muster.operator.install_manifests import InstallOptions, build_crds
 from muster.operator.settings import lease_name
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -92,7 +91,7 @@ def write() -> None:
 
 
 def _definitions() -> dict[str, str]:
-    named = {f"{name_of(crd)}.yaml": _HEADER + dump(crd) for crd in crds()}
+    named = {f"{name_of(crd)}.yaml": _HEADER + dump(crd) for crd in build_crds()}
     return {f"{DEFINITIONS}/{name}": text for name, text in {**named, **_kustomization(sorted(named))}.items()}
 
 

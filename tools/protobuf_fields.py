@@ -1,4 +1,4 @@
-"""Writes src/muster/embedded/api/protobuf_fields.txt from the Kubernetes Go modules in the module cache.
+"""Writes src/muster/server/kubernetes/protobuf_fields.txt from the Kubernetes Go modules in the module cache.
 
     python tools/protobuf_fields.py ~/go/pkg/mod/k8s.io 0.35.4
 
@@ -70,7 +70,7 @@ def main(modules: Path, version: str) -> None:
         if name not in reached:
             reached[name] = messages[name]
             wanted += [type_ for field in reached[name] if (type_ := field.split()[2]) in messages]
-    target = Path(__file__).parents[1] / "src/muster/embedded/api/protobuf_fields.txt"
+    target = Path(__file__).parents[1] / "src/muster/server/kubernetes/protobuf_fields.txt"
     target.write_text("\n".join(text for name in sorted(reached) for text in (name, *reached[name])) + "\n")
 
 

@@ -20,7 +20,7 @@ from muster.kube.builtin import POD
 from muster.kube.objects import Object, name_of, status_of
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
-from muster.server.presence import running
+from muster.server.pidfile import running_server
 
 PATIENCE = 60.0
 
@@ -54,7 +54,7 @@ class RealServer:
 
         def is_up() -> bool:
             assert process.poll() is None, f"the server ended with {process.returncode}:\n{self.log()}"
-            info = running(self.home)
+            info = running_server(self.home)
             return info is not None and info.pid == process.pid
 
         await eventually(is_up)

@@ -10,7 +10,7 @@ from random import Random
 
 from muster.kube.builtin import CONFIG_MAP, JOB, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from muster.kube.cluster import LogQuery
-from muster.kube.conditions import is_true
+from muster.kube.conditions import is_condition_true
 from muster.kube.errors import Unavailable
 from muster.kube.objects import Object, controller_of, is_deleting, name_of, spec_of, status_of
 from muster.kube.remote.client import RemoteCluster
@@ -163,7 +163,7 @@ async def _all_is_done(cluster: RemoteCluster) -> None:
         while True:
             await until_pods(cluster, is_quiet)
             jobs = (await cluster.list(JOB, "default")).items
-            if all(is_true(status_of(job).get("conditions") or (), "Complete") for job in jobs):
+            if all(is_condition_true(status_of(job).get("conditions") or (), "Complete") for job in jobs):
                 return
             await asyncio.sleep(0.05)
 

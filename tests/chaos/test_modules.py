@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from muster.platform.users.local_secrets import local_token, platform_folder
-from muster.server.presence import running
+from muster.server.pidfile import running_server
 from tests.chaos.real_server import RealServer, eventually
 from tests.platform.fixtures import *  # noqa: F403 (fixtures are found by their names here)
 from tests.platform.modules.git_repositories import GitRepository
@@ -48,7 +48,7 @@ async def server(
 
 
 def client_of(server: RealServer) -> Client:
-    info = running(server.home)
+    info = running_server(server.home)
     assert info is not None
     return Client(info.web, local_token(platform_folder(server.home)))
 

@@ -17,7 +17,7 @@ import pytest
 from muster.kube.builtin import POD, SECRET
 from muster.kube.objects import name_of
 from muster.platform.users.local_secrets import local_token, platform_folder
-from muster.server.presence import running
+from muster.server.pidfile import running_server
 from muster.workflows.kinds import WORKFLOW
 from tests.chaos.real_server import RealServer
 from tests.platform.graphs.samples import graph, node
@@ -37,7 +37,7 @@ async def server(new_server: NewServer) -> AsyncIterator[RealServer]:
 
 
 def client_of(server: RealServer) -> Client:
-    info = running(server.home)
+    info = running_server(server.home)
     assert info is not None
     return Client(info.web, local_token(platform_folder(server.home)))
 

@@ -3,222 +3,79 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from muster.cli.describe_kinds import describe_any, describe_config_map, describe_job, describe_node, describe_secret
-from muster.cli.describe_pod import describe_pod
-from muster.cli.sections import Fields, Grid, label_of, render
+from muster.cli.describe import describe_training_job
+from muster.cli.output import render_sections
 
 NOW = datetime(2026, 1, 1, 12, 10, tzinfo=UTC)
-EVENT = {
-    "type": "Warning",
-    "reason": "FailedScheduling",
-    "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
-    "source": {"component": "scheduler"},
-    "firstTimestamp": "2026-01-01T12:00:00Z",
-    "lastTimestamp": "2026-01-01T12:09:50Z",
-    "count": 4,
-}
+NO_ROOM = "6/6 tasks in gang unschedulable: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
 
-def text(fields: Any) -> str:
-    return "\n".join(render(fields))
+def job(state: str, message: str = "", **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Created", "status": "True"}, {"type": state, "status": "True", "message": message}]
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "mnist", "namespace": "default", "creationTimestamp": "2026-01-01T12:00:00Z"},
+        "spec": {},
+        "status": {"conditions": conditions, "startTime": "2026-01-01T12:00:00Z", **status},
+    }
 
 
-def test_labels_are_aligned_and_blocks_indented() -> None:
-    fields: Fields = [
-        ("Name", "x"),
-        ("Namespace", "default"),
-        ("Labels", ["a=1", "b=2"]),
-        ("Annotations", []),
-        ("Limits", [("cpu", "1"), ("memory", "1Gi")]),
-        ("Conditions", Grid(("Type", "Status"), [("Ready", "True")])),
-        ("Note", "two\nlines"),
-    ]
-    assert render(fields) == [
-        "Name:         x",
-        "Namespace:    default",
-        "Labels:       a=1",
-        "              b=2",
-        "Annotations:  <none>",
-        "Limits:",
-        "  cpu:     1",
-        "  memory:  1Gi",
-        "Conditions:",
-        "  Type   Status",
-        "  ----   ------",
-        "  Ready  True",
-        "Note:         two",
-        "              lines",
-    ]
-
-
-def test_field_names_become_words() -> None:
-    assert [label_of(key) for key in ("creationTimestamp", "apiVersion", "podIP", "nvidia.com/gpu", "uid")] == [
-        "Creation Timestamp",
-        "API Version",
-        "Pod IP",
-        "nvidia.com/gpu",
-        "UID",
-    ]
-
-
-def test_a_pending_pod_says_why_and_shows_its_events() -> None:
-    pod = {
-        "metadata": {"name": "x", "namespace": "default", "labels": {"app": "train"}},
-        "spec": {"containers": [{"name": "main", "image": "busybox", "command": ["sh", "-c", "true"]}]},
+def pod(name: str, phase: str, **terminated: Any) -> dict[str, Any]:
+    state = {"terminated": terminated} if terminated else {}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {"nodeName": "here", "containers": [{"name": "tensorflow"}]},
         "status": {
-            "phase": "Pending",
-            "conditions": [
-                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": EVENT["message"]}
-            ],
+            "phase": phase,
+            "containerStatuses": [{"name": "tensorflow", "ready": False, "restartCount": 1, "state": state}],
         },
     }
-    shown = text(describe_pod(pod, [EVENT], {}, NOW))
-    assert "Status:           Pending\n" in shown
-    assert "Why:              Unschedulable: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu.\n" in shown
-    assert "Node:             <none>\n" in shown
-    assert "Labels:           app=train\n" in shown
-    assert "  Warning  FailedScheduling  10s (x4 over 10m)  scheduler  0/1 nodes are available" in shown
 
 
-def test_a_failed_pod_shows_exit_code_and_last_lines() -> None:
-    pod = {
-        "metadata": {
-            "name": "x",
-            "namespace": "default",
-            "ownerReferences": [{"kind": "Job", "name": "train", "controller": True}],
-        },
-        "spec": {
-            "nodeName": "here",
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "busybox",
-                    "env": [
-                        {"name": "A", "value": "1"},
-                        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-                        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
-                    ],
-                    "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
-                    "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
-                }
-            ],
-            "volumes": [{"name": "data", "configMap": {"name": "settings"}}],
-        },
-        "status": {
-            "phase": "Failed",
-            "containerStatuses": [
-                {
-                    "name": "main",
-                    "restartCount": 0,
-                    "state": {
-                        "terminated": {
-                            "exitCode": 1,
-                            "reason": "Error",
-                            "startedAt": "2026-01-01T12:00:00Z",
-                            "finishedAt": "2026-01-01T12:00:05Z",
-                        }
-                    },
-                }
-            ],
-        },
-    }
-    shown = text(describe_pod(pod, [], {"main": ["Traceback", "ValueError: no data"]}, NOW))
-    for line in (
-        "Status:           Failed",
-        'Why:              container "main" exited with code 1',
-        "Controlled By:    Job/train",
-        "    State:           Terminated",
-        "      Reason:        Error",
-        "      Exit Code:     1",
-        "    Last Log Lines:  Traceback",
-        "                     ValueError: no data",
-        "      cpu:     1",
-        "      A:     1",
-        "      NODE:  (v1:spec.nodeName)",
-        "      KEY:   <set to the key 'k' of secret 's'>",
-        "    Mounts:          /data from data (ro)",
-        "    Type:  ConfigMap (a volume populated by a ConfigMap)",
-        "Events:           <none>",
-    ):
-        assert line in shown.splitlines(), f"{line!r} is not in:\n{shown}"
+def text(job: Any, pods: Any, group: Any, events: Any = (), lines: Any = None) -> str:
+    return "\n".join(render_sections(describe_training_job(job, pods, group, events, {}, lines or {}, NOW)))
 
 
-def test_any_kind_is_shown_field_by_field() -> None:
+def test_a_failed_job_names_pod_container_exit_code_and_last_words() -> None:
+    failed = job("Failed", "TFJob mnist is failed because 1 Worker replica(s) failed.")
+    pods = [pod("mnist-ps-0", "Running"), pod("mnist-worker-0", "Failed", exitCode=3, reason="Error")]
+    shown = text(failed, pods, None, [], {"mnist-worker-0": {"tensorflow": ["loading", "ValueError: no data"]}})
+    assert "TFJob mnist is failed because 1 Worker replica(s) failed." in shown
+    assert 'pod/mnist-worker-0: container "tensorflow" exited with code 3' in shown
+    assert 'Last lines of pod/mnist-worker-0, container "tensorflow"' in shown
+    assert "ValueError: no data" in shown
+    assert len(shown.splitlines()) < 40, "one screen"
+
+
+def test_a_gang_that_waits_says_for_what() -> None:
     group = {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": "ring", "namespace": "default", "uid": "u", "managedFields": [{"manager": "x"}]},
-        "spec": {"minMember": 2, "minResources": {"cpu": "1"}},
-        "status": {"phase": "Inqueue", "conditions": [{"type": "Scheduled", "status": "True"}]},
+        "spec": {"minMember": 6},
+        "status": {"phase": "Pending", "conditions": [{"type": "Unschedulable", "status": "True", "message": NO_ROOM}]},
     }
-    assert text(describe_any(group, [], NOW)).splitlines() == [
-        "Name:         ring",
-        "Namespace:    default",
-        "Labels:       <none>",
-        "Annotations:  <none>",
-        "API Version:  scheduling.volcano.sh/v1beta1",
-        "Kind:         PodGroup",
-        "Metadata:",
-        "  UID:  u",
-        "Spec:",
-        "  Min Member:  2",
-        "  Min Resources:",
-        "    Cpu:  1",
-        "Status:",
-        "  Conditions:",
-        "    Status:  True",
-        "    Type:    Scheduled",
-        "  Phase:  Inqueue",
-        "Events:       <none>",
-    ]
+    shown = text(job("Created"), [], group)
+    assert "Pending, needs room for 6 at once" in shown
+    assert f"the gang waits for room: {NO_ROOM}" in shown
 
 
-def test_a_secret_shows_sizes_only() -> None:
-    secret = {"metadata": {"name": "s", "namespace": "d"}, "type": "Opaque", "data": {"password": "aHVudGVyMg=="}}
-    shown = text(describe_secret(secret, [], NOW))
-    assert "password:  7 bytes" in shown
-    assert "hunter2" not in shown
-    assert "aHVudGVyMg==" not in shown
+def test_a_warning_explains_a_job_that_is_stuck() -> None:
+    event = {"type": "Warning", "reason": "FailedCreatePod", "message": "pod mnist-worker-0 already exists"}
+    assert "FailedCreatePod: pod mnist-worker-0 already exists" in text(job("Created"), [], None, [event])
 
 
-def test_a_config_map_shows_its_text() -> None:
-    shown = text(describe_config_map({"metadata": {"name": "c"}, "data": {"run.sh": "echo 1\necho 2\n"}}, [], NOW))
-    assert "  run.sh:  echo 1\n           echo 2\n" in shown
+def test_a_job_that_is_well_needs_no_reasons() -> None:
+    shown = text(job("Succeeded", completionTime="2026-01-01T12:02:00Z"), [], None)
+    assert "Why" not in shown
+    assert "2m" in shown
 
 
-def test_a_job_counts_its_pods() -> None:
-    job = {
-        "metadata": {"name": "train", "namespace": "default"},
-        "spec": {"parallelism": 2, "completions": 4},
-        "status": {
-            "active": 2,
-            "succeeded": 1,
-            "startTime": "2026-01-01T12:00:00Z",
-            "completionTime": "2026-01-01T12:05:00Z",
-        },
-    }
-    pods = [
-        {"metadata": {"name": f"p{n}"}, "status": {"phase": phase}} for n, phase in enumerate(("Pending", "Running"))
-    ]
-    shown = text(describe_job(job, pods, [], NOW))
-    assert "2 Active (1 Pending, 1 Running) / 1 Succeeded / 0 Failed" in shown
-    assert "Duration:         5m" in shown
-    assert "  p0    Pending  <none>" in shown.splitlines()
-
-
-def test_a_node_shows_what_is_allocated() -> None:
-    node = {
-        "metadata": {"name": "here", "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "1"}},
-    }
-    pod = {
-        "metadata": {"name": "x", "namespace": "default", "creationTimestamp": "2026-01-01T12:00:00Z"},
-        "spec": {
-            "containers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}],
-            "initContainers": [{"resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}],
-        },
-    }
-    lines = text(describe_node(node, [pod], [], NOW)).splitlines()
-    assert "  default    x     1 (25%)       1Gi (12%)        10m" in lines
-    assert "  cpu             1 (25%)" in lines
-    assert "  nvidia.com/gpu  0 (0%)" in lines
+def test_pods_that_wait_for_the_same_are_named_together_and_every_line_is_in_its_column() -> None:
+    pods = [pod("mnist-ps-0", "Pending"), pod("mnist-ps-1", "Pending")]
+    for one in pods:
+        waiting = {"reason": "ImageNeedsCommand", "message": "write one:\n  command: [python]"}
+        one["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
+    shown = text(job("Created"), pods, None)
+    assert (
+        'Why:         pod/mnist-ps-0, pod/mnist-ps-1: container "tensorflow": ImageNeedsCommand: write one:\n'
+        "               command: [python]\n"
+    ) in shown

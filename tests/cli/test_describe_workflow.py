@@ -3,15 +3,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from muster.cli.describe_workflow import describe_workflow
-from muster.cli.sections import render
+from muster.cli.describe import describe_workflow
+from muster.cli.output import render_sections
 from tests.cli.workflow_objects import node, workflow
 
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 
 
 def text(of: Any, pods: Any = (), lines: Any = None) -> str:
-    return "\n".join(render(describe_workflow(of, pods, [], lines or {}, NOW)))
+    return "\n".join(render_sections(describe_workflow(of, pods, [], lines or {}, NOW)))
 
 
 def test_a_failed_workflow_says_which_node_failed_and_its_last_words() -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from muster.cli.doctor import Finding, data, engine, gpus, limits, ports, report, sandbox, system
-from muster.embedded.agent.engines import Engine, NoEngine
-from muster.embedded.agent.machine import Machine
+from muster.embedded.node.image_engine import EngineProblem, ImageEngine
+from muster.embedded.node.machine import MachineInfo
 
-BARE = Machine("box", 4, 8 << 30, 100 << 30)
-WITH_GPUS = Machine("box", 4, 8 << 30, 100 << 30, devices={"nvidia.com/gpu": ("0", "1")})
+BARE = MachineInfo("box", 4, 8 << 30, 100 << 30)
+WITH_GPUS = MachineInfo("box", 4, 8 << 30, 100 << 30, devices={"nvidia.com/gpu": ("0", "1")})
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ WITH_GPUS = Machine("box", 4, 8 << 30, 100 << 30, devices={"nvidia.com/gpu": ("0
         (sandbox("none", "Pods share /tmp: operation not permitted"), "limited", "not permitted"),
         (limits(True, True), "ok", "enforced"),
         (limits(False, True), "limited", "memory limits are not enforced"),
-        (engine(Engine("podman", "/usr/bin/podman", ("--runtime", "runc"))), "ok", "--runtime runc"),
-        (engine(NoEngine("docker", "docker is not installed")), "limited", "docker is not installed"),
+        (engine(ImageEngine("podman", "/usr/bin/podman", ("--runtime", "runc"))), "ok", "--runtime runc"),
+        (engine(EngineProblem("docker", "docker is not installed")), "limited", "docker is not installed"),
         (ports(True, True), "ok", "127.0.0.0/8"),
         (ports(True, False), "limited", "share one address"),
         (ports(False, False), "missing", "ip link set lo up"),

@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
-from muster.cli.failures import Failure
-from muster.cli.formats import Format, as_text, custom_columns, custom_row, parse_format, sorted_by
+from muster.cli.errors import CommandError
+from muster.cli.formats import (
+    Format,
+    custom_column_values,
+    format_objects,
+    parse_custom_columns,
+    parse_format,
+    sort_by_path,
+)
 from muster.kube.kinds import Kind
 
 POD = Kind("", "v1", "Pod", "pods")
@@ -33,30 +40,30 @@ def test_formats_are_read(text: str, format: Format) -> None:
 
 @pytest.mark.parametrize("text", ["xml", "yaml=x", "jsonpath", "jsonpath={.a", "custom-columns="])
 def test_unknown_formats_are_refused_by_name(text: str) -> None:
-    with pytest.raises(Failure, match=r"jsonpath|-o takes"):
+    with pytest.raises(CommandError, match=r"jsonpath|-o takes"):
         parse_format(text)
 
 
 def test_names_carry_their_type() -> None:
-    assert as_text(Format("name"), [(POD, pod("x")), (JOB, pod("y"))], single=False) == "pod/x\njob.batch/y\n"
+    assert format_objects(Format("name"), [(POD, pod("x")), (JOB, pod("y"))], single=False) == "pod/x\njob.batch/y\n"
 
 
 def test_one_object_asked_for_by_name_is_printed_by_itself() -> None:
-    assert json.loads(as_text(Format("json"), [(POD, pod("x"))], single=True))["kind"] == "Pod"
-    found = json.loads(as_text(Format("json"), [(POD, pod("x"))], single=False))
+    assert json.loads(format_objects(Format("json"), [(POD, pod("x"))], single=True))["kind"] == "Pod"
+    found = json.loads(format_objects(Format("json"), [(POD, pod("x"))], single=False))
     assert (found["kind"], [o["metadata"]["name"] for o in found["items"]]) == ("List", ["x"])
 
 
 def test_managed_fields_are_shown_on_demand() -> None:
     obj = pod("x")
     obj["metadata"]["managedFields"] = [{"manager": "muster"}]
-    assert "managedFields" not in as_text(Format("yaml"), [(POD, obj)], single=True)
-    assert "managedFields" in as_text(Format("yaml"), [(POD, obj)], single=True, managed_fields=True)
+    assert "managedFields" not in format_objects(Format("yaml"), [(POD, obj)], single=True)
+    assert "managedFields" in format_objects(Format("yaml"), [(POD, obj)], single=True, managed_fields=True)
 
 
 def test_a_template_sees_the_list() -> None:
     found = [(POD, pod("x")), (POD, pod("y"))]
-    assert as_text(Format("jsonpath", "{.items[*].metadata.name}"), found, single=False) == "x y"
+    assert format_objects(Format("jsonpath", "{.items[*].metadata.name}"), found, single=False) == "x y"
 
 
 @pytest.mark.parametrize(
@@ -69,12 +76,12 @@ def test_a_template_sees_the_list() -> None:
 )
 def test_sorting_knows_numbers_times_and_text(values: list[Any], order: list[Any]) -> None:
     found = [(POD, pod(str(n), **({"v": v} if v is not None else {}))) for n, v in enumerate(values)]
-    assert [obj.get("v") for _, obj in sorted_by("{.v}", found)] == order
+    assert [obj.get("v") for _, obj in sort_by_path("{.v}", found)] == order
 
 
 def test_custom_columns() -> None:
-    columns = custom_columns("NAME:.metadata.name,IMAGES:.spec.containers[*].image,NODE:.spec.nodeName")
+    columns = parse_custom_columns("NAME:.metadata.name,IMAGES:.spec.containers[*].image,NODE:.spec.nodeName")
     obj = pod("x", spec={"containers": [{"image": "a"}, {"image": "b"}]})
-    assert custom_row(columns, obj) == ["x", "a,b", "<none>"]
-    with pytest.raises(Failure, match="HEADER:PATH"):
-        custom_columns("NAME")
+    assert custom_column_values(columns, obj) == ["x", "a,b", "<none>"]
+    with pytest.raises(CommandError, match="HEADER:PATH"):
+        parse_custom_columns("NAME")

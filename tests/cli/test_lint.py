@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.failures import Failure
-from muster.cli.lint import check, lint, nameless, read_all
-from muster.kube.manifests import load
+from muster.cli.errors import CommandError
+from muster.cli.lint import check_documents, find_nameless, lint, read_documents
+from muster.kube.manifests import load_manifests
 
 GOOD = """\
 apiVersion: argoproj.io/v1alpha1
@@ -64,7 +64,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
     ],
 )
 def test_lint(text: str, checked: int, told: list[str]) -> None:
-    found, complaints = check(load(text, "wf.yaml"))
+    found, complaints = check_documents(load_manifests(text, "wf.yaml"))
     assert found == checked
     assert [any(line.startswith(start) for line in complaints) for start in told] == [True] * len(told), complaints
     assert bool(complaints) is bool(told), complaints
@@ -75,29 +75,29 @@ def test_one_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: [")
     (tmp_path / "below" / "b.yaml").write_text(GOOD.replace("entrypoint: main", "entrypoint: mian"))
     (tmp_path / "c.yaml").write_text(GOOD)
-    documents, unreadable = read_all([str(tmp_path)])
+    documents, unreadable = read_documents([str(tmp_path)])
     assert [line.split(":")[0] for line in unreadable] == [str(tmp_path / "a.yaml")]
-    checked, complaints = check(documents)
+    checked, complaints = check_documents(documents)
     assert (checked, len(complaints)) == (2, 1)
 
 
 def test_a_workflow_without_a_name_is_no_mistake_for_submitting_can_give_it_one(tmp_path: Path) -> None:
     file = tmp_path / "wf.yaml"
     file.write_text(GOOD.replace("{generateName: a-}", "{labels: {a: b}}"))
-    documents, unreadable = read_all([str(file)])
-    assert (unreadable, check(documents)) == ([], (1, []))
-    assert nameless(documents) == [f"{file}:3 metadata.name: is missing; it can be submitted with --name only"]
+    documents, unreadable = read_documents([str(file)])
+    assert (unreadable, check_documents(documents)) == ([], (1, []))
+    assert find_nameless(documents) == [f"{file}:3 metadata.name: is missing; it can be submitted with --name only"]
 
 
 def test_a_file_without_workflows_is_told_what_it_has(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
-    with pytest.raises(Failure, match=r"no workflows, .* in .*pod\.yaml, but Pod; `muster run"):
+    with pytest.raises(CommandError, match=r"no workflows, .* in .*pod\.yaml, but Pod; `muster run"):
         lint([str(tmp_path / "pod.yaml")], offline=True)
 
 
 def test_templates_that_are_known_count() -> None:
-    known = [document.object for document in load(LIBRARY, "library.yaml")]
-    assert check(load(USER, "wf.yaml"), known) == (1, [])
-    _, complaints = check(load(USER.replace("template: say", "template: shout"), "wf.yaml"), known)
+    known = [document.object for document in load_manifests(LIBRARY, "library.yaml")]
+    assert check_documents(load_manifests(USER, "wf.yaml"), known) == (1, [])
+    _, complaints = check_documents(load_manifests(USER.replace("template: say", "template: shout"), "wf.yaml"), known)
     assert len(complaints) == 1
     assert "shout" in complaints[0]

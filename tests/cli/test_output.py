@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from muster.cli.output import TableWriter, paint, table_lines
+from muster.cli.output import TableWriter, colorize, format_table
 
 
 def test_columns_are_three_apart_and_the_last_one_is_not_padded() -> None:
-    assert table_lines(["NAME", "READY", "AGE"], [("x", "1/1", "3s"), ("longer-name", "0/1", "12m")]) == [
+    assert format_table(["NAME", "READY", "AGE"], [("x", "1/1", "3s"), ("longer-name", "0/1", "12m")]) == [
         "NAME          READY   AGE",
         "x             1/1     3s",
         "longer-name   0/1     12m",
@@ -18,13 +18,13 @@ def test_rows_that_come_later_line_up_and_the_headers_come_once() -> None:
 
 
 def test_cells_are_one_line_and_say_when_there_is_nothing() -> None:
-    assert table_lines(["A", "B", "C"], [(None, True, "one\ntwo")])[1] == "<none>   true   one..."
+    assert format_table(["A", "B", "C"], [(None, True, "one\ntwo")])[1] == "<none>   true   one..."
 
 
 def test_wide_characters_take_two_places() -> None:
-    assert table_lines(["Name", "Age"], [("训练", "1s"), ("abcd", "2s")])[1:] == ["训练   1s", "abcd   2s"]
+    assert format_table(["Name", "Age"], [("训练", "1s"), ("abcd", "2s")])[1:] == ["训练   1s", "abcd   2s"]
 
 
 def test_paint_only_where_it_is_wanted() -> None:
-    assert paint("x", "red", on=False) == "x"
-    assert paint("x", "red", on=True) == "\x1b[31mx\x1b[0m"
+    assert colorize("x", "red", on=False) == "x"
+    assert colorize("x", "red", on=True) == "\x1b[31mx\x1b[0m"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from muster.cli.failures import Failure
-from muster.cli.targets import parse_target, parse_targets, title
+from muster.cli.errors import CommandError
+from muster.cli.targets import parse_target, parse_targets, resource_name
 from muster.kube.errors import NotFound
 from muster.kube.kinds import Catalogue, Kind
 
@@ -45,7 +45,7 @@ def test_words_name_objects(words: list[str], targets: list[tuple[Kind, tuple[st
     ],
 )
 def test_words_that_name_nothing_are_refused(words: list[str], complaint: str) -> None:
-    with pytest.raises(Failure, match=complaint):
+    with pytest.raises(CommandError, match=complaint):
         parse_targets(words, CATALOGUE)
 
 
@@ -60,4 +60,4 @@ def test_one_target_defaults_to_a_pod() -> None:
 
 
 def test_titles_carry_the_group() -> None:
-    assert (title(POD, "x"), title(JOB, "train")) == ("pod/x", "job.batch/train")
+    assert (resource_name(POD, "x"), resource_name(JOB, "train")) == ("pod/x", "job.batch/train")

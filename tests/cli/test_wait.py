@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from muster.cli.failures import Failure
-from muster.cli.wait import Goal, parse_goal, reached
+from muster.cli.errors import CommandError
+from muster.cli.wait import Goal, is_reached, parse_goal
 
 OBJECT: dict[str, Any] = {
     "status": {
@@ -39,7 +39,7 @@ def test_goals_are_read(text: str, goal: Goal) -> None:
 
 @pytest.mark.parametrize("text", ["", "ready", "condition=", "jsonpath={.status", "jsonpath={.a}b", "delete=now"])
 def test_what_is_no_goal_is_refused(text: str) -> None:
-    with pytest.raises(Failure, match="--for"):
+    with pytest.raises(CommandError, match="--for"):
         parse_goal(text)
 
 
@@ -60,4 +60,4 @@ def test_what_is_no_goal_is_refused(text: str) -> None:
     ],
 )
 def test_reached(text: str, answer: bool) -> None:
-    assert reached(parse_goal(text), OBJECT) is answer
+    assert is_reached(parse_goal(text), OBJECT) is answer

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from muster.cli.failures import Failure
-from muster.cli.workflow_list import Filter, fits, in_order, row
-from muster.cli.workflow_logs import pods_below
-from muster.cli.workflow_show import changes, text_of
-from muster.cli.workflow_status import headline, short, status_word
+from muster.cli.errors import CommandError
+from muster.cli.workflow_commands import WorkflowFilter, matches_filter, sort_workflows, workflow_row
+from muster.cli.workflow_follow import find_pods_below
+from muster.cli.workflow_status import format_seconds, status_word, summary_fields
+from muster.cli.workflow_tree import find_changes, format_workflow
 from muster.kube.objects import Object, name_of
 from muster.workflows.engine.names import pod_name
 from tests.cli.workflow_objects import node, workflow
@@ -41,23 +41,23 @@ def test_status(obj: Object, word: str) -> None:
     [(0, "0s"), (-3, "0s"), (59.9, "59s"), (65, "1m05s"), (3600, "1h00m"), (7599, "2h06m"), (180000, "2d2h")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert short(seconds) == text
+    assert format_seconds(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("wanted", "names"),
     [
-        (Filter(), ["run", "bad", "ok"]),
-        (Filter(running=True), ["run"]),
-        (Filter(completed=True), ["bad", "ok"]),
-        (Filter(phases=("Failed", "Error")), ["bad"]),
-        (Filter(prefix="o"), ["ok"]),
-        (Filter(since=datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)), ["bad"]),
-        (Filter(older=NOW), ["bad", "ok"]),
-        (Filter(older=datetime(2026, 1, 1, tzinfo=UTC)), []),
+        (WorkflowFilter(), ["run", "bad", "ok"]),
+        (WorkflowFilter(running=True), ["run"]),
+        (WorkflowFilter(completed=True), ["bad", "ok"]),
+        (WorkflowFilter(phases=("Failed", "Error")), ["bad"]),
+        (WorkflowFilter(prefix="o"), ["ok"]),
+        (WorkflowFilter(since=datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)), ["bad"]),
+        (WorkflowFilter(older=NOW), ["bad", "ok"]),
+        (WorkflowFilter(older=datetime(2026, 1, 1, tzinfo=UTC)), []),
     ],
 )
-def test_list_filters(wanted: Filter, names: list[str]) -> None:
+def test_list_filters(wanted: WorkflowFilter, names: list[str]) -> None:
     all_ = [
         workflow(name="ok", phase="Succeeded"),
         workflow(name="run"),
@@ -68,14 +68,14 @@ def test_list_filters(wanted: Filter, names: list[str]) -> None:
             metadata={"creationTimestamp": "2026-01-01T00:01:00Z"},
         ),
     ]
-    assert [name_of(one) for one in in_order(all_) if fits(one, wanted)] == names
+    assert [name_of(one) for one in sort_workflows(all_) if matches_filter(one, wanted)] == names
 
 
 def test_list_rows() -> None:
     spec = {"priority": 3, "arguments": {"parameters": [{"name": "a", "value": "1"}, {"name": "b"}]}}
     obj = workflow(phase="Failed", spec=spec, message="child\nfailed", progress="1/2")
-    assert row(obj, NOW) == ["wf", "Failed", "2m00s", "1m00s", "3", "child failed"]
-    assert row(obj, NOW, wide=True, with_namespace=True) == [
+    assert workflow_row(obj, NOW) == ["wf", "Failed", "2m00s", "1m00s", "3", "child failed"]
+    assert workflow_row(obj, NOW, wide=True, with_namespace=True) == [
         "default", "wf", "Failed", "2m00s", "1m00s", "3", "1/2", "a=1", "child failed",
     ]  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_headline() -> None:
         outputs={"parameters": [{"name": "loss", "value": "3"}]},
         conditions=[{"type": "Completed", "status": "True"}, {"type": "SpecWarning", "message": "odd"}],
     )
-    found = dict(headline(obj, NOW))
+    found = dict(summary_fields(obj, NOW))
     assert found["Started"] == "2026-01-01 00:00:00 UTC (2m00s ago)"
     assert {label: found[label] for label in ("Status", "Duration", "Progress", "SpecWarning", "  lr", "  loss")} == {
         "Status": "Succeeded",
@@ -101,7 +101,7 @@ def test_headline() -> None:
 
 
 def test_the_whole_text() -> None:
-    text = text_of(workflow(node("wf"), phase="Succeeded"), NOW)
+    text = format_workflow(workflow(node("wf"), phase="Succeeded"), NOW)
     assert text[0] == "Name:                wf"
     assert [line.split() for line in text[-2:]] == [
         ["STEP", "TEMPLATE", "POD", "DURATION", "MESSAGE"],
@@ -111,11 +111,11 @@ def test_the_whole_text() -> None:
 
 def test_changes_are_told_once() -> None:
     obj = workflow(node("a", phase="Running"), node("b", phase="Pending"), node("g", "StepGroup"))
-    news, told = changes(obj, {})
+    news, told = find_changes(obj, {})
     assert news == ["a Running"]
-    assert changes(obj, told)[0] == []
+    assert find_changes(obj, told)[0] == []
     obj = workflow(node("a"), node("b", phase="Failed", message="exit\n1"), node("g", "StepGroup"))
-    assert changes(obj, told)[0] == ["a Succeeded", "b Failed: exit 1"]
+    assert find_changes(obj, told)[0] == ["a Succeeded", "b Failed: exit 1"]
 
 
 TREE = workflow(
@@ -140,12 +140,12 @@ TRAIN, EVAL = pod_name("wf", "wf.train(0)", "t"), pod_name("wf", "wf.eval", "t")
     ],
 )
 def test_a_node_is_named_by_any_of_its_names(word: str, pods: dict[str, str]) -> None:
-    assert pods_below(TREE, word) == pods
+    assert find_pods_below(TREE, word) == pods
 
 
 @pytest.mark.parametrize(
     ("word", "told"), [("evla", "did you mean eval?"), ("wait", "has no Pod"), ("nonsense", 'has no node "nonsense"')]
 )
 def test_a_node_that_has_no_log_is_explained(word: str, told: Any) -> None:
-    with pytest.raises(Failure, match=told.replace("?", r"\?")):
-        pods_below(TREE, word)
+    with pytest.raises(CommandError, match=told.replace("?", r"\?")):
+        find_pods_below(TREE, word)

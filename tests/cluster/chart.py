@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from muster.kube.manifests import load
+from muster.kube.manifests import load_manifests
 from muster.kube.objects import Object
 from tools.cluster import network
 from tools.cluster.build import build, program
@@ -28,4 +28,4 @@ def rendered(values: dict[str, Any], tmp_path: Path, namespace: str = "muster-sy
     file.write_text(json.dumps(values))
     ran = helm("template", "any-name", str(CHART_FOLDER), f"--namespace={namespace}", f"--values={file}")
     assert ran.returncode == 0, ran.stderr
-    return [document.object for document in load(ran.stdout, "helm")]
+    return [document.object for document in load_manifests(ran.stdout, "helm")]

@@ -10,7 +10,7 @@ from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, owners_of
-from muster.operator.crds import crds
+from muster.operator.install_manifests import build_crds
 from muster.training.registry import training_kinds
 from tests.cluster.waiting import until_all
 from tools.cluster import addons, kwok
@@ -31,7 +31,7 @@ def without_the_peer(real: RealCluster) -> Iterator[RealCluster]:
         real.kubectl(
             "delete", "validatingwebhookconfiguration", f"validator.{PEER}.kubeflow.org", "--ignore-not-found"
         )  # fmt: skip
-    definitions = crds()
+    definitions = build_crds()
     real.apply(*definitions)
     names = [f"crd/{name_of(definition)}" for definition in definitions]
     real.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)

@@ -14,7 +14,7 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.settings import read_settings
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists
-from muster.kube.manifests import load_files
+from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, labels_of, meta, name_of, status_of
 from muster.kube.remote.client import RemoteCluster
 from muster.server.serving import serving
@@ -43,9 +43,9 @@ ENDS = ("Succeeded", "Failed", "Error")
 def candidates() -> list[tuple[str, Object]]:
     """Argo's own examples, if they are here, and ours."""
     folder = default_folder()
-    found = [("differential.yaml", document.object) for document in load_files([HERE / "differential.yaml"])]
+    found = [("differential.yaml", document.object) for document in load_manifest_files([HERE / "differential.yaml"])]
     for file in sorted(folder.rglob("*.yaml")) if folder.is_dir() else ():
-        for document in load_files([file], named=False):
+        for document in load_manifest_files([file], named=False):
             label = labels_of(document.object).get(NO_TEST)
             if document.object.get("kind") == "Workflow" and label not in ("environment", "duration"):
                 found.append((str(file.relative_to(folder)), document.object))
@@ -63,14 +63,14 @@ def surroundings() -> list[Object]:
     return [
         document.object
         for file in (sorted(folder.rglob("*.yaml")) if folder.is_dir() else ())
-        for document in load_files([file], named=False)
+        for document in load_manifest_files([file], named=False)
         if document.object.get("kind") in ("WorkflowTemplate", "ClusterWorkflowTemplate", "ConfigMap")
     ]
 
 
 async def test_both_bring_every_workflow_to_the_same_end(needs: Needs, remote: RemoteCluster, tmp_path: Path) -> None:
     layout = needs("node", "argo").layout
-    here = Path(images.__file__).parents[2] / "src/muster/embedded/agent/programs/argosay/argosay"
+    here = Path(images.__file__).parents[2] / "src/muster/embedded/node/programs/argosay/argosay"
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\nexec python3 "$@"\n')
     python.chmod(0o755)

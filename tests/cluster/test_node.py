@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.kube.builtin import NODE, POD
-from muster.kube.conditions import is_true
+from muster.kube.conditions import is_condition_true
 from muster.kube.objects import status_of
 from muster.kube.remote.client import RemoteCluster
 from tests.cluster.conftest import Needs
@@ -33,7 +33,7 @@ async def log_of(remote: RemoteCluster, name: str, namespace: str) -> str:
 
 async def test_the_node_is_ready(needs: Needs, remote: RemoteCluster) -> None:
     node = await remote.get(NODE, needs("node").layout.node)
-    assert is_true(status_of(node)["conditions"], "Ready")
+    assert is_condition_true(status_of(node)["conditions"], "Ready")
 
 
 async def test_a_pod_runs_to_its_end(needs: Needs, remote: RemoteCluster, namespace: str) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from muster.kube.manifests import load
+from muster.kube.manifests import load_manifests
 from muster.kube.objects import Object, name_of, namespace_of
-from muster.operator.install_manifests import InstallOptions, manifests
+from muster.operator.install_manifests import InstallOptions, build_manifests
 from tests.cluster.chart import CHART_FOLDER, helm, rendered
 from tools.cluster.cluster import Cluster as RealCluster
 from tools.deploy import BASE, DEPLOY
@@ -28,7 +28,7 @@ def as_applied(options: InstallOptions) -> list[Object]:
     keep = {"annotations": {"helm.sh/resource-policy": "keep"}}
     return [
         {**obj, "metadata": {**obj["metadata"], **keep}} if obj["kind"] == "CustomResourceDefinition" else obj
-        for obj in manifests(options)
+        for obj in build_manifests(options)
         if obj["kind"] != "Namespace"
     ]
 
@@ -123,5 +123,5 @@ def test_wrong_values_are_refused(values: dict[str, Any], tmp_path: Path) -> Non
 
 
 def test_the_kustomize_base_gives_what_install_applies(real: RealCluster) -> None:
-    built = load(real.kubectl("kustomize", str(DEPLOY / BASE)), "kustomize")
-    assert keyed([document.object for document in built]) == keyed(manifests())
+    built = load_manifests(real.kubectl("kustomize", str(DEPLOY / BASE)), "kustomize")
+    assert keyed([document.object for document in built]) == keyed(build_manifests())

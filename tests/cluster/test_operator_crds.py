@@ -12,17 +12,17 @@ import yaml
 
 from muster.kube.builtin import CUSTOM_RESOURCE_DEFINITION
 from muster.kube.errors import ApiError
-from muster.kube.manifests import load_files
+from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of, spec_of, status_of
 from muster.kube.remote.client import RemoteCluster
-from muster.operator.crds import crds
+from muster.operator.install_manifests import build_crds
 from tests.training.test_conformance import FILES, REFUSED, ROOT
 from tools.cluster.build import manifest
 from tools.cluster.sources import TRAINING_OPERATOR
 
 pytestmark = pytest.mark.cluster
 
-OURS = {name_of(crd): crd for crd in crds()}
+OURS = {name_of(crd): crd for crd in build_crds()}
 FOLDER = manifest(TRAINING_OPERATOR, "manifests") / "base" / "crds"
 """Upstream's, kept when its operator was built."""
 
@@ -98,7 +98,7 @@ async def test_manifests_that_other_people_wrote_are_accepted_whole(defined: Rem
     """Strictly: a field that would be dropped is an error."""
     refused: dict[str, Any] = {}
     for file in FILES:
-        for document in load_files([file]):
+        for document in load_manifest_files([file]):
             obj = document.object
             placed = {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
             try:

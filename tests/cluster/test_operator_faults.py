@@ -18,11 +18,11 @@ from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import load_kubeconfig
 from muster.operator.run import Operator
 from muster.operator.settings import OperatorSettings
-from muster.training.names import JOB_NAME
+from muster.training.labels import JOB_NAME
 from tests.cluster.conftest import Needs
 from tests.cluster.operating import KINDS, PORT, component, on_fake_nodes, operating, until_pods, without_the_peer
 from tests.cluster.waiting import has, phase_of, until
-from tests.operator.cutting import line_to
+from tests.operator.flaky_proxy import line_to
 from tools.cluster import kwok
 from tools.cluster.cluster import Cluster as RealCluster
 

@@ -16,7 +16,7 @@ import pytest
 from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME, POD, ROLE, ROLE_BINDING, SERVICE, SERVICE_ACCOUNT
 from muster.kube.cluster import LogQuery
 from muster.kube.kinds import Kind
-from muster.kube.manifests import load_files
+from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of, spec_of, status_of, uid_of
 from muster.kube.remote.client import RemoteCluster
 from tests.cluster.operating import KINDS, belonging, operating, until_pods, without_the_peer
@@ -80,7 +80,9 @@ class Training:
 
 def example(path: str) -> Object:
     """The job as it stands in an example, but that its Pods stay. Its images are on the node, and nowhere else."""
-    (job,) = [document.object for document in load_files([str(EXAMPLES / path)]) if "Job" in document.object["kind"]]
+    (job,) = [
+        document.object for document in load_manifest_files([str(EXAMPLES / path)]) if "Job" in document.object["kind"]
+    ]
     changed: Object = on_node(job)
     return {**changed, "spec": {**changed["spec"], "runPolicy": {"cleanPodPolicy": "None"}}}
 
@@ -319,7 +321,9 @@ async def test_paddlecloud_workers_meet_by_name_and_by_address(
 @pytest.fixture
 async def checkpoints(remote: RemoteCluster, place: str, tmp_path: Path) -> AsyncIterator[Path]:
     """The folder behind the claim that the elastic example makes."""
-    claim = next(d.object for d in load_files([str(EXAMPLES / "pytorch/elastic.yaml")]) if "Claim" in d.object["kind"])
+    claim = next(
+        d.object for d in load_manifest_files([str(EXAMPLES / "pytorch/elastic.yaml")]) if "Claim" in d.object["kind"]
+    )
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from muster.kube.cluster import Cluster
-from muster.kube.conditions import is_true
+from muster.kube.conditions import is_condition_true
 from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, status_of
@@ -59,4 +59,4 @@ def phase_of(obj: Object) -> str:
 
 def has(condition: str) -> Callable[[Object], bool]:
     """Of that type, and true."""
-    return lambda obj: is_true(status_of(obj).get("conditions") or [], condition)
+    return lambda obj: is_condition_true(status_of(obj).get("conditions") or [], condition)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.definitions import DefinitionController
-from muster.embedded.garbage import GarbageCollector
-from muster.embedded.namespaces import NamespaceController
+from muster.embedded.controllers.crds import CrdController
+from muster.embedded.controllers.garbage import GarbageCollector
+from muster.embedded.controllers.namespaces import NamespaceController
 from muster.kube.builtin import new_catalogue
 
 
@@ -25,7 +25,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 @pytest.fixture
 async def tidy_cluster(cluster: EmbeddedCluster) -> AsyncIterator[EmbeddedCluster]:
     """With the controllers that take things away."""
-    controllers = GarbageCollector(cluster), NamespaceController(cluster), DefinitionController(cluster)
+    controllers = GarbageCollector(cluster), NamespaceController(cluster), CrdController(cluster)
     tasks = [asyncio.create_task(controller.run()) for controller in controllers]
     yield cluster
     for task in tasks:

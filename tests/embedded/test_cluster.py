@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.admission import collect_warnings
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.store.admission import collect_warnings
 from muster.kube.builtin import CONFIG_MAP, JOB, NAMESPACE, NODE, POD, new_catalogue
 from muster.kube.cluster import Cluster, Endpoint, LogQuery, Process
 from muster.kube.conditions import get_condition
@@ -23,7 +23,7 @@ from muster.kube.errors import (
     Unavailable,
 )
 from muster.kube.kinds import Kind
-from muster.kube.metrics import Rates
+from muster.kube.metrics_api import UsageByPod
 from muster.kube.objects import Key, Object, key_of, meta, name_of, uid_of, version_of
 from tests.embedded.samples import CREW, config_map, pod
 
@@ -297,7 +297,7 @@ async def test_what_others_do_for_the_cluster(cluster: EmbeddedCluster) -> None:
     class Node:
         name = "node"
 
-        async def usage(self) -> tuple[Rates, float]:
+        async def usage(self) -> tuple[UsageByPod, float]:
             return {}, 1.0
 
         async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:

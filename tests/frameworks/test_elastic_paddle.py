@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.training.dialects.paddlecloud import ETCD
+from muster.training.kinds.paddlecloud import ETCD
 from tests.cli.commands import Muster
 from tests.frameworks.conftest import ROOT
 

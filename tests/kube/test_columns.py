@@ -8,7 +8,7 @@ import pytest
 from muster.kube import builtin
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object
-from muster.kube.tables import table
+from muster.kube.tables import build_table
 
 NOW = datetime(2025, 1, 31, 12, 0, 0, tzinfo=UTC)
 CREATED = "2025-01-31T11:55:00Z"
@@ -66,7 +66,7 @@ def test_headings_are_kubectls(kind: Kind, headings: str) -> None:
     """What stands behind a bar is shown with -o wide only."""
     plain, _, rest = headings.partition(" | ")
     words = [*plain.split(), *(f"{word}|" for word in rest.split())]
-    columns = table(kind, [], NOW, wide=True).columns
+    columns = build_table(kind, [], NOW, wide=True).columns
     shown = [c.name.upper().replace(" ", "_") + ("|" if c.priority else "") for c in columns]
     assert shown == words
 
@@ -199,7 +199,7 @@ ROWS: list[tuple[Kind, Object, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("kind", "obj", "cells"), ROWS)
 def test_rows(kind: Kind, obj: Object, cells: tuple[Any, ...]) -> None:
-    assert table(kind, [obj], NOW, wide=True).rows[0].cells == cells
+    assert build_table(kind, [obj], NOW, wide=True).rows[0].cells == cells
 
 
 TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}]}}
@@ -231,11 +231,11 @@ def test_jobs(spec: Object, status: Object, cells: tuple[str, ...]) -> None:
         ],
     }
     job = a(spec={**spec, "template": TEMPLATE, "selector": selector}, status=status)
-    assert table(builtin.JOB, [job], NOW, wide=True).rows[0].cells == (
+    assert build_table(builtin.JOB, [job], NOW, wide=True).rows[0].cells == (
         "x", *cells, "5m", "a,b", "i,j", "a=b,c in (d,e),f,!g",
     )  # fmt: skip
 
 
 def test_a_job_on_its_way_out() -> None:
     job = a(metadata={"deletionTimestamp": CREATED}, spec={"template": TEMPLATE})
-    assert table(builtin.JOB, [job], NOW).rows[0].cells[1] == "Terminating"
+    assert build_table(builtin.JOB, [job], NOW).rows[0].cells[1] == "Terminating"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.kube.conditions import get_condition, is_true, set_condition
+from muster.kube.conditions import get_condition, is_condition_true, set_condition
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": THEN, "reason": "Up", "message": "all is well"}
@@ -52,7 +52,7 @@ def test_a_condition_without_a_time_gets_one() -> None:
     [(None, False), ([], False), ([READY], True), ([{"type": "Ready", "status": "Unknown"}], False)],
 )
 def test_is_true(conditions: list[dict[str, Any]] | None, truth: bool) -> None:
-    assert is_true(conditions, "Ready") is truth
+    assert is_condition_true(conditions, "Ready") is truth
 
 
 def test_get() -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
-from muster.kube.controller import Controller, TwoLanes, backoff
+from muster.kube.controller import Controller, PriorityQueue, backoff
 from muster.kube.errors import Conflict, Unavailable
 
 
@@ -367,7 +367,7 @@ def test_the_more_often_it_fails_the_longer_it_waits_but_not_for_a_cluster_to_co
 )
 async def test_what_is_urgent_goes_first_and_lets_others_in_between(put: str, taken: str) -> None:
     """Capital letters are urgent; a key is its letter."""
-    lanes: TwoLanes[str] = TwoLanes()
+    lanes: PriorityQueue[str] = PriorityQueue()
     for letter in put:
         lanes.put(letter.lower(), urgent=letter.isupper())
     assert len(lanes) == len(taken)

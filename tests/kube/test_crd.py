@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 
 from muster.kube import builtin
-from muster.kube.crd import crd_from_kind, kind_from_crd
-from muster.kube.crd_validation import custom_resource_definition_rule, unheeded
+from muster.kube.crd import crd_from_kinds, kinds_from_crd, unsupported_crd_fields, validate_crd
 from muster.kube.errors import Invalid
 from muster.kube.kinds import Catalogue, Column, Kind, Scale
-from muster.kube.manifests import load
+from muster.kube.manifests import load_manifests
 from muster.kube.objects import Object, copy_of
 from muster.kube.schema import INT32, QUANTITY, STRING, integer, list_of, obj, root, validate
 from muster.kube.schemas_crd import CRD_SCHEMA
-from muster.kube.tables import table
+from muster.kube.tables import build_table
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -74,11 +73,11 @@ spec:
 
 
 def definition() -> Object:
-    return copy_of(load(CRD, "crd.yaml")[0].object)
+    return copy_of(load_manifests(CRD, "crd.yaml")[0].object)
 
 
 def test_a_definition_makes_kinds() -> None:
-    kinds = kind_from_crd(definition())
+    kinds = kinds_from_crd(definition())
     assert [str(kind) for kind in kinds] == ["stable.example.com/v1 CronTab", "stable.example.com/v1beta1 CronTab"]
     stored, older = kinds
     assert (stored.plural, stored.namespaced, stored.short_names, stored.categories) == (
@@ -94,7 +93,7 @@ def test_a_definition_makes_kinds() -> None:
 
 
 def test_objects_of_such_a_kind_are_defaulted_and_checked() -> None:
-    kind = kind_from_crd(definition())[0]
+    kind = kinds_from_crd(definition())[0]
     assert kind.default is not None
     tab = {
         "apiVersion": "stable.example.com/v1",
@@ -113,7 +112,7 @@ def test_objects_of_such_a_kind_are_defaulted_and_checked() -> None:
         "spec.img",
         "spec.cronSpec",
     ]
-    answer = table(kind, [filled], datetime(2025, 1, 31, 12, tzinfo=UTC))
+    answer = build_table(kind, [filled], datetime(2025, 1, 31, 12, tzinfo=UTC))
     assert [column.name for column in answer.columns] == ["Name", "Spec", "Age"]
     assert answer.rows[0].cells == ("x", "* * * * 1", "5m")
 
@@ -137,7 +136,7 @@ def test_a_bad_definition_is_refused(change: Object, field: str, message: str) -
     crd["metadata"].update(change.pop("metadata", {}))
     crd["spec"].update(change)
     with pytest.raises(Invalid) as caught:
-        kind_from_crd(crd)
+        kinds_from_crd(crd)
     assert [cause.field for cause in caught.value.causes] == field.split()
     assert message in caught.value.causes[-1].message
     assert message in str(caught.value)
@@ -167,7 +166,7 @@ def test_a_schema_has_to_be_structural(schema: Any, field: str, message: str) ->
     crd = definition()
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     crd["spec"]["versions"] = [version]
-    causes = custom_resource_definition_rule(crd, None)
+    causes = validate_crd(crd, None)
     assert [cause.field for cause in causes] == [field]
     assert message in causes[0].message
 
@@ -175,15 +174,15 @@ def test_a_schema_has_to_be_structural(schema: Any, field: str, message: str) ->
 def test_group_and_scope_are_fixed() -> None:
     old, new = definition(), definition()
     new["spec"]["scope"] = "Cluster"
-    assert [cause.field for cause in custom_resource_definition_rule(new, old)] == ["spec.scope"]
+    assert [cause.field for cause in validate_crd(new, old)] == ["spec.scope"]
 
 
 def test_what_is_not_done_is_named() -> None:
     crd = definition()
-    assert unheeded(crd) == []
+    assert unsupported_crd_fields(crd) == []
     crd["spec"]["conversion"] = {"strategy": "Webhook"}
     crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = [{}]
-    assert [cause.field for cause in unheeded(crd)] == [
+    assert [cause.field for cause in unsupported_crd_fields(crd)] == [
         "spec.conversion",
         "spec.versions[1].schema.openAPIV3Schema.properties[spec]",
     ]
@@ -206,7 +205,7 @@ def test_a_kind_makes_a_definition_that_makes_the_kind() -> None:
         short_names=("th",), categories=("all",), schema=schema, scale=Scale(selector=".status.selector"),
         columns=(Column("Replicas", ".spec.replicas", "integer", 1, "how many"), Column("C", cell=lambda *_: "")),
     )  # fmt: skip
-    crd = crd_from_kind([kind])
+    crd = crd_from_kinds([kind])
     assert crd["metadata"]["name"] == "things.example.com"
     properties = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     assert properties["metadata"] == {"type": "object"}
@@ -215,7 +214,7 @@ def test_a_kind_makes_a_definition_that_makes_the_kind() -> None:
     assert "x-kubernetes-patch-merge-key" not in spec["items"]
     assert [spec[key]["x-kubernetes-list-type"] for key in ("items", "loose", "keyless")] == ["map", "atomic", "atomic"]
     assert "x-muster-duplicates" not in spec["loose"]
-    (again,) = kind_from_crd(crd)
+    (again,) = kinds_from_crd(crd)
     assert (again.kind, again.short_names, again.categories, again.has_status) == ("Thing", ("th",), ("all",), True)
     assert again.scale == kind.scale
     assert again.columns == kind.columns[:1]
@@ -226,12 +225,12 @@ def test_a_kind_makes_a_definition_that_makes_the_kind() -> None:
 
 @pytest.mark.parametrize("kind", [builtin.POD_GROUP, builtin.QUEUE, builtin.PLUGIN_POD_GROUP], ids=str)
 def test_the_gang_kinds_can_be_defined_on_a_cluster(kind: Kind) -> None:
-    crd = crd_from_kind([kind])
+    crd = crd_from_kinds([kind])
     assert validate(crd, CRD_SCHEMA) == []
-    assert custom_resource_definition_rule(crd, None) == []
+    assert validate_crd(crd, None) == []
 
 
 def test_several_versions_are_one_definition() -> None:
-    kinds = kind_from_crd(definition())
-    versions = crd_from_kind(kinds)["spec"]["versions"]
+    kinds = kinds_from_crd(definition())
+    versions = crd_from_kinds(kinds)["spec"]["versions"]
     assert [(v["name"], v["storage"]) for v in versions] == [("v1", True), ("v1beta1", False)]

@@ -1,3 +1,5 @@
+""""""
+
 from __future__ import annotations
 
 import asyncio
@@ -13,9 +15,10 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.cluster import Listing, WatchEvent
 from muster.kube.errors import BadRequest, Forbidden, Gone, Unavailable
-from muster.kube.informer import Informer, by_controller
+from muster.kube.informer import Informer, InformerSet, index_by_controller
 from muster.kube.kinds import Kind
-from muster.kube.objects import Key, Object, labels_of, name_of
+from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of
+from tests.embedded.waiting import going
 
 
 class ShakyCluster(EmbeddedCluster):
@@ -126,7 +129,7 @@ async def test_it_keeps_to_its_scope(cluster: ShakyCluster) -> None:
 
 
 async def test_indices_follow(cluster: ShakyCluster) -> None:
-    indexers = {"color": lambda obj: [labels_of(obj).get("color")], "owner": by_controller}
+    indexers = {"color": lambda obj: [labels_of(obj).get("color")], "owner": index_by_controller}
     owners = [
         {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u1", "controller": True},
         {"apiVersion": "v1", "kind": "Pod", "name": "q", "uid": "u2"},
@@ -239,3 +242,41 @@ async def test_stopping_while_it_waits_leaves_nothing_behind(cluster: ShakyClust
     await asyncio.wait([entering])
     assert entering.cancelled()
     assert asyncio.all_tasks() == before
+
+
+def labelled_config_map(name: str, namespace: str, **labels: str) -> Object:
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+async def test_what_several_namespaces_and_selectors_find_looks_like_one(tmp_path: Path) -> None:
+    async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as cluster:
+        for name in ("a", "b", "c"):
+            await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            await cluster.create(labelled_config_map("of-x", name, of="x"))
+            await cluster.create(labelled_config_map("theirs", name, theirs="x"))
+            await cluster.create(labelled_config_map("other", name))
+        changes: asyncio.Queue[str] = asyncio.Queue()
+        informers = InformerSet(
+            cluster,
+            CONFIG_MAP,
+            ["a", "b"],
+            selectors=["of", "theirs,!of"],
+            on_change=lambda before, after: changes.put_nowait(name_of(after or before or {})),
+            indexers={"x": lambda obj: labels_of(obj).values()},
+        )
+        assert not informers.is_synced
+        async with asyncio.timeout(10), going(informers):
+            await informers.wait_synced()
+            assert informers.is_synced
+            assert sorted((namespace_of(o), name_of(o)) for o in informers) == [
+                ("a", "of-x"), ("a", "theirs"), ("b", "of-x"), ("b", "theirs"),
+            ]  # fmt: skip
+            assert len(informers.by("x", "x")) == 4
+            assert informers.get("b", "theirs") is not None
+            assert informers.get("b", "other") is None and informers.get("c", "of-x") is None
+            while not changes.empty():
+                changes.get_nowait()
+            await cluster.create(labelled_config_map("new", "b", of="y"))
+            assert await changes.get() == "new"
+            assert [name_of(o) for o in informers.by("x", "y")] == ["new"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.kube import manifests
-from muster.kube.manifests import ManifestError, load, load_files, mapping_in
+from muster.kube.manifests import ManifestError, load_manifest_files, load_manifests, parse_mapping
 from muster.kube.objects import name_of
 
 POD = """\
@@ -30,7 +30,7 @@ spec:
 
 
 def test_an_object_is_plain_data() -> None:
-    (document,) = load(POD, "train.yaml")
+    (document,) = load_manifests(POD, "train.yaml")
     assert document.object == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -63,7 +63,7 @@ def test_an_object_is_plain_data() -> None:
     ],
 )
 def test_every_field_has_its_line_and_a_missing_one_its_parents(path: str, line: int) -> None:
-    (document,) = load(POD, "train.yaml")
+    (document,) = load_manifests(POD, "train.yaml")
     assert document.where(path) == f"train.yaml:{line}"
 
 
@@ -89,13 +89,18 @@ items:
 ---
 {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "d"}}
 """
-    documents = load(text, "x.yaml")
+    documents = load_manifests(text, "x.yaml")
     assert [name_of(d.object) for d in documents] == ["a", "b", "", "d"]
     assert [d.where("metadata.name") for d in documents] == ["x.yaml:7", "x.yaml:11", "x.yaml:16", "x.yaml:19"]
 
 
 def test_an_empty_file_has_no_objects() -> None:
-    assert load("", "x.yaml") == load("# only a comment\n", "x.yaml") == load("---\n---\n", "x.yaml") == []
+    assert (
+        load_manifests("", "x.yaml")
+        == load_manifests("# only a comment\n", "x.yaml")
+        == load_manifests("---\n---\n", "x.yaml")
+        == []
+    )
 
 
 def test_anchors_and_merges() -> None:
@@ -113,7 +118,7 @@ one:
 both:
   <<: [*base, *more]
 """
-    (document,) = load(text, "x.yaml")
+    (document,) = load_manifests(text, "x.yaml")
     assert document.object["one"] == {"a": 1, "b": 9}
     assert document.object["both"] == {"a": 1, "b": 2, "c": 3}
     assert document.where("one.a") == "x.yaml:5"
@@ -121,13 +126,15 @@ both:
 
 
 def test_json_may_be_indented_by_tabs() -> None:
-    (document,) = load('{\n\t"apiVersion": "v1",\n\t"kind": "Pod",\n\t"metadata": {"name": "a\\tb"}\n}', "x.json")
+    (document,) = load_manifests(
+        '{\n\t"apiVersion": "v1",\n\t"kind": "Pod",\n\t"metadata": {"name": "a\\tb"}\n}', "x.json"
+    )
     assert name_of(document.object) == "a\tb"
     assert document.where("kind") == "x.json:3"
 
 
 def test_of_two_keys_that_are_the_same_the_last_counts_and_a_warning_names_both_lines() -> None:
-    first, second = load(
+    first, second = load_manifests(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  a: 1\n  b: 2\n  a: 3\n---\n"
         "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n",
         "t.yaml",
@@ -140,7 +147,7 @@ def test_of_two_keys_that_are_the_same_the_last_counts_and_a_warning_names_both_
 
 def test_settings_may_not_set_a_key_twice() -> None:
     with pytest.raises(ManifestError, match='"a" is already set in line 1; keep one of the two'):
-        mapping_in("a: 1\nb: 2\na: 3\n", "settings.yaml")
+        parse_mapping("a: 1\nb: 2\na: 3\n", "settings.yaml")
 
 
 COLON = 'a ": " is not expected here; put the value in quotes if it has one, or look at the indentation above'
@@ -189,7 +196,7 @@ NO_LIST = (
 )  # fmt: skip
 def test_what_is_wrong_and_where(text: str, line: int, column: int, message: str) -> None:
     with pytest.raises(ManifestError) as caught:
-        load(text, "t.yaml")
+        load_manifests(text, "t.yaml")
     error = caught.value
     assert (error.message, error.source, error.line, error.column) == (message, "t.yaml", line, column)
     shown = text.split("\n")[line - 1].replace("\x01", "?")
@@ -212,7 +219,7 @@ def test_what_is_wrong_and_where(text: str, line: int, column: int, message: str
 )
 def test_depth_cannot_break_the_stack(text: str, line: int, column: int) -> None:
     with pytest.raises(ManifestError, match="this lies in more than 200 lists and mappings") as caught:
-        load(text, "deep.yaml")
+        load_manifests(text, "deep.yaml")
     assert (caught.value.line, caught.value.column) == (line, column)
     assert len(str(caught.value)) < 500
 
@@ -221,7 +228,7 @@ def test_aliases_cannot_fill_the_memory() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     with pytest.raises(ManifestError, match="once its aliases are written out"):
-        load("\n".join(lines), "bomb.yaml")
+        load_manifests("\n".join(lines), "bomb.yaml")
 
 
 def test_files_directories_and_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +242,7 @@ def test_files_directories_and_standard_input(tmp_path: Path, monkeypatch: pytes
     write("c.json", "c")
     (tmp_path / "single.yaml.d").mkdir()
     monkeypatch.setattr("sys.stdin", io.StringIO("apiVersion: v1\nkind: Pod\nmetadata: {name: piped}\n"))
-    documents = load_files([tmp_path, "-", str(tmp_path / "notes.txt")])
+    documents = load_manifest_files([tmp_path, "-", str(tmp_path / "notes.txt")])
     assert [name_of(d.object) for d in documents] == ["a", "b1", "b2", "c", "piped", "ignored"]
     assert documents[1].where("kind") == f"{tmp_path / 'b.yaml'}:2"
     assert documents[4].where("kind") == "<stdin>:2"
@@ -245,7 +252,7 @@ def test_a_pipe_is_read_like_a_file() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"apiVersion: v1\nkind: Pod\nmetadata: {name: piped}\n")
     os.close(writing)
-    assert [name_of(d.object) for d in load_files([f"/dev/fd/{reading}"])] == ["piped"]
+    assert [name_of(d.object) for d in load_manifest_files([f"/dev/fd/{reading}"])] == ["piped"]
     os.close(reading)
 
 
@@ -261,14 +268,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     ]
     for path, message in cases:
         with pytest.raises(ManifestError) as caught:
-            load_files([path])
+            load_manifest_files([path])
         assert str(caught.value) == f"{path}: {message}"
 
 
 def test_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     file = tmp_path / "dos.yaml"
     file.write_bytes(b"\xef\xbb\xbfapiVersion: v1\r\nkind: Pod\r\nmetadata:\r\n  name: x\r\n")
-    (document,) = load_files([file])
+    (document,) = load_manifest_files([file])
     assert document.object == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
     assert document.line("metadata.name") == 4
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.kube.errors import ApiError, BadRequest, Invalid, TooLarge
-from muster.kube.patches import MOST_OPERATIONS, diff_merge, json_patch, merge_patch, same_json
+from muster.kube.patches import MAX_OPERATIONS, diff_merge, json_equal, json_patch, merge_patch
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ objects = st.dictionaries(st.text("ab/~", max_size=2), values, max_size=4)
 
 @given(objects, objects)
 def test_merging_the_difference_gives_the_new_object(old: Any, new: Any) -> None:
-    assert same_json(merge_patch(old, diff_merge(old, new)), new)
+    assert json_equal(merge_patch(old, diff_merge(old, new)), new)
 
 
 @given(values)
 def test_nothing_changes_nothing(value: Any) -> None:
     assert diff_merge(value, value) == ({} if isinstance(value, dict) else value)
-    assert same_json(json_patch(value, []), value)
+    assert json_equal(json_patch(value, []), value)
 
 
 DOCUMENT = {"foo": "bar", "list": ["a", "b"], "deep": {"x": 1}, "a/b": 1, "m~n": 2, "": 0}
@@ -154,7 +154,7 @@ def test_a_value_is_not_shared_with_the_patch() -> None:
             Invalid,
             'operation 1 (test) of the JSON patch cannot be applied at "/a~1b": the test failed',
         ),
-        ([{"op": "test", "path": "", "value": 1}] * (MOST_OPERATIONS + 1), TooLarge, "10001"),
+        ([{"op": "test", "path": "", "value": 1}] * (MAX_OPERATIONS + 1), TooLarge, "10001"),
         ([{"op": "copy", "from": "/list", "path": "/list/-"}] * 60, TooLarge, "its copies exceed"),
         ([{"op": "copy", "from": "", "path": "/x"}] * 300, Invalid, "would nest too deeply"),
     ],
@@ -171,7 +171,7 @@ def test_a_patch_that_cannot_be_applied_says_why(operations: Any, error: type[Ap
 def test_what_is_added_is_found_and_can_be_removed(target: dict[str, Any], name: str, value: Any) -> None:
     path = "/" + name.replace("~", "~0").replace("/", "~1")
     added = json_patch(target, [{"op": "add", "path": path, "value": value}])
-    assert same_json(added, {**target, name: value})
+    assert json_equal(added, {**target, name: value})
     json_patch(added, [{"op": "test", "path": path, "value": value}])
     assert name not in json_patch(added, [{"op": "remove", "path": path}])
 
@@ -182,7 +182,7 @@ def test_moving_there_and_back_changes_nothing(items: list[Any], data: st.DataOb
     a, b = data.draw(places), data.draw(places)
     there = {"op": "move", "from": f"/{a}", "path": f"/{b}"}
     back = {"op": "move", "from": f"/{b}", "path": f"/{a}"}
-    assert same_json(json_patch(items, [there, back]), items)
+    assert json_equal(json_patch(items, [there, back]), items)
 
 
 @pytest.mark.parametrize(
@@ -199,5 +199,5 @@ def test_moving_there_and_back_changes_nothing(items: list[Any], data: st.DataOb
     ],
 )
 def test_equality_is_that_of_json(a: Any, b: Any, same: bool) -> None:
-    assert same_json(a, b) is same
-    assert same_json(b, a) is same
+    assert json_equal(a, b) is same
+    assert json_equal(b, a) is same

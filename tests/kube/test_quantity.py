@@ -10,16 +10,16 @@ from muster.kube.quantity import (
     Quantity,
     QuantityError,
     ResourceList,
-    canonical,
-    fits,
+    canonical_quantity,
     format_quantity,
-    lacking,
     max_resources,
-    milli,
+    milli_value,
+    missing_resources,
     parse_quantity,
+    resources_fit,
     subtract_resources,
     sum_resources,
-    whole,
+    whole_value,
 )
 
 NANO = Fraction(1, 10**9)
@@ -142,7 +142,7 @@ def test_what_is_no_quantity_is_explained(text: Quantity, hint: str) -> None:
     ],
 )
 def test_the_canonical_form_is_what_kubernetes_prints(text: Quantity, printed: str) -> None:
-    assert canonical(text) == printed
+    assert canonical_quantity(text) == printed
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_number_is_written_in_the_manner_of_another(value: Fraction, like: str
     ],
 )
 def test_counting_rounds_up(text: Quantity, in_milli: int, in_whole: int) -> None:
-    assert (milli(text), whole(text)) == (in_milli, in_whole)
+    assert (milli_value(text), whole_value(text)) == (in_milli, in_whole)
 
 
 def test_sums_keep_the_manner_of_the_first_that_counts() -> None:
@@ -215,8 +215,8 @@ def test_the_largest_of_each() -> None:
     ],
 )
 def test_what_is_lacking(requests: dict[str, str], available: dict[str, str], short_of: list[str]) -> None:
-    assert lacking(requests, available) == short_of
-    assert fits(requests, available) is (not short_of)
+    assert missing_resources(requests, available) == short_of
+    assert resources_fit(requests, available) is (not short_of)
 
 
 suffixes = st.sampled_from(["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3"])
@@ -228,9 +228,9 @@ quantities = st.tuples(numbers, suffixes).map("".join)
 
 @given(quantities)
 def test_the_canonical_form_has_the_same_value_and_is_stable(text: str) -> None:
-    printed = canonical(text)
+    printed = canonical_quantity(text)
     assert parse_quantity(printed) == parse_quantity(text)
-    assert canonical(printed) == printed
+    assert canonical_quantity(printed) == printed
 
 
 @given(st.lists(quantities, max_size=6))

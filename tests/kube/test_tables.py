@@ -6,7 +6,7 @@ import pytest
 
 from muster.kube.kinds import Column, Kind
 from muster.kube.objects import Object, timestamp
-from muster.kube.tables import age, columns_of, human_duration, table, to_wire
+from muster.kube.tables import build_table, columns_of, format_age, format_duration, table_to_object
 
 NOW = datetime(2025, 1, 31, 12, 0, 0, tzinfo=UTC)
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
@@ -27,7 +27,7 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
     ],
 )  # fmt: skip
 def test_durations_are_written_as_kubectl_writes_them(seconds: float, text: str) -> None:
-    assert human_duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_durations_are_written_as_kubectl_writes_them(seconds: float, text: str)
     ],
 )
 def test_ages(since: str | None, text: str) -> None:
-    assert age(since, NOW) == text
+    assert format_age(since, NOW) == text
 
 
 THING = Kind(
@@ -74,20 +74,20 @@ FULL = thing(
 
 
 def test_cells_come_from_paths_and_functions() -> None:
-    answer = table(THING, [FULL, thing("b")], NOW)
+    answer = build_table(THING, [FULL, thing("b")], NOW)
     assert [column.name for column in answer.columns] == ["Name", "Phase", "Ready", "Count", "Started"]
     assert [row.cells for row in answer.rows] == [("a", "Up", "True", 0, "7s"), ("b", "", "", "", "<unknown>")]
 
 
 def test_wide_and_with_namespaces() -> None:
-    answer = table(THING, [FULL], NOW, wide=True, with_namespace=True)
+    answer = build_table(THING, [FULL], NOW, wide=True, with_namespace=True)
     assert [column.name for column in answer.columns][:2] == ["Namespace", "Name"]
     assert answer.rows[0].cells == ("ns", "a", "Up", "True", 0, "7s", "A 2025")
 
 
 def test_a_kind_without_columns_shows_its_age() -> None:
     plain = Kind("example.com", "v1", "Plain", "plains", namespaced=False)
-    answer = table(plain, [thing("a")], NOW, with_namespace=True)
+    answer = build_table(plain, [thing("a")], NOW, with_namespace=True)
     assert [column.name for column in answer.columns] == ["Name", "Age"]
     assert answer.rows[0].cells == ("a", "5m")
 
@@ -98,7 +98,7 @@ def test_a_kind_may_place_its_name_itself() -> None:
 
 
 def test_the_table_on_the_wire() -> None:
-    wire = to_wire(table(THING, [FULL], NOW, wide=True), resource_version="7", continue_="more")
+    wire = table_to_object(build_table(THING, [FULL], NOW, wide=True), resource_version="7", continue_="more")
     assert (wire["kind"], wire["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert wire["metadata"] == {"resourceVersion": "7", "continue": "more"}
     assert [(c["name"], c["type"], c["format"], c["priority"]) for c in wire["columnDefinitions"]] == [
@@ -119,6 +119,6 @@ def test_the_table_on_the_wire() -> None:
 
 
 def test_rows_carry_what_was_asked_for() -> None:
-    answer = table(THING, [FULL], NOW)
-    assert to_wire(answer, include="Object")["rows"][0]["object"] is FULL
-    assert "object" not in to_wire(answer, include="None")["rows"][0]
+    answer = build_table(THING, [FULL], NOW)
+    assert table_to_object(answer, include="Object")["rows"][0]["object"] is FULL
+    assert "object" not in table_to_object(answer, include="None")["rows"][0]

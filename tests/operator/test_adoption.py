@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.addresses import PORT_LEASE, Addresses
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.events import Recorder
-from muster.embedded.garbage import GarbageCollector
+from muster.embedded.controllers.garbage import GarbageCollector
+from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.kube.builtin import POD, SERVICE, new_catalogue
 from muster.kube.errors import NotFound
+from muster.kube.event_recorder import EventRecorder
 from muster.kube.objects import Object, name_of, owner_reference, status_of, uid_of
 from muster.training.controller import TrainingController
-from muster.training.dialects.paddlecloud import PaddleCloud
-from muster.training.registry import DIALECTS, training_kinds
+from muster.training.kinds.paddlecloud import PaddleCloud
+from muster.training.registry import JOB_KINDS, training_kinds
 from tests.embedded.waiting import going, until, until_all
 
 KIND = PaddleCloud.kind
@@ -31,7 +31,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
     for kind in (*training_kinds(), PORT_LEASE):
         catalogue.register(kind)
     async with EmbeddedCluster(tmp_path / "cluster", catalogue, durability="process") as embedded:
-        embedded.addresses = Addresses(embedded)
+        embedded.addresses = PortLeases(embedded)
         async with going(GarbageCollector(embedded)):
             yield embedded
 
@@ -75,8 +75,8 @@ async def say(cluster: EmbeddedCluster, pod: str, phase: str) -> None:
 @pytest.mark.parametrize("intranet", ["PodIP", "Service"])
 async def test_a_running_job_goes_on_to_its_end_with_the_pods_it_has(cluster: EmbeddedCluster, intranet: str) -> None:
     before = await begun(cluster, intranet)
-    recorder = Recorder(cluster, "muster-operator")
-    async with going(TrainingController(cluster, recorder, DIALECTS), recorder):
+    recorder = EventRecorder(cluster, "muster-operator")
+    async with going(TrainingController(cluster, recorder, JOB_KINDS), recorder):
         await until(cluster, KIND, "job", lambda job: status_of(job).get("worker", {}).get("running") == 2)
         for name in NAMES:
             await say(cluster, name, "Succeeded")
@@ -91,8 +91,8 @@ async def test_a_running_job_goes_on_to_its_end_with_the_pods_it_has(cluster: Em
 
 async def test_a_job_can_be_deleted_though_its_operator_is_gone(cluster: EmbeddedCluster) -> None:
     await begun(cluster, "PodIP")
-    recorder = Recorder(cluster, "muster-operator")
-    async with going(TrainingController(cluster, recorder, DIALECTS), recorder):
+    recorder = EventRecorder(cluster, "muster-operator")
+    async with going(TrainingController(cluster, recorder, JOB_KINDS), recorder):
         await cluster.delete(KIND, "job", "default")
         await until_all(cluster, KIND, lambda jobs: not jobs)
         await until_all(cluster, POD, lambda pods: not pods)
@@ -104,7 +104,7 @@ async def test_a_finalizer_of_somebody_else_is_left(cluster: EmbeddedCluster) ->
     await begun(cluster, "PodIP")
     both = {"metadata": {"finalizers": ["finalizers.paddlepaddle.org", "example.com/mine"]}}
     await cluster.patch(KIND, "job", "default", both)
-    recorder = Recorder(cluster, "muster-operator")
-    async with going(TrainingController(cluster, recorder, DIALECTS), recorder):
+    recorder = EventRecorder(cluster, "muster-operator")
+    async with going(TrainingController(cluster, recorder, JOB_KINDS), recorder):
         await cluster.delete(KIND, "job", "default")
         await until(cluster, KIND, "job", lambda job: job["metadata"]["finalizers"] == ["example.com/mine"])

@@ -1,7 +1,10 @@
+"""What passes the fence between the controllers and the API server."""
+
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,15 @@ from muster.kube.builtin import LEASE, new_catalogue
 from muster.kube.cluster import Cluster
 from muster.kube.errors import Unavailable
 from muster.kube.objects import Object, spec_of
-from muster.operator.election import Election, ElectionSettings, Sighting, claim, verdict
+from muster.operator.election import (
+    Election,
+    ElectionSettings,
+    NotLeading,
+    ObservedLease,
+    claim_spec,
+    lease_gate,
+    lease_state,
+)
 from tests.embedded.waiting import until
 
 SETTINGS = ElectionSettings(
@@ -62,15 +73,15 @@ async def attempt(election: Election) -> bool:
     ],
 )
 def test_whose_a_lease_is(spec: dict[str, Any], seconds: float, whose: str) -> None:
-    assert verdict(Sighting(spec, 100.0), "me", 100.0 + seconds, 10.0) == whose
+    assert lease_state(ObservedLease(spec, 100.0), "me", 100.0 + seconds, 10.0) == whose
 
 
 def test_a_claim_counts_the_times_that_the_lease_went_to_another() -> None:
-    first = claim(None, SETTINGS)
+    first = claim_spec(None, SETTINGS)
     assert (first["leaseTransitions"], first["leaseDurationSeconds"], first["holderIdentity"]) == (0, 15, "me")
-    again = claim({**first, "acquireTime": "before"}, SETTINGS)
+    again = claim_spec({**first, "acquireTime": "before"}, SETTINGS)
     assert (again["leaseTransitions"], again["acquireTime"]) == (0, "before")
-    other = claim({**first, "acquireTime": "before"}, replace(SETTINGS, identity="other"))
+    other = claim_spec({**first, "acquireTime": "before"}, replace(SETTINGS, identity="other"))
     assert (other["leaseTransitions"], other["holderIdentity"]) == (1, "other")
     assert other["acquireTime"] == other["renewTime"]
 
@@ -185,3 +196,44 @@ async def test_what_work_raises_is_raised(cluster: EmbeddedCluster) -> None:
 
     with pytest.raises(RuntimeError, match="a bug"):
         await Election(cluster, SETTINGS).lead(work)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_nothing_is_written_without_the_lease(method: str) -> None:
+    leads = True
+    gate = lease_gate(lambda: leads, requests=1)
+    async with gate(method):
+        pass
+    leads = False
+    with pytest.raises(NotLeading, match="nothing is written"):
+        async with gate(method):
+            pass
+    async with gate("GET"):
+        pass  # reading is free; and who was refused holds no place
+
+
+async def test_a_lease_that_was_lost_while_waiting_for_a_place_counts() -> None:
+    leads = True
+    gate = lease_gate(lambda: leads, requests=1)
+
+    async def write() -> None:
+        async with gate("POST"):
+            raise AssertionError("written")
+
+    async with gate("POST"):
+        waiting = asyncio.create_task(write())
+        await asyncio.sleep(0)
+        leads = False
+    with pytest.raises(NotLeading):
+        await waiting
+
+
+async def test_no_more_at_a_time_than_there_are_places() -> None:
+    gate = lease_gate(lambda: True, requests=2)
+    async with AsyncExitStack() as held:
+        for _ in range(2):
+            await held.enter_async_context(gate("GET"))
+        third = asyncio.ensure_future(gate("GET").__aenter__())
+        await asyncio.sleep(0)
+        assert not third.done()
+    await third

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.definitions import DefinitionController
+from muster.embedded.controllers.crds import CrdController
 from muster.kube.builtin import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET, SERVICE, new_catalogue
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of
 from muster.kube.schema import ANY
-from muster.operator.install import InstallError, install, progress, uninstall
-from muster.operator.install_manifests import ADMISSION, NAME, InstallOptions, manifests
+from muster.operator.install import InstallError, deployment_progress, install, uninstall
+from muster.operator.install_manifests import ADMISSION, NAME, InstallOptions, build_manifests
 from muster.operator.webhook_certificates import CONFIGURATION
 from tests.embedded.waiting import going, until_all
 
@@ -33,7 +33,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
         catalogue.register(kind)
     async with (
         EmbeddedCluster(tmp_path / "cluster", catalogue, durability="process") as embedded,
-        going(DefinitionController(embedded)),
+        going(CrdController(embedded)),
     ):
         yield embedded
 
@@ -64,7 +64,7 @@ async def put(cluster: EmbeddedCluster, **more: Any) -> list[str]:
 async def test_everything_is_applied_and_it_says_so(cluster: EmbeddedCluster) -> None:
     async with going(Deployments(cluster)):
         said = await put(cluster)
-    for obj in manifests(OPTIONS):
+    for obj in build_manifests(OPTIONS):
         kind = cluster.catalogue.of_object(obj)
         await cluster.get(kind, name_of(obj), obj["metadata"].get("namespace", ""))
     assert said[0] == "namespace/muster-system created"
@@ -197,12 +197,12 @@ async def test_a_namespace_that_was_there_is_left_as_it_is(cluster: EmbeddedClus
 )
 def test_when_it_is_available(generation: int, status: Object, ready: bool, available: int) -> None:
     metadata = {"name": "o", "namespace": "n", "generation": generation}
-    found = progress({"metadata": metadata, "spec": {"replicas": 2}, "status": status})
+    found = deployment_progress({"metadata": metadata, "spec": {"replicas": 2}, "status": status})
     assert found == (ready, f"n/o: {available} of 2 replicas available")
 
 
 def deployed(**more: Any) -> Object:
-    return next(obj for obj in manifests(InstallOptions(**more)) if obj["kind"] == "Deployment")
+    return next(obj for obj in build_manifests(InstallOptions(**more)) if obj["kind"] == "Deployment")
 
 
 def test_its_pods_have_no_more_power_than_they_need() -> None:
@@ -219,7 +219,7 @@ def test_its_pods_have_no_more_power_than_they_need() -> None:
 
 
 def test_only_one_secret_may_be_read_and_only_some_namespaces_be_worked_in() -> None:
-    objects = manifests(InstallOptions(namespaces=("a", "b")))
+    objects = build_manifests(InstallOptions(namespaces=("a", "b")))
     rules = [
         (obj["kind"], rule) for obj in objects for rule in obj.get("rules") or () if "secrets" in rule["resources"]
     ]
@@ -235,7 +235,7 @@ def test_only_one_secret_may_be_read_and_only_some_namespaces_be_worked_in() -> 
 
 def test_with_cert_manager_the_operator_needs_no_secret_of_its_own() -> None:
     options = InstallOptions(issuer={"kind": "ClusterIssuer", "name": "x"})
-    objects = manifests(options)
+    objects = build_manifests(options)
     assert not [obj for obj in objects if obj["kind"] == "Secret"]
     assert not [rule for obj in objects for rule in obj.get("rules") or () if "secrets" in rule["resources"]]
     (hook,) = [obj for obj in objects if obj["kind"] == CONFIGURATION.kind]

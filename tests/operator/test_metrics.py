@@ -6,10 +6,10 @@ from yarl import URL
 from muster.kube.errors import Conflict, Unavailable
 from muster.kube.objects import Key
 from muster.operator.metrics import Counter, Histogram, Metrics, verb_of
-from muster.training.dialects.pytorch import PyTorch
-from muster.training.dialects.tensorflow import TensorFlow
-from muster.training.milestones import Milestone
-from muster.training.registry import DIALECTS
+from muster.training.job_events import JobEvent
+from muster.training.kinds.pytorch import PyTorch
+from muster.training.kinds.tensorflow import TensorFlow
+from muster.training.registry import JOB_KINDS
 
 API = "https://host:6443"
 
@@ -67,7 +67,7 @@ def test_a_histogram_counts_what_is_at_most_each_bound() -> None:
 def test_what_happens_to_jobs_has_training_operator_s_names() -> None:
     metrics = Metrics()
     job = {"kind": "PyTorchJob", "metadata": {"name": "job", "namespace": "team"}}
-    steps: list[Milestone] = ["created", "restarted", "restarted", "failed", "deleted"]
+    steps: list[JobEvent] = ["created", "restarted", "restarted", "failed", "deleted"]
     for milestone in steps:
         metrics.passed(PyTorch(), job, milestone)
     metrics.passed(TensorFlow(), job, "successful")
@@ -86,7 +86,7 @@ def test_what_happens_to_jobs_has_training_operator_s_names() -> None:
 
 def test_frameworks_are_called_as_training_operator_calls_them() -> None:
     names = {"pytorch", "tensorflow", "xgboost", "mpi", "paddle", "jax"}
-    assert {dialect.container for dialect in DIALECTS} == names
+    assert {dialect.container for dialect in JOB_KINDS} == names
 
 
 def test_what_an_operator_counts() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from muster.embedded.garbage import GarbageCollector
+from muster.embedded.controllers.garbage import GarbageCollector
 from muster.kube.builtin import CONFIG_MAP, EVENT, LEASE, NAMESPACE, POD, POD_GROUP, SERVICE
 from muster.kube.informer import Informer
 from muster.kube.objects import Object, labels_of, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
@@ -21,11 +21,11 @@ from muster.kube.remote.kubeconfig import Access, load_kubeconfig
 from muster.operator.election import ElectionSettings
 from muster.operator.run import Operator
 from muster.operator.settings import OperatorSettings, with_election
-from muster.training.dialects.pytorch import PyTorch
+from muster.training.kinds.pytorch import PyTorch
 from muster.training.registry import training_kinds
-from tests.embedded.api.served import Served, serving
 from tests.embedded.waiting import going, until, until_all
-from tests.operator.cutting import Line, line_to
+from tests.operator.flaky_proxy import FlakyProxy, line_to
+from tests.server.kubernetes.served import Served, serving
 from tests.training.sample_jobs import training_job
 
 SETTINGS = OperatorSettings(host="127.0.0.1", port=0, look_again_seconds=0.05)
@@ -278,7 +278,7 @@ async def test_a_line_that_breaks_all_the_time(served: Served) -> None:
         assert len(made) == len(wanted), "no Pod was made twice"
 
 
-async def cut(line: Line, chance: random.Random) -> None:
+async def cut(line: FlakyProxy, chance: random.Random) -> None:
     """At some moment of what was begun just now."""
     await asyncio.sleep(0.05 * chance.random())
     line.cut()

@@ -6,21 +6,21 @@ import sys
 
 import pytest
 
-from muster.operator.logs import JsonFormatter
+from muster.operator.run import JsonFormatter
 from muster.operator.settings import (
     OperatorSettings,
     SettingsError,
-    dialects,
+    enabled_job_kinds,
     lease_name,
     own_identity,
     with_election,
 )
-from muster.training.registry import DIALECTS
+from muster.training.registry import JOB_KINDS
 
 
 def test_all_kinds_unless_some_are_named() -> None:
-    assert [type(d) for d in dialects(OperatorSettings())] == [type(d) for d in DIALECTS]
-    chosen = dialects(OperatorSettings(kinds=("pytorchjob", "PaddleJob")))
+    assert [type(d) for d in enabled_job_kinds(OperatorSettings())] == [type(d) for d in JOB_KINDS]
+    chosen = enabled_job_kinds(OperatorSettings(kinds=("pytorchjob", "PaddleJob")))
     assert [d.kind.resource for d in chosen] == [
         "pytorchjobs.kubeflow.org", "paddlejobs.kubeflow.org", "paddlejobs.batch.paddlepaddle.org",
     ]  # fmt: skip
@@ -28,7 +28,7 @@ def test_all_kinds_unless_some_are_named() -> None:
 
 def test_a_kind_that_does_not_exist() -> None:
     with pytest.raises(SettingsError, match='"TorchJob" is not a kind of training job; write one of PyTorchJob, TFJob'):
-        dialects(OperatorSettings(kinds=("TorchJob",)))
+        enabled_job_kinds(OperatorSettings(kinds=("TorchJob",)))
 
 
 def test_those_who_look_after_the_same_namespaces_stand_for_the_same_election() -> None:

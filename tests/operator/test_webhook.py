@@ -9,16 +9,121 @@ import ssl
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
+from muster.embedded.auth.x509 import IssuedCertificate, issue_certificate
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.identity.issuing import Issued, issue
 from muster.kube.builtin import SECRET, new_catalogue
+from muster.kube.errors import BadRequest
 from muster.kube.objects import Object
-from muster.operator.webhook import PATH, Webhook, WebhookSettings, serving
-from muster.operator.webhook_certificates import CONFIGURATION, CertificateError, Pair, SharedSecret
+from muster.operator.webhook import WEBHOOK_PATH, Webhook, WebhookSettings, review, serve_webhook
+from muster.operator.webhook_certificates import CONFIGURATION, CertificateError, CertificateSecret, KeyPair
+
+TRAINER = {"name": "pytorch", "image": "i"}
+
+
+def job(container: Object = TRAINER, api_version: str = "kubeflow.org/v1", **more: Any) -> Object:
+    worker = {"restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
+    spec = {"pytorchReplicaSpecs": {"Worker": worker}, **more}
+    return {"apiVersion": api_version, "kind": "PyTorchJob", "metadata": {"name": "job"}, "spec": spec}
+
+
+def review_request(new: Object | None, old: Object | None = None, operation: str = "", **kind: str) -> Object:
+    asked = {"group": "kubeflow.org", "version": "v1", "kind": "PyTorchJob", **kind}
+    request = {
+        "uid": "u-1",
+        "kind": asked,
+        "operation": operation or ("CREATE" if old is None else "UPDATE"),
+        "object": new,
+        "oldObject": old,
+    }
+    answer = review({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    response: Object = answer["response"]
+    assert response.pop("uid") == "u-1"
+    return response
+
+
+def test_a_good_job_is_let_in_without_a_word() -> None:
+    assert review_request(job()) == {"allowed": True}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "message"),
+    [
+        (
+            job({"name": "main", "image": "i"}),
+            "spec.pytorchReplicaSpecs.Worker.template.spec.containers",
+            'one container must be named "pytorch", the one that trains; found "main"',
+        ),
+        (
+            job(TRAINER | {"imagePullPolicy": "Sometimes"}),
+            "spec.pytorchReplicaSpecs[Worker].template.spec.containers[0].imagePullPolicy",
+            'Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"',
+        ),
+        (
+            job(runPolicy={"managedBy": "me"}),
+            "spec.runPolicy.managedBy",
+            '"me" is not one of kubeflow.org/training-operator, kueue.x-k8s.io/multikueue',
+        ),
+    ],
+)
+def test_a_wrong_job_is_refused_in_the_words_of_the_box(wrong: Object, field: str, message: str) -> None:
+    answer = review_request(wrong)
+    assert answer["allowed"] is False
+    status = answer["status"]
+    assert status["message"] == f'PyTorchJob.kubeflow.org "job" is invalid: {field}: {message}'
+    assert (status["code"], status["reason"]) == (422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == [field]
+
+
+def test_what_has_no_effect_is_named() -> None:
+    new = job()
+    new["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["restartPolicy"] = "Always"
+    answer = review_request(new)
+    assert answer["allowed"] is True
+    assert [warning.partition(":")[0] for warning in answer["warnings"]] == [
+        "spec.pytorchReplicaSpecs.Worker.template.spec.restartPolicy"
+    ]
+
+
+WRONG = job({"name": "main", "image": "i"})
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        (WRONG | {"metadata": {"name": "job", "labels": {"a": "b"}}}, WRONG),
+        (WRONG | {"metadata": {"name": "job", "deletionTimestamp": "2026-11-15T12:00:00Z"}}, job()),
+        (None, WRONG),
+    ],
+    ids=["only its labels change", "it is being deleted", "it is deleted"],
+)
+def test_a_job_from_before_the_webhook_is_not_stuck(new: Object | None, old: Object) -> None:
+    assert review_request(new, old) == {"allowed": True}
+
+
+def test_a_change_that_makes_it_wrong_is_refused() -> None:
+    assert review_request(WRONG, job())["allowed"] is False
+    moved = job(runPolicy={"schedulingPolicy": {"queue": "b"}})
+    answer = review_request(moved, job(runPolicy={"schedulingPolicy": {"queue": "a"}}))
+    assert "queue: field is immutable" in answer["status"]["message"]
+
+
+def test_what_it_does_not_know_is_let_through_with_a_warning() -> None:
+    answer = review_request(job(), version="v3")
+    assert answer["allowed"] is True
+    assert "kubeflow.org/v3 PyTorchJob" in answer["warnings"][0]
+
+
+@pytest.mark.parametrize("nonsense", [{}, [], None, {"request": None}, {"request": {}}])
+def test_what_is_no_review_is_said_to_be_none(nonsense: Any) -> None:
+    with pytest.raises(BadRequest, match="AdmissionReview"):
+        review(nonsense)
+
 
 SETTINGS = WebhookSettings(port=0, namespace="muster-system")
 HOST = "muster-operator.muster-system.svc"
@@ -68,8 +173,8 @@ class Clock:
         return self.now
 
 
-def shared(cluster: EmbeddedCluster, clock: Clock) -> SharedSecret:
-    return SharedSecret(
+def shared(cluster: EmbeddedCluster, clock: Clock) -> CertificateSecret:
+    return CertificateSecret(
         cluster,
         namespace="muster-system",
         secret="muster-operator-webhook",
@@ -91,14 +196,14 @@ async def ask(webhook: Webhook, authority: bytes, body: Object = REVIEW) -> tupl
     async with (
         aiohttp.ClientSession() as session,
         session.post(
-            f"https://127.0.0.1:{webhook.port}{PATH}", json=body, ssl=context, server_hostname=HOST
+            f"https://127.0.0.1:{webhook.port}{WEBHOOK_PATH}", json=body, ssl=context, server_hostname=HOST
         ) as response,
     ):
         return response.status, await response.json() if response.status == 200 else {}
 
 
 async def test_it_makes_its_certificate_and_has_the_api_server_trust_it(cluster: EmbeddedCluster) -> None:
-    async with serving(SETTINGS, cluster) as webhook:
+    async with serve_webhook(SETTINGS, cluster) as webhook:
         async with asyncio.timeout(10):
             await webhook.listening.wait()
         status, answer = await ask(webhook, await trusted(cluster))
@@ -109,7 +214,7 @@ async def test_it_makes_its_certificate_and_has_the_api_server_trust_it(cluster:
 
 
 async def test_what_is_no_review_is_a_bad_request(cluster: EmbeddedCluster) -> None:
-    async with serving(SETTINGS, cluster) as webhook:
+    async with serve_webhook(SETTINGS, cluster) as webhook:
         async with asyncio.timeout(10):
             await webhook.listening.wait()
         assert (await ask(webhook, await trusted(cluster), {"kind": "Pod"}))[0] == 400
@@ -172,16 +277,16 @@ async def test_without_a_configuration_it_serves_and_says_that_nobody_asks(
     assert "nobody asks" in caplog.text
 
 
-def written(folder: Path, issued: Issued) -> None:
+def written(folder: Path, issued: IssuedCertificate) -> None:
     (folder / "tls.crt").write_bytes(issued.certificate)
     (folder / "tls.key").write_bytes(issued.key)
 
 
 async def test_files_that_are_renewed_are_served_without_a_restart(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    old, new = (issue((HOST,), datetime.now(UTC)) for _ in range(2))
+    old, new = (issue_certificate((HOST,), datetime.now(UTC)) for _ in range(2))
     written(tmp_path, old)
     settings = WebhookSettings(port=0, certificates=tmp_path)
-    async with serving(settings, cluster, look_seconds=0.01) as webhook:
+    async with serve_webhook(settings, cluster, look_seconds=0.01) as webhook:
         assert (await ask(webhook, old.authority))[0] == 200
         written(tmp_path, new)
         async with asyncio.timeout(10):
@@ -196,9 +301,9 @@ async def test_files_that_are_renewed_are_served_without_a_restart(cluster: Embe
 async def test_files_that_come_late_are_waited_for(
     cluster: EmbeddedCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    issued = issue((HOST,), datetime.now(UTC))
+    issued = issue_certificate((HOST,), datetime.now(UTC))
     settings = WebhookSettings(port=0, certificates=tmp_path)
-    async with serving(settings, cluster, look_seconds=0.01) as webhook:
+    async with serve_webhook(settings, cluster, look_seconds=0.01) as webhook:
         async with asyncio.timeout(10):
             while True:
                 await asyncio.sleep(0.01)
@@ -210,8 +315,8 @@ async def test_files_that_come_late_are_waited_for(
 
 
 def test_halves_that_do_not_belong_together_leave_the_context_as_it_was() -> None:
-    one, other = (issue((HOST,), NOW) for _ in range(2))
+    one, other = (issue_certificate((HOST,), NOW) for _ in range(2))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    Pair(one.certificate, one.key).load_into(context)
+    KeyPair(one.certificate, one.key).load_into(context)
     with pytest.raises(ssl.SSLError):
-        Pair(other.certificate, one.key).load_into(context)
+        KeyPair(other.certificate, one.key).load_into(context)

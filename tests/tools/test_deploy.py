@@ -6,7 +6,7 @@ import pytest
 
 from muster import __version__
 from muster.kube.manifests import load_mapping
-from muster.operator.install_manifests import manifests
+from muster.operator.install_manifests import build_manifests
 from tools.deploy import BASE, CHART, DEFINITIONS, DEPLOY, files
 
 WRITTEN = files()
@@ -27,7 +27,7 @@ def test_the_base_has_all_that_is_applied() -> None:
     """By kind and name; that the real kustomize gives the very objects is tested where there is one."""
     written = "\n".join(text for name, text in WRITTEN.items() if name.startswith((BASE, DEFINITIONS)))
     kinds = [kind for kind in re.findall(r"(?m)^kind: (\w+)$", written) if kind != "Kustomization"]
-    assert sorted(kinds) == sorted(obj["kind"] for obj in manifests())
+    assert sorted(kinds) == sorted(obj["kind"] for obj in build_manifests())
 
 
 def test_the_chart_is_as_old_as_the_operator() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.addresses import PORT_LEASE, Addresses
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Object
 from muster.training.registry import training_kinds
@@ -35,5 +35,5 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
     for kind in (*training_kinds(), PORT_LEASE):
         catalogue.register(kind)
     async with EmbeddedCluster(tmp_path / "cluster", catalogue, durability="process") as cluster:
-        cluster.addresses = Addresses(cluster)
+        cluster.addresses = PortLeases(cluster)
         yield cluster

@@ -7,9 +7,9 @@ from typing import Any
 
 from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object
-from muster.training.dialect import Dialect
+from muster.training.kinds.base import JobKind
+from muster.training.labels import replica_name
 from muster.training.model import Addresses, Replica, TrainingJob
-from muster.training.names import replica_name
 
 
 def training_job(
@@ -41,7 +41,7 @@ def naming(scheduler: str) -> dict[str, Any]:
     return {"Worker": {"template": {"spec": {"schedulerName": scheduler, "containers": containers}}}}
 
 
-def cluster_addresses(dialect: Dialect, job: TrainingJob) -> Addresses:
+def cluster_addresses(dialect: JobKind, job: TrainingJob) -> Addresses:
     """As a real cluster answers: the Service's name and the port that was asked for."""
     return {
         replica: Endpoint(replica_name(job, replica), dialect.port_of(job, replica), f".{job.namespace}.svc")
@@ -54,6 +54,6 @@ def loopback_addresses(job: TrainingJob) -> Addresses:
     return {replica: Endpoint("127.0.0.1", 20000 + n) for n, replica in enumerate(job.replicas())}
 
 
-def wired(dialect: Dialect, obj: Object, role: str, index: int = 0) -> dict[str, Any]:
+def wired(dialect: JobKind, obj: Object, role: str, index: int = 0) -> dict[str, Any]:
     job = dialect.read(obj)
     return dict(dialect.wiring(job, Replica(role, index), cluster_addresses(dialect, job)).env)

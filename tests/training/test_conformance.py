@@ -11,12 +11,12 @@ import pytest
 
 from muster.kube.builtin import new_catalogue
 from muster.kube.cluster import Endpoint
-from muster.kube.manifests import load_files
+from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of
 from muster.kube.schema import validate
-from muster.training.names import replica_name
-from muster.training.pods import replica_pod
-from muster.training.registry import DIALECTS, training_kinds
+from muster.training.labels import replica_name
+from muster.training.pods import build_replica_pod
+from muster.training.registry import JOB_KINDS, training_kinds
 from tests.training.sample_jobs import cluster_addresses, loopback_addresses
 
 ROOT = Path(os.environ.get("MUSTER_CONFORMANCE") or Path(__file__).parents[3] / "shared" / "conformance")
@@ -29,7 +29,7 @@ REFUSED = {"training-operator/tensorflow/distribution_strategy/pvc.yaml": "spec.
 
 
 def objects(file: Path) -> list[Object]:
-    return [document.object for document in load_files([file])]
+    return [document.object for document in load_manifest_files([file])]
 
 
 @pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")
@@ -38,7 +38,7 @@ def test_is_accepted_and_every_replica_can_be_made(file: Path) -> None:
     catalogue = new_catalogue()
     for kind in training_kinds():
         catalogue.register(kind)
-    dialects = {(d.kind.api_version, d.kind.kind): d for d in DIALECTS}
+    dialects = {(d.kind.api_version, d.kind.kind): d for d in JOB_KINDS}
     for obj in objects(file):
         kind = catalogue.of_object(obj)
         causes = [*validate(obj, kind.schema), *(kind.validate(obj, None) if kind.validate else [])]
@@ -50,7 +50,7 @@ def test_is_accepted_and_every_replica_can_be_made(file: Path) -> None:
         job = dialect.read({**obj, "metadata": {"namespace": "default", "uid": "u", **obj["metadata"]}})
         addresses = loopback_addresses(job)
         extra = {name: addresses[next(job.replicas())] for name in dialect.extra_ports(job)}
-        pods = [replica_pod(dialect, job, replica, {**addresses, **extra}) for replica in job.replicas()]
+        pods = [build_replica_pod(dialect, job, replica, {**addresses, **extra}) for replica in job.replicas()]
         assert len({name_of(pod) for pod in pods}) == job.size > 0
         for pod in pods:
             assert validate(pod, catalogue.of("v1", "Pod").schema) == []
@@ -68,7 +68,7 @@ def test_every_replica_is_told_what_it_was_told_before() -> None:
 
 
 def wirings(file: Path) -> dict[str, Any]:
-    dialects = {(kind.api_version, kind.kind): d for d in DIALECTS for kind in (d.kind, *d.also)}
+    dialects = {(kind.api_version, kind.kind): d for d in JOB_KINDS for kind in (d.kind, *d.also)}
     found: dict[str, Any] = {}
     for obj in objects(file):
         dialect = dialects.get((obj["apiVersion"], obj["kind"]))

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from muster.embedded.addresses import PORT_LEASE, Addresses
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.events import Recorder
-from muster.embedded.garbage import GarbageCollector
+from muster.embedded.controllers.garbage import GarbageCollector
+from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.kube.builtin import CONFIG_MAP, EVENT, POD, POD_GROUP, ROLE, SERVICE, new_catalogue
 from muster.kube.cluster import Listing
 from muster.kube.errors import Invalid
+from muster.kube.event_recorder import EventRecorder
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Object,
@@ -33,12 +33,12 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.training.controller import TrainingController
-from muster.training.dialects.paddlecloud import ETCD
-from muster.training.dialects.pytorch import PyTorch
 from muster.training.gang import GangSettings
+from muster.training.kinds.paddlecloud import ETCD
+from muster.training.kinds.pytorch import PyTorch
 from muster.training.model import RESTART_SCOPE
-from muster.training.registry import DIALECTS, training_kinds
-from muster.training.restarts import RESTARTS
+from muster.training.registry import JOB_KINDS, training_kinds
+from muster.training.replicas import RESTARTS_ANNOTATION
 from tests.embedded.waiting import going, until, until_all
 from tests.training.sample_jobs import training_job
 
@@ -52,8 +52,8 @@ NAMES = ["job-master-0", "job-worker-0", "job-worker-1"]
 
 @asynccontextmanager
 async def controlling(cluster: EmbeddedCluster, gang: GangSettings = GangSettings()) -> AsyncIterator[None]:  # noqa: B008
-    recorder = Recorder(cluster, "training-controller")
-    controller = TrainingController(cluster, recorder, DIALECTS, gang)
+    recorder = EventRecorder(cluster, "training-controller")
+    controller = TrainingController(cluster, recorder, JOB_KINDS, gang)
     async with going(controller, recorder, GarbageCollector(cluster)):
         yield
 
@@ -169,7 +169,7 @@ async def test_a_failed_member_is_replaced_and_the_restart_was_counted_first(clu
         await say(cluster, "job-worker-1", "Failed", 137)
         await until(cluster, POD, "job-worker-1", lambda p: uid_of(p) != pods["job-worker-1"])
         job = await cluster.get(PYTORCH, "job", "default")
-        assert json.loads(annotations_of(job)[RESTARTS]) == {"worker-1": 1}
+        assert json.loads(annotations_of(job)[RESTARTS_ANNOTATION]) == {"worker-1": 1}
         restarting = await told(cluster, "PyTorchJobRestarting")
         assert restarting == "starting worker-1 again after Pod job-worker-1, container pytorch: exit code 137 (Error)"
         now = {name_of(p): uid_of(p) for p in await until_all(cluster, POD, have(*NAMES))}
@@ -195,7 +195,7 @@ async def test_the_whole_gang_starts_again_elsewhere(cluster: EmbeddedCluster) -
         )
         assert len({_port(pod) for pod in (*pods, *new)}) == 2, "one port before, another one now"
         job = await cluster.get(PYTORCH, "job", "default")
-        assert json.loads(annotations_of(job)[RESTARTS]) == {"gang": 1}
+        assert json.loads(annotations_of(job)[RESTARTS_ANNOTATION]) == {"gang": 1}
 
 
 def _port(pod: Object) -> str:
@@ -466,7 +466,7 @@ async def test_kinds_that_a_cluster_lacks_do_not_stop_the_others(tmp_path: Path)
     catalogue.register(JAX)
     catalogue.register(PORT_LEASE)
     async with Bare(tmp_path, catalogue, durability="process") as cluster:
-        cluster.addresses = Addresses(cluster)
+        cluster.addresses = PortLeases(cluster)
         async with controlling(cluster):
             job = training_job("kubeflow.org/v1", "JAXJob", "jaxReplicaSpecs", "jax", {"Worker": 2})
             await cluster.create({**job, "metadata": {"name": "job", "namespace": "default"}})

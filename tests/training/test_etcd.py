@@ -7,7 +7,7 @@ import base64
 import pytest
 from aiohttp import web
 
-from muster.training.etcd import Announcement, put
+from muster.training.etcd import EtcdEntry, put_key
 
 
 async def test_a_key_is_put() -> None:
@@ -24,9 +24,9 @@ async def test_a_key_is_put() -> None:
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
-        await put(Announcement(f"{host}:{port}", "/paddle/default-job/np", "3"))
+        await put_key(EtcdEntry(f"{host}:{port}", "/paddle/default-job/np", "3"))
         with pytest.raises(OSError, match="404"):
-            await put(Announcement(f"http://{host}:{port}/elsewhere", "k", "v"))
+            await put_key(EtcdEntry(f"http://{host}:{port}/elsewhere", "k", "v"))
     finally:
         await runner.cleanup()
     ((key, value),) = [(base64.b64decode(body["key"]), base64.b64decode(body["value"])) for body in heard]
@@ -35,4 +35,4 @@ async def test_a_key_is_put() -> None:
 
 async def test_a_server_that_is_not_there() -> None:
     with pytest.raises(OSError, match="connect"):
-        await put(Announcement("127.0.0.1:9", "k", "v"))
+        await put_key(EtcdEntry("127.0.0.1:9", "k", "v"))

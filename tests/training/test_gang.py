@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from muster.kube.objects import Object, parse_time, spec_of
-from muster.training.dialects.mpi import Mpi
-from muster.training.dialects.pytorch import PyTorch
 from muster.training.gang import (
+    GangMembership,
     GangSettings,
-    Membership,
-    membership,
-    must_follow,
+    gang_membership,
+    needs_update,
+    parse_scheduler,
     pod_group,
-    read_scheduler,
-    time_to_bring_a_group,
+    seconds_to_wait_for_group,
     wants_gang,
 )
+from muster.training.kinds.mpi import Mpi
+from muster.training.kinds.pytorch import PyTorch
 from tests.training.sample_jobs import naming, training_job
 
 MakeJob = Callable[..., Object]
@@ -34,7 +34,7 @@ MakeJob = Callable[..., Object]
     ],
 )
 def test_which_scheduler(written: str, read: tuple[str, str]) -> None:
-    assert read_scheduler(written) == read
+    assert parse_scheduler(written) == read
 
 
 POLICY = {"runPolicy": {"schedulingPolicy": {"queue": "q"}}}
@@ -74,7 +74,7 @@ def test_who_brings_a_group_does_so_at_once(
 ) -> None:
     job = PyTorch().read(pytorch_job(naming("volcano"), **spec))
     now = parse_time(job.object["metadata"]["creationTimestamp"]) + timedelta(seconds=1)
-    assert time_to_bring_a_group(job, settings, now) == seconds
+    assert seconds_to_wait_for_group(job, settings, now) == seconds
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_who_brings_a_group_does_so_at_once(
 )
 def test_what_is_no_gang_scheduler(written: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        read_scheduler(written)
+        parse_scheduler(written)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,12 @@ def test_nobody_waits_for_a_launcher_that_waits_for_them(asked: dict[str, int], 
 )
 def test_when_a_group_follows_its_job(phase: str, spec: Object, must: bool) -> None:
     wanted = {"spec": {"minMember": 3, "queue": "q"}}
-    assert must_follow({"spec": spec, "status": {"phase": phase}}, wanted) == must
+    assert needs_update({"spec": spec, "status": {"phase": phase}}, wanted) == must
 
 
 def test_members(pytorch_job: MakeJob) -> None:
     job = PyTorch().read(pytorch_job())
     labels = {"scheduling.x-k8s.io/pod-group": "job"}
-    assert membership(job, "scheduler-plugins") == Membership("scheduler-plugins-scheduler", labels)
-    assert membership(job, "scheduler-plugins", "default-scheduler").scheduler == "default-scheduler"
-    assert membership(job, "volcano").annotations == {"scheduling.k8s.io/group-name": "job"}
+    assert gang_membership(job, "scheduler-plugins") == GangMembership("scheduler-plugins-scheduler", labels)
+    assert gang_membership(job, "scheduler-plugins", "default-scheduler").scheduler == "default-scheduler"
+    assert gang_membership(job, "volcano").annotations == {"scheduling.k8s.io/group-name": "job"}

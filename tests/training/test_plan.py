@@ -11,14 +11,14 @@ import pytest
 
 from muster.kube.cluster import Endpoint
 from muster.kube.objects import Object, name_of, owner_reference, timestamp
-from muster.training.dialects.paddlecloud import PaddleCloud
-from muster.training.dialects.pytorch import PyTorch
 from muster.training.gang import GangSettings
-from muster.training.model import RESTART_SCOPE, Observed, Replica, TrainingJob
-from muster.training.names import ATTEMPT, REPLICA_INDEX, REPLICA_TYPE
+from muster.training.job_conditions import Progress
+from muster.training.kinds.paddlecloud import PaddleCloud
+from muster.training.kinds.pytorch import PyTorch
+from muster.training.labels import ATTEMPT_ANNOTATION, REPLICA_INDEX, REPLICA_TYPE
+from muster.training.model import RESTART_SCOPE, ObservedObjects, Replica, TrainingJob
 from muster.training.plan import Plan, plan
-from muster.training.progress import Progress
-from muster.training.restarts import RESTARTS, gang_attempt
+from muster.training.replicas import RESTARTS_ANNOTATION, gang_attempt
 from tests.training.sample_jobs import cluster_addresses, naming
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -46,7 +46,7 @@ def pod(
             "name": f"job-{role.lower()}-{index}",
             "namespace": "default",
             "labels": {REPLICA_TYPE: role.lower(), REPLICA_INDEX: str(index)},
-            "annotations": {ATTEMPT: str(attempt)},
+            "annotations": {ATTEMPT_ANNOTATION: str(attempt)},
         },
         "spec": {"containers": [{"name": "pytorch"}]},
         "status": {
@@ -68,7 +68,7 @@ def decide(
 ) -> Plan:
     job: TrainingJob = DIALECT.read(obj)
     addresses = {replica: Endpoint("127.0.0.1", 20000) for replica in [*job.replicas(), Replica("Worker", 0)]}
-    return plan(DIALECT, job, progress, Observed(pods, services, (), group), addresses, now, gang)
+    return plan(DIALECT, job, progress, ObservedObjects(pods, services, (), group), addresses, now, gang)
 
 
 def created(decided: Plan, kind: str) -> list[str]:
@@ -144,15 +144,15 @@ def test_a_failed_replica_is_restarted_if_its_policy_says_so(
         assert decided.progress.has("Failed")
         assert "1 Worker replica(s) failed" in decided.progress.conditions[-1]["message"]
         return
-    assert decided.annotations == {RESTARTS: '{"worker-0":1}'}
+    assert decided.annotations == {RESTARTS_ANNOTATION: '{"worker-0":1}'}
     assert [name_of(p) for p in decided.delete] == ["job-worker-0"]
     again = decide(annotated(obj, decided.annotations), running(("Master", 0), ("Worker", 1)))
     (made,) = [p for p in again.create if p["kind"] == "Pod"]
-    assert made["metadata"]["annotations"][ATTEMPT] == "1"
+    assert made["metadata"]["annotations"][ATTEMPT_ANNOTATION] == "1"
 
 
 def test_a_restart_is_counted_before_the_pod_is_deleted_so_a_crash_loses_no_count(pytorch_job: MakeJob) -> None:
-    obj = annotated(pytorch_job(), {RESTARTS: '{"worker-0":1}'})
+    obj = annotated(pytorch_job(), {RESTARTS_ANNOTATION: '{"worker-0":1}'})
     decided = decide(obj, [*running(("Master", 0), ("Worker", 1)), pod("Worker", 0, "Failed", code=1)])
     assert decided.annotations == {}, "counted already: the old Pod is only still to be deleted"
     assert [name_of(p) for p in decided.delete] == ["job-worker-0"]
@@ -165,7 +165,7 @@ def test_a_restart_is_counted_before_the_pod_is_deleted_so_a_crash_loses_no_coun
 def test_all_restarts_count_towards_the_backoff_limit(
     pytorch_job: MakeJob, limit: int, so_far: str, in_place: int, fails: bool
 ) -> None:
-    obj = annotated(with_policy(pytorch_job(), backoffLimit=limit), {RESTARTS: so_far})
+    obj = annotated(with_policy(pytorch_job(), backoffLimit=limit), {RESTARTS_ANNOTATION: so_far})
     bad = pod("Worker", 0, "Running", restarts=in_place) if in_place else pod("Worker", 0, "Failed", code=1, attempt=9)
     decided = decide(obj, [*running(("Master", 0)), bad])
     assert decided.progress.has("Failed") == fails
@@ -178,7 +178,7 @@ def test_all_restarts_count_towards_the_backoff_limit(
 
 def test_what_a_node_restarted_in_place_still_counts_when_its_pod_is_replaced(pytorch_job: MakeJob) -> None:
     decided = decide(pytorch_job(), [*running(("Master", 0)), pod("Worker", 0, "Failed", code=1, restarts=2)])
-    assert decided.annotations == {RESTARTS: '{"worker-0":3}'}
+    assert decided.annotations == {RESTARTS_ANNOTATION: '{"worker-0":3}'}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_what_a_node_restarted_in_place_still_counts_when_its_pod_is_replaced(py
 def test_a_member_that_fails_again_and_again_is_started_later_and_later(
     pytorch_job: MakeJob, so_far: int, ended_ago: int, left: float | None
 ) -> None:
-    obj = annotated(pytorch_job(), {RESTARTS: f'{{"worker-0":{so_far}}}'})
+    obj = annotated(pytorch_job(), {RESTARTS_ANNOTATION: f'{{"worker-0":{so_far}}}'})
     ended = NOW - timedelta(seconds=ended_ago)
     bad = pod("Worker", 0, "Failed", code=1, attempt=so_far, ended=ended)
     decided = decide(obj, [*running(("Master", 0), ("Worker", 1)), bad])
@@ -217,7 +217,7 @@ def test_pods_and_services_of_a_role_that_is_gone_go_too(pytorch_job: MakeJob) -
 def test_with_restart_scope_gang_the_whole_gang_goes_before_any_of_it_comes_back(pytorch_job: MakeJob) -> None:
     obj = annotated(pytorch_job(), {RESTART_SCOPE: "gang"})
     decided = decide(obj, [*running(("Master", 0), ("Worker", 1)), pod("Worker", 0, "Failed", code=1)])
-    assert decided.annotations == {RESTARTS: '{"gang":1}'}
+    assert decided.annotations == {RESTARTS_ANNOTATION: '{"gang":1}'}
     assert state(decided) == "Restarting"
 
     obj = annotated(pytorch_job(), {RESTART_SCOPE: "gang", **decided.annotations})
@@ -266,7 +266,7 @@ def test_suspending_takes_everything_away_and_resuming_starts_the_clock_anew(pyt
     assert state(suspended) == "Suspended"
     assert not suspended.progress.has("Running")
     assert suspended.progress.start is None
-    assert suspended.annotations == {RESTARTS: '{"resumed":1}'}
+    assert suspended.annotations == {RESTARTS_ANNOTATION: '{"resumed":1}'}
     later = NOW + timedelta(hours=1)
     obj = annotated(with_policy(pytorch_job(), backoffLimit=0), suspended.annotations)
     going = decide(with_policy(obj, suspend=True), running(*ALL), progress=suspended.progress)
@@ -398,7 +398,7 @@ def test_addresses_of_pods_are_told_only_when_complete(
         for index, (phase, ip) in pods.items()
     ]
     services: list[Object] = [{"metadata": {"name": f"job-worker-{index}"}} for index in range(2)]
-    observed = Observed(made, services, [found] if there else [])
+    observed = ObservedObjects(made, services, [found] if there else [])
     decided = plan(dialect, job, Progress(), observed, cluster_addresses(dialect, job), NOW, GangSettings())
     steps = {
         "delete ConfigMap": decided.delete == [found],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.server.presence import running
+from muster.server.pidfile import running_server
 from tests.cli.commands import PATIENCE, Muster
 
 PROGRAM = Path(__file__).parent / "programs" / "two_ranks.py"
@@ -55,7 +55,7 @@ def test_a_training_goes_on_while_its_server_is_dead(muster: Muster) -> None:
     muster("apply", "-f", muster.file("job.yaml", job())).ok()
     before = wait_for(muster, "step 3 ")
     uids = muster("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}").ok().out
-    server = running(muster.home)
+    server = running_server(muster.home)
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
     assert muster("get", "pods").code == 1, "nobody answers"

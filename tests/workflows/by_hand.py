@@ -16,8 +16,8 @@ from muster.kube.objects import Key, Object, name_of, status_of
 from muster.workflows.controller import WorkflowController
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 from muster.workflows.lint import problems
-from muster.workflows.metrics.registry import Registry
-from muster.workflows.model import Launch, Node, Outcome, Outputs, Report
+from muster.workflows.metrics import Registry
+from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome
 
 SECONDS = 30.0
 
@@ -26,7 +26,7 @@ class Hands:
     """`Leaves` of every kind. Nodes are called by what they are displayed as."""
 
     def __init__(self) -> None:
-        self.report: Report = lambda workflow, node, outcome: None
+        self.report: ReportOutcome = lambda workflow, node, outcome: None
         self.launched: list[str] = []
         self.begun: list[str] = []
         """Those of whom it was known that they had been seen running."""
@@ -91,7 +91,7 @@ class Stage:
     def start(self) -> None:
         hands = self.hands = Hands()
 
-        def leaves(report: Report) -> dict[str, Hands]:
+        def leaves(report: ReportOutcome) -> dict[str, Hands]:
             hands.report = report
             return {"pod": hands}
 

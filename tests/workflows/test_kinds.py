@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.kube.kinds import Catalogue
-from muster.kube.manifests import load_files
+from muster.kube.manifests import load_manifest_files
 from muster.kube.schema import validate
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 
@@ -48,7 +48,7 @@ def test_status_is_written_with_the_rest_as_upstream_has_it() -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_what_argo_ships_as_examples_fits(file: Path) -> None:
     catalogue = Catalogue(workflow_kinds())
-    for document in load_files([file], named=False):
+    for document in load_manifest_files([file], named=False):
         if document.object["apiVersion"] == "argoproj.io/v1alpha1":
             assert validate(document.object, catalogue.of_object(document.object).schema) == []
 

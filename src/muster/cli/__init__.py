@@ -1,0 +1,1 @@
+"""The `muster` command: one module per command group, output formats beside them."""

@@ -1,29 +1,33 @@
-"""`muster apply` and `muster create`: from files to objects, saying for each what became of it."""
+"""`muster apply`, `create` and `delete`: changes objects as files or names say."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from muster.cli.failures import Ended, Failure, explain_document
-from muster.cli.formats import as_text, parse_format
-from muster.cli.manifests import read
-from muster.cli.options import Files, on_cluster
-from muster.cli.output import say, warn
-from muster.cli.selection import scope
+from muster.cli.errors import CommandError, CommandExit, format_api_error, format_document_error
+from muster.cli.formats import format_objects, parse_format
+from muster.cli.options import AllNamespaces, FieldSelector, Files, LabelSelector, Timeout, on_cluster, parse_duration
+from muster.cli.output import echo, warn
+from muster.cli.selection import Selection, namespace_for, read_manifests, select_objects, watch_object
 from muster.cli.session import Session
-from muster.cli.targets import title
-from muster.kube.cluster import Cluster
+from muster.cli.targets import resource_name, type_name
+from muster.cli.workflow_lookup import LATEST, find_single_workflow, resolve_workflow_name
+from muster.kube.cluster import Cluster, Propagation
 from muster.kube.errors import ApiError, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.manifests import Document, dump, load
-from muster.kube.objects import Object, meta, name_of, namespace_of, version_of
+from muster.kube.manifests import Document, dump, load_manifests
+from muster.kube.objects import Object, meta, name_of, namespace_of, uid_of, version_of
 
-Change: TypeAlias = Literal["created", "configured", "unchanged", "serverside-applied"]
-DryRun = Annotated[str, typer.Option("--dry-run", help="none, or server: check everything, store nothing.")]
-Output = Annotated[str, typer.Option("--output", "-o", help="Print the objects: yaml, json or name.")]
+# Merged from apply: `muster apply` and `muster create`: from files to objects, saying for each what became of it.
+
+
+ApplyChange: TypeAlias = Literal["created", "configured", "unchanged", "serverside-applied"]
+DryRunOption = Annotated[str, typer.Option("--dry-run", help="none, or server: check everything, store nothing.")]
+OutputOption = Annotated[str, typer.Option("--output", "-o", help="Print the objects: yaml, json or name.")]
 MANAGER = "muster"
 _One: TypeAlias = Callable[[Document], Awaitable[tuple[Kind, Object, str]]]
 
@@ -35,25 +39,25 @@ async def apply(
     server_side: Annotated[
         bool, typer.Option("--server-side", help="Refuse to change fields that somebody else manages.")
     ] = False,
-    force_conflicts: Annotated[bool, typer.Option("--force-conflicts", help="Change them nevertheless.")] = False,
+    force_conflicts: Annotated[bool, typer.Option("--force-conflicts", help="ApplyChange them nevertheless.")] = False,
     field_manager: Annotated[
         str, typer.Option("--field-manager", help="Who manages the fields from now on.")
     ] = MANAGER,
-    dry_run: DryRun = "none",
-    output: Output = "",
+    dry_run: DryRunOption = "none",
+    output: OutputOption = "",
 ) -> None:
     """Create or change objects to be as files say."""
     documents = _documents(filename)
     _check_dry_run(dry_run)
 
     async def one(document: Document) -> tuple[Kind, Object, str]:
-        kind, obj = await placed(document, session)
+        kind, obj = await resolve_document(document, session)
         if not name_of(obj):
             generated = "use `muster create` for metadata.generateName" if meta(obj).get("generateName") else ""
-            raise Failure(
+            raise CommandError(
                 f"{document.where('metadata')} metadata.name: apply needs a name{'; ' * bool(generated)}{generated}"
             )
-        change, applied = await put(
+        change, applied = await apply_object(
             session.cluster,
             kind,
             obj,
@@ -71,23 +75,23 @@ async def create(
     session: Session,
     words: Annotated[list[str] | None, typer.Argument(metavar="[namespace NAME...]", show_default=False)] = None,
     filename: Files = None,
-    dry_run: DryRun = "none",
-    output: Output = "",
+    dry_run: DryRunOption = "none",
+    output: OutputOption = "",
 ) -> None:
     """Create objects from files, or namespaces by their names."""
     documents = _named(words) if words else _documents(filename)
     _check_dry_run(dry_run)
 
     async def one(document: Document) -> tuple[Kind, Object, str]:
-        kind, obj = await placed(document, session)
+        kind, obj = await resolve_document(document, session)
         return kind, await session.cluster.create(obj, dry_run=dry_run == "server"), "created"
 
     await _each(documents, one, dry_run, output)
 
 
-async def put(
+async def apply_object(
     cluster: Cluster, kind: Kind, obj: Object, *, manager: str = MANAGER, force: bool = True, dry_run: bool = False
-) -> tuple[Change, Object]:
+) -> tuple[ApplyChange, Object]:
     """Makes the object be as it is written, whatever it was before."""
     name, namespace = name_of(obj), namespace_of(obj)
     try:
@@ -106,46 +110,46 @@ async def put(
     return "unchanged" if same else "configured", after
 
 
-async def placed(document: Document, session: Session) -> tuple[Kind, Object]:
+async def resolve_document(document: Document, session: Session) -> tuple[Kind, Object]:
     """The document's kind, and its object in the namespace where it belongs."""
     obj = document.object
     try:
         kind = await session.kind_of(obj)
     except NotFound as error:
-        raise Failure(f"{document.where('kind')} kind: {error.message}") from None
+        raise CommandError(f"{document.where('kind')} kind: {error.message}") from None
     own = namespace_of(obj)
     if not kind.namespaced and own:
-        raise Failure(
+        raise CommandError(
             f"{document.where('metadata.namespace')} metadata.namespace: "
             f"a {kind.kind} belongs to no namespace; leave it out"
         )
     if own or not kind.namespaced:
         return kind, obj
-    return kind, {**obj, "metadata": {**meta(obj), "namespace": scope(kind, session.namespace)}}
+    return kind, {**obj, "metadata": {**meta(obj), "namespace": namespace_for(kind, session.namespace)}}
 
 
 def _documents(filename: list[str] | None) -> list[Document]:
     if not filename:
-        raise Failure("say which files: -f FILE, -f DIRECTORY or -f - for stdin")
-    documents = read(filename)
+        raise CommandError("say which files: -f FILE, -f DIRECTORY or -f - for stdin")
+    documents = read_manifests(filename)
     if not documents:
-        raise Failure(f"no objects in {', '.join(filename)}")
+        raise CommandError(f"no objects in {', '.join(filename)}")
     return documents
 
 
 def _named(words: list[str]) -> list[Document]:
     word, *names = words
     if word.lower() not in ("namespace", "namespaces", "ns"):
-        raise Failure(f'"{word}" cannot be created by name, only namespaces can; write it into a file: -f FILE')
+        raise CommandError(f'"{word}" cannot be created by name, only namespaces can; write it into a file: -f FILE')
     if not names:
-        raise Failure("say what to call it: muster create namespace NAME")
+        raise CommandError("say what to call it: muster create namespace NAME")
     made = ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names)
-    return [one for obj in made for one in load(dump(obj), "namespace")]
+    return [one for obj in made for one in load_manifests(dump(obj), "namespace")]
 
 
 def _check_dry_run(dry_run: str) -> None:
     if dry_run not in ("none", "server"):
-        raise Failure(f'--dry-run: "{dry_run}" is not known; write server (the cluster checks everything) or none')
+        raise CommandError(f'--dry-run: "{dry_run}" is not known; write server (the cluster checks everything) or none')
 
 
 async def _each(documents: Iterable[Document], one: _One, dry_run: str, output: str) -> None:
@@ -158,16 +162,153 @@ async def _each(documents: Iterable[Document], one: _One, dry_run: str, output: 
         try:
             kind, obj, change = await one(document)
         except ApiError as error:
-            warn(explain_document(error, document))
+            warn(format_document_error(error, document))
             failed = True
-        except Failure as failure:
+        except CommandError as failure:
             warn(failure.message)
             failed = True
         else:
             done.append((kind, obj))
             if not output:
-                say(f"{title(kind, name_of(obj))} {change}{suffix}")
+                echo(f"{resource_name(kind, name_of(obj))} {change}{suffix}")
     if output and done:
-        say(as_text(format, done, single=len(done) == 1).removesuffix("\n"))
+        echo(format_objects(format, done, single=len(done) == 1).removesuffix("\n"))
     if failed:
-        raise Ended(1)
+        raise CommandExit(1)
+
+
+# Merged from delete: `muster delete`: asks for the deletion and, unless told otherwise, waits until the objects are
+# gone.
+
+
+_CASCADES: dict[str, Propagation] = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
+
+
+@on_cluster
+async def delete(
+    session: Session,
+    words: Annotated[list[str] | None, typer.Argument(metavar="(TYPE NAME... | TYPE/NAME... | @latest)")] = None,
+    filename: Files = None,
+    selector: LabelSelector = "",
+    field_selector: FieldSelector = "",
+    all_: Annotated[bool, typer.Option("--all", help="All objects of the type in the namespace.")] = False,
+    all_namespaces: AllNamespaces = False,
+    grace_period: Annotated[
+        int, typer.Option("--grace-period", help="Seconds a Pod gets to end by itself; -1: what it asks for.")
+    ] = -1,
+    now: Annotated[bool, typer.Option("--now", help="The same as --grace-period=1.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Do not wait for the Pod's processes to end.")] = False,
+    cascade: Annotated[str, typer.Option("--cascade", help="background, foreground or orphan.")] = "background",
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return when the objects are gone.")] = True,
+    timeout: Timeout = "0s",
+    ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="What is gone is deleted.")] = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="name: print only the names.")] = "",
+) -> None:
+    """Delete objects."""
+    if cascade not in _CASCADES:
+        raise CommandError(f'--cascade: "{cascade}" is not known; write {", ".join(_CASCADES)}')
+    if output not in ("", "name"):
+        raise CommandError(
+            f'-o: "{output}" is not known; delete prints a sentence per object, or with -o name the names'
+        )
+    grace = _grace(grace_period, now=now, force=force)
+    found = await select_objects(
+        session,
+        await _with_latest(session, words or ()),
+        files=filename or (),
+        labels=selector,
+        fields=field_selector,
+        all_namespaces=all_namespaces,
+    )
+    if not found.by_name and not (all_ or selector or field_selector):
+        raise CommandError("say which: names, a selector with -l, or --all")
+    if force and grace == 0:
+        warn("Warning: nothing waits for the processes of what is deleted by force; they may go on for a while.")
+    deleted, failed = await _delete_all(
+        session.cluster,
+        found,
+        _CASCADES[cascade],
+        grace,
+        ignore_not_found,
+        verb="force deleted" if force else "deleted",
+        names_only=output == "name",
+    )
+    if not found.objects and not found.errors:
+        echo("No resources found")
+    if wait and deleted and not force:
+        await wait_until_deleted(session.cluster, deleted, parse_duration(timeout, "--timeout") or None)
+    if failed:
+        raise CommandExit(1)
+
+
+async def _with_latest(session: Session, words: Sequence[str]) -> list[str]:
+    """`@latest`, or the name of a workflow and no type, is that workflow."""
+    if len(words) == 1 and not ("/" in words[0] and LATEST not in words[0]):
+        workflow = await find_single_workflow(session, words)
+        return [f"workflow/{name_of(workflow)}"] if workflow is not None else list(words)
+    return [f"workflow/{await resolve_workflow_name(session, word)}" if word == LATEST else word for word in words]
+
+
+async def wait_until_deleted(
+    cluster: Cluster, objects: list[tuple[Kind, Object]], timeout: float | None = None
+) -> None:
+    """Returns when none of these objects is there any more, or one of the same name that is another."""
+    try:
+        async with asyncio.timeout(timeout), asyncio.TaskGroup() as group:
+            for kind, obj in objects:
+                group.create_task(_wait_for_deletion(cluster, kind, obj))
+    except TimeoutError:
+        raise CommandError(f"timed out after {timeout:.0f}s: not everything is gone yet") from None
+
+
+async def _delete_all(
+    cluster: Cluster,
+    found: Selection,
+    propagation: Propagation,
+    grace: int | None,
+    ignore_not_found: bool,
+    *,
+    verb: str,
+    names_only: bool,
+) -> tuple[list[tuple[Kind, Object]], bool]:
+    deleted = []
+    failed = False
+    for kind, obj in found.objects:
+        try:
+            await cluster.delete(
+                kind, name_of(obj), namespace_of(obj), propagation=propagation, grace_seconds=grace, uid=uid_of(obj)
+            )
+        except NotFound:
+            continue
+        except ApiError as error:
+            warn(format_api_error(error))
+            failed = True
+            continue
+        deleted.append((kind, obj))
+        echo(resource_name(kind, name_of(obj)) if names_only else f'{type_name(kind)} "{name_of(obj)}" {verb}')
+    for missing in found.errors:
+        if isinstance(missing, NotFound) and ignore_not_found:
+            continue
+        warn(format_api_error(missing))
+        failed = True
+    return deleted, failed
+
+
+async def _wait_for_deletion(cluster: Cluster, kind: Kind, obj: Object) -> None:
+    async with watch_object(cluster, kind, name_of(obj), namespace_of(obj)) as states:
+        async for now in states:
+            if now is None or uid_of(now) != uid_of(obj):
+                return
+
+
+def _grace(grace_period: int, *, now: bool, force: bool) -> int | None:
+    if now and grace_period >= 0:
+        raise CommandError("--now already says --grace-period=1; give one of them")
+    if force and grace_period > 0:
+        raise CommandError("--force does not wait: leave out --grace-period, or make it 0")
+    if now:
+        return 1
+    if force:
+        return 0
+    # Without --force nobody is cut off at once: 0 means 1, as in kubectl.
+    return None if grace_period < 0 else max(grace_period, 1)

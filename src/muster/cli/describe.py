@@ -1,28 +1,124 @@
-"""`muster describe`: finds the objects, what happened to them and the end of failed logs, and prints it."""
+"""`muster describe`: finds objects, their events and the end of failed logs, and prints them in detail."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from muster.cli.describe_kinds import describe_any, describe_config_map, describe_job, describe_node, describe_secret
-from muster.cli.describe_pod import describe_pod
-from muster.cli.describe_training import GROUPS, describe_training_job
-from muster.cli.failures import Ended, explain
-from muster.cli.logtail import last_lines
-from muster.cli.options import AllNamespaces, Files, Labels, on_cluster
-from muster.cli.output import say, warn
-from muster.cli.sections import Fields, render
-from muster.cli.selection import nothing_found, select
+from muster.cli.describe_kinds import (
+    describe_any,
+    describe_config_map,
+    describe_job,
+    describe_node,
+    describe_pod,
+    describe_secret,
+)
+from muster.cli.errors import CommandExit, format_api_error
+from muster.cli.events import events_grid
+from muster.cli.options import AllNamespaces, Files, LabelSelector, on_cluster
+from muster.cli.output import NONE, SectionGrid, Sections, echo, format_pairs, format_timestamp, render_sections, warn
+from muster.cli.pod_logs import read_log_tails
+from muster.cli.selection import format_nothing_found, select_objects
 from muster.cli.session import Session
+from muster.cli.workflow_status import failure_message, find_waiting_node, is_finished, succeeded, summary_fields
+from muster.cli.workflow_tree import format_tree
+from muster.kube.columns import pod_status
 from muster.kube.errors import ApiError, NotFound
-from muster.kube.happenings import in_order, selector
+from muster.kube.events import event_selector, sort_events
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, controller_of, name_of, namespace_of, spec_of, status_of, uid_of
-from muster.kube.why import PODS_SHOWN, telling
+from muster.kube.objects import (
+    Object,
+    controller_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    parse_time,
+    spec_of,
+    status_of,
+    uid_of,
+)
+from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, pick_telling_pods
+from muster.kube.tables import format_duration
+from muster.training.diagnosis import JobProblem, diagnose_job, job_state
+
+# Merged from describe_training: A training job in detail, in one screen: how far it is and, if it waits or failed,
+# why.
+
+
+TRAINING_GROUPS = ("kubeflow.org", "batch.paddlepaddle.org")
+_JOB_EVENTS_SHOWN = 12
+
+
+def describe_training_job(
+    job: Object,
+    pods: Sequence[Object],
+    group: Object | None,
+    events: Sequence[Object],
+    pod_events: Mapping[str, Sequence[Object]],
+    last_lines: Mapping[str, Mapping[str, Sequence[str]]],
+    now: datetime,
+) -> Sections:
+    """`group` is the PodGroup of the job's name. Events and the ends of logs, by the Pod's uid, are those of the Pods
+    that `telling` names."""
+    status = status_of(job)
+    fields: Sections = [
+        ("Name", name_of(job)),
+        ("Namespace", namespace_of(job)),
+        ("Kind", f"{job.get('kind')} ({job.get('apiVersion')})"),
+        ("State", job_state(job)),
+        ("Created", format_timestamp(meta(job).get("creationTimestamp"))),
+    ]
+    if status.get("startTime"):
+        end = parse_time(status["completionTime"]) if status.get("completionTime") else now
+        seconds = (end - parse_time(status["startTime"])).total_seconds()
+        fields.append(("Ended after" if status.get("completionTime") else "Active for", format_duration(seconds)))
+    if group is not None:
+        fields.append(("PodGroup", _group(group)))
+    found = _together(diagnose_job(job, pods, group, events, pod_events))
+    if found:
+        fields.append(("Why", found))
+    for pod in pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]:
+        for container, lines in (last_lines.get(uid_of(pod)) or {}).items():
+            said: Sections = [("Log", "\n".join(lines))]
+            fields.append((f'Last lines of pod/{name_of(pod)}, container "{container}"', said))
+    fields.append(
+        ("Pods", SectionGrid(("Name", "Status", "Restarts", "Node"), [_row(pod) for pod in pods]) if pods else NONE)
+    )
+    hidden = len(events) - _JOB_EVENTS_SHOWN
+    label = f"Events (the last {_JOB_EVENTS_SHOWN} of {len(events)})" if hidden > 0 else "Events"
+    fields.append((label, events_grid(events[-_JOB_EVENTS_SHOWN:], now) if events else NONE))
+    return fields
+
+
+def _together(found: Sequence[JobProblem]) -> list[str]:
+    """Pods that wait for the same thing are named in one line."""
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for reason in found:
+        about = "" if reason.code == "pod" else reason.about
+        told.setdefault((reason.code, reason.detail, about), []).append(str(reason))
+    return [
+        ", ".join([text.removesuffix(f": {detail}") for text in texts[:-1]] + texts[-1:])
+        for (_, detail, _), texts in told.items()
+    ]
+
+
+def _group(group: Object) -> str:
+    minimum = spec_of(group).get("minMember", 1)
+    return f"{status_of(group).get('phase') or 'Pending'}, needs room for {minimum} at once"
+
+
+def _row(pod: Object) -> tuple[str, str, str, str]:
+    restarts = sum(c.get("restartCount", 0) for c in status_of(pod).get("containerStatuses") or ())
+    return name_of(pod), pod_status(pod), str(restarts), str(spec_of(pod).get("nodeName") or NONE)
+
+
+# Merged from describe: `muster describe`: finds the objects, what happened to them and the end of failed logs, and
+# prints it.
+
 
 LOG_LINES = 10
 
@@ -32,35 +128,37 @@ async def describe(
     session: Session,
     words: Annotated[list[str] | None, typer.Argument(metavar="(TYPE [NAME...] | TYPE/NAME...)")] = None,
     filename: Files = None,
-    selector: Labels = "",
+    selector: LabelSelector = "",
     all_namespaces: AllNamespaces = False,
     show_events: Annotated[bool, typer.Option("--show-events/--no-show-events", help="With the events.")] = True,
 ) -> None:
     """Show objects in detail, with their events and why they wait or failed."""
-    found = await select(
+    found = await select_objects(
         session, words or (), files=filename or (), labels=selector, all_namespaces=all_namespaces, prefixes=True
     )
     now = datetime.now(UTC)
     failed = False
     for number, (kind, obj) in enumerate(found.objects):
         if number:
-            say("\n")
-        fields = await described(session, kind, obj, now, show_events=show_events)
-        say("\n".join(render(fields)))
+            echo("\n")
+        fields = await describe_object(session, kind, obj, now, show_events=show_events)
+        echo("\n".join(render_sections(fields)))
     for error in found.errors:
-        warn(explain(error))
+        warn(format_api_error(error))
         failed = True
     if failed:
-        raise Ended(1)
+        raise CommandExit(1)
     if not found.objects:
-        warn(nothing_found(session.namespace if found.namespaced and not all_namespaces else ""))
+        warn(format_nothing_found(session.namespace if found.namespaced and not all_namespaces else ""))
 
 
-async def described(session: Session, kind: Kind, obj: Object, now: datetime, *, show_events: bool = True) -> Fields:
-    events = await events_of(session, kind, obj) if show_events else []
+async def describe_object(
+    session: Session, kind: Kind, obj: Object, now: datetime, *, show_events: bool = True
+) -> Sections:
+    events = await list_events(session, kind, obj) if show_events else []
     match (kind.group, kind.kind):
         case ("", "Pod"):
-            return describe_pod(obj, events, await last_lines(session.cluster, obj, LOG_LINES), now)
+            return describe_pod(obj, events, await read_log_tails(session.cluster, obj, LOG_LINES), now)
         case ("", "Node"):
             return describe_node(obj, await _pods_on(session, name_of(obj)), events, now)
         case ("", "ConfigMap"):
@@ -70,30 +168,34 @@ async def described(session: Session, kind: Kind, obj: Object, now: datetime, *,
         case ("batch", "Job"):
             return describe_job(obj, await _pods_of(session, obj), events, now)
         case ("argoproj.io", "Workflow"):
-            return await _workflow(session, obj, events, now)
-        case (group, _) if group in GROUPS and spec_of(obj):
-            return await _training_job(session, kind, obj, events, now)
+            return await _describe_workflow(session, obj, events, now)
+        case (group, _) if group in TRAINING_GROUPS and spec_of(obj):
+            return await _describe_training_job(session, kind, obj, events, now)
         case _:
             return describe_any(obj, events, now)
 
 
-async def _training_job(session: Session, kind: Kind, job: Object, events: Sequence[Object], now: datetime) -> Fields:
+async def _describe_training_job(
+    session: Session, kind: Kind, job: Object, events: Sequence[Object], now: datetime
+) -> Sections:
     pods = sorted(await _pods_of(session, job), key=name_of)
     pod_kind = session.cluster.catalogue.of("v1", "Pod")
-    told = telling(pods)[:PODS_SHOWN]
-    pod_events = {uid_of(pod): await events_of(session, pod_kind, pod) for pod in told}
-    lines = {uid_of(pod): await last_lines(session.cluster, pod, LOG_LINES) for pod in told}
+    told = pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
+    pod_events = {uid_of(pod): await list_events(session, pod_kind, pod) for pod in told}
+    lines = {uid_of(pod): await read_log_tails(session.cluster, pod, LOG_LINES) for pod in told}
     group = await _group_of(session, job)
     return describe_training_job(job, pods, group, events, pod_events, lines, now)
 
 
-async def _workflow(session: Session, obj: Object, events: Sequence[Object], now: datetime) -> Fields:
-    from muster.cli.describe_workflow import describe_workflow
-    from muster.cli.workflow_lookup import whole
+async def _describe_workflow(session: Session, obj: Object, events: Sequence[Object], now: datetime) -> Sections:
+    from muster.cli.workflow_lookup import with_full_status
 
     pods = sorted(await _pods_of(session, obj), key=name_of)
-    lines = {uid_of(pod): await last_lines(session.cluster, pod, LOG_LINES) for pod in telling(pods)[:PODS_SHOWN]}
-    return describe_workflow(whole(session.cluster, obj), pods, events, lines, now)
+    lines = {
+        uid_of(pod): await read_log_tails(session.cluster, pod, LOG_LINES)
+        for pod in pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
+    }
+    return describe_workflow(with_full_status(session.cluster, obj), pods, events, lines, now)
 
 
 async def _group_of(session: Session, job: Object) -> Object | None:
@@ -104,19 +206,19 @@ async def _group_of(session: Session, job: Object) -> Object | None:
         return None
 
 
-async def events_of(session: Session, kind: Kind, obj: Object) -> list[Object]:
+async def list_events(session: Session, kind: Kind, obj: Object) -> list[Object]:
     """Oldest first. A cluster that shows its events to nobody has none."""
     catalogue = session.cluster.catalogue
     try:
         page = await session.cluster.list(
-            catalogue.of("v1", "Event"), namespace_of(obj) or "default", fields=selector(kind, obj)
+            catalogue.of("v1", "Event"), namespace_of(obj) or "default", fields=event_selector(kind, obj)
         )
     except NotFound:
         return []
     except ApiError as error:
         warn(f"the events could not be read: {error.message}")
         return []
-    return in_order(page.items)
+    return sort_events(page.items)
 
 
 async def _pods_on(session: Session, node: str) -> Sequence[Object]:
@@ -130,3 +232,37 @@ async def _pods_of(session: Session, owner: Object) -> Sequence[Object]:
     page = await session.cluster.list(pods, namespace_of(owner))
     uid = uid_of(owner)
     return [pod for pod in page.items if (controller_of(pod) or {}).get("uid") == uid]
+
+
+# Merged from describe_workflow: A workflow in detail: how far it is, the tree of its nodes and, if it waits or
+# failed, why.
+
+
+_EVENTS_SHOWN = 12
+
+
+def describe_workflow(
+    workflow: Object,
+    pods: Sequence[Object],
+    events: Sequence[Object],
+    last_lines: Mapping[str, Mapping[str, Sequence[str]]],
+    now: datetime,
+) -> Sections:
+    """`workflow` is whole, with its nodes. The ends of logs, by the Pod's uid, are those of the Pods that `telling`
+    names."""
+    fields: Sections = list(summary_fields(workflow, now))
+    fields.insert(2, ("Labels", format_pairs(labels_of(workflow)) or NONE))
+    told = [] if succeeded(workflow) else pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
+    found = [find_waiting_node(workflow), failure_message(workflow) if is_finished(workflow) else ""]
+    found += [f"pod/{name_of(pod)}: {cause}" for pod in told for cause in diagnose_pod(pod)]
+    if any(found):
+        fields.append(("Why", [text for text in found if text]))
+    for pod in told:
+        for container, lines in (last_lines.get(uid_of(pod)) or {}).items():
+            said: Sections = [("Log", "\n".join(lines))]
+            fields.append((f'Last lines of pod/{name_of(pod)}, container "{container}"', said))
+    fields.append(("Nodes", "\n".join(format_tree(workflow, now)) or NONE))
+    hidden = len(events) - _EVENTS_SHOWN
+    label = f"Events (the last {_EVENTS_SHOWN} of {len(events)})" if hidden > 0 else "Events"
+    fields.append((label, events_grid(events[-_EVENTS_SHOWN:], now) if events else NONE))
+    return fields

@@ -15,16 +15,16 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 import typer
 
 from muster import __version__
-from muster.cli.failures import Ended
-from muster.cli.formats import json_text
+from muster.cli.errors import CommandExit
+from muster.cli.formats import format_json
 from muster.cli.options import Debug, configure_logging
-from muster.cli.output import fancy, paint, say
+from muster.cli.output import colorize, echo, supports_color
 from muster.cli.session import home
-from muster.embedded.agent.cgroups import can_limit
-from muster.embedded.agent.engines import Engine, EngineName, NoEngine, find_engine
-from muster.embedded.agent.isolation import probe_isolation
-from muster.embedded.agent.machine import Machine, look_at_machine
-from muster.server.presence import running
+from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, find_engine
+from muster.embedded.node.isolation import probe_isolation
+from muster.embedded.node.machine import MachineInfo, inspect_machine
+from muster.embedded.node.supervisor.cgroups import can_limit
+from muster.server.pidfile import running_server
 
 Grade: TypeAlias = Literal["ok", "limited", "missing"]
 _MARKS = {"ok": ("✓", "green"), "limited": ("!", "yellow"), "missing": ("✗", "red")}
@@ -47,18 +47,18 @@ def doctor(
     configure_logging(debug)
     findings = asyncio.run(examine(home()))
     if output == "json":
-        say(json_text([finding._asdict() for finding in findings]).rstrip())
+        echo(format_json([finding._asdict() for finding in findings]).rstrip())
     else:
-        say("\n".join(report(findings, colours=fancy())))
+        echo("\n".join(report(findings, colours=supports_color())))
     if any(finding.grade == "missing" and finding.name in _NEEDED for finding in findings):
-        raise Ended(1)
+        raise CommandExit(1)
 
 
 _NEEDED = ("system", "data", "ports")
 
 
 async def examine(folder: Path) -> list[Finding]:
-    machine = look_at_machine(folder)
+    machine = inspect_machine(folder)
     podman, docker = await asyncio.gather(find_engine("podman"), find_engine("docker"))
     return [
         system(platform.system(), sys.version_info[:3], machine),
@@ -79,12 +79,12 @@ def report(findings: Sequence[Finding], *, colours: bool) -> list[str]:
     lines = []
     for finding in findings:
         mark, style = _MARKS[finding.grade]
-        lines.append(f"{paint(mark, style, on=colours)} {finding.name:<{width}}  {finding.text}")
-        lines += [f"  {'':<{width}}  {paint(line, 'dim', on=colours)}" for line in finding.advice.splitlines()]
+        lines.append(f"{colorize(mark, style, on=colours)} {finding.name:<{width}}  {finding.text}")
+        lines += [f"  {'':<{width}}  {colorize(line, 'dim', on=colours)}" for line in finding.advice.splitlines()]
     return lines
 
 
-def system(name: str, python: tuple[int, ...], machine: Machine) -> Finding:
+def system(name: str, python: tuple[int, ...], machine: MachineInfo) -> Finding:
     version = ".".join(str(part) for part in python)
     text = (
         f"muster {__version__}, Python {version}, {machine.os_image}, kernel {machine.kernel} ({machine.architecture})"
@@ -94,11 +94,11 @@ def system(name: str, python: tuple[int, ...], machine: Machine) -> Finding:
     return Finding("system", "ok", text)
 
 
-def resources(machine: Machine) -> Finding:
+def resources(machine: MachineInfo) -> Finding:
     return Finding("machine", "ok", f"{machine.cores} cores, {machine.memory_bytes / _GIBI:.1f} GiB of memory")
 
 
-def gpus(machine: Machine, has_tool: bool) -> Finding:
+def gpus(machine: MachineInfo, has_tool: bool) -> Finding:
     if machine.devices:
         found = ", ".join(f"{len(ids)} x {resource}" for resource, ids in machine.devices.items())
         return Finding("gpus", "ok", found)
@@ -124,9 +124,9 @@ def limits(memory: bool, cpu: bool) -> Finding:
     return Finding("limits", "limited", f"{missing} limits are not enforced by the kernel{instead}", advice)
 
 
-def engine(found: Engine | NoEngine) -> Finding:
+def engine(found: ImageEngine | EngineProblem) -> Finding:
     name: EngineName = found.name
-    if isinstance(found, Engine):
+    if isinstance(found, ImageEngine):
         options = " ".join((*found.globals, *found.run_options))
         text = f"runs images with `--runtime {name}`" + (f" (options it needs here: {options})" if options else "")
         return Finding(name, "ok", text if found.limits else f"{text}; limits cannot be set")
@@ -154,7 +154,7 @@ def data(folder: Path, problem: str, free: int) -> Finding:
 
 
 def server(folder: Path) -> Finding:
-    info = running(folder)
+    info = running_server(folder)
     if info is None:
         return Finding("cluster", "ok", "none is running; `muster up` starts one, `muster run` brings its own")
     return Finding("cluster", "ok", f"running at {info.url} (process {info.pid})")

@@ -1,20 +1,67 @@
-"""`muster events`: what happened, oldest first, and with -w what happens."""
+"""`muster events`, and events as table rows for `describe`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from muster.cli.failures import Failure
-from muster.cli.happenings import HEADERS, row
+from muster.cli.errors import CommandError
 from muster.cli.options import AllNamespaces, on_cluster
-from muster.cli.output import TableWriter, fancy, paint, say, warn
-from muster.cli.selection import list_all
+from muster.cli.output import SectionGrid, TableWriter, colorize, echo, supports_color, warn
+from muster.cli.selection import list_objects
 from muster.cli.session import Session
-from muster.kube.happenings import in_order
-from muster.kube.objects import Object, namespace_of
+from muster.kube.events import event_message, event_source, involved_object, last_event_time, sort_events
+from muster.kube.objects import Object, namespace_of, parse_time
+from muster.kube.tables import format_duration
+
+# Merged from happenings: Events as rows: when, how often, what, to whom. Pure; both forms in which Kubernetes writes
+# events are read.
+
+
+EVENT_HEADERS = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
+
+
+def event_row(event: Object, now: datetime) -> tuple[str, str, str, str, str]:
+    """One line of `muster events`."""
+    return (
+        last_seen(event, now),
+        str(event.get("type") or ""),
+        str(event.get("reason") or ""),
+        involved_object(event),
+        event_message(event),
+    )
+
+
+def events_grid(events: Iterable[Object], now: datetime) -> SectionGrid:
+    """The table at the end of `describe`."""
+    rows = [
+        (
+            event.get("type") or "",
+            event.get("reason") or "",
+            last_seen(event, now),
+            event_source(event),
+            event_message(event),
+        )
+        for event in sort_events(events)
+    ]
+    return SectionGrid(("Type", "Reason", "Age", "From", "Message"), rows)
+
+
+def last_seen(event: Mapping[str, Any], now: datetime) -> str:
+    """`3s`, or `3s (x4 over 2m)` for what happened again."""
+    last = last_event_time(event)
+    ago = format_duration((now - last).total_seconds())
+    count = int((event.get("series") or {}).get("count") or event.get("count") or 1)
+    first = event.get("firstTimestamp") or event.get("eventTime")
+    if count <= 1 or not first:
+        return ago
+    return f"{ago} (x{count} over {format_duration((now - parse_time(first)).total_seconds())})"
+
+
+# Merged from events: `muster events`: what happened, oldest first, and with -w what happens.
 
 
 @on_cluster
@@ -29,31 +76,31 @@ async def events(
     """Show what happened, in order."""
     cluster = session.cluster
     kind = cluster.catalogue.of("v1", "Event")
-    fields = await _fields(session, for_)
+    fields = await _involved_object_selector(session, for_)
     wanted = _types(types)
     namespace = "" if all_namespaces else session.namespace
-    writer = TableWriter((*(["NAMESPACE"] if all_namespaces else []), *HEADERS), show_headers=not no_headers)
-    colours = fancy()
+    writer = TableWriter((*(["NAMESPACE"] if all_namespaces else []), *EVENT_HEADERS), show_headers=not no_headers)
+    colours = supports_color()
 
     def show(happened: list[Object]) -> None:
         now = datetime.now(UTC)
         chosen = [event for event in happened if not wanted or str(event.get("type")).lower() in wanted]
-        rows = [(*([namespace_of(event)] if all_namespaces else []), *row(event, now)) for event in chosen]
+        rows = [(*([namespace_of(event)] if all_namespaces else []), *event_row(event, now)) for event in chosen]
         if not rows:
             return
         lines = writer.lines(rows)
         shown = [*([""] * (len(lines) - len(rows))), *(str(event.get("type")) for event in chosen)]
         for line, type_ in zip(lines, shown, strict=True):
-            say(paint(line, "yellow", on=colours and type_ == "Warning"))
+            echo(colorize(line, "yellow", on=colours and type_ == "Warning"))
 
     if not watch:
-        happened = in_order(await list_all(session, kind, namespace, fields=fields))
+        happened = sort_events(await list_objects(session, kind, namespace, fields=fields))
         show(happened)
         if not happened:
             warn("No events found" + ("." if all_namespaces else f" in {session.namespace} namespace."))
         return
     listing = await cluster.list(kind, namespace, fields=fields)
-    show(in_order(listing.items))
+    show(sort_events(listing.items))
     version = listing.resource_version
     while True:
         async for event in cluster.watch(kind, namespace, fields=fields, resource_version=version):
@@ -62,11 +109,11 @@ async def events(
                 show([event.object])
 
 
-async def _fields(session: Session, word: str) -> str:
+async def _involved_object_selector(session: Session, word: str) -> str:
     if not word:
         return ""
     if "/" not in word:
-        raise Failure(f'--for: "{word}": write TYPE/NAME, as in pod/{word}')
+        raise CommandError(f'--for: "{word}": write TYPE/NAME, as in pod/{word}')
     kind, name = await session.target(word)
     return f"involvedObject.kind={kind.kind},involvedObject.name={name}"
 
@@ -75,5 +122,5 @@ def _types(text: str) -> set[str]:
     wanted = {word.strip().lower() for word in text.split(",") if word.strip()}
     unknown = wanted - {"normal", "warning"}
     if unknown:
-        raise Failure(f'--types: "{unknown.pop()}" is not a type of event; write Normal, Warning or both')
+        raise CommandError(f'--types: "{unknown.pop()}" is not a type of event; write Normal, Warning or both')
     return wanted

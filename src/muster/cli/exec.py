@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.failures import Ended, Failure
+from muster.cli.errors import CommandError, CommandExit
 from muster.cli.options import on_cluster
 from muster.cli.output import warn
 from muster.cli.session import Session
@@ -54,7 +54,7 @@ async def exec_(
     if code:
         if not quiet and not tty:
             warn(f"command terminated with exit code {code}")
-        raise Ended(code)
+        raise CommandExit(code)
 
 
 async def _pod(session: Session, target: str) -> Object:
@@ -62,7 +62,7 @@ async def _pod(session: Session, target: str) -> Object:
     found = await session.cluster.get(kind, name, session.namespace)
     if kind.kind == "Pod" and not kind.group:
         if status_of(found).get("phase") in ("Succeeded", "Failed"):
-            raise Failure(
+            raise CommandError(
                 f"error: cannot exec into a container of a completed pod; {name} is {found['status']['phase']}"
             )
         return found
@@ -72,7 +72,7 @@ async def _pod(session: Session, target: str) -> Object:
         owned = any(ref.get("uid") == uid_of(found) for ref in owners_of(pod))
         if owned and status_of(pod).get("phase") == "Running":
             return pod
-    raise Failure(f"error: {target} has no running Pod")
+    raise CommandError(f"error: {target} has no running Pod")
 
 
 def _default_container(pod: Object, quiet: bool) -> str:

@@ -1,18 +1,24 @@
-"""The forms in which `get` prints objects: yaml, json, names, or a JSONPath template."""
+"""Output formats of `get`: tables, YAML, JSON, names, JSONPath templates and custom columns. Pure."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 
-from muster.cli.failures import Failure
-from muster.cli.targets import title
+from muster.cli.errors import CommandError
+from muster.cli.targets import resource_name, type_name
 from muster.kube.jsonpath import JsonPathError, all_values, render
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, meta, name_of, parse_time
+from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, parse_time
+from muster.kube.tables import build_table as build_table_tables
+from muster.kube.tables import columns_of
+
+# Merged from formats: The forms in which `get` prints objects: yaml, json, names, or a JSONPath template.
+
 
 _FORMATS = ("yaml", "json", "name", "wide", "jsonpath=TEMPLATE", "custom-columns=HEADER:PATH,...")
 
@@ -33,15 +39,17 @@ def parse_format(text: str) -> Format:
         return Format(kind)
     if kind in ("jsonpath", "custom-columns") and template:
         if kind == "jsonpath":
-            _checked(template)
+            _check_template(template)
         return Format(kind, template)
-    raise Failure(f'unable to print "{text}"; -o takes {", ".join(_FORMATS)}')
+    raise CommandError(f'unable to print "{text}"; -o takes {", ".join(_FORMATS)}')
 
 
-def as_text(format: Format, found: Sequence[tuple[Kind, Object]], *, single: bool, managed_fields: bool = False) -> str:
+def format_objects(
+    format: Format, found: Sequence[tuple[Kind, Object]], *, single: bool, managed_fields: bool = False
+) -> str:
     """`single`: one object was asked for by name, and is printed by itself rather than in a list."""
     if format.kind == "name":
-        return "".join(f"{title(kind, name_of(obj))}\n" for kind, obj in found)
+        return "".join(f"{resource_name(kind, name_of(obj))}\n" for kind, obj in found)
     objects = [obj if managed_fields else without_managed_fields(obj) for _, obj in found]
     value: Object = (
         objects[0]
@@ -53,16 +61,16 @@ def as_text(format: Format, found: Sequence[tuple[Kind, Object]], *, single: boo
 
         return dump(value)
     if format.kind == "json":
-        return json_text(value)
+        return format_json(value)
     return render(value, format.template)
 
 
-def json_text(value: Any) -> str:
+def format_json(value: Any) -> str:
     # Four spaces, as kubectl writes it; orjson can only do two.
     return json.dumps(value, indent=4, ensure_ascii=False) + "\n"
 
 
-def compact_json(value: Any) -> str:
+def format_compact_json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
@@ -72,32 +80,32 @@ def without_managed_fields(obj: Object) -> Object:
     return {**obj, "metadata": {key: value for key, value in meta(obj).items() if key != "managedFields"}}
 
 
-def custom_columns(template: str) -> list[tuple[str, str]]:
+def parse_custom_columns(template: str) -> list[tuple[str, str]]:
     """`NAME:.metadata.name,IMAGE:.spec.containers[*].image` as headers and paths."""
     columns = []
     for part in template.split(","):
         header, colon, path = part.partition(":")
         if not colon or not header or not path:
-            raise Failure(f'custom-columns: "{part}": write HEADER:PATH, as in NAME:.metadata.name')
+            raise CommandError(f'custom-columns: "{part}": write HEADER:PATH, as in NAME:.metadata.name')
         columns.append((header, path))
     return columns
 
 
-def custom_row(columns: Sequence[tuple[str, str]], obj: Object) -> list[str]:
+def custom_column_values(columns: Sequence[tuple[str, str]], obj: Object) -> list[str]:
     return [",".join(_text(value) for value in all_values(obj, path)) or "<none>" for _, path in columns]
 
 
-def sorted_by(path: str, found: Sequence[tuple[Kind, Object]]) -> list[tuple[Kind, Object]]:
+def sort_by_path(path: str, found: Sequence[tuple[Kind, Object]]) -> list[tuple[Kind, Object]]:
     """By what stands at the path: numbers by value, times by time, the rest as text; what lacks it goes last."""
-    _checked(path)
+    _check_template(path)
     return sorted(found, key=lambda pair: _sort_key(next(iter(all_values(pair[1], path)), None)))
 
 
-def _checked(template: str) -> None:
+def _check_template(template: str) -> None:
     try:
         render({}, template)
     except JsonPathError as error:
-        raise Failure(f"jsonpath {template!r}: {error}") from None
+        raise CommandError(f"jsonpath {template!r}: {error}") from None
 
 
 def _sort_key(value: Any) -> tuple[int, float, str]:
@@ -115,4 +123,77 @@ def _sort_key(value: Any) -> tuple[int, float, str]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else compact_json(value)
+    return value if isinstance(value, str) else format_compact_json(value)
+
+
+# Merged from tabulate: Tables of objects: read from the server's answer, or made here, and dressed as the options
+# say. Pure.
+
+
+class Column(NamedTuple):
+    name: str
+    priority: int = 0
+
+
+class TableRow(NamedTuple):
+    cells: Sequence[Any]
+    object: Object
+
+
+class ObjectTable(NamedTuple):
+    kind: Kind
+    headings: tuple[Column, ...]
+    rows: list[TableRow]
+
+    def sorted_by(self, path: str) -> ObjectTable:
+        """The rows must carry whole objects."""
+        by_identity = {id(row.object): row for row in self.rows}
+        ordered = sort_by_path(path, [(self.kind, row.object) for row in self.rows])
+        return self._replace(rows=[by_identity[id(obj)] for _, obj in ordered])
+
+
+class TableOptions(NamedTuple):
+    """What the table is to show besides the kind's own columns."""
+
+    wide: bool = False
+    namespaces: bool = False
+    labels: bool = False
+    label_columns: tuple[str, ...] = ()
+    titles: bool = False
+    """The type in front of each name, as where several types are shown."""
+
+
+def build_table(kind: Kind, answer: Object, now: datetime, like: ObjectTable | None = None) -> ObjectTable:
+    """From a `Table`, or from the objects that a server without tables answers. Of the tables of a watch only the first
+    says what its columns are: the others are `like` it."""
+    if answer.get("kind") == "Table":
+        told = tuple(Column(str(c["name"]), int(c.get("priority") or 0)) for c in answer.get("columnDefinitions") or ())
+        rows = [TableRow(row.get("cells") or (), row.get("object") or {}) for row in answer.get("rows") or ()]
+        return ObjectTable(kind, told or (like.headings if like else ()), rows)
+    objects = answer.get("items", [answer])
+    made = build_table_tables(kind, objects, now, wide=True)
+    headings = tuple(Column(column.name, column.priority) for column in columns_of(kind))
+    return ObjectTable(kind, headings, [TableRow(row.cells, row.object) for row in made.rows])
+
+
+def format_headers(sheet: ObjectTable, look: TableOptions) -> list[str]:
+    front = ["NAMESPACE"] if look.namespaces and sheet.kind.namespaced else []
+    own = [heading.name.upper() for heading in sheet.headings if look.wide or not heading.priority]
+    return [*front, *own, *(_label_header(label) for label in look.label_columns), *(["LABELS"] if look.labels else [])]
+
+
+def format_row(sheet: ObjectTable, row: TableRow, look: TableOptions) -> list[Any]:
+    cells = []
+    for heading, cell in zip(sheet.headings, row.cells, strict=False):
+        if heading.priority and not look.wide:
+            continue
+        named = look.titles and heading.name == "Name"
+        cells.append(f"{type_name(sheet.kind)}/{cell}" if named else cell)
+    labels = labels_of(row.object)
+    front = [namespace_of(row.object)] if look.namespaces and sheet.kind.namespaced else []
+    shown = ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+    return [*front, *cells, *(labels.get(label, "") for label in look.label_columns), *([shown] if look.labels else [])]
+
+
+def _label_header(label: str) -> str:
+    return label.rpartition("/")[2].upper()

@@ -8,15 +8,26 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.failures import Ended, Failure, explain
-from muster.cli.formats import Format, as_text, custom_columns, custom_row, parse_format, sorted_by
-from muster.cli.options import AllNamespaces, Fields, Files, Labels, on_cluster
-from muster.cli.output import TableWriter, say, warn
-from muster.cli.selection import Selection, nothing_found, scope, select
+from muster.cli.errors import CommandError, CommandExit, format_api_error
+from muster.cli.formats import (
+    Format,
+    ObjectTable,
+    TableOptions,
+    build_table,
+    custom_column_values,
+    format_headers,
+    format_objects,
+    format_row,
+    parse_custom_columns,
+    parse_format,
+    sort_by_path,
+)
+from muster.cli.options import AllNamespaces, FieldSelector, Files, LabelSelector, on_cluster
+from muster.cli.output import TableWriter, echo, warn
+from muster.cli.selection import Selection, format_nothing_found, namespace_for, select_objects
 from muster.cli.session import Session
-from muster.cli.tabulate import Look, Sheet, headers_of, row_of, sheet_of
 from muster.cli.targets import Target
-from muster.cli.workflow_lookup import is_lone, lone, require_known
+from muster.cli.workflow_lookup import check_type_exists, find_single_workflow, is_single_name
 from muster.kube.errors import ApiError, Gone, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, name_of, version_of
@@ -32,8 +43,8 @@ async def get(
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and print every change.")] = False,
     watch_only: Annotated[bool, typer.Option("--watch-only", help="Print changes only.")] = False,
-    selector: Labels = "",
-    field_selector: Fields = "",
+    selector: LabelSelector = "",
+    field_selector: FieldSelector = "",
     all_namespaces: AllNamespaces = False,
     sort_by: Annotated[str, typer.Option("--sort-by", help="A JSONPath, as in .metadata.name.")] = "",
     show_labels: Annotated[bool, typer.Option("--show-labels", help="With a column of labels.")] = False,
@@ -49,14 +60,14 @@ async def get(
 ) -> None:
     """Show objects, one line each or whole; of a workflow, its tree."""
     format = parse_format(output)
-    look = Look(
+    look = TableOptions(
         wide=format.kind == "wide",
         namespaces=all_namespaces,
         labels=show_labels,
         label_columns=tuple(column for part in label_columns or () for column in part.split(",")),
         titles=show_kind,
     )
-    if not filename and is_lone(words or ()):
+    if not filename and is_single_name(words or ()):
         workflow = await _lone_workflow(session, words or ())
         if workflow is not None and format.kind == "":
             await _show_workflow(session, workflow, watch)
@@ -76,33 +87,33 @@ async def get(
     else:
         found = await query.select(words or (), filename or ())
         if sort_by:
-            found.objects = sorted_by(sort_by, found.objects)
+            found.objects = sort_by_path(sort_by, found.objects)
         errors, any_shown, namespaced = found.errors, bool(found.objects), found.namespaced
         _print(found, format, look, headers=not no_headers, managed=show_managed_fields)
     failed = [error for error in errors if not (ignore_not_found and isinstance(error, NotFound))]
     for error in failed:
-        warn(explain(error))
+        warn(format_api_error(error))
     if failed:
-        raise Ended(1)
+        raise CommandExit(1)
     if not any_shown and format.kind in ("", "wide", "custom-columns") and not ignore_not_found:
-        warn(nothing_found(session.namespace if namespaced and not query.everywhere else ""))
+        warn(format_nothing_found(session.namespace if namespaced and not query.everywhere else ""))
 
 
 async def _lone_workflow(session: Session, words: Sequence[str]) -> Object | None:
     """A lone word may be a workflow's name."""
-    workflow = await lone(session, words)
+    workflow = await find_single_workflow(session, words)
     if workflow is None:
-        await require_known(session, words[0])
+        await check_type_exists(session, words[0])
     return workflow
 
 
 async def _show_workflow(session: Session, workflow: Object, watch: bool) -> None:
-    from muster.cli.workflow_show import show, watch_until_over  # few who get something get a workflow
+    from muster.cli.workflow_tree import print_workflow, watch_until_finished  # few who get something get a workflow
 
     if watch:
-        await watch_until_over(session, workflow)
+        await watch_until_finished(session, workflow)
     else:
-        show(workflow)
+        print_workflow(workflow)
 
 
 class _Query:
@@ -115,10 +126,10 @@ class _Query:
         self.everywhere = all_namespaces
 
     def namespace(self, kind: Kind) -> str:
-        return scope(kind, "" if self.everywhere else self.session.namespace)
+        return namespace_for(kind, "" if self.everywhere else self.session.namespace)
 
     async def select(self, words: Sequence[str], files: Sequence[str]) -> Selection:
-        return await select(
+        return await select_objects(
             self.session,
             words,
             files=files,
@@ -127,24 +138,24 @@ class _Query:
             all_namespaces=self.everywhere,
         )
 
-    async def sheet(self, kind: Kind, name: str = "", *, include: str = "Metadata") -> Sheet:
+    async def sheet(self, kind: Kind, name: str = "", *, include: str = "Metadata") -> ObjectTable:
         """The server's own table, or, of a server that has none, ours."""
         if self.session.remote is None:
-            raise Failure("tables come from a server")
+            raise CommandError("tables come from a server")
         answer = await self.session.remote.table(
             kind, self.namespace(kind), name=name, labels=self.labels, fields=self.fields, include=include
         )
-        return sheet_of(kind, answer, datetime.now(UTC))
+        return build_table(kind, answer, datetime.now(UTC))
 
 
 async def _tables(
-    query: _Query, targets: Sequence[Target], look: Look, sort_by: str, *, headers: bool
+    query: _Query, targets: Sequence[Target], look: TableOptions, sort_by: str, *, headers: bool
 ) -> tuple[list[ApiError], bool]:
     named = any(target.names for target in targets)
     if named and (query.labels or query.fields):
-        raise Failure("selectors choose among all objects of a type; leave out either them or the names")
+        raise CommandError("selectors choose among all objects of a type; leave out either them or the names")
     if named and query.everywhere:
-        raise Failure("an object cannot be fetched by its name across all namespaces; use -n")
+        raise CommandError("an object cannot be fetched by its name across all namespaces; use -n")
     if len({id(target.kind) for target in targets}) > 1:
         look = look._replace(titles=True)
     errors: list[ApiError] = []
@@ -160,17 +171,17 @@ async def _tables(
         if sort_by:
             sheet = sheet.sorted_by(sort_by)
         if shown:
-            say()
-        writer = TableWriter(headers_of(sheet, look), show_headers=headers)
-        say("\n".join(writer.lines(row_of(sheet, row, look) for row in sheet.rows)))
+            echo()
+        writer = TableWriter(format_headers(sheet, look), show_headers=headers)
+        echo("\n".join(writer.lines(format_row(sheet, row, look) for row in sheet.rows)))
         shown = True
     return errors, shown
 
 
-async def _sheet(query: _Query, target: Target, errors: list[ApiError], *, include: str) -> Sheet:
+async def _sheet(query: _Query, target: Target, errors: list[ApiError], *, include: str) -> ObjectTable:
     if not target.names:
         return await query.sheet(target.kind, include=include)
-    sheet = Sheet(target.kind, (), [])
+    sheet = ObjectTable(target.kind, (), [])
     for name in target.names:
         try:
             one = await query.sheet(target.kind, name, include=include)
@@ -181,13 +192,13 @@ async def _sheet(query: _Query, target: Target, errors: list[ApiError], *, inclu
     return sheet
 
 
-def _print(found: Selection, format: Format, look: Look, *, headers: bool, managed: bool) -> None:
+def _print(found: Selection, format: Format, look: TableOptions, *, headers: bool, managed: bool) -> None:
     if not found.objects and not (format.kind in ("yaml", "json") and not found.by_name):
         return
     if format.kind == "custom-columns":
-        columns = custom_columns(format.template)
+        columns = parse_custom_columns(format.template)
         writer = TableWriter([header for header, _ in columns], show_headers=headers)
-        say("\n".join(writer.lines(custom_row(columns, obj) for _, obj in found.objects)))
+        echo("\n".join(writer.lines(custom_column_values(columns, obj) for _, obj in found.objects)))
     elif format.is_table:
         by_kind: dict[int, tuple[Kind, list[Object]]] = {}
         for kind, obj in found.objects:
@@ -196,25 +207,25 @@ def _print(found: Selection, format: Format, look: Look, *, headers: bool, manag
             look = look._replace(titles=True)
         for number, (kind, objects) in enumerate(by_kind.values()):
             if number:
-                say()
-            sheet = sheet_of(kind, {"items": objects}, datetime.now(UTC))
-            writer = TableWriter(headers_of(sheet, look), show_headers=headers)
-            say("\n".join(writer.lines(row_of(sheet, row, look) for row in sheet.rows)))
+                echo()
+            sheet = build_table(kind, {"items": objects}, datetime.now(UTC))
+            writer = TableWriter(format_headers(sheet, look), show_headers=headers)
+            echo("\n".join(writer.lines(format_row(sheet, row, look) for row in sheet.rows)))
     else:
         single = found.by_name and len(found.objects) == 1 and not found.errors
-        text = as_text(format, found.objects, single=single, managed_fields=managed)
-        say(text.removesuffix("\n")) if format.kind != "jsonpath" else say(text)
+        text = format_objects(format, found.objects, single=single, managed_fields=managed)
+        echo(text.removesuffix("\n")) if format.kind != "jsonpath" else echo(text)
 
 
 def _only(targets: Sequence[Target]) -> Target:
     if len(targets) != 1 or len(targets[0].names) > 1:
-        raise Failure("error: one type, or one object, can be watched at a time")
+        raise CommandError("error: one type, or one object, can be watched at a time")
     return targets[0]
 
 
 class _Watch:
     def __init__(
-        self, query: _Query, target: Target, format: Format, look: Look, *, headers: bool, managed: bool
+        self, query: _Query, target: Target, format: Format, look: TableOptions, *, headers: bool, managed: bool
     ) -> None:
         self._query = query
         self._kind = target.kind
@@ -223,7 +234,7 @@ class _Watch:
         self._look = look
         self._headers = headers
         self._managed = managed
-        self._sheet: Sheet | None = None
+        self._sheet: ObjectTable | None = None
         self._writer: TableWriter | None = None
 
     async def run(self, *, changes_only: bool) -> None:
@@ -241,7 +252,7 @@ class _Watch:
                 self._kind, self._query.namespace(self._kind), labels=self._query.labels, fields=fields
             )
             if not changes_only:
-                self._show(sheet_of(self._kind, answer, datetime.now(UTC)))
+                self._show(build_table(self._kind, answer, datetime.now(UTC)))
             changes_only = True
             version = version_of(answer)
             try:
@@ -255,19 +266,19 @@ class _Watch:
                     ):
                         if event.type == "BOOKMARK":
                             continue
-                        sheet = sheet_of(self._kind, event.object, datetime.now(UTC), self._sheet)
+                        sheet = build_table(self._kind, event.object, datetime.now(UTC), self._sheet)
                         version = max([version, *(version_of(row.object) for row in sheet.rows)], key=int)
                         self._show(sheet)
             except Gone:
                 continue
 
-    def _show(self, sheet: Sheet) -> None:
+    def _show(self, sheet: ObjectTable) -> None:
         if not sheet.rows:
             return
         if self._sheet is None or self._writer is None:
             self._sheet = sheet
-            self._writer = TableWriter(headers_of(sheet, self._look), show_headers=self._headers)
-        say("\n".join(self._writer.lines(row_of(sheet, row, self._look) for row in sheet.rows)))
+            self._writer = TableWriter(format_headers(sheet, self._look), show_headers=self._headers)
+        echo("\n".join(self._writer.lines(format_row(sheet, row, self._look) for row in sheet.rows)))
 
     async def _objects(self, changes_only: bool) -> None:
         cluster, namespace = self._query.session.cluster, self._query.namespace(self._kind)
@@ -292,13 +303,13 @@ class _Watch:
 
     def _show_object(self, obj: Object) -> None:
         if self._format.kind == "custom-columns":
-            columns = custom_columns(self._format.template)
+            columns = parse_custom_columns(self._format.template)
             if self._writer is None:
                 self._writer = TableWriter([header for header, _ in columns], show_headers=self._headers)
-            say("\n".join(self._writer.lines([custom_row(columns, obj)])))
+            echo("\n".join(self._writer.lines([custom_column_values(columns, obj)])))
             return
-        text = as_text(self._format, [(self._kind, obj)], single=True, managed_fields=self._managed)
-        say(("---\n" if self._format.kind == "yaml" else "") + text.removesuffix("\n"))
+        text = format_objects(self._format, [(self._kind, obj)], single=True, managed_fields=self._managed)
+        echo(("---\n" if self._format.kind == "yaml" else "") + text.removesuffix("\n"))
 
     def _fields(self) -> str:
         own = f"metadata.name={self._name}" if self._name else ""

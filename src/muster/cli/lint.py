@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.failures import Ended, Failure
+from muster.cli.errors import CommandError, CommandExit
 from muster.cli.options import ContextName, Debug, Kubeconfig, Namespace, configure_logging
-from muster.cli.output import say, warn
+from muster.cli.output import echo, warn
 from muster.cli.session import connect, home
 from muster.kube.errors import Cause
 from muster.kube.objects import Object, meta, name_of
@@ -35,42 +35,42 @@ def lint(
     Exit code: 0 if nothing is wrong, else 1.
     """
     configure_logging(debug)
-    documents, unreadable = read_all(files)
+    documents, unreadable = read_documents(files)
     known = [] if offline else asyncio.run(_templates(kubeconfig, context, namespace))
-    checked, found = check(documents, known)
+    checked, found = check_documents(documents, known)
     complaints = [*unreadable, *found]
     checked += len(unreadable)
-    for line in (*nameless(documents), *without_effect(documents)):
+    for line in (*find_nameless(documents), *find_ignored_fields(documents)):
         warn(f"Warning: {line}")
     for line in complaints:
-        say(line)
+        echo(line)
     if complaints:
         count = f"{len(complaints)} mistake{'s' * (len(complaints) > 1)}"
-        say(f"{count} in {checked} object{'s' * (checked > 1)}")
-        raise Ended(1)
+        echo(f"{count} in {checked} object{'s' * (checked > 1)}")
+        raise CommandExit(1)
     if not checked:
         others = sorted({str(document.object.get("kind")) for document in documents})
         hint = f", but {', '.join(others)}; `muster run FILE` checks and runs them" if others else ""
-        raise Failure(f"no workflows, templates or cron workflows in {', '.join(files)}{hint}")
-    say(f"{checked} object{'s' * (checked > 1)}, nothing is wrong")
+        raise CommandError(f"no workflows, templates or cron workflows in {', '.join(files)}{hint}")
+    echo(f"{checked} object{'s' * (checked > 1)}, nothing is wrong")
 
 
-def read_all(files: Iterable[str]) -> tuple[list[Document], list[str]]:
+def read_documents(files: Iterable[str]) -> tuple[list[Document], list[str]]:
     """What is in the files, and what is wrong with those that cannot be read."""
-    from muster.cli.manifests import read
-    from muster.kube.manifests import ManifestError, files_below
+    from muster.cli.selection import read_manifests
+    from muster.kube.manifests import ManifestError, find_manifest_files
 
     documents: list[Document] = []
     unreadable: list[str] = []
-    for file in files_below(files):
+    for file in find_manifest_files(files):
         try:
-            documents += read([file], named=False)
+            documents += read_manifests([file], named=False)
         except ManifestError as error:
             unreadable.append(str(error))
     return documents, unreadable
 
 
-def nameless(documents: Iterable[Document]) -> list[str]:
+def find_nameless(documents: Iterable[Document]) -> list[str]:
     """A line about each that has no name yet."""
     return [
         f"{document.where('metadata')} metadata.name: is missing; it can be submitted with --name only"
@@ -79,7 +79,7 @@ def nameless(documents: Iterable[Document]) -> list[str]:
     ]
 
 
-def check(documents: list[Document], known: Iterable[Object] = ()) -> tuple[int, list[str]]:
+def check_documents(documents: list[Document], known: Iterable[Object] = ()) -> tuple[int, list[str]]:
     """How many objects were looked at, and a line about each mistake. `known` are templates that are there already."""
     from muster.kube.schema import validate
     from muster.workflows.kinds import workflow_kinds
@@ -107,7 +107,7 @@ def check(documents: list[Document], known: Iterable[Object] = ()) -> tuple[int,
     return checked, complaints
 
 
-def without_effect(documents: Iterable[Document]) -> list[str]:
+def find_ignored_fields(documents: Iterable[Document]) -> list[str]:
     """A line about everything that is accepted but does nothing here, or hardly what was meant."""
     from muster.workflows.kinds import API_VERSION
     from muster.workflows.lint import warnings
@@ -118,10 +118,10 @@ def without_effect(documents: Iterable[Document]) -> list[str]:
 
 async def _templates(kubeconfig: str, context: str, namespace: str) -> list[Object]:
     """Those of the cluster; none if there is no cluster."""
-    from muster.server.presence import running
+    from muster.server.pidfile import running_server
     from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW_TEMPLATE
 
-    if not (kubeconfig or context) and running(home()) is None:
+    if not (kubeconfig or context) and running_server(home()) is None:
         return []
     async with connect(kubeconfig, context, namespace) as session:
         own = await session.cluster.list(WORKFLOW_TEMPLATE, session.namespace)

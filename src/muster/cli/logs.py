@@ -11,15 +11,13 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.durations import seconds
-from muster.cli.failures import Failure
-from muster.cli.follow import Follower, Line, Source, split_stamp
-from muster.cli.observe import observed
-from muster.cli.options import Labels, on_cluster
-from muster.cli.output import colour_of, fancy, paint, say, warn
-from muster.cli.selection import list_all, nothing_found
+from muster.cli.errors import CommandError
+from muster.cli.options import LabelSelector, on_cluster, parse_duration
+from muster.cli.output import colorize, echo, pick_color, supports_color, warn
+from muster.cli.pod_logs import LogFollower, LogLine, LogSource, split_timestamp
+from muster.cli.selection import format_nothing_found, list_objects, watch_object
 from muster.cli.session import Session
-from muster.cli.workflow_lookup import LATEST, bare_name, find, workflow_kind
+from muster.cli.workflow_lookup import LATEST, find_workflow, strip_workflow_type, workflow_kind
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
 from muster.kube.informer import Informer
@@ -49,13 +47,13 @@ async def logs(
     since_time: Annotated[str, typer.Option("--since-time", help="Only what came after this time (RFC 3339).")] = "",
     limit_bytes: Annotated[int, typer.Option("--limit-bytes", help="Only that many bytes; 0: all.")] = 0,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="With the time of each line.")] = False,
-    selector: Labels = "",
+    selector: LabelSelector = "",
     all_containers: Annotated[bool, typer.Option("--all-containers", help="Of all containers.")] = False,
     prefix: Annotated[bool, typer.Option("--prefix", help="With the Pod's name in front of each line.")] = False,
 ) -> None:
     """Print what containers wrote."""
     if bool(target) == bool(selector):
-        raise Failure("say whose log: a Pod's name, TYPE/NAME as in job/train, or a selector with -l")
+        raise CommandError("say whose log: a Pod's name, TYPE/NAME as in job/train, or a selector with -l")
     container = container or container_name
     query = LogQuery(
         container=container,
@@ -86,7 +84,7 @@ async def _printed_workflow(session: Session, target: str, node: str, query: Log
     """Where the target is a workflow, its logs, or those of one of its nodes."""
     if not await _is_workflow(session, target):
         return False
-    from muster.cli.workflow_logs import LogView, print_logs  # few who want a log want a workflow's
+    from muster.cli.workflow_follow import LogView, print_logs  # few who want a log want a workflow's
 
     view = LogView(
         node=node,
@@ -96,12 +94,12 @@ async def _printed_workflow(session: Session, target: str, node: str, query: Log
         tail=query.tail_lines,
         since=query.since_seconds,
     )
-    await print_logs(session, await find(session, target), view)
+    await print_logs(session, await find_workflow(session, target), view)
     return True
 
 
 async def _is_workflow(session: Session, target: str) -> bool:
-    name = bare_name(target)
+    name = strip_workflow_type(target)
     if not name or target == LATEST or "/" in target:
         return bool(name)
     pod_kind = session.cluster.catalogue.of("v1", "Pod")
@@ -135,7 +133,9 @@ async def _one_pod(session: Session, name: str, query: LogQuery, all_containers:
             warn(f'Defaulted container "{main}" out of: {", ".join(_described(pod))}')
         query = replace(query, container=main)
     if query.container and query.container not in containers:
-        raise Failure(f"error: container {query.container} is not valid for pod {name}; it has {', '.join(containers)}")
+        raise CommandError(
+            f"error: container {query.container} is not valid for pod {name}; it has {', '.join(containers)}"
+        )
     if query.follow:
         await _until_started(session, pod, query.container or containers[0])
     await _copy(session, name, query, f"[pod/{name}/{query.container or containers[0]}] " if prefix else "")
@@ -167,7 +167,7 @@ async def _copy(session: Session, name: str, query: LogQuery, prefix: str) -> No
 async def _until_started(session: Session, pod: Object, container: str) -> None:
     """A log that is followed may be asked for before there is one."""
     kind = session.cluster.catalogue.of("v1", "Pod")
-    async with observed(session.cluster, kind, name_of(pod), namespace_of(pod)) as states:
+    async with watch_object(session.cluster, kind, name_of(pod), namespace_of(pod)) as states:
         async for now in states:
             if now is None or _started(now, container):
                 return
@@ -201,7 +201,7 @@ class _Many:
         self._labels = labels
         self._owner = owner
         self._pods = pods
-        self._colours = fancy()
+        self._colours = supports_color()
         self._known: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -210,7 +210,7 @@ class _Many:
             return
         pods = list(self._pods) or [pod for pod in await self._list() if self._mine(pod)]
         if not pods:
-            warn(nothing_found(self._session.namespace))
+            warn(format_nothing_found(self._session.namespace))
             return
         for pod in sorted(pods, key=lambda p: str(p["metadata"].get("creationTimestamp"))):
             for container in _containers(pod):
@@ -219,27 +219,27 @@ class _Many:
 
     async def _list(self) -> list[Object]:
         kind = self._session.cluster.catalogue.of("v1", "Pod")
-        return await list_all(self._session, kind, self._session.namespace, self._labels)
+        return await list_objects(self._session, kind, self._session.namespace, self._labels)
 
     async def _print(self, pod: Object, container: str) -> None:
         query = replace(self.query, container=container, timestamps=True)
-        source = Source(namespace_of(pod), name_of(pod), container, len(_containers(pod)) == 1)
+        source = LogSource(namespace_of(pod), name_of(pod), container, len(_containers(pod)) == 1)
         rest = b""
         try:
             async for chunk in self._session.cluster.logs(name_of(pod), namespace_of(pod), query):
                 whole, newline, rest = (rest + chunk).rpartition(b"\n")
                 if newline:
-                    self._emit(source, [split_stamp(line) for line in whole.decode(errors="replace").split("\n")])
+                    self._emit(source, [split_timestamp(line) for line in whole.decode(errors="replace").split("\n")])
         except BadRequest as error:
             # It has not begun: nothing to print is not a failure of the others.
             warn(f"{source}: {error.message}")
         if rest:
-            self._emit(source, [split_stamp(rest.decode(errors="replace"))])
+            self._emit(source, [split_timestamp(rest.decode(errors="replace"))])
 
     async def _follow(self) -> None:
         """Ends when every Pod that was seen has ended."""
         cluster = self._session.cluster
-        follower = Follower(
+        follower = LogFollower(
             cluster,
             self._emit,
             container=self.query.container,
@@ -269,7 +269,7 @@ class _Many:
                 cluster, kind, self._session.namespace, labels=self._labels, fields=fields, on_change=on_change
             ) as informer:
                 if not any(self._mine(pod) for pod in informer.objects.values()) and self._owner is None:
-                    warn(nothing_found(self._session.namespace))
+                    warn(format_nothing_found(self._session.namespace))
                     return
                 while running or (self._owner is not None and not changed.is_set()):
                     changed.clear()
@@ -283,12 +283,12 @@ class _Many:
             return uid_of(pod) == uid_of(self._pods[0])
         return self._owner is None or any(ref.get("uid") == uid_of(self._owner) for ref in owners_of(pod))
 
-    def _emit(self, source: Source, lines: list[Line]) -> None:
+    def _emit(self, source: LogSource, lines: list[LogLine]) -> None:
         number = self._known.setdefault(str(source), len(self._known))
-        mark = paint(f"[{source}]", colour_of(number), on=self._colours)
+        mark = colorize(f"[{source}]", pick_color(number), on=self._colours)
         for line in lines:
             stamp = f"{line.stamp} " if self.query.timestamps else ""
-            say(f"{mark} {stamp}{line.text}")
+            echo(f"{mark} {stamp}{line.text}")
 
 
 def _containers(pod: Object) -> list[str]:
@@ -306,12 +306,12 @@ def _described(pod: Object) -> list[str]:
 
 def _since(since: str, since_time: str) -> float | None:
     if since and since_time:
-        raise Failure("give either --since or --since-time")
+        raise CommandError("give either --since or --since-time")
     if since:
-        return seconds(since, "--since")
+        return parse_duration(since, "--since")
     if not since_time:
         return None
     try:
         return max((datetime.now(UTC) - parse_time(since_time)).total_seconds(), 0.0)
     except ValueError:
-        raise Failure(f'--since-time: "{since_time}" is not a time; write it like 2025-01-31T12:00:00Z') from None
+        raise CommandError(f'--since-time: "{since_time}" is not a time; write it like 2025-01-31T12:00:00Z') from None

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from muster import __version__
-from muster.cli.failures import Ended, Failure
+from muster.cli.errors import CommandError, CommandExit
 
 
 class Entry(NamedTuple):
@@ -99,7 +99,7 @@ class Commands(TyperGroup):
         if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
             near = get_close_matches(args[0], COMMANDS, n=2)
             hint = f"; did you mean {' or '.join(near)}?" if near else "; `muster --help` lists them all"
-            raise Failure(f'there is no command "{args[0]}"{hint}')
+            raise CommandError(f'there is no command "{args[0]}"{hint}')
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -146,12 +146,12 @@ def run(arguments: Sequence[str]) -> int:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app(args=booleans_as_flags(command_first(arguments)), prog_name="muster")
-    except Ended as end:
+    except CommandExit as end:
         return end.exit_code
     except SystemExit as end:
         # 2 is what the parser ends with; kubectl, and so this command, says 1.
         return 1 if end.code == 2 else int(end.code or 0)
-    except Failure as failure:
+    except CommandError as failure:
         if debug:
             raise
         _complain(failure.message)
@@ -159,7 +159,7 @@ def run(arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             raise
-        from muster.cli.failures import describe_error
+        from muster.cli.errors import describe_error
 
         _complain(describe_error(error))
         return 1

@@ -1,29 +1,150 @@
-"""`muster operator`: Muster's training controller on a real Kubernetes."""
+"""`muster operator`: runs, installs and removes the training controller on a real Kubernetes."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from muster.cli import operator_install
-from muster.cli.failures import Failure
-from muster.cli.options import Debug
+from muster.cli.errors import CommandError
+from muster.cli.options import ContextName, Debug, Kubeconfig, Timeout, parse_duration
+from muster.cli.output import echo, warn
+from muster.training.gang import Scheduler, parse_scheduler
 
 if TYPE_CHECKING:
+    from muster.kube.remote.client import RemoteCluster
     from muster.kube.remote.kubeconfig import Access
 
-app = typer.Typer(
+
+# Merged from operator_install: `muster operator install` and `uninstall`: the operator as a Deployment of a cluster.
+
+
+OwnNamespace = Annotated[str, typer.Option("--namespace", "-n", help="Where the operator itself runs.")]
+
+
+def install(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be applied; touch nothing.")] = False,
+    namespace: OwnNamespace = "muster-system",
+    image: Annotated[str, typer.Option("--image", help="Of the operator; deploy/Containerfile builds it.")] = "",
+    replicas: Annotated[int, typer.Option("--replicas", min=1, help="Of these one works, the others stand by.")] = 2,
+    gang: Annotated[
+        str,
+        typer.Option(
+            "--gang-scheduler-name",
+            help="none, volcano, scheduler-plugins or scheduler-plugins:ITS-NAME: all jobs are gangs there.",
+        ),
+    ] = "none",
+    watched: Annotated[
+        list[str] | None,
+        typer.Option("--jobs-in", help="A namespace whose jobs it looks after; as often as needed. Untold: all."),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option("--failure-policy", help="Of the webhook, while no replica answers: Ignore or Fail.")
+    ] = "Ignore",
+    issuer: Annotated[
+        str,
+        typer.Option("--cert-manager-issuer", help="Issuer/NAME or ClusterIssuer/NAME, for the webhook's certificate."),
+    ] = "",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Stop training-operator and paddle-operator first; their jobs go on.")
+    ] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Although another operator looks after such jobs.")] = False,
+    timeout: Timeout = "3m",
+    kubeconfig: Kubeconfig = "",
+    context: ContextName = "",
+) -> None:
+    """Install the operator, or bring it up to date: definitions, accounts, Deployment, webhook."""
+    gang_scheduler(gang)
+    if policy not in ("Ignore", "Fail"):
+        raise CommandError(f'error: --failure-policy "{policy}" is not one of Ignore, Fail')
+
+    from muster.kube.manifests import dump
+    from muster.operator.install import install as put
+    from muster.operator.install_manifests import IMAGE, InstallOptions, build_manifests
+
+    options = InstallOptions(
+        namespace=namespace,
+        image=image or IMAGE,
+        replicas=replicas,
+        gang=gang,
+        namespaces=tuple(watched or ()),
+        failure_policy=policy,
+        issuer=_issuer(issuer),
+    )
+    if dry_run:
+        echo("---\n".join(dump(obj) for obj in build_manifests(options)).rstrip())
+        return
+    patience = parse_duration(timeout, "--timeout")
+    _run_on_cluster(
+        kubeconfig,
+        context,
+        lambda cluster: put(cluster, options, echo, seconds=patience, replace=replace, anyway=anyway),
+    )
+
+
+def gang_scheduler(written: str) -> tuple[Scheduler, str]:
+    """Which it is, and what a scheduler with the plugin is called."""
+    try:
+        return parse_scheduler(written)
+    except ValueError as error:
+        raise CommandError(f"error: --gang-scheduler-name {error}") from None
+
+
+def uninstall(
+    namespace: OwnNamespace = "muster-system",
+    crds: Annotated[
+        bool, typer.Option("--crds", help="Delete the CustomResourceDefinitions too, and so every job there is.")
+    ] = False,
+    kubeconfig: Kubeconfig = "",
+    context: ContextName = "",
+) -> None:
+    """Remove the operator. Jobs stay, and their Pods go on."""
+    from muster.operator.install import uninstall as take_away
+    from muster.operator.install_manifests import InstallOptions
+
+    options = InstallOptions(namespace=namespace)
+    _run_on_cluster(kubeconfig, context, lambda cluster: take_away(cluster, options, echo, definitions=crds))
+
+
+def _issuer(written: str) -> dict[str, str] | None:
+    if not written:
+        return None
+    kind, _, name = written.partition("/")
+    if kind not in ("Issuer", "ClusterIssuer") or not name:
+        raise CommandError(f'error: --cert-manager-issuer "{written}": write Issuer/NAME or ClusterIssuer/NAME')
+    return {"kind": kind, "name": name}
+
+
+def _run_on_cluster(kubeconfig: str, context: str, action: Callable[[RemoteCluster], Awaitable[None]]) -> None:
+    from muster.kube.remote.client import RemoteCluster
+    from muster.operator.install import InstallError
+
+    async def connected() -> None:
+        async with RemoteCluster(load_access(kubeconfig, context), on_warning=warn) as cluster:
+            await cluster.discover()
+            await action(cluster)
+
+    try:
+        asyncio.run(connected())
+    except InstallError as error:
+        raise CommandError(f"error: {error}") from None
+
+
+# Merged from operator: `muster operator`: Muster's training controller on a real Kubernetes.
+
+
+operator_app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Look after training jobs on a Kubernetes cluster."
 )  # fmt: skip
-app.command("install")(operator_install.install)
-app.command("uninstall")(operator_install.uninstall)
+operator_app.command("install")(install)
+operator_app.command("uninstall")(uninstall)
 
 
-@app.callback(invoke_without_command=True)
+@operator_app.callback(invoke_without_command=True)
 def operator(
     context: typer.Context,
     kubeconfig: Annotated[str, typer.Option("--kubeconfig", help="Inside a cluster, none is needed.")] = "",
@@ -82,19 +203,19 @@ def operator(
     """Look after training jobs on a Kubernetes cluster, until stopped."""
     if context.invoked_subcommand is not None:
         return
-    scheduler, scheduler_name = operator_install.gang_scheduler(gang)
+    scheduler, scheduler_name = gang_scheduler(gang)
     if log_format not in ("text", "json"):
-        raise Failure(f'error: --log-format "{log_format}" is not one of text, json')
+        raise CommandError(f'error: --log-format "{log_format}" is not one of text, json')
 
     import uvloop
 
-    from muster.operator import logs
+    from muster.operator import run
     from muster.operator.run import serve
     from muster.operator.settings import OperatorSettings, SettingsError, with_election
     from muster.operator.webhook import WebhookSettings
 
-    logs.configure(cast(logs.LogFormat, log_format), debug=debug)
-    credentials = access(kubeconfig, kube_context)
+    run.configure_logging(cast(run.LogFormat, log_format), debug=debug)
+    credentials = load_access(kubeconfig, kube_context)
     settings = OperatorSettings(
         namespaces=tuple(namespace or ()),
         kinds=tuple(kind or ()),
@@ -118,14 +239,14 @@ def operator(
             )  # fmt: skip
         uvloop.run(serve(credentials, settings))
     except (SettingsError, ValueError) as error:
-        raise Failure(f"error: {error}") from None
+        raise CommandError(f"error: {error}") from None
     except OSError as error:
-        raise Failure(f"error: {host}:{port} cannot be served on: {error.strerror or error}") from None
+        raise CommandError(f"error: {host}:{port} cannot be served on: {error.strerror or error}") from None
     except asyncio.CancelledError:
         return
 
 
-def access(kubeconfig: str, context: str) -> Access:
+def load_access(kubeconfig: str, context: str) -> Access:
     """What is named goes first, then what a Pod is given, then kubectl's own."""
     from muster.kube.remote.kubeconfig import KubeconfigError, in_cluster, load_kubeconfig
 
@@ -135,4 +256,4 @@ def access(kubeconfig: str, context: str) -> Access:
             return in_cluster()
         return load_kubeconfig([kubeconfig] if kubeconfig else usual, context)
     except KubeconfigError as error:
-        raise Failure(f"error: {error}") from None
+        raise CommandError(f"error: {error}") from None

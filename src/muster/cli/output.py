@@ -1,12 +1,19 @@
-"""Plain tables as kubectl prints them, and colour where the reader has a terminal for it."""
+"""Plain text output: kubectl's tables, the labelled sections of `describe`, and colour on a terminal."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import IO, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, TypeAlias
+
+from muster.kube.objects import parse_time
+
+# Merged from output: Plain tables as kubectl prints them, and colour where the reader has a terminal for it.
+
 
 _STYLES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
@@ -17,22 +24,22 @@ PREFIX_COLOURS = ("cyan", "yellow", "green", "magenta", "blue",
 _MIN_WIDTH, _PADDING = 6, 3
 
 
-def fancy(stream: IO[str] | None = None) -> bool:
+def supports_color(stream: IO[str] | None = None) -> bool:
     """Whether colours and redrawing are welcome there: a terminal, and nobody said NO_COLOR."""
     out = stream or sys.stdout
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def paint(text: str, style: str, *, on: bool) -> str:
+def colorize(text: str, style: str, *, on: bool) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if on and style else text
 
 
-def colour_of(number: int) -> str:
+def pick_color(number: int) -> str:
     """A colour for the n-th of many things that should be told apart."""
     return PREFIX_COLOURS[number % len(PREFIX_COLOURS)]
 
 
-def say(text: str = "") -> None:
+def echo(text: str = "") -> None:
     """A line of the command's answer, now: a reader at the other end of a pipe is not kept waiting."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -67,7 +74,7 @@ class TableWriter:
         return "".join([*padded, *row[-1:]])
 
 
-def table_lines(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
+def format_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[str]:
     return TableWriter(headers).lines(rows)
 
 
@@ -87,3 +94,104 @@ def _width(text: str) -> int:
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
+
+
+# Merged from sections: The shape of `describe`: labels and values, indented, each block's values aligned.
+
+
+NONE = "<none>"
+
+
+@dataclass(frozen=True, slots=True)
+class SectionGrid:
+    """A small table under a label."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+SectionValue: TypeAlias = "str | Sequence[str] | Sequence[Section] | SectionGrid"
+Section: TypeAlias = "tuple[str, SectionValue]"
+Sections: TypeAlias = list[Section]
+"""A value that is a list of strings stands in one column, a list of fields is a block of its own."""
+
+
+def render_sections(fields: Sequence[Section], indent: int = 0) -> list[str]:
+    margin = " " * indent
+    width = max((len(label) for label, value in fields if _inline(value)), default=0) + 3
+    lines: list[str] = []
+    for label, value in fields:
+        if isinstance(value, SectionGrid):
+            lines += [f"{margin}{label}:", *_grid(value, indent + 2)]
+        elif isinstance(value, str):
+            first, *rest = value.split("\n")
+            lines.append(f"{margin}{label + ':':<{width}}{first}".rstrip())
+            lines += [f"{margin}{'':<{width}}{line}".rstrip() for line in rest]
+        elif _inline(value):
+            texts = [line for text in value for line in str(text).split("\n")] or [NONE]
+            lines.append(f"{margin}{label + ':':<{width}}{texts[0]}")
+            lines += [f"{margin}{'':<{width}}{text}" for text in texts[1:]]
+        else:
+            block: Any = value
+            lines += [f"{margin}{label}:", *render_sections(block, indent + 2)]
+    return lines
+
+
+def format_pairs(mapping: Mapping[str, Any] | None, separator: str = "=") -> list[str]:
+    return [f"{key}{separator}{value}" for key, value in sorted((mapping or {}).items())]
+
+
+def format_timestamp(text: str | None) -> str:
+    """A time stamp as `describe` writes it, in the reader's time zone."""
+    if not text:
+        return "<unknown>"
+    return parse_time(text).astimezone().strftime("%a, %d %b %Y %H:%M:%S %z")
+
+
+def to_section(value: Any) -> SectionValue:
+    """Any part of an object as fields, for kinds nobody has written a description of."""
+    if isinstance(value, Mapping):
+        return [(label_for_key(str(key)), to_section(inner)) for key, inner in sorted(value.items())] or NONE
+    if isinstance(value, list):
+        if any(isinstance(item, Mapping | list) for item in value):
+            return [field for item in value for field in _item(item)]
+        return [_scalar(item) for item in value] or NONE
+    return _scalar(value)
+
+
+def label_for_key(key: str) -> str:
+    """`creationTimestamp` -> `Creation Timestamp`. What is no identifier stays as it is."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", key):
+        return key
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", key).split(" ")
+    return " ".join({"api": "API", "url": "URL", "uid": "UID"}.get(w.lower(), w[:1].upper() + w[1:]) for w in words)
+
+
+def _item(item: Any) -> Sections:
+    fields = to_section(item)
+    if isinstance(fields, list) and fields and isinstance(fields[0], tuple):
+        return list(fields)
+    return [("Item", fields)]
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return NONE
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _inline(value: SectionValue) -> bool:
+    if isinstance(value, str):
+        return True
+    return not isinstance(value, SectionGrid) and all(isinstance(part, str) for part in value)
+
+
+def _grid(grid: SectionGrid, indent: int) -> list[str]:
+    margin = " " * indent
+    cells = [
+        list(grid.headers),
+        ["-" * len(header) for header in grid.headers],
+        *([" ".join(str(v).split("\n")) for v in row] for row in grid.rows),
+    ]
+    widths = [max(len(row[column]) for row in cells) + 2 for column in range(len(grid.headers))]
+    return [margin + "".join(f"{text:<{w}}" for text, w in zip(row, widths, strict=True)).rstrip() for row in cells]

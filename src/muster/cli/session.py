@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from muster.cli.failures import NO_CLUSTER, Failure
+from muster.cli.errors import NO_CLUSTER, CommandError
 from muster.cli.output import warn
 from muster.cli.targets import Target, parse_target, parse_targets, type_words
 from muster.kube.cluster import Cluster
@@ -48,7 +48,7 @@ class Session:
         if self.remote is not None:
             yield
             return
-        from muster.embedded.admission import collect_warnings
+        from muster.embedded.store.admission import collect_warnings
 
         with collect_warnings() as collected:
             try:
@@ -123,12 +123,14 @@ async def connect_or_start(
     kubeconfig: str = "", context: str = "", namespace: str = "", *, runtime: str = "", gang: bool = False
 ) -> AsyncIterator[Session]:
     """The same, or a box in this process for as long as the block lasts. Other commands can use it meanwhile."""
-    from muster.server.presence import ServerError, running
+    from muster.server.pidfile import ServerError, running_server
 
-    if kubeconfig or context or running(home()) is not None:
+    if kubeconfig or context or running_server(home()) is not None:
         if runtime or gang:
             option = "--runtime" if runtime else "--gang"
-            raise Failure(f"{option} is for a cluster that this command starts itself; say it to `muster up` instead")
+            raise CommandError(
+                f"{option} is for a cluster that this command starts itself; say it to `muster up` instead"
+            )
         async with connect(kubeconfig, context, namespace) as session:
             stand_in = None if kubeconfig or context else asyncio.create_task(_stand_in())
             try:
@@ -146,7 +148,7 @@ async def connect_or_start(
                 server.cluster, namespace or "default", box=server.cluster, in_the_box=True, warn_of=_warn_once()
             )
     except ServerError as error:
-        raise Failure(f"error: {error}") from None
+        raise CommandError(f"error: {error}") from None
 
 
 def load_settings(runtime: str = "", *, gang: bool = False) -> Settings:
@@ -155,12 +157,12 @@ def load_settings(runtime: str = "", *, gang: bool = False) -> Settings:
     try:
         settings = Settings.load(home())
     except SettingsError as error:
-        raise Failure(str(error)) from None
+        raise CommandError(str(error)) from None
     settings = replace(settings, gang=gang or settings.gang)
     if not runtime:
         return settings
     if runtime not in RUNTIMES:
-        raise Failure(f'--runtime: "{runtime}" is not known; write {", ".join(RUNTIMES)}')
+        raise CommandError(f'--runtime: "{runtime}" is not known; write {", ".join(RUNTIMES)}')
     return replace(settings, agent=replace(settings.agent, runtime=runtime))
 
 
@@ -176,11 +178,11 @@ def home() -> Path:
 async def _stand_in() -> None:
     """The cluster may be that of another `muster run`, which takes it along when it ends. Then this process carries on
     with it, at the same address."""
-    from muster.server.presence import ServerError, running
+    from muster.server.pidfile import ServerError, running_server
 
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
-        if running(home()) is not None:
+        if running_server(home()) is not None:
             continue
         from muster.server.serving import serving
 
@@ -206,7 +208,7 @@ def _unknown_types() -> Iterator[None]:
     try:
         yield
     except NotFound as error:
-        raise Failure(f"error: {error.message}") from None
+        raise CommandError(f"error: {error.message}") from None
 
 
 @contextmanager
@@ -225,19 +227,19 @@ def _without_system_certificates() -> Iterator[None]:
 
 def _access(kubeconfig: str, context: str) -> Access:
     from muster.kube.remote.kubeconfig import KubeconfigError, in_cluster, load_kubeconfig
-    from muster.server.presence import running
+    from muster.server.pidfile import running_server
 
     try:
         if kubeconfig or context:
             return load_kubeconfig([kubeconfig] if kubeconfig else _usual_kubeconfigs(), context)
         if os.environ.get("KUBERNETES_SERVICE_HOST"):
             return in_cluster()  # this is a Pod: it speaks for its service account
-        info = running(home())
+        info = running_server(home())
         if info is None:
-            raise Failure(NO_CLUSTER)
+            raise CommandError(NO_CLUSTER)
         return load_kubeconfig([info.kubeconfig])
     except KubeconfigError as error:
-        raise Failure(f"error: {error}") from None
+        raise CommandError(f"error: {error}") from None
 
 
 def _usual_kubeconfigs() -> list[str]:

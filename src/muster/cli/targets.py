@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from muster.cli.failures import Failure
+from muster.cli.errors import CommandError
 from muster.kube.errors import NotFound
 from muster.kube.kinds import Catalogue, Kind
 
@@ -21,12 +21,12 @@ def parse_targets(words: Sequence[str], catalogue: Catalogue) -> list[Target]:
     """TYPE[,TYPE...] [NAME...] or TYPE/NAME..., as kubectl reads them. Neighbours of one kind are one target."""
     words = [word for word in words if word]
     if not words:
-        raise Failure(
+        raise CommandError(
             "say what: a type, as in `pods`, a type and a name, as in `pod x`, or both in one word, as in `pod/x`"
         )
     if any("/" in word for word in words):
         return _merged([_slashed(word, catalogue) for word in words])
-    kinds = [kind for word in words[0].split(",") if word for kind in kinds_of(word, catalogue)]
+    kinds = [kind for word in words[0].split(",") if word for kind in find_kinds(word, catalogue)]
     return [Target(kind, tuple(words[1:])) for kind in kinds]
 
 
@@ -34,7 +34,7 @@ def parse_target(word: str, catalogue: Catalogue, default: str = "pods") -> tupl
     """One object: TYPE/NAME, or a NAME of the `default` type."""
     type_word, slash, name = word.rpartition("/")
     if slash and not (type_word and name):
-        raise Failure(f'"{word}": write TYPE/NAME, as in pod/x')
+        raise CommandError(f'"{word}": write TYPE/NAME, as in pod/x')
     return catalogue.find(type_word or default), name
 
 
@@ -45,7 +45,7 @@ def type_words(words: Sequence[str]) -> list[str]:
     return [word for word in words[0].split(",") if word] if words else []
 
 
-def kinds_of(word: str, catalogue: Catalogue) -> list[Kind]:
+def find_kinds(word: str, catalogue: Catalogue) -> list[Kind]:
     """The kind of that name, or all that belong to the category (`all`)."""
     try:
         return [catalogue.find(word)]
@@ -56,21 +56,23 @@ def kinds_of(word: str, catalogue: Catalogue) -> list[Kind]:
         raise
 
 
-def title(kind: Kind, name: str) -> str:
+def resource_name(kind: Kind, name: str) -> str:
     """How an object is called in a message: `pod/x`, `job.batch/train`."""
-    return f"{type_title(kind)}/{name}"
+    return f"{type_name(kind)}/{name}"
 
 
-def type_title(kind: Kind) -> str:
+def type_name(kind: Kind) -> str:
     return f"{kind.singular}.{kind.group}" if kind.group else kind.singular
 
 
 def _slashed(word: str, catalogue: Catalogue) -> Target:
     if "/" not in word:
-        raise Failure(f'"{word}" has no type: where one word is written TYPE/NAME, all have to be, as in pod/{word}')
+        raise CommandError(
+            f'"{word}" has no type: where one word is written TYPE/NAME, all have to be, as in pod/{word}'
+        )
     type_word, _, name = word.partition("/")
     if not type_word or not name or "/" in name:
-        raise Failure(f'"{word}": write TYPE/NAME, as in pod/x')
+        raise CommandError(f'"{word}": write TYPE/NAME, as in pod/x')
     return Target(catalogue.find(type_word), (name,))
 
 

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from muster.cli.failures import Failure
-from muster.cli.options import AllNamespaces, Labels, on_cluster
-from muster.cli.output import say, table_lines, warn
-from muster.cli.selection import nothing_found
+from muster.cli.errors import CommandError
+from muster.cli.options import AllNamespaces, LabelSelector, on_cluster
+from muster.cli.output import echo, format_table, warn
+from muster.cli.selection import format_nothing_found
 from muster.cli.session import Session
 from muster.kube.errors import NotFound
-from muster.kube.metrics import NODE_METRICS, POD_METRICS
+from muster.kube.metrics_api import NODE_METRICS, POD_METRICS
 from muster.kube.objects import Object, name_of, namespace_of, status_of
-from muster.kube.quantity import milli, sum_resources, whole
+from muster.kube.quantity import milli_value, sum_resources, whole_value
 
 _MEBI = 1024 * 1024
 
@@ -25,7 +25,7 @@ async def top(
     session: Session,
     what: Annotated[str, typer.Argument(metavar="(nodes | pods)")],
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]")] = None,
-    selector: Labels = "",
+    selector: LabelSelector = "",
     all_namespaces: AllNamespaces = False,
     containers: Annotated[bool, typer.Option("--containers", help="Each container by itself.")] = False,
     sort_by: Annotated[str, typer.Option("--sort-by", help="cpu or memory.")] = "",
@@ -33,31 +33,31 @@ async def top(
 ) -> None:
     """Show what nodes or Pods use."""
     if sort_by not in ("", "cpu", "memory"):
-        raise Failure(f'--sort-by: "{sort_by}" is not known; write cpu or memory')
+        raise CommandError(f'--sort-by: "{sort_by}" is not known; write cpu or memory')
     nodes = what.lower() in ("node", "nodes", "no")
     if not nodes and what.lower() not in ("pod", "pods", "po"):
-        raise Failure(f'"{what}" uses nothing that can be measured; write nodes or pods')
+        raise CommandError(f'"{what}" uses nothing that can be measured; write nodes or pods')
     kind = NODE_METRICS if nodes else POD_METRICS
     try:
         page = await session.cluster.list(kind, "" if nodes or all_namespaces else session.namespace, labels=selector)
     except NotFound:
-        raise Failure(
+        raise CommandError(
             "error: Metrics API not available: this cluster does not measure what nodes and Pods use"
         ) from None
     measured = [m for m in page.items if not names or name_of(m) in names]
     missing = set(names or ()) - {name_of(m) for m in measured}
     if missing:
-        raise Failure(f'Error from server (NotFound): no metrics of {what} "{sorted(missing)[0]}"')
+        raise CommandError(f'Error from server (NotFound): no metrics of {what} "{sorted(missing)[0]}"')
     if not measured:
-        warn(nothing_found("" if nodes or all_namespaces else session.namespace))
+        warn(format_nothing_found("" if nodes or all_namespaces else session.namespace))
         return
     if nodes:
         known = await session.cluster.list(session.cluster.catalogue.of("v1", "Node"))
         headers, rows = node_rows(_sorted(measured, sort_by), {name_of(n): n for n in known.items})
     else:
         headers, rows = pod_rows(_sorted(measured, sort_by), containers=containers, namespaces=all_namespaces)
-    lines = table_lines(headers, rows)
-    say("\n".join(lines[1:] if no_headers else lines))
+    lines = format_table(headers, rows)
+    echo("\n".join(lines[1:] if no_headers else lines))
 
 
 def node_rows(metrics: Sequence[Object], nodes: Mapping[str, Object]) -> tuple[list[str], list[list[str]]]:
@@ -67,10 +67,10 @@ def node_rows(metrics: Sequence[Object], nodes: Mapping[str, Object]) -> tuple[l
         allocatable = status_of(nodes.get(name_of(measured)) or {}).get("allocatable") or {}
         rows.append([
             name_of(measured),
-            f"{milli(usage.get('cpu', '0'))}m",
-            _percent(milli(usage.get("cpu", "0")), milli(allocatable.get("cpu", "0"))),
-            f"{whole(usage.get('memory', '0')) // _MEBI}Mi",
-            _percent(whole(usage.get("memory", "0")), whole(allocatable.get("memory", "0"))),
+            f"{milli_value(usage.get('cpu', '0'))}m",
+            _percent(milli_value(usage.get("cpu", "0")), milli_value(allocatable.get("cpu", "0"))),
+            f"{whole_value(usage.get('memory', '0')) // _MEBI}Mi",
+            _percent(whole_value(usage.get("memory", "0")), whole_value(allocatable.get("memory", "0"))),
         ])  # fmt: skip
     return ["NAME", "CPU(cores)", "CPU%", "MEMORY(bytes)", "MEMORY%"], rows
 
@@ -100,12 +100,12 @@ def _total(measured: Object) -> Mapping[str, Any]:
 
 
 def _used(usage: Mapping[str, Any]) -> list[str]:
-    return [f"{milli(usage.get('cpu', '0'))}m", f"{whole(usage.get('memory', '0')) // _MEBI}Mi"]
+    return [f"{milli_value(usage.get('cpu', '0'))}m", f"{whole_value(usage.get('memory', '0')) // _MEBI}Mi"]
 
 
 def _sorted(metrics: Sequence[Object], by: str) -> list[Object]:
     if by:
-        return sorted(metrics, key=lambda m: milli(_total(m).get(by, "0")), reverse=True)
+        return sorted(metrics, key=lambda m: milli_value(_total(m).get(by, "0")), reverse=True)
     return sorted(metrics, key=lambda m: (namespace_of(m), name_of(m)))
 
 

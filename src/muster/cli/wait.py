@@ -7,15 +7,13 @@ from typing import Annotated, Literal, NamedTuple
 
 import typer
 
-from muster.cli.delete import until_gone
-from muster.cli.durations import seconds
-from muster.cli.failures import Ended, Failure, explain
-from muster.cli.observe import observed
-from muster.cli.options import AllNamespaces, Files, Labels, on_cluster
-from muster.cli.output import say, warn
-from muster.cli.selection import scope, select
+from muster.cli.apply import wait_until_deleted
+from muster.cli.errors import CommandError, CommandExit, format_api_error
+from muster.cli.options import AllNamespaces, Files, LabelSelector, on_cluster, parse_duration
+from muster.cli.output import echo, warn
+from muster.cli.selection import namespace_for, select_objects, watch_object
 from muster.cli.session import Session
-from muster.cli.targets import title
+from muster.cli.targets import resource_name
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.jsonpath import JsonPathError, all_values
@@ -39,41 +37,43 @@ async def wait(
         str, typer.Option("--for", help="condition=TYPE[=VALUE], jsonpath={PATH}[=VALUE], delete or create.")
     ] = "",
     filename: Files = None,
-    selector: Labels = "",
+    selector: LabelSelector = "",
     all_: Annotated[bool, typer.Option("--all", help="All objects of the type in the namespace.")] = False,
     all_namespaces: AllNamespaces = False,
     timeout: Annotated[str, typer.Option("--timeout", help="How long to wait; 0 looks once.")] = "30s",
 ) -> None:
     """Wait until objects are as they should be."""
     goal = parse_goal(for_)
-    patience = seconds(timeout, "--timeout")
+    patience = parse_duration(timeout, "--timeout")
     if patience < 0:
         patience = 7 * 86400.0
     if goal.kind == "create":
         await _until_created(session, words or (), patience)
         return
-    found = await select(session, words or (), files=filename or (), labels=selector, all_namespaces=all_namespaces)
+    found = await select_objects(
+        session, words or (), files=filename or (), labels=selector, all_namespaces=all_namespaces
+    )
     if not found.by_name and not (all_ or selector):
-        raise Failure("say which: names, a selector with -l, or --all")
+        raise CommandError("say which: names, a selector with -l, or --all")
     errors = [e for e in found.errors if not (goal.kind == "delete" and isinstance(e, NotFound))]
     for error in errors:
-        warn(explain(error))
+        warn(format_api_error(error))
     if errors:
-        raise Ended(1)
+        raise CommandExit(1)
     if not found.objects:
         if goal.kind == "delete":
             return
-        raise Failure("error: no matching resources found")
+        raise CommandError("error: no matching resources found")
     results = await asyncio.gather(
         *(_one(session.cluster, kind, obj, goal, patience) for kind, obj in found.objects), return_exceptions=True
     )
     failures = [result for result in results if isinstance(result, BaseException)]
     for failure in failures:
-        if not isinstance(failure, Failure):
+        if not isinstance(failure, CommandError):
             raise failure
         warn(failure.message)
     if failures:
-        raise Ended(1)
+        raise CommandExit(1)
 
 
 def parse_goal(text: str) -> Goal:
@@ -85,12 +85,12 @@ def parse_goal(text: str) -> Goal:
         return Goal("condition", type_, (value or "true").lower())
     if what == "jsonpath" and rest:
         return _jsonpath_goal(rest)
-    raise Failure(
+    raise CommandError(
         f'--for: "{text}" is not known; write condition=Complete, jsonpath={{.status.phase}}=Running, delete or create'
     )
 
 
-def reached(goal: Goal, obj: Object) -> bool:
+def is_reached(goal: Goal, obj: Object) -> bool:
     if goal.kind == "jsonpath":
         values = all_values(obj, goal.path)
         return bool(values) and (goal.value is None or any(_text(value) == goal.value for value in values))
@@ -107,56 +107,58 @@ def _jsonpath_goal(text: str) -> Goal:
         path, rest = text[: end + 1], text[end + 1 :]
         value = rest[1:] if rest.startswith("=") else None
         if end < 0 or (rest and not rest.startswith("=")):
-            raise Failure(f"--for: {text!r}: write jsonpath={{.status.phase}}=Running")
+            raise CommandError(f"--for: {text!r}: write jsonpath={{.status.phase}}=Running")
     elif "=" in text:
         path, _, value = text.partition("=")
     try:
         all_values({}, path)
     except JsonPathError as error:
-        raise Failure(f"--for: {text!r}: {error}") from None
+        raise CommandError(f"--for: {text!r}: {error}") from None
     return Goal("jsonpath", path, value.strip("\"'") if value is not None else None)
 
 
 async def _one(cluster: Cluster, kind: Kind, obj: Object, goal: Goal, patience: float) -> None:
-    called = title(kind, name_of(obj))
+    called = resource_name(kind, name_of(obj))
     try:
         async with asyncio.timeout(patience):
             if goal.kind == "delete":
-                await until_gone(cluster, [(kind, obj)])
+                await wait_until_deleted(cluster, [(kind, obj)])
             else:
                 await _until_reached(cluster, kind, obj, goal)
     except TimeoutError:
-        if patience == 0 and goal.kind != "delete" and reached(goal, obj):
+        if patience == 0 and goal.kind != "delete" and is_reached(goal, obj):
             pass
         else:
-            raise Failure(f"error: timed out waiting for the condition on {kind.resource}/{name_of(obj)}") from None
-    say(f"{called} condition met")
+            raise CommandError(
+                f"error: timed out waiting for the condition on {kind.resource}/{name_of(obj)}"
+            ) from None
+    echo(f"{called} condition met")
 
 
 async def _until_reached(cluster: Cluster, kind: Kind, obj: Object, goal: Goal) -> None:
-    async with observed(cluster, kind, name_of(obj), namespace_of(obj)) as states:
+    async with watch_object(cluster, kind, name_of(obj), namespace_of(obj)) as states:
         async for now in states:
             if now is None:
-                raise Failure(f"error: {title(kind, name_of(obj))} was deleted while waiting for it")
-            if reached(goal, now):
+                raise CommandError(f"error: {resource_name(kind, name_of(obj))} was deleted while waiting for it")
+            if is_reached(goal, now):
                 return
 
 
 async def _until_created(session: Session, words: list[str] | tuple[str, ...], patience: float) -> None:
     targets = await session.targets(words)
     if any(not target.names for target in targets):
-        raise Failure("--for=create needs names")
+        raise CommandError("--for=create needs names")
     for kind, name in [(target.kind, name) for target in targets for name in target.names]:
         try:
             async with asyncio.timeout(patience or 0.001):
                 async for event in session.cluster.watch(
-                    kind, scope(kind, session.namespace), fields=f"metadata.name={name}"
+                    kind, namespace_for(kind, session.namespace), fields=f"metadata.name={name}"
                 ):
                     if event.type in ("ADDED", "MODIFIED") and uid_of(event.object):
                         break
         except TimeoutError:
-            raise Failure(f"error: timed out waiting for {title(kind, name)} to be created") from None
-        say(f"{title(kind, name)} condition met")
+            raise CommandError(f"error: timed out waiting for {resource_name(kind, name)} to be created") from None
+        echo(f"{resource_name(kind, name)} condition met")
 
 
 def _text(value: object) -> str:

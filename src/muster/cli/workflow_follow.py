@@ -1,22 +1,130 @@
-"""Staying with workflows until they are over: the tree, the logs, or just the end."""
+"""Follows workflows until they finish: the tree, the logs, or only the end."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muster.cli.failures import Ended, Failure
-from muster.cli.observe import observed
-from muster.cli.output import say
+from muster.cli.errors import CommandError, CommandExit
+from muster.cli.output import colorize, echo, pick_color, supports_color
+from muster.cli.pod_logs import visible_text
+from muster.cli.selection import watch_object
 from muster.cli.session import Session
-from muster.cli.workflow_logs import LogView, print_logs
-from muster.cli.workflow_lookup import whole, workflow_kind
-from muster.cli.workflow_show import watch_until_over
-from muster.cli.workflow_status import is_over, status_word, succeeded
-from muster.kube.objects import Object, name_of, namespace_of, status_of
+from muster.cli.workflow_lookup import with_full_status, workflow_kind
+from muster.cli.workflow_status import is_finished, status_word, succeeded
+from muster.cli.workflow_tree import watch_until_finished
+from muster.kube.cluster import LogQuery
+from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of
+
+if TYPE_CHECKING:
+    from muster.workflows.logs import LogEntry
+
+
+# Merged from workflow_logs: Logs of a workflow: all its Pods together, or those of one node.
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    node: str = ""
+    container: str = "main"
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail: int | None = None
+    since: float | None = None
+
+
+async def print_logs(session: Session, workflow: Object, view: LogView) -> None:
+    from muster.workflows.logs import LogSelection, read_log_lines
+
+    query = LogQuery(
+        follow=view.follow,
+        previous=view.previous,
+        tail_lines=view.tail,
+        since_seconds=view.since,
+    )
+    pods = find_pods_below(workflow, view.node) if view.node else {}
+    printer = _Printer(view.timestamps)
+    jobs = _makes_objects(workflow)
+    if jobs:
+        await session.discover()  # what they are may be known to the server alone
+    wanted = LogSelection(
+        pods=tuple(pods.values()), container=view.container, query=query, jobs=jobs, nodes=tuple(pods)
+    )
+    async for bunch in read_log_lines(session.cluster, workflow, wanted):
+        for entry in bunch:
+            printer.put(entry)
+
+
+def find_pods_below(workflow: Object, word: str) -> dict[str, str]:
+    """The Pods of a node, or of all nodes inside it, by the ids of their nodes. The word is its id, its name, the name
+    it is shown by, or its Pod's. Raises Failure, which names similar ones."""
+    from muster.workflows.logs import pod_name_of
+
+    nodes: dict[str, Object] = status_of(workflow).get("nodes") or {}
+    pods = {one: pod_name_of(workflow, node) for one, node in nodes.items() if node.get("type") == "Pod"}
+    meant = [
+        one
+        for one, node in nodes.items()
+        if word in (one, node.get("name"), node.get("displayName"), pods.get(one))
+    ]  # fmt: skip
+    if not meant:
+        known = sorted({str(node.get("displayName")) for node in nodes.values()})
+        near = get_close_matches(word, known, n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise CommandError(f'error: the workflow {name_of(workflow)} has no node "{word}"{hint}')
+    inside = _inside(nodes, meant)
+    found = {one: pod for one, pod in pods.items() if one in inside}
+    if not found:
+        raise CommandError(f'error: the node "{word}" of the workflow {name_of(workflow)} has no Pod, so it has no log')
+    return found
+
+
+def _makes_objects(workflow: Object) -> bool:
+    status = status_of(workflow)
+    stored = (status.get("storedWorkflowTemplateSpec") or {}).get("templates") or ()
+    templates = (*(spec_of(workflow).get("templates") or ()), *stored, *(status.get("storedTemplates") or {}).values())
+    return any("resource" in template for template in templates)
+
+
+def _inside(nodes: dict[str, Object], meant: list[str]) -> set[str]:
+    members: dict[str, list[str]] = {}
+    for one, node in nodes.items():
+        members.setdefault(str(node.get("boundaryID") or ""), []).append(one)
+    inside: set[str] = set()
+    waiting = list(meant)
+    while waiting:
+        one = waiting.pop()
+        if one in inside:
+            continue
+        inside.add(one)
+        waiting += members.get(one, ())
+        if nodes[one].get("type") in ("Retry", "TaskGroup", "StepGroup"):
+            waiting += [child for child in nodes[one].get("children") or () if child in nodes]
+    return inside
+
+
+class _Printer:
+    """Each line with the Pod it comes from, each Pod in a colour of its own."""
+
+    def __init__(self, timestamps: bool) -> None:
+        self._timestamps = timestamps
+        self._colours = supports_color()
+        self._known: dict[str, int] = {}
+
+    def put(self, entry: LogEntry) -> None:
+        number = self._known.setdefault(entry.pod, len(self._known))
+        stamp = f"{entry.stamp} " if self._timestamps else ""
+        echo(f"{colorize(f'{entry.pod}:', pick_color(number), on=self._colours)} {stamp}{visible_text(entry.text)}")
+
+
+# Merged from workflow_follow: Staying with workflows until they are over: the tree, the logs, or just the end.
+
 
 WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Show the tree of nodes until the workflow is over.")]
 LogOption = Annotated[bool, typer.Option("--log", help="Print what it writes until the workflow is over.")]
@@ -25,42 +133,42 @@ WaitOption = Annotated[bool, typer.Option("--wait", help="Return when the workfl
 
 def require_one_way(*, watch: bool, log: bool, wait: bool) -> None:
     if watch and log:
-        raise Failure("--watch draws where --log would print; give one of them")
+        raise CommandError("--watch draws where --log would print; give one of them")
     if watch and wait:
-        raise Failure("--watch waits already; leave out --wait")
+        raise CommandError("--watch waits already; leave out --wait")
 
 
-async def follow(
+async def follow_workflow(
     session: Session, workflows: Sequence[Object], *, watch: bool, log: bool, wait: bool, quiet: bool = False
 ) -> None:
     """In one of the ways, if any. Ended(1) unless all succeed."""
     if not (watch or log or wait):
         return
     if watch:
-        ends: list[Object | None] = [await watch_until_over(session, workflow) for workflow in workflows]
+        ends: list[Object | None] = [await watch_until_finished(session, workflow) for workflow in workflows]
     else:
         if log:
             for workflow in workflows:
                 await print_logs(session, workflow, LogView(follow=True))
-        ends = await asyncio.gather(*(until_over(session, workflow) for workflow in workflows))
+        ends = await asyncio.gather(*(wait_until_finished(session, workflow) for workflow in workflows))
         for workflow, end in zip(workflows, ends, strict=True):
             if not quiet:
-                say(verdict(workflow, end))
+                echo(format_end(workflow, end))
     if not all(end is not None and succeeded(end) for end in ends):
-        raise Ended(1)
+        raise CommandExit(1)
 
 
-async def until_over(session: Session, workflow: Object) -> Object | None:
+async def wait_until_finished(session: Session, workflow: Object) -> Object | None:
     """None if it was deleted before it was over."""
     where = (workflow_kind(), name_of(workflow), namespace_of(workflow))
-    async with observed(session.cluster, *where) as states:
+    async with watch_object(session.cluster, *where) as states:
         async for state in states:
-            if state is None or is_over(state):
-                return None if state is None else whole(session.cluster, state)
+            if state is None or is_finished(state):
+                return None if state is None else with_full_status(session.cluster, state)
     return None
 
 
-def verdict(workflow: Object, end: Object | None) -> str:
+def format_end(workflow: Object, end: Object | None) -> str:
     if end is None:
         return f"{name_of(workflow)} was deleted before it was over"
     status = status_of(end)

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from muster.cli.failures import Failure
+from muster.cli.errors import CommandError
 from muster.cli.session import Session
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, NotFound
@@ -32,76 +32,76 @@ def workflow_kind() -> Kind:
     return WORKFLOW
 
 
-def bare_name(word: str) -> str:
+def strip_workflow_type(word: str) -> str:
     """`wf/x` is x; '' if the word is about something else."""
     kind, slash, name = word.rpartition("/")
     return name if not slash or kind.lower() in _WORDS else ""
 
 
-def whole(cluster: Cluster, workflow: Object) -> Object:
+def with_full_status(cluster: Cluster, workflow: Object) -> Object:
     """With its nodes, which the cluster in this process keeps apart; over HTTP they are always there."""
     join: Any = getattr(cluster, "whole", None)
     joined: Object = workflow if join is None else join(workflow, workflow_kind())
     return joined
 
 
-async def find(session: Session, word: str) -> Object:
+async def find_workflow(session: Session, word: str) -> Object:
     """Raises Failure, which names similar ones."""
-    name = await name_meant(session, word)
+    name = await resolve_workflow_name(session, word)
     try:
         found = await session.cluster.get(workflow_kind(), name, session.namespace)
     except NotFound:
-        raise Failure(await _unknown(session, name)) from None
-    return whole(session.cluster, found)
+        raise CommandError(await _unknown(session, name)) from None
+    return with_full_status(session.cluster, found)
 
 
-async def name_meant(session: Session, word: str) -> str:
+async def resolve_workflow_name(session: Session, word: str) -> str:
     """The name that a word stands for; it need not exist, unless it is `@latest`."""
-    name = bare_name(word)
+    name = strip_workflow_type(word)
     if not name:
-        raise Failure(f'"{word}" is not a workflow; write its name, or {LATEST}')
+        raise CommandError(f'"{word}" is not a workflow; write its name, or {LATEST}')
     if name != LATEST:
         return name
-    last = max(await light(session, session.namespace), key=creation_order, default=None)
+    last = max(await list_workflow_summaries(session, session.namespace), key=creation_order, default=None)
     if last is None:
-        raise Failure(f"there is no workflow in the namespace {session.namespace}, so there is no {LATEST} one")
+        raise CommandError(f"there is no workflow in the namespace {session.namespace}, so there is no {LATEST} one")
     return name_of(last)
 
 
-def is_lone(words: Sequence[str]) -> bool:
+def is_single_name(words: Sequence[str]) -> bool:
     """Whether the words of a command may be a workflow's name and nothing else."""
-    return len(words) == 1 and "," not in words[0] and bool(bare_name(words[0]))
+    return len(words) == 1 and "," not in words[0] and bool(strip_workflow_type(words[0]))
 
 
-async def lone(session: Session, words: Sequence[str]) -> Object | None:
+async def find_single_workflow(session: Session, words: Sequence[str]) -> Object | None:
     """The workflow that a single word is about, where it is no type of objects, as in `muster get my-workflow`."""
-    if not is_lone(words):
+    if not is_single_name(words):
         return None
     word = words[0]
     if word == LATEST or "/" in word:
-        return await find(session, word)
+        return await find_workflow(session, word)
     if await _is_type(session, word):
         return None
     try:
         found = await session.cluster.get(workflow_kind(), word, session.namespace)
     except ApiError:
         return None
-    return whole(session.cluster, found)
+    return with_full_status(session.cluster, found)
 
 
-async def require_known(session: Session, word: str) -> None:
+async def check_type_exists(session: Session, word: str) -> None:
     """Raises Failure for a word that is neither a type nor a workflow, but nearly one."""
     if await _is_type(session, word):
         return
     near = await _near(session, word)
     if near:
-        raise Failure(
+        raise CommandError(
             f'error: "{word}" is neither a type nor a workflow in the namespace {session.namespace}; did you mean '
             f"{' or '.join(near)}?"
         )
 
 
-async def light(session: Session, namespace: str, labels: str = "") -> list[Object]:
+async def list_workflow_summaries(session: Session, namespace: str, labels: str = "") -> list[Object]:
     """All workflows without their nodes: of a thousand workflows these would be many megabytes."""
     if session.remote is not None:
         query = urlencode({"fields": _LIGHT, **({"listOptions.labelSelector": labels} if labels else {})})
@@ -116,11 +116,11 @@ async def light(session: Session, namespace: str, labels: str = "") -> list[Obje
 
 
 async def _is_type(session: Session, word: str) -> bool:
-    from muster.cli.targets import kinds_of
+    from muster.cli.targets import find_kinds
 
     for _ in range(2):
         try:
-            return bool(kinds_of(word, session.cluster.catalogue))
+            return bool(find_kinds(word, session.cluster.catalogue))
         except NotFound:
             await session.discover()
     return False
@@ -134,7 +134,7 @@ async def _unknown(session: Session, name: str) -> str:
 
 async def _near(session: Session, name: str) -> list[str]:
     try:
-        known = sorted(name_of(one) for one in await light(session, session.namespace))
+        known = sorted(name_of(one) for one in await list_workflow_summaries(session, session.namespace))
     except ApiError:
         return []
     return get_close_matches(name, known, n=3, cutoff=0.6)

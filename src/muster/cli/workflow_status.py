@@ -25,7 +25,7 @@ def is_workflow(obj: Object) -> bool:
     return obj.get("kind") == "Workflow" and str(obj.get("apiVersion")).startswith("argoproj.io/")
 
 
-def why_failed(workflow: Object) -> str:
+def failure_message(workflow: Object) -> str:
     """What its nodes say, where the workflow itself says nothing."""
     nodes = (status_of(workflow).get("nodes") or {}).values()
     groups = ("Steps", "StepGroup", "DAG", "TaskGroup", "Retry")
@@ -37,7 +37,7 @@ def why_failed(workflow: Object) -> str:
     return "; ".join(told[:_FAILURES_SHOWN]) + more
 
 
-def is_over(workflow: Object) -> bool:
+def is_finished(workflow: Object) -> bool:
     return status_of(workflow).get("phase") in ENDED
 
 
@@ -62,39 +62,39 @@ def status_word(workflow: Object) -> str:
 def is_suspended(workflow: Object) -> bool:
     """As a whole, or at a step that waits to be resumed."""
     nodes = status_of(workflow).get("nodes") or {}
-    return bool(spec_of(workflow).get("suspend")) or any(waits(node) for node in nodes.values())
+    return bool(spec_of(workflow).get("suspend")) or any(is_waiting(node) for node in nodes.values())
 
 
-def waits(node: Mapping[str, Any]) -> bool:
+def is_waiting(node: Mapping[str, Any]) -> bool:
     """For somebody to resume it."""
     return node.get("type") == "Suspend" and node.get("phase") == "Running"
 
 
-def waits_for_somebody(workflow: Object) -> str:
+def find_waiting_node(workflow: Object) -> str:
     """What it waits for and the command that lets it go on; '' if it goes on by itself."""
     status, spec = status_of(workflow), spec_of(workflow)
     resume = f"`muster resume {name_of(workflow)}` lets it go on"
-    if is_over(workflow):
+    if is_finished(workflow):
         return ""
     if spec.get("suspend"):
         return f"suspended; {resume}"
     known = [*(spec.get("templates") or ()), *(status.get("storedTemplates") or {}).values()]
     timed = {t.get("name") for t in known if (t.get("suspend") or {}).get("duration")}
     nodes = (status.get("nodes") or {}).values()
-    waiting = [str(n.get("displayName")) for n in nodes if waits(n) and n.get("templateName") not in timed]
+    waiting = [str(n.get("displayName")) for n in nodes if is_waiting(n) and n.get("templateName") not in timed]
     return f"waits at {', '.join(waiting)}; {resume}" if waiting else ""
 
 
-def took(thing: Mapping[str, Any], now: datetime) -> str:
+def format_workflow_time(thing: Mapping[str, Any], now: datetime) -> str:
     """How long a workflow's status or a node says it took, or has taken so far; '' if it has not begun."""
     if not thing.get("startedAt"):
         return ""
     began = parse_time(str(thing["startedAt"]))
     ended = parse_time(str(thing["finishedAt"])) if thing.get("finishedAt") else now
-    return short((ended - began).total_seconds())
+    return format_seconds((ended - began).total_seconds())
 
 
-def short(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """`7s`, `3m05s`, `2h07m`, `3d4h`."""
     whole = max(int(seconds), 0)
     if whole < 60:
@@ -106,12 +106,12 @@ def short(seconds: float) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600}h"
 
 
-def age(workflow: Object, now: datetime) -> str:
+def format_age(workflow: Object, now: datetime) -> str:
     created = meta(workflow).get("creationTimestamp")
-    return short((now - parse_time(str(created))).total_seconds()) if created else ""
+    return format_seconds((now - parse_time(str(created))).total_seconds()) if created else ""
 
 
-def headline(workflow: Object, now: datetime) -> list[tuple[str, str]]:
+def summary_fields(workflow: Object, now: datetime) -> list[tuple[str, str]]:
     """(label, text) for what stands above the tree."""
     spec, status = spec_of(workflow), status_of(workflow)
     resolved = status.get("storedWorkflowTemplateSpec") or spec
@@ -135,7 +135,7 @@ def headline(workflow: Object, now: datetime) -> list[tuple[str, str]]:
             ("Finished", status.get("finishedAt")),
         )
     ]
-    lines += [("Duration", took(status, now)), ("Progress", str(status.get("progress") or ""))]
+    lines += [("Duration", format_workflow_time(status, now)), ("Progress", str(status.get("progress") or ""))]
     shown = [(label, text) for label, text in lines if text]
     shown += _parameters("Parameters", (resolved.get("arguments") or {}).get("parameters") or ())
     shown += _parameters("Outputs", (status.get("outputs") or {}).get("parameters") or ())
@@ -151,4 +151,4 @@ def _moment(text: Any, now: datetime) -> str:
     if not text:
         return ""
     moment = parse_time(str(text))
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC ({short((now - moment).total_seconds())} ago)"
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC ({format_seconds((now - moment).total_seconds())} ago)"

@@ -12,28 +12,31 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
-from muster.embedded.addresses import PORT_LEASE, Addresses
-from muster.embedded.agent.agent import Agent
-from muster.embedded.agent.contract import Isolation
-from muster.embedded.agent.engines import Engine
-from muster.embedded.agent.settings import ApiAccess
-from muster.embedded.claim_controller import ClaimController
+from muster.embedded.auth.identity import Identity
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.collector import CollectorKeeper
-from muster.embedded.default_accounts import DEFAULT, DefaultServiceAccounts
-from muster.embedded.definitions import DefinitionController
-from muster.embedded.events import Recorder
-from muster.embedded.expiry import EventExpiry
-from muster.embedded.garbage import GarbageCollector
-from muster.embedded.identity.identity import Identity
-from muster.embedded.job_controller import JobController
-from muster.embedded.namespaces import NamespaceController
-from muster.embedded.scheduling.scheduler import Scheduler
+from muster.embedded.controllers.claims import ClaimController
+from muster.embedded.controllers.crds import CrdController
+from muster.embedded.controllers.event_expiry import EventExpiry
+from muster.embedded.controllers.garbage import GarbageCollector
+from muster.embedded.controllers.jobs import JobController
+from muster.embedded.controllers.namespaces import (
+    DEFAULT_SERVICE_ACCOUNT,
+    DefaultServiceAccountController,
+    NamespaceController,
+)
+from muster.embedded.gc_tuning import GcTuner
+from muster.embedded.node.agent import Agent
+from muster.embedded.node.image_engine import ImageEngine
+from muster.embedded.node.settings import ApiAccess
+from muster.embedded.node.supervisor.contract import Isolation
+from muster.embedded.port_leases import PORT_LEASE, PortLeases
+from muster.embedded.scheduler.scheduler import Scheduler
 from muster.embedded.settings import Settings
 from muster.kube.builtin import SERVICE_ACCOUNT
 from muster.kube.errors import NotFound
+from muster.kube.event_recorder import EventRecorder
 from muster.kube.kinds import Catalogue
-from muster.kube.metrics import NODE_METRICS, POD_METRICS
+from muster.kube.metrics_api import NODE_METRICS, POD_METRICS
 from muster.kube.objects import Key, Object, name_of, namespace_of, spec_of, uid_of
 
 log = logging.getLogger(__name__)
@@ -53,9 +56,9 @@ class Box:
         for kind in (PORT_LEASE, NODE_METRICS, POD_METRICS):
             catalogue.register(kind)
         self.cluster = EmbeddedCluster(settings.home / "store", catalogue, durability=settings.durability)
-        self.cluster.addresses = Addresses(self.cluster)
+        self.cluster.addresses = PortLeases(self.cluster)
         self.identity = Identity.open(settings.home / "identity", self.cluster)
-        self._recorders: list[Recorder] = []
+        self._recorders: list[EventRecorder] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Box:
@@ -70,7 +73,7 @@ class Box:
         await self.cluster.close()
 
     def start(
-        self, api: ApiAccess | None = None, isolation: Isolation | None = None, engine: Engine | None = None
+        self, api: ApiAccess | None = None, isolation: Isolation | None = None, engine: ImageEngine | None = None
     ) -> None:
         """Everything that turns objects into running Pods. `api` tells Pods how to reach the API, if it is served;
         `isolation` is what the machine allows, and `engine` one that works here, if that is known already."""
@@ -78,9 +81,9 @@ class Box:
         self.look_after(self.identity)
         self.look_after(GarbageCollector(cluster))
         self.look_after(NamespaceController(cluster))
-        self.look_after(DefinitionController(cluster))
-        self.look_after(CollectorKeeper(cluster.store))
-        self.look_after(DefaultServiceAccounts(cluster))
+        self.look_after(CrdController(cluster))
+        self.look_after(GcTuner(cluster.store))
+        self.look_after(DefaultServiceAccountController(cluster))
         self.look_after(EventExpiry(cluster, timedelta(hours=settings.event_hours)))
         self.look_after(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
         self.look_after(JobController(cluster, self.recorder("job-controller")))
@@ -91,7 +94,7 @@ class Box:
 
     def pod_token(self, pod: Object, audience: str, seconds: int) -> str:
         """A token that speaks for the Pod's service account, and ends with the Pod."""
-        namespace, name = namespace_of(pod), spec_of(pod).get("serviceAccountName") or DEFAULT
+        namespace, name = namespace_of(pod), spec_of(pod).get("serviceAccountName") or DEFAULT_SERVICE_ACCOUNT
         account = self.cluster.store.get(SERVICE_ACCOUNT.resource, Key(namespace, name))
         if account is None:
             raise NotFound(f'serviceaccount "{name}" not found')
@@ -106,8 +109,8 @@ class Box:
         )
         return token
 
-    def recorder(self, component: str) -> Recorder:
-        recorder = Recorder(self.cluster, component)
+    def recorder(self, component: str) -> EventRecorder:
+        recorder = EventRecorder(self.cluster, component)
         self._recorders.append(recorder)
         self.look_after(recorder)
         return recorder

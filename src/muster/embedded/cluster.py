@@ -1,4 +1,4 @@
-"""The cluster in a box, as every controller, command and page sees it: the `Cluster` protocol on top of the store."""
+"""The embedded cluster: the `Cluster` protocol on top of the store."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from typing import Any, Protocol, TypeAlias
 
 import orjson
 
-from muster.embedded import apart, writes
-from muster.embedded.admission import FieldValidation, private_copy
-from muster.embedded.custom_kinds import CustomKinds
-from muster.embedded.database import Durability
-from muster.embedded.listing import list_objects
-from muster.embedded.scale import scale_of
-from muster.embedded.special import PERMANENT_NAMESPACES
-from muster.embedded.store import Store
-from muster.embedded.transaction import Transaction, encode
-from muster.embedded.watching import follow, predicate
+from muster.embedded.store import status_rows, writes
+from muster.embedded.store.admission import FieldValidation, private_copy
+from muster.embedded.store.database import Durability
+from muster.embedded.store.list_watch import list_objects, selector_predicate, watch_history
+from muster.embedded.store.store import Store
+from muster.embedded.store.view import Transaction, encode
+from muster.embedded.store.write_hooks import PERMANENT_NAMESPACES, CustomKinds
+from muster.embedded.store.writes import to_scale
 from muster.kube.cluster import Endpoint, Listing, LogQuery, PatchType, Process, Propagation, Subresource, WatchEvent
 from muster.kube.errors import AlreadyExists, BadRequest, Conflict, Unavailable
 from muster.kube.kinds import Catalogue, Kind
-from muster.kube.metrics import Rates
+from muster.kube.metrics_api import UsageByPod
 from muster.kube.objects import Key, Object, key_of, timestamp, uid_of, version_of
 from muster.kube.selectors import parse_fields
 
@@ -40,7 +38,7 @@ class NodeOperations(Protocol):
         """Of the node that is this machine."""
         ...
 
-    async def usage(self) -> tuple[Rates, float]:
+    async def usage(self) -> tuple[UsageByPod, float]:
         """What Pods and the machine use, and the seconds it was measured over."""
         ...
 
@@ -108,13 +106,13 @@ class EmbeddedCluster:
         return await self.store.write(lambda tx: writes.create(tx, kind, given, now), dry_run=dry_run)
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
-        found = self.store.get(kind.resource, writes.key_for(kind, name, namespace))
+        found = self.store.get(kind.resource, writes.object_key(kind, name, namespace))
         if found is None:
-            raise writes.missing(kind, name)
+            raise writes.not_found(kind, name)
         return found if found["apiVersion"] == kind.api_version else _as(kind, found)
 
     async def get_scale(self, kind: Kind, name: str, namespace: str = "") -> Object:
-        return scale_of(kind, await self.get(kind, name, namespace))
+        return to_scale(kind, await self.get(kind, name, namespace))
 
     async def list(
         self,
@@ -166,7 +164,7 @@ class EmbeddedCluster:
         bookmarks: float | None = None,
     ) -> AsyncIterator[Events]:
         """As `watch`, but all that is there to tell at once; `bookmarks` are seconds."""
-        matches = predicate(labels, fields)
+        matches = selector_predicate(labels, fields)
         scope = _scope(kind, namespace)
         if resource_version in ("", "0"):
             version = self.store.version
@@ -176,7 +174,7 @@ class EmbeddedCluster:
         else:
             version = _version(resource_version)
         api_version = kind.api_version
-        async for events in follow(self.store, kind, scope, matches, version, bookmarks):
+        async for events in watch_history(self.store, kind, scope, matches, version, bookmarks):
             if all(event.object["apiVersion"] == api_version for event in events):
                 yield events
             else:
@@ -196,9 +194,9 @@ class EmbeddedCluster:
         is_scale = subresource == "scale" and obj.get("kind") == "Scale"
         target = kind or self._kind_of(obj)
         given = orjson.loads(encode(obj)) if is_scale else private_copy(target, obj, field_validation)
-        request = writes.Request(self._now(), subresource, field_manager, mode=field_validation)
+        request = writes.WriteOptions(self._now(), subresource, field_manager, mode=field_validation)
         new = await self.store.write(lambda tx: writes.update(tx, target, given, request), dry_run=dry_run)
-        return scale_of(target, new) if is_scale else new
+        return to_scale(target, new) if is_scale else new
 
     async def patch(
         self,
@@ -217,8 +215,8 @@ class EmbeddedCluster:
         """`apply` creates the object when it is missing."""
         packed = encode(patch)
         body: Any = orjson.loads(packed)
-        key = writes.key_for(kind, name, namespace)
-        request = writes.Request(
+        key = writes.object_key(kind, name, namespace)
+        request = writes.WriteOptions(
             self._now(), subresource, field_manager, force, field_validation, has_null=b":null" in packed
         )
         return await self.store.write(lambda tx: writes.patch(tx, kind, key, body, type, request), dry_run=dry_run)
@@ -235,7 +233,7 @@ class EmbeddedCluster:
         resource_version: str = "",
         dry_run: bool = False,
     ) -> Object:
-        key = writes.key_for(kind, name, namespace)
+        key = writes.object_key(kind, name, namespace)
         return await self.store.write(
             lambda tx: writes.delete(tx, kind, key, propagation, grace_seconds, uid, resource_version, self._clock()),
             dry_run=dry_run,
@@ -243,11 +241,11 @@ class EmbeddedCluster:
 
     def whole(self, obj: Object, kind: Kind | None = None) -> Object:
         """The object with its map that is stored apart, as clients see it."""
-        return apart.whole(self.store.view, kind or self._kind_of(obj), obj)
+        return status_rows.with_rows(self.store.view, kind or self._kind_of(obj), obj)
 
     def parts(self, kind: Kind, uid: str) -> dict[str, Any]:
         """The map of an object that is stored apart."""
-        return apart.parts_of(self.store.view, kind, uid)
+        return status_rows.read_rows(self.store.view, kind, uid)
 
     async def write_parts(
         self,
@@ -268,18 +266,18 @@ class EmbeddedCluster:
         key, now = key_of(obj), self._now()
 
         def write(tx: Transaction) -> Object:
-            old, new = writes.existing(tx, kind, key), update
+            old, new = writes.get_existing(tx, kind, key), update
             if rebase is not None and version_of(old) != version_of(obj):
-                writes.require(kind, old, uid_of(obj), "")
-                new = rebase(old, apart.parts_within(tx, kind, uid_of(obj)))
+                writes.check_preconditions(kind, old, uid_of(obj), "")
+                new = rebase(old, status_rows.read_rows_in(tx, kind, uid_of(obj)))
                 if new is None:
                     raise Conflict(f"{kind.resource} {key} has been changed in the middle")
             else:
-                writes.require(kind, old, uid_of(obj), version_of(obj))
-            apart.write(tx, kind, uid_of(obj), changed, ())
+                writes.check_preconditions(kind, old, uid_of(obj), version_of(obj))
+            status_rows.write_rows(tx, kind, uid_of(obj), changed, ())
             if new is None or new is old:
                 return old
-            stored = writes.update(tx, kind, {**new, "metadata": {**new["metadata"]}}, writes.Request(now))
+            stored = writes.update(tx, kind, {**new, "metadata": {**new["metadata"]}}, writes.WriteOptions(now))
             return stored if stored is not old else tx.put(kind.resource, {**old, "metadata": {**old["metadata"]}})
 
         return await self.store.write(write)
@@ -318,7 +316,7 @@ class EmbeddedCluster:
     def _page(
         self, kind: Kind, namespace: str, labels: str, fields: str, limit: int = 0, continue_: str = ""
     ) -> Listing:
-        matches, scope = predicate(labels, fields), _scope(kind, namespace)
+        matches, scope = selector_predicate(labels, fields), _scope(kind, namespace)
         name = parse_fields(fields).exact("metadata.name") if fields and not continue_ else None
         if name is None or (kind.namespaced and not scope):
             return list_objects(self.store, kind.resource, scope, matches, limit, continue_)

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from muster.embedded.agent.settings import AgentSettings, ImageSettings, LogLimits, NodeSettings
-from muster.embedded.module_settings import MODULES_SCHEMA, ModuleSettings, read_module_settings
-from muster.embedded.scheduling.settings import SchedulerSettings
-from muster.embedded.web_settings import OIDC_SCHEMA, WEB_SCHEMA, WebSettings, read_web_settings
+from muster.embedded.node.settings import AgentSettings, ImageSettings, LogLimits, NodeSettings
+from muster.embedded.scheduler.settings import SchedulerSettings
 from muster.kube.kinds import Schema
 from muster.kube.manifests import ManifestError, load_mapping
 from muster.kube.schema import (
@@ -26,6 +24,15 @@ from muster.kube.schema import (
     obj,
     string,
     validate,
+)
+from muster.platform.settings import (
+    MODULES_SCHEMA,
+    OIDC_SCHEMA,
+    WEB_SCHEMA,
+    ModuleSettings,
+    WebSettings,
+    read_module_settings,
+    read_web_settings,
 )
 
 Durability: TypeAlias = Literal["power", "process"]

@@ -1,1 +1,1 @@
-"""The object API every part of Muster speaks: plain Kubernetes objects and pure functions on them."""
+"""Kubernetes objects as plain data, pure functions on them, and the `Cluster` protocol with its remote client."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from muster.kube import columns, defaults, validation
-from muster.kube.crd_validation import custom_resource_definition_rule
-from muster.kube.job_validation import job_rule
+from muster.kube.columns import POD_COLUMNS
+from muster.kube.crd import validate_crd
+from muster.kube.defaults import default_pod, default_pod_spec, default_pod_template
 from muster.kube.kinds import Catalogue, Kind
-from muster.kube.pod_columns import POD_COLUMNS
-from muster.kube.pod_defaults import default_pod, default_pod_spec, default_pod_template
 from muster.kube.pod_validation import validate_pod_spec, validate_pod_template
 from muster.kube.schemas_batch import JOB_SCHEMA
 from muster.kube.schemas_core import (
@@ -32,8 +31,8 @@ from muster.kube.schemas_rbac import (
 )
 from muster.kube.schemas_scheduling import LEASE_SCHEMA, PRIORITY_CLASS_SCHEMA
 from muster.kube.schemas_storage import PERSISTENT_VOLUME_CLAIM_SCHEMA, PERSISTENT_VOLUME_SCHEMA, STORAGE_CLASS_SCHEMA
-from muster.kube.storage_validation import persistent_volume_claim_rule, persistent_volume_rule
 from muster.kube.tables import AGE, CREATED_AT
+from muster.kube.validation import validate_job, validate_persistent_volume, validate_persistent_volume_claim
 
 __all__ = [
     "POD_SPEC_SCHEMA", "POD_TEMPLATE_SCHEMA", "builtin_kinds", "default_pod_spec", "default_pod_template",
@@ -46,112 +45,112 @@ _VOLCANO = "scheduling.volcano.sh"
 NAMESPACE: Final = Kind(
     "", "v1", "Namespace", "namespaces", namespaced=False, short_names=("ns",),
     schema=NAMESPACE_SCHEMA, columns=columns.NAMESPACE_COLUMNS,
-    default=defaults.default_namespace, validate=validation.own_rule,
+    default=defaults.default_namespace, validate=validation.validate_metadata,
 )  # fmt: skip
 NODE: Final = Kind(
     "", "v1", "Node", "nodes", namespaced=False, short_names=("no",), schema=NODE_SCHEMA, columns=columns.NODE_COLUMNS,
-    default=defaults.default_node, validate=validation.node_rule,
+    default=defaults.default_node, validate=validation.validate_node,
 )  # fmt: skip
 POD: Final = Kind(
     "", "v1", "Pod", "pods", short_names=("po",), categories=("all",), schema=POD_SCHEMA, columns=POD_COLUMNS,
-    default=default_pod, validate=validation.pod_rule,
+    default=default_pod, validate=validation.validate_pod_object,
 )  # fmt: skip
 POD_TEMPLATE: Final = Kind(
     "", "v1", "PodTemplate", "podtemplates",
     schema=POD_TEMPLATE_KIND_SCHEMA, columns=columns.POD_TEMPLATE_COLUMNS, has_status=False,
-    default=defaults.default_pod_template_object, validate=validation.pod_template_rule,
+    default=defaults.default_pod_template_object, validate=validation.validate_pod_template_object,
 )  # fmt: skip
 SERVICE: Final = Kind(
     "", "v1", "Service", "services", short_names=("svc",), categories=("all",),
     schema=SERVICE_SCHEMA, columns=columns.SERVICE_COLUMNS,
-    default=defaults.default_service, validate=validation.service_rule,
+    default=defaults.default_service, validate=validation.validate_service,
 )  # fmt: skip
 CONFIG_MAP: Final = Kind(
     "", "v1", "ConfigMap", "configmaps", short_names=("cm",),
     schema=CONFIG_MAP_SCHEMA, columns=columns.CONFIG_MAP_COLUMNS, has_status=False,
-    validate=validation.config_map_rule,
+    validate=validation.validate_config_map,
 )  # fmt: skip
 SECRET: Final = Kind(
     "", "v1", "Secret", "secrets", schema=SECRET_SCHEMA, columns=columns.SECRET_COLUMNS, has_status=False,
-    default=defaults.default_secret, validate=validation.secret_rule,
+    default=defaults.default_secret, validate=validation.validate_secret,
 )  # fmt: skip
 PERSISTENT_VOLUME: Final = Kind(
     "", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",),
     schema=PERSISTENT_VOLUME_SCHEMA, columns=columns.PERSISTENT_VOLUME_COLUMNS,
-    default=defaults.default_persistent_volume, validate=persistent_volume_rule,
+    default=defaults.default_persistent_volume, validate=validate_persistent_volume,
 )  # fmt: skip
 PERSISTENT_VOLUME_CLAIM: Final = Kind(
     "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",),
     schema=PERSISTENT_VOLUME_CLAIM_SCHEMA, columns=columns.PERSISTENT_VOLUME_CLAIM_COLUMNS,
-    default=defaults.default_persistent_volume_claim, validate=persistent_volume_claim_rule,
+    default=defaults.default_persistent_volume_claim, validate=validate_persistent_volume_claim,
 )  # fmt: skip
 SERVICE_ACCOUNT: Final = Kind(
     "", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",),
     schema=SERVICE_ACCOUNT_SCHEMA, columns=(AGE,), has_status=False,
-    validate=validation.own_rule,
+    validate=validation.validate_metadata,
 )  # fmt: skip
 EVENT: Final = Kind(
     "", "v1", "Event", "events", short_names=("ev",),
     schema=EVENT_SCHEMA, columns=columns.EVENT_COLUMNS, has_status=False,
-    validate=validation.event_rule,
+    validate=validation.validate_event,
 )  # fmt: skip
 ROLE: Final = Kind(
     _RBAC, "v1", "Role", "roles", schema=ROLE_SCHEMA, columns=(CREATED_AT,), has_status=False,
-    validate=validation.role_rule,
+    validate=validation.validate_role,
 )  # fmt: skip
 ROLE_BINDING: Final = Kind(
     _RBAC, "v1", "RoleBinding", "rolebindings",
     schema=ROLE_BINDING_SCHEMA, columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
-    default=defaults.default_role_binding, validate=validation.role_binding_rule,
+    default=defaults.default_role_binding, validate=validation.validate_role_binding,
 )  # fmt: skip
 CLUSTER_ROLE: Final = Kind(
     _RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False,
     schema=CLUSTER_ROLE_SCHEMA, columns=(CREATED_AT,), has_status=False,
-    validate=validation.role_rule,
+    validate=validation.validate_role,
 )  # fmt: skip
 CLUSTER_ROLE_BINDING: Final = Kind(
     _RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False,
     schema=CLUSTER_ROLE_BINDING_SCHEMA, columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
-    default=defaults.default_role_binding, validate=validation.role_binding_rule,
+    default=defaults.default_role_binding, validate=validation.validate_role_binding,
 )  # fmt: skip
 PRIORITY_CLASS: Final = Kind(
     "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",),
     schema=PRIORITY_CLASS_SCHEMA, columns=columns.PRIORITY_CLASS_COLUMNS, has_status=False,
-    default=defaults.default_priority_class, validate=validation.priority_class_rule,
+    default=defaults.default_priority_class, validate=validation.validate_priority_class,
 )  # fmt: skip
 STORAGE_CLASS: Final = Kind(
     "storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False, short_names=("sc",),
     schema=STORAGE_CLASS_SCHEMA, columns=columns.STORAGE_CLASS_COLUMNS, has_status=False,
-    default=defaults.default_storage_class, validate=validation.storage_class_rule,
+    default=defaults.default_storage_class, validate=validation.validate_storage_class,
 )  # fmt: skip
 JOB: Final = Kind(
     "batch", "v1", "Job", "jobs", categories=("all",), schema=JOB_SCHEMA, columns=columns.JOB_COLUMNS,
-    default=defaults.default_job, validate=job_rule,
+    default=defaults.default_job, validate=validate_job,
 )  # fmt: skip
 LEASE: Final = Kind(
     "coordination.k8s.io", "v1", "Lease", "leases",
     schema=LEASE_SCHEMA, columns=columns.LEASE_COLUMNS, has_status=False,
-    validate=validation.lease_rule,
+    validate=validation.validate_lease,
 )  # fmt: skip
 POD_GROUP: Final = Kind(
     _VOLCANO, "v1beta1", "PodGroup", "podgroups", short_names=("pg", "podgroup-v1beta1"),
     schema=POD_GROUP_SCHEMA, columns=columns.POD_GROUP_COLUMNS,
-    default=defaults.default_pod_group, validate=validation.pod_group_rule,
+    default=defaults.default_pod_group, validate=validation.validate_pod_group,
 )  # fmt: skip
 QUEUE: Final = Kind(
     _VOLCANO, "v1beta1", "Queue", "queues", namespaced=False, short_names=("q", "queue-v1beta1"),
     schema=QUEUE_SCHEMA, columns=columns.QUEUE_COLUMNS,
-    default=defaults.default_queue, validate=validation.queue_rule,
+    default=defaults.default_queue, validate=validation.validate_queue,
 )  # fmt: skip
 PLUGIN_POD_GROUP: Final = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", short_names=("pg", "pgs"),
     schema=PLUGIN_POD_GROUP_SCHEMA, columns=columns.PLUGIN_POD_GROUP_COLUMNS,
-    validate=validation.pod_group_rule,
+    validate=validation.validate_pod_group,
 )  # fmt: skip
 CUSTOM_RESOURCE_DEFINITION: Final = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False,
     short_names=("crd", "crds"), categories=("api-extensions",), schema=CRD_SCHEMA, columns=(CREATED_AT,),
-    default=defaults.default_custom_resource_definition, validate=custom_resource_definition_rule,
+    default=defaults.default_custom_resource_definition, validate=validate_crd,
 )  # fmt: skip
 
 _ALL = (

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 Condition: TypeAlias = dict[str, Any]
-Truth: TypeAlias = Literal["True", "False", "Unknown"]
+ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"]
 
 
 def get_condition(conditions: Iterable[Condition] | None, type: str) -> Condition | None:
     return next((c for c in conditions or () if c.get("type") == type), None)
 
 
-def is_true(conditions: Iterable[Condition] | None, type: str) -> bool:
+def is_condition_true(conditions: Iterable[Condition] | None, type: str) -> bool:
     found = get_condition(conditions, type)
     return found is not None and found.get("status") == "True"
 
@@ -21,7 +21,7 @@ def is_true(conditions: Iterable[Condition] | None, type: str) -> bool:
 def set_condition(
     conditions: Iterable[Condition] | None,
     type: str,
-    status: Truth | bool,
+    status: ConditionStatus | bool,
     reason: str = "",
     message: str = "",
     now: str = "",

@@ -1,4 +1,4 @@
-"""The rules of a container that its schema cannot say. The container is known to fit its schema."""
+"""Validates containers and volumes beyond their schema. Everything checked here already fits its schema."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from muster.kube.causes import duplicate, forbidden, invalid, not_found, not_supported, required
 from muster.kube.errors import Cause
-from muster.kube.names import (
+from muster.kube.field_errors import duplicate, forbidden, invalid, not_found, not_supported, required
+from muster.kube.name_validation import (
     ENV_NAME_RULE,
     FILE_KEY_RULE,
     PORT_NAME_RULE,
     QUALIFIED_RULE,
-    dns_label,
+    check_dns_label,
     is_env_name,
     is_file_key,
     is_port_name,
-    is_qualified,
+    is_qualified_name,
 )
 from muster.kube.objects import Object
 from muster.kube.quantity import parse_quantity
+
+# Merged from container_validation: The rules of a container that its schema cannot say. The container is known to fit
+# its schema.
+
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 ENV_FIELDS = (
@@ -48,7 +52,7 @@ def validate_container(
     container: Object, path: str, volumes: Collection[str], *, is_init: bool = False
 ) -> Iterator[Cause]:
     """`volumes` are the names that it may mount."""
-    yield from dns_label(f"{path}.name", container["name"])
+    yield from check_dns_label(f"{path}.name", container["name"])
     image = container.get("image")
     if not image:
         yield required(f"{path}.image", "say which image the container runs")
@@ -76,9 +80,9 @@ def _ports(ports: list[Object], path: str) -> Iterator[Cause]:
     names: set[str] = set()
     for number, port in enumerate(ports):
         at = f"{path}[{number}]"
-        yield from port_number(f"{at}.containerPort", port["containerPort"])
+        yield from check_port(f"{at}.containerPort", port["containerPort"])
         if port.get("hostPort"):
-            yield from port_number(f"{at}.hostPort", port["hostPort"])
+            yield from check_port(f"{at}.hostPort", port["hostPort"])
         name = port.get("name")
         if not name:
             continue
@@ -89,15 +93,15 @@ def _ports(ports: list[Object], path: str) -> Iterator[Cause]:
         names.add(name)
 
 
-def port_number(field: str, number: int) -> Iterator[Cause]:
+def check_port(field: str, number: int) -> Iterator[Cause]:
     if not 1 <= number <= 65535:
         yield invalid(field, number, "must be between 1 and 65535, inclusive")
 
 
-def port_reference(field: str, port: Any) -> Iterator[Cause]:
+def check_port_reference(field: str, port: Any) -> Iterator[Cause]:
     """A number, or the name of one of the container's ports."""
     if isinstance(port, int):
-        yield from port_number(field, port)
+        yield from check_port(field, port)
     elif not is_port_name(port):
         yield invalid(field, port, f"a port is a number or a port's name: {PORT_NAME_RULE}")
 
@@ -120,9 +124,9 @@ def _env(env: Object, path: str) -> Iterator[Cause]:
     reference, at = source[given[0]], f"{at}.{given[0]}"
     match given[0]:
         case "fieldRef":
-            yield from field_reference(f"{at}.fieldPath", reference["fieldPath"], ENV_FIELDS)
+            yield from check_field_reference(f"{at}.fieldPath", reference["fieldPath"], ENV_FIELDS)
         case "resourceFieldRef":
-            yield from resource_reference(f"{at}.resource", reference["resource"])
+            yield from check_resource_reference(f"{at}.resource", reference["resource"])
         case "configMapKeyRef" | "secretKeyRef":
             if not reference.get("name"):
                 yield required(f"{at}.name")
@@ -132,16 +136,16 @@ def _env(env: Object, path: str) -> Iterator[Cause]:
                 yield invalid(f"{at}.key", reference["key"], FILE_KEY_RULE)
 
 
-def field_reference(field: str, given: str, allowed: tuple[str, ...]) -> Iterator[Cause]:
+def check_field_reference(field: str, given: str, allowed: tuple[str, ...]) -> Iterator[Cause]:
     subscript = _SUBSCRIPT.fullmatch(given)
     if subscript is None:
         if given not in allowed:
             yield not_supported(field, given, allowed)
-    elif not is_qualified(subscript[2]):
+    elif not is_qualified_name(subscript[2]):
         yield invalid(field, subscript[2], QUALIFIED_RULE)
 
 
-def resource_reference(field: str, given: str) -> Iterator[Cause]:
+def check_resource_reference(field: str, given: str) -> Iterator[Cause]:
     if not _RESOURCE_FIELD.fullmatch(given):
         plain = sorted(f"{side}.{name}" for side in ("limits", "requests") for name in _PLAIN_RESOURCES)
         yield not_supported(field, given, plain)
@@ -174,12 +178,12 @@ def _mounts(mounts: list[Object], path: str, volumes: Collection[str]) -> Iterat
         paths.add(where)
         for field in ("subPath", "subPathExpr"):
             if mount.get(field):
-                yield from inner_path(f"{at}.{field}", mount[field])
+                yield from check_inner_path(f"{at}.{field}", mount[field])
         if mount.get("subPath") and mount.get("subPathExpr"):
             yield invalid(f"{at}.subPathExpr", mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive")
 
 
-def inner_path(field: str, path: str) -> Iterator[Cause]:
+def check_inner_path(field: str, path: str) -> Iterator[Cause]:
     """A path that has to stay inside a volume."""
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path, without '/' at its beginning")
@@ -213,7 +217,7 @@ def validate_resources(resources: Object, path: str) -> Iterator[Cause]:
 
 def _resource(field: str, name: str, amount: Any) -> Iterator[Cause]:
     if name not in _PLAIN_RESOURCES:
-        if not is_qualified(name):
+        if not is_qualified_name(name):
             yield invalid(field, name, "must be a resource's name, such as cpu, memory or example.com/device")
             return
         if "/" not in name and not name.startswith("hugepages-"):
@@ -284,17 +288,119 @@ def _handler(handler: Object, path: str, allowed: tuple[str, ...]) -> Iterator[C
             if action["seconds"] < 0:
                 yield invalid(f"{at}.seconds", action["seconds"], "must be greater than or equal to 0")
         case _:
-            yield from port_reference(f"{at}.port", action["port"])
+            yield from check_port_reference(f"{at}.port", action["port"])
 
 
 def _security(context: Object, path: str) -> Iterator[Cause]:
-    yield from user_ids(context, path)
+    yield from check_user_ids(context, path)
     if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
         yield invalid(path, context, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
 
 
-def user_ids(context: Object, path: str) -> Iterator[Cause]:
+def check_user_ids(context: Object, path: str) -> Iterator[Cause]:
     for field in ("runAsUser", "runAsGroup", "fsGroup"):
         number = context.get(field)
         if number is not None and not 0 <= number < 2**31:
             yield invalid(f"{path}.{field}", number, "must be between 0 and 2147483647, inclusive")
+
+
+# Merged from volume_validation: The rules of volumes that their schema cannot say.
+
+
+FILE_FIELDS = (
+    *(field for field in ENV_FIELDS if field.startswith("metadata.")),
+    "metadata.labels",
+    "metadata.annotations",
+)
+
+_REQUIRED = {"configMap": "name", "secret": "secretName", "persistentVolumeClaim": "claimName", "hostPath": "path"}
+_PROJECTIONS = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate")
+
+
+def validate_volume(volume: Object, path: str) -> Iterator[Cause]:
+    yield from check_dns_label(f"{path}.name", volume["name"])
+    sources = [key for key, value in volume.items() if key != "name" and value is not None]
+    if not sources:
+        yield required(path, "must specify a volume type, such as emptyDir: {}")
+    for extra in sources[1:]:
+        yield forbidden(f"{path}.{extra}", f"may not specify more than 1 volume type: there is {sources[0]} already")
+    for kind in sources:
+        yield from _source(kind, volume[kind], f"{path}.{kind}")
+
+
+def _source(kind: str, source: Object, path: str) -> Iterator[Cause]:
+    name = _REQUIRED.get(kind)
+    if name is not None and not source.get(name):
+        yield required(f"{path}.{name}")
+    yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
+    match kind:
+        case "hostPath":
+            if ".." in source["path"].split("/"):
+                yield invalid(f"{path}.path", source["path"], "must not contain '..'")
+        case "emptyDir":
+            if source.get("sizeLimit") is not None and parse_quantity(source["sizeLimit"]) < 0:
+                yield invalid(f"{path}.sizeLimit", source["sizeLimit"], "must be greater than or equal to 0")
+        case "configMap" | "secret":
+            yield from _items(source, path)
+        case "downwardAPI":
+            yield from _downward(source, path)
+        case "projected":
+            for number, part in enumerate(source.get("sources") or ()):
+                yield from _projection(part, f"{path}.sources[{number}]")
+
+
+def _items(source: Object, path: str) -> Iterator[Cause]:
+    for number, item in enumerate(source.get("items") or ()):
+        at = f"{path}.items[{number}]"
+        if not item["key"]:
+            yield required(f"{at}.key")
+        yield from _item_path(item, at)
+
+
+def _item_path(item: Object, path: str) -> Iterator[Cause]:
+    if not item["path"]:
+        yield required(f"{path}.path")
+    else:
+        yield from check_inner_path(f"{path}.path", item["path"])
+        if item["path"].startswith("..") and not item["path"].startswith("../"):
+            yield invalid(f"{path}.path", item["path"], "must not start with '..'")
+    yield from _mode(item.get("mode"), f"{path}.mode")
+
+
+def _downward(source: Object, path: str) -> Iterator[Cause]:
+    for number, item in enumerate(source.get("items") or ()):
+        at = f"{path}.items[{number}]"
+        yield from _item_path(item, at)
+        field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
+        if (field is None) == (resource is None):
+            yield required(at, "must have exactly one of fieldRef and resourceFieldRef")
+        elif field is not None:
+            yield from check_field_reference(f"{at}.fieldRef.fieldPath", field["fieldPath"], FILE_FIELDS)
+        elif resource is not None:
+            if not resource.get("containerName"):
+                yield required(f"{at}.resourceFieldRef.containerName", "say which container's resources are meant")
+            yield from check_resource_reference(f"{at}.resourceFieldRef.resource", resource["resource"])
+
+
+def _projection(part: Object, path: str) -> Iterator[Cause]:
+    given = [kind for kind in _PROJECTIONS if part.get(kind) is not None]
+    for extra in given[1:]:
+        yield forbidden(f"{path}.{extra}", f"may not specify more than 1 volume type: there is {given[0]} already")
+    for kind in given:
+        source, at = part[kind], f"{path}.{kind}"
+        if kind in ("secret", "configMap"):
+            if not source.get("name"):
+                yield required(f"{at}.name")
+            yield from _items(source, at)
+        elif kind == "downwardAPI":
+            yield from _downward(source, at)
+        elif kind == "serviceAccountToken":
+            if source["path"]:
+                yield from check_inner_path(f"{at}.path", source["path"])
+            else:
+                yield required(f"{at}.path")
+
+
+def _mode(mode: int | None, field: str) -> Iterator[Cause]:
+    if mode is not None and not 0 <= mode <= 0o777:
+        yield invalid(field, mode, "must be a number between 0 and 0777 (octal), both inclusive")

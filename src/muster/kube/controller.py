@@ -44,7 +44,7 @@ class Controller(Generic[K]):
         self._on_done = on_done
         self._closing = False
         self._idle = asyncio.Event()
-        self._queue: TwoLanes[K] = TwoLanes()
+        self._queue: PriorityQueue[K] = PriorityQueue()
         self._active: set[K] = set()
         self._again: dict[K, bool] = {}
         self._failures: dict[K, int] = {}
@@ -156,7 +156,7 @@ class Controller(Generic[K]):
         self._set(self._retries, key, delay)
 
 
-class TwoLanes(Generic[K]):
+class PriorityQueue(Generic[K]):
     """A queue in which each key waits once. What is urgent goes first, yet never keeps the others waiting for good."""
 
     def __init__(self) -> None:

@@ -1,10 +1,14 @@
-"""A local copy of one kind's objects that keeps itself current: list, then watch, then list again when told to."""
+"""Local copies of the objects of one kind that stay current: list, watch, and list again when the watch has expired.
+
+`Informer` follows one namespace and one selector. `InformerSet` combines several informers of one kind.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from muster.kube.cluster import Cluster
@@ -12,12 +16,16 @@ from muster.kube.errors import ApiError, BadRequest, Gone, TooManyRequests, Unav
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, controller_of, key_of, meta, version_of
 
+# Merged from informer: A local copy of one kind's objects that keeps itself current: list, then watch, then list
+# again when told to.
+
+
 OnChange: TypeAlias = Callable[[Object | None, Object | None], None]
 """(before, after): None before an object exists and after it has gone."""
 
 Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
 
-Keep: TypeAlias = Callable[[Object], Object]
+Trim: TypeAlias = Callable[[Object], Object]
 """What of an object is of interest, as an object of its own."""
 
 log = logging.getLogger(__name__)
@@ -45,7 +53,7 @@ class Informer:
         fields: str = "",
         on_change: OnChange | None = None,
         indexers: Mapping[str, Indexer] | None = None,
-        keep: Keep | None = None,
+        keep: Trim | None = None,
     ) -> None:
         self.kind = kind
         self.objects: dict[Key, Object] = {}
@@ -171,7 +179,56 @@ class Informer:
         return None if self._task.cancelled() else self._task.exception()
 
 
-def by_controller(obj: Object) -> Iterable[Hashable]:
+def index_by_controller(obj: Object) -> Iterable[Hashable]:
     """Indexer: the uid of the owner that manages the object."""
     owner = controller_of(obj)
     return [] if owner is None else [owner["uid"]]
+
+
+# Merged from informers: Several informers of one kind that look like one: of some namespaces only, or of what several
+# selectors find.
+
+
+class InformerSet:
+    """One informer per namespace ("" stands for all of them) and selector. No object may be found by two of these."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        kind: Kind,
+        namespaces: Sequence[str] = ("",),
+        *,
+        selectors: Sequence[str] = ("",),
+        on_change: OnChange | None = None,
+        indexers: Mapping[str, Indexer] | None = None,
+        keep: Trim | None = None,
+    ) -> None:
+        self._parts = [
+            Informer(cluster, kind, namespace, labels=labels, on_change=on_change, indexers=indexers, keep=keep)
+            for namespace in namespaces
+            for labels in selectors
+        ]
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        key = Key(namespace, name)
+        return next((part.objects[key] for part in self._parts if key in part.objects), None)
+
+    def by(self, index: str, value: Hashable) -> list[Object]:
+        return [obj for part in self._parts for obj in part.by(index, value)]
+
+    def __iter__(self) -> Iterator[Object]:
+        return chain.from_iterable(list(part.objects.values()) for part in self._parts)
+
+    @property
+    def is_synced(self) -> bool:
+        return all(part.synced.is_set() for part in self._parts)
+
+    async def wait_synced(self) -> None:
+        for part in self._parts:
+            await part.synced.wait()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for part in self._parts:
+                group.create_task(part.run())

@@ -1,7 +1,8 @@
-"""Reading manifests, with the line of every field kept for the errors that come later."""
+"""Reads and writes YAML manifests as Kubernetes does, and keeps the line of every field for later errors."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,11 +12,117 @@ from typing import Any
 
 import yaml
 
+from muster.kube.field_errors import Step, split_path
 from muster.kube.objects import Object
-from muster.kube.paths import Step, split_path
-from muster.kube.yaml_values import NotJson, dump, key, scalar
 
-__all__ = ["Document", "ManifestError", "dump", "load", "load_files", "load_mapping", "mapping_in"]
+# Merged from yaml_values: YAML as Kubernetes reads and writes it.
+#
+# Scalars follow YAML 1.1 with three exceptions that Kubernetes makes: times stay strings, there are no base-60
+# numbers,
+# and `y` and `n` are booleans. What comes out is what JSON can hold.
+
+
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+_NOT_A_NUMBER = frozenset(
+    sign + word for sign in ("", "+", "-") for word in (".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF")
+)
+_MAY_BE_SPECIAL = frozenset("+-.0123456789yYnNtTfFoO~")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_OCTAL = re.compile(r"[-+]?0[0-7]+")
+_TIME = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([Tt ].*)?")
+_LARGEST = 2**64 - 1
+
+
+class NotJsonError(ValueError):
+    """A value that YAML can write and JSON cannot."""
+
+
+def parse_scalar(text: str) -> Any:
+    """The value of an unquoted scalar."""
+    if text and text[0] not in _MAY_BE_SPECIAL:
+        return text
+    word = _WORDS.get(text, text)
+    if word is not text:
+        return word
+    if text in _NOT_A_NUMBER:
+        raise NotJsonError(f"{text} cannot be stored: JSON has no such number")
+    if text[0].isdigit() or text[0] in "+-.":
+        return _number(text)
+    return text
+
+
+def parse_key(value: Any) -> str:
+    """A key of a mapping: Kubernetes turns numbers and booleans into the text that JSON has for them."""
+    if isinstance(value, str):
+        return value
+    if value is True or value is False:
+        return "true" if value else "false"
+    return "null" if value is None else str(value)
+
+
+def _number(text: str) -> Any:
+    plain = text.replace("_", "")
+    if text[0] != ".":
+        try:
+            number = int(plain, 8 if _OCTAL.fullmatch(plain) else 0)
+        except ValueError:
+            pass
+        else:
+            return number if -(2**63) <= number <= _LARGEST else _whole(float(number))
+    return _whole(float(plain)) if _FLOAT.fullmatch(plain) else text
+
+
+def _whole(number: float) -> int | float:
+    """JSON does not tell 3.0 from 3."""
+    if number in (float("inf"), float("-inf")):
+        raise NotJsonError("this number is too large")
+    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+
+
+def dump(obj: Object) -> str:
+    """The object as `kubectl get -o yaml` prints it: keys in alphabetical order, lists not indented."""
+    text: str = yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, width=10**6, allow_unicode=True)
+    return text
+
+
+def _represent_string(dumper: Any, text: str) -> Any:
+    style = None
+    if "\n" in text:
+        style = "|"
+    elif _reads_otherwise(text):
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _reads_otherwise(text: str) -> bool:
+    try:
+        return not isinstance(parse_scalar(text), str) or _TIME.fullmatch(text) is not None or text in ("=", "<<")
+    except NotJsonError:
+        return True
+
+
+_Dumper: Any = type(
+    "_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {"ignore_aliases": lambda self, data: True}
+)
+_Dumper.add_representer(str, _represent_string)
+
+
+# Merged from manifests: Reading manifests, with the line of every field kept for the errors that come later.
+
+
+__all__ = [
+    "Document",
+    "ManifestError",
+    "dump",
+    "load_manifest_files",
+    "load_manifests",
+    "load_mapping",
+    "parse_mapping",
+]
 
 LARGEST = 2_000_000
 """How many values a document may have once its aliases are written out."""
@@ -69,7 +176,7 @@ class Document:
         return line + 1
 
 
-def load(text: str, source: str, *, named: bool = True) -> list[Document]:
+def load_manifests(text: str, source: str, *, named: bool = True) -> list[Document]:
     """The objects of a manifest, in order. `kind: List` is unrolled, empty documents are left out. `source` is the
     name that errors will give the text. With `named=False` an object may have no name yet."""
     documents: list[Document] = []
@@ -87,10 +194,10 @@ def load(text: str, source: str, *, named: bool = True) -> list[Document]:
 def load_mapping(path: Path) -> Document | None:
     """A file that holds one mapping of no particular kind, such as settings; None if there is no file or nothing in
     it."""
-    return mapping_in(_read(path), str(path)) if path.exists() else None
+    return parse_mapping(_read(path), str(path)) if path.exists() else None
 
 
-def mapping_in(text: str, source: str) -> Document | None:
+def parse_mapping(text: str, source: str) -> Document | None:
     """The same for a text."""
     for node in _compose(text, source):
         if isinstance(node, yaml.ScalarNode) and node.value == "":
@@ -102,26 +209,26 @@ def mapping_in(text: str, source: str) -> Document | None:
     return None
 
 
-def values_in(text: str, source: str) -> list[Any]:
+def parse_values(text: str, source: str) -> list[Any]:
     """The documents of a text, whatever they are; empty ones are left out."""
     nodes = [n for n in _compose(text, source) if not (isinstance(n, yaml.ScalarNode) and n.value == "")]
     return [_Values(text, source).of(node) for node in nodes]
 
 
-def load_files(paths: Iterable[str | Path], *, named: bool = True) -> list[Document]:
+def load_manifest_files(paths: Iterable[str | Path], *, named: bool = True) -> list[Document]:
     """Everything in these files, in the files of these directories (sorted by name), and for '-' in the standard
     input."""
     documents: list[Document] = []
     for path in paths:
         if str(path) == "-":
-            documents += load(sys.stdin.read(), "<stdin>", named=named)
+            documents += load_manifests(sys.stdin.read(), "<stdin>", named=named)
             continue
         for file in _files(Path(path), str(path)):
-            documents += load(_read(file), str(file), named=named)
+            documents += load_manifests(_read(file), str(file), named=named)
     return documents
 
 
-def files_below(paths: Iterable[str]) -> list[str]:
+def find_manifest_files(paths: Iterable[str]) -> list[str]:
     """These paths, with all manifests that are in a directory or anywhere below it in its place."""
     found: list[str] = []
     for path in paths:
@@ -247,8 +354,8 @@ class _Values:
         if node.tag not in (_PLAIN, *_KNOWN_TAGS):
             raise self._error(f"the tag {node.tag} means nothing in a manifest", node)
         try:
-            return scalar(node.value)
-        except NotJson as error:
+            return parse_scalar(node.value)
+        except NotJsonError as error:
             raise self._error(str(error), node) from None
 
     def _sequence(self, node: yaml.Node) -> tuple[list[Any], int]:
@@ -269,7 +376,7 @@ class _Values:
             if key_node.value == _MERGE and key_node.tag == _PLAIN:
                 merged += self._merged(value_node)
                 continue
-            name = key_node.value if key_node.tag == _STRING else key(self._scalar(key_node))
+            name = key_node.value if key_node.tag == _STRING else parse_key(self._scalar(key_node))
             value, count = self._make(value_node)
             size += count
             if name in mapping:

@@ -56,19 +56,19 @@ def format_quantity(value: Fraction, like: str = "") -> str:
     return _format_decimal(value, exponents=re.search(r"[eE][+-]?[0-9]+$", like) is not None)
 
 
-def canonical(text: Quantity) -> str:
+def canonical_quantity(text: Quantity) -> str:
     """The one way to write this quantity: `1000m` -> `1`, `0.5` -> `500m`, `1024Mi` -> `1Gi`."""
     return format_quantity(parse_quantity(text), text if isinstance(text, str) else "")
 
 
 @lru_cache(maxsize=65536)
-def milli(text: Quantity) -> int:
+def milli_value(text: Quantity) -> int:
     """In thousandths, rounded up (away from zero): how cpu is counted."""
     return _up(parse_quantity(text) * 1000)
 
 
 @lru_cache(maxsize=65536)
-def whole(text: Quantity) -> int:
+def whole_value(text: Quantity) -> int:
     """In whole units, rounded up (away from zero): how memory and devices are counted."""
     return _up(parse_quantity(text))
 
@@ -108,10 +108,10 @@ def max_resources(lists: Iterable[ResourceList]) -> dict[str, str]:
         for name, text in resources.items():
             if name not in largest or parse_quantity(text) > parse_quantity(largest[name]):
                 largest[name] = text
-    return {name: canonical(text) for name, text in largest.items()}
+    return {name: canonical_quantity(text) for name, text in largest.items()}
 
 
-def lacking(requests: ResourceList, available: ResourceList) -> list[str]:
+def missing_resources(requests: ResourceList, available: ResourceList) -> list[str]:
     """The names of which `available` has too little, sorted. Nobody lacks what he asks none of."""
     return sorted(
         name
@@ -120,8 +120,8 @@ def lacking(requests: ResourceList, available: ResourceList) -> list[str]:
     )
 
 
-def fits(requests: ResourceList, available: ResourceList) -> bool:
-    return not lacking(requests, available)
+def resources_fit(requests: ResourceList, available: ResourceList) -> bool:
+    return not missing_resources(requests, available)
 
 
 def _explain(written: str) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from muster.kube.kinds import Schema
-from muster.kube.schema_checks import unknown_fields, validate
-from muster.kube.schema_shaping import apply_defaults, prune
+from muster.kube.schema_defaults import apply_defaults, prune
+from muster.kube.schema_validation import unknown_fields, validate
 
 __all__ = [
     "ANY", "BOOLEAN", "BYTES", "EMPTY", "INT32", "INT64", "INT_OR_STRING", "MICRO_TIME", "NUMBER", "OBJECT_META",

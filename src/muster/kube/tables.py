@@ -30,7 +30,7 @@ class Table(NamedTuple):
     rows: list[Row]
 
 
-def table(
+def build_table(
     kind: Kind, objects: Iterable[Object], now: datetime, *, wide: bool = False, with_namespace: bool = False
 ) -> Table:
     """NAME comes first, unless the kind places it itself; a kind without columns shows its age."""
@@ -39,7 +39,7 @@ def table(
         columns = tuple(column for column in columns if column.priority == 0)
     if with_namespace and kind.namespaced:
         columns = (_NAMESPACE, *columns)
-    return Table(columns, [Row(tuple(cell(column, obj, now) for column in columns), obj) for obj in objects])
+    return Table(columns, [Row(tuple(format_cell(column, obj, now) for column in columns), obj) for obj in objects])
 
 
 def columns_of(kind: Kind) -> tuple[Column, ...]:
@@ -47,26 +47,28 @@ def columns_of(kind: Kind) -> tuple[Column, ...]:
     return columns if any(column.name == "Name" for column in columns) else (NAME, *columns)
 
 
-def cell(column: Column, obj: Object, now: datetime) -> Any:
+def format_cell(column: Column, obj: Object, now: datetime) -> Any:
     if column.cell is not None:
         return column.cell(obj, now)
     value = first_value(obj, column.json_path)
     if column.type == "date":
-        return age(value, now)
+        return format_age(value, now)
     return "" if value is None else value
 
 
-def age(since: Any, now: datetime) -> str:
+def format_age(since: Any, now: datetime) -> str:
     """How long ago a time of the API was; an absent one is `<unknown>`."""
     if not since:
         return "<unknown>"
     try:
-        return human_duration((now - parse_time(str(since))).total_seconds())
+        return format_duration((now - parse_time(str(since))).total_seconds())
     except ValueError:
         return "<invalid>"
 
 
-def to_wire(answer: Table, *, resource_version: str = "", continue_: str = "", include: str = "Metadata") -> Object:
+def table_to_object(
+    answer: Table, *, resource_version: str = "", continue_: str = "", include: str = "Metadata"
+) -> Object:
     """The `meta.k8s.io/v1` Table that kubectl asks for. `include`: None, Metadata or Object, as in its query."""
     list_meta = {"resourceVersion": resource_version}
     if continue_:
@@ -89,7 +91,7 @@ def to_wire(answer: Table, *, resource_version: str = "", continue_: str = "", i
     }
 
 
-def human_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """As kubectl writes ages: `42s`, `3m12s`, `25m`, `5h3m`, `2d4h`, `400d`, `3y20d`."""
     whole = int(seconds)
     if whole < -1:

@@ -1,7 +1,4 @@
-"""The rules of the built-in kinds other than Pods and Jobs that their schemas cannot say.
-
-Each rule is given the new object, which fits its schema, and the old one or None.
-"""
+"""Validates the built-in kinds other than Pods and CustomResourceDefinitions beyond their schemas."""
 
 from __future__ import annotations
 
@@ -10,24 +7,35 @@ from functools import wraps
 from itertools import pairwise
 from typing import TypeAlias
 
-from muster.kube.causes import duplicate, forbidden, invalid, not_supported, required
-from muster.kube.container_validation import port_number, port_reference
+from muster.kube.container_validation import check_port, check_port_reference
 from muster.kube.errors import Cause
+from muster.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
 from muster.kube.kinds import Rule
-from muster.kube.names import (
+from muster.kube.name_validation import (
     FILE_KEY_RULE,
     LABEL_VALUE_RULE,
     QUALIFIED_RULE,
-    dns_label,
-    dns_name,
+    check_dns_label,
+    check_dns_name,
+    check_labels,
     is_file_key,
     is_label_value,
-    is_qualified,
-    labels,
+    is_qualified_name,
 )
-from muster.kube.objects import Object, name_of, namespace_of, owners_of, spec_of, uid_of
-from muster.kube.pod_validation import validate_pod, validate_pod_template
+from muster.kube.objects import Object, labels_of, name_of, namespace_of, owners_of, spec_of, uid_of
+from muster.kube.pod_validation import (
+    validate_label_selector,
+    validate_node_selector,
+    validate_pod,
+    validate_pod_template,
+)
 from muster.kube.quantity import parse_quantity
+from muster.kube.schemas_storage import PERSISTENT_VOLUME_SPEC
+
+# Merged from validation: The rules of the built-in kinds other than Pods and Jobs that their schemas cannot say.
+#
+# Each rule is given the new object, which fits its schema, and the old one or None.
+
 
 LARGEST_DATA = 1 << 20
 HIGHEST_PRIORITY = 1_000_000_000
@@ -43,17 +51,17 @@ _SECRET_KEYS = {
 _IMMUTABLE = "field is immutable"
 
 
-def rule(checks: Checks) -> Rule:
+def validator(checks: Checks) -> Rule:
     """A rule written as a generator. What holds for objects of every kind is added."""
 
     @wraps(checks)
     def answer(obj: Object, old: Object | None) -> list[Cause]:
-        return [*own_rule(obj, old), *checks(obj, old)]
+        return [*validate_metadata(obj, old), *checks(obj, old)]
 
     return answer
 
 
-def own_rule(obj: Object, old: Object | None) -> list[Cause]:
+def validate_metadata(obj: Object, old: Object | None) -> list[Cause]:
     """No object owns itself: it would never be collected."""
     uid = uid_of(obj)
     return [
@@ -63,7 +71,7 @@ def own_rule(obj: Object, old: Object | None) -> list[Cause]:
     ]
 
 
-def unchanged(obj: Object, old: Object | None, fields: tuple[str, ...], path: str = "") -> Iterator[Cause]:
+def check_unchanged(obj: Object, old: Object | None, fields: tuple[str, ...], path: str = "") -> Iterator[Cause]:
     """The fields that differ from those of the old object, which they may not."""
     if old is None:
         return
@@ -72,17 +80,17 @@ def unchanged(obj: Object, old: Object | None, fields: tuple[str, ...], path: st
             yield invalid(f"{path}{field}", obj.get(field), _IMMUTABLE)
 
 
-@rule
-def pod_rule(pod: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_pod_object(pod: Object, old: Object | None) -> Iterator[Cause]:
     yield from validate_pod(pod, old)
 
 
-@rule
-def node_rule(node: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_node(node: Object, old: Object | None) -> Iterator[Cause]:
     seen: set[tuple[str, str]] = set()
     for number, taint in enumerate(spec_of(node).get("taints") or ()):
         at = f"spec.taints[{number}]"
-        if not is_qualified(taint["key"]):
+        if not is_qualified_name(taint["key"]):
             yield invalid(f"{at}.key", taint["key"], QUALIFIED_RULE)
         if not is_label_value(taint.get("value") or ""):
             yield invalid(f"{at}.value", taint["value"], LABEL_VALUE_RULE)
@@ -92,16 +100,16 @@ def node_rule(node: Object, old: Object | None) -> Iterator[Cause]:
         seen.add(identity)
 
 
-@rule
-def pod_template_rule(template: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_pod_template_object(template: Object, old: Object | None) -> Iterator[Cause]:
     if template.get("template") is None:
         yield required("template")
     elif old is None or template["template"] != old.get("template"):
         yield from validate_pod_template(template["template"], "template")
 
 
-@rule
-def service_rule(service: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_service(service: Object, old: Object | None) -> Iterator[Cause]:
     spec, before = spec_of(service), spec_of(old or {})
     if old is not None and spec is before:
         return
@@ -109,34 +117,34 @@ def service_rule(service: Object, old: Object | None) -> Iterator[Cause]:
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
         yield required("spec.ports", "a Service has at least one port, unless it is headless (clusterIP: None)")
     if kind == "ExternalName":
-        yield from dns_name("spec.externalName", spec.get("externalName") or "")
-    yield from labels("spec.selector", spec.get("selector"))
+        yield from check_dns_name("spec.externalName", spec.get("externalName") or "")
+    yield from check_labels("spec.selector", spec.get("selector"))
     names: set[str] = set()
     numbers: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
         at = f"spec.ports[{index}]"
         name, identity = port.get("name") or "", (port.get("protocol") or "TCP", port["port"])
         if name or len(ports) > 1:
-            yield from dns_label(f"{at}.name", name)
+            yield from check_dns_label(f"{at}.name", name)
             if name in names:
                 yield duplicate(f"{at}.name", name)
         names.add(name)
-        yield from port_number(f"{at}.port", port["port"])
+        yield from check_port(f"{at}.port", port["port"])
         if identity in numbers:
             yield duplicate(at, {"port": port["port"], "protocol": identity[0]})
         numbers.add(identity)
         if port.get("targetPort") is not None:
-            yield from port_reference(f"{at}.targetPort", port["targetPort"])
+            yield from check_port_reference(f"{at}.targetPort", port["targetPort"])
         if port.get("nodePort"):
-            yield from port_number(f"{at}.nodePort", port["nodePort"])
+            yield from check_port(f"{at}.nodePort", port["nodePort"])
             if kind == "ClusterIP":
                 yield forbidden(f"{at}.nodePort", "may not be used when `type` is 'ClusterIP'")
     if before.get("clusterIP") and before.get("type") != "ExternalName" and kind != "ExternalName":
-        yield from unchanged(spec, before, ("clusterIP",), "spec.")
+        yield from check_unchanged(spec, before, ("clusterIP",), "spec.")
 
 
-@rule
-def config_map_rule(config_map: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_config_map(config_map: Object, old: Object | None) -> Iterator[Cause]:
     data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
     yield from _keys(data, "data")
     yield from _keys(binary, "binaryData")
@@ -146,8 +154,8 @@ def config_map_rule(config_map: Object, old: Object | None) -> Iterator[Cause]:
     yield from _frozen(config_map, old, ("data", "binaryData"))
 
 
-@rule
-def secret_rule(secret: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_secret(secret: Object, old: Object | None) -> Iterator[Cause]:
     data, kind = secret.get("data") or {}, secret.get("type") or "Opaque"
     yield from _keys(data, "data")
     yield from _size(sum(map(len, data.values())) * 3 // 4)
@@ -156,7 +164,7 @@ def secret_rule(secret: Object, old: Object | None) -> Iterator[Cause]:
             yield required(f"data[{key}]", f"a Secret of type {kind} has this key")
     if kind == "kubernetes.io/basic-auth" and not data.keys() & {"username", "password"}:
         yield required("data[username]", f"a Secret of type {kind} has a username or a password")
-    yield from unchanged(secret, old, ("type",))
+    yield from check_unchanged(secret, old, ("type",))
     yield from _frozen(secret, old, ("data",))
 
 
@@ -179,15 +187,15 @@ def _frozen(obj: Object, old: Object | None, fields: tuple[str, ...]) -> Iterato
             yield forbidden(field, "field is immutable when `immutable` is set; delete the object and create it anew")
 
 
-@rule
-def event_rule(event: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_event(event: Object, old: Object | None) -> Iterator[Cause]:
     about = (event.get("involvedObject") or {}).get("namespace") or ""
     if about and about != namespace_of(event):
         yield invalid("involvedObject.namespace", about, "does not match event.namespace")
 
 
-@rule
-def role_rule(role: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_role(role: Object, old: Object | None) -> Iterator[Cause]:
     for number, entry in enumerate(role.get("rules") or ()):
         at = f"rules[{number}]"
         if not entry["verbs"]:
@@ -202,8 +210,8 @@ def role_rule(role: Object, old: Object | None) -> Iterator[Cause]:
             yield required(f"{at}.resources", "resource rules must supply at least one resource")
 
 
-@rule
-def role_binding_rule(binding: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_role_binding(binding: Object, old: Object | None) -> Iterator[Cause]:
     reference = binding["roleRef"]
     if not reference["name"]:
         yield required("roleRef.name")
@@ -219,8 +227,8 @@ def role_binding_rule(binding: Object, old: Object | None) -> Iterator[Cause]:
         yield invalid("roleRef", reference, "cannot change roleRef; delete the binding and create it anew")
 
 
-@rule
-def priority_class_rule(priority: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_priority_class(priority: Object, old: Object | None) -> Iterator[Cause]:
     name = name_of(priority)
     if name.startswith("system-") and name not in ("system-cluster-critical", "system-node-critical"):
         yield forbidden("metadata.name", "priority class names with 'system-' prefix are reserved for system use only")
@@ -233,8 +241,8 @@ def priority_class_rule(priority: Object, old: Object | None) -> Iterator[Cause]
                 yield forbidden(field, "may not be changed in an update.")
 
 
-@rule
-def storage_class_rule(storage: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_storage_class(storage: Object, old: Object | None) -> Iterator[Cause]:
     if not storage["provisioner"]:
         yield required("provisioner")
     if old is not None:
@@ -243,16 +251,16 @@ def storage_class_rule(storage: Object, old: Object | None) -> Iterator[Cause]:
                 yield forbidden(field, f"updates to {field} are forbidden.")
 
 
-@rule
-def lease_rule(lease: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_lease(lease: Object, old: Object | None) -> Iterator[Cause]:
     spec = spec_of(lease)
     for field, minimum in (("leaseDurationSeconds", 1), ("leaseTransitions", 0)):
         if spec.get(field) is not None and spec[field] < minimum:
             yield invalid(f"spec.{field}", spec[field], f"must be greater than or equal to {minimum}")
 
 
-@rule
-def pod_group_rule(group: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_pod_group(group: Object, old: Object | None) -> Iterator[Cause]:
     spec = spec_of(group)
     yield from _not_negative(spec.get("minResources"), "spec.minResources")
     for task, count in (spec.get("minTaskMember") or {}).items():
@@ -260,8 +268,8 @@ def pod_group_rule(group: Object, old: Object | None) -> Iterator[Cause]:
             yield invalid(f"spec.minTaskMember[{task}]", count, "must be greater than or equal to 0")
 
 
-@rule
-def queue_rule(queue: Object, old: Object | None) -> Iterator[Cause]:
+@validator
+def validate_queue(queue: Object, old: Object | None) -> Iterator[Cause]:
     spec = spec_of(queue)
     guarantee = (spec.get("guarantee") or {}).get("resource") or {}
     shares = (("spec.guarantee.resource", guarantee), *((f"spec.{f}", spec.get(f)) for f in ("deserved", "capability")))
@@ -280,3 +288,196 @@ def _not_negative(resources: Object | None, path: str) -> Iterator[Cause]:
     for name, amount in (resources or {}).items():
         if parse_quantity(amount) < 0:
             yield invalid(f"{path}[{name}]", amount, "must be greater than or equal to 0")
+
+
+# Merged from job_validation: The rules of Jobs that their schema cannot say.
+
+
+_COUNTS = (
+    "parallelism", "completions", "backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes", "activeDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+)  # fmt: skip
+_FIXED = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_SCHEDULING = frozenset({"nodeSelector", "affinity", "tolerations", "schedulingGates"})
+
+
+@validator
+def validate_job(job: Object, old: Object | None) -> Iterator[Cause]:
+    spec, before = spec_of(job), spec_of(old or {})
+    if old is None:
+        yield from check_dns_label("metadata.name", name_of(job))
+    elif spec is before:
+        return
+    if "template" not in spec:
+        yield required("spec.template")
+        return
+    for field in _COUNTS:
+        if spec.get(field) is not None and spec[field] < 0:
+            yield invalid(f"spec.{field}", spec[field], "must be greater than or equal to 0")
+    yield from _indexes(spec)
+    yield from _failure_policy(spec)
+    if old is None or spec.get("template") != before.get("template"):
+        yield from _template(spec)
+    if spec.get("selector"):
+        yield from validate_label_selector(spec["selector"], "spec.selector")
+        yield from _own_pods(spec)
+    if old is not None:
+        yield from check_unchanged(spec, before, _FIXED, "spec.")
+        yield from _template_changes(spec, before)
+        elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
+        if not elastic:
+            yield from check_unchanged(spec, before, ("completions",), "spec.")
+
+
+def _indexes(spec: Object) -> Iterator[Cause]:
+    indexed = spec.get("completionMode") == "Indexed"
+    if indexed and spec.get("completions") is None:
+        yield required("spec.completions", "when completion mode is Indexed")
+    for field in ("backoffLimitPerIndex", "successPolicy"):
+        if spec.get(field) is not None and not indexed:
+            yield invalid(f"spec.{field}", spec[field], "requires indexed completion mode")
+    if spec.get("maxFailedIndexes") is not None:
+        if spec.get("backoffLimitPerIndex") is None:
+            yield required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+        if spec.get("completions") is not None and spec["maxFailedIndexes"] > spec["completions"]:
+            yield invalid(
+                "spec.maxFailedIndexes", spec["maxFailedIndexes"], "must be less than or equal to completions"
+            )
+
+
+def _failure_policy(spec: Object) -> Iterator[Cause]:
+    policy = spec.get("podFailurePolicy")
+    if policy is None:
+        return
+    restart = spec_of(spec.get("template") or {}).get("restartPolicy")
+    if restart != "Never":
+        yield invalid(
+            "spec.template.spec.restartPolicy", restart, "only 'Never' is supported when podFailurePolicy is set"
+        )
+    for number, entry in enumerate(policy["rules"]):
+        at = f"spec.podFailurePolicy.rules[{number}]"
+        codes, conditions = entry.get("onExitCodes"), entry.get("onPodConditions")
+        if bool(codes) == bool(conditions):
+            yield invalid(at, entry, "specifying one of OnExitCodes and OnPodConditions is required, and not both")
+        if codes and not codes["values"]:
+            yield invalid(f"{at}.onExitCodes.values", [], "at least one value is required")
+        if codes and codes["operator"] == "In" and 0 in codes["values"]:
+            yield invalid(f"{at}.onExitCodes.values", 0, "must not be 0 for the In operator")
+        if entry["action"] == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            yield invalid(f"{at}.action", "FailIndex", "requires the backoffLimitPerIndex to be set")
+
+
+def _template(spec: Object) -> Iterator[Cause]:
+    template = spec["template"]
+    yield from validate_pod_template(template, "spec.template")
+    restart = spec_of(template).get("restartPolicy")
+    if restart not in ("OnFailure", "Never") and template.get("spec") is not None:
+        yield not_supported("spec.template.spec.restartPolicy", restart or "", ["OnFailure", "Never"])
+
+
+def _own_pods(spec: Object) -> Iterator[Cause]:
+    wanted = spec["selector"].get("matchLabels") or {}
+    labels = labels_of(spec["template"])
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+
+
+def _template_changes(spec: Object, before: Object) -> Iterator[Cause]:
+    """Fixed, but for where a suspended Job's Pods may run."""
+    new, was = spec.get("template") or {}, before.get("template") or {}
+    if new == was:
+        return
+    if before.get("suspend") and _without(new) == _without(was):
+        return
+    yield invalid("spec.template", name_of(new), "field is immutable; delete the Job and create it anew")
+
+
+def _without(template: Object) -> Object:
+    spec = {key: value for key, value in spec_of(template).items() if key not in _SCHEDULING}
+    return {**template, "metadata": None, "spec": spec}
+
+
+# Merged from storage_validation: The rules of PersistentVolumes and their claims.
+
+
+_NOT_A_SOURCE = frozenset({
+    "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
+    "storageClassName", "volumeAttributesClassName", "volumeMode",
+})  # fmt: skip
+_SOURCES = tuple(sorted(PERSISTENT_VOLUME_SPEC["properties"].keys() - _NOT_A_SOURCE))
+_CLAIM_IS_FIXED = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+
+
+@validator
+def validate_persistent_volume(volume: Object, old: Object | None) -> Iterator[Cause]:
+    spec, before = spec_of(volume), spec_of(old or {})
+    if old is not None and spec is before:
+        return
+    if not spec.get("accessModes"):
+        yield required("spec.accessModes", "such as [ReadWriteOnce]")
+    yield from _storage((spec.get("capacity") or {}).get("storage"), "spec.capacity[storage]")
+    sources = [source for source in _SOURCES if spec.get(source) is not None]
+    if not sources:
+        yield required("spec", "must specify a volume type, such as hostPath")
+    for extra in sources[1:]:
+        yield forbidden(f"spec.{extra}", f"may not specify more than 1 volume type: there is {sources[0]} already")
+    if spec.get("hostPath") and not spec["hostPath"]["path"]:
+        yield required("spec.hostPath.path")
+    elif spec.get("hostPath") and ".." in spec["hostPath"]["path"].split("/"):
+        yield invalid("spec.hostPath.path", spec["hostPath"]["path"], "must not contain '..'")
+    affinity = (spec.get("nodeAffinity") or {}).get("required")
+    if affinity is not None:
+        yield from validate_node_selector(affinity, "spec.nodeAffinity.required")
+    elif spec.get("local"):
+        yield required("spec.nodeAffinity", "Local volume requires node affinity")
+    if spec.get("storageClassName"):
+        yield from check_dns_name("spec.storageClassName", spec["storageClassName"])
+    if old is not None:
+        for source in _SOURCES:
+            if spec.get(source) != before.get(source):
+                yield forbidden(f"spec.{source}", "spec.persistentvolumesource is immutable after creation")
+
+
+@validator
+def validate_persistent_volume_claim(claim: Object, old: Object | None) -> Iterator[Cause]:
+    spec, before = spec_of(claim), spec_of(old or {})
+    if old is not None and spec is before:
+        return
+    if not spec.get("accessModes"):
+        yield required("spec.accessModes", "at least 1 access mode is required, such as [ReadWriteOnce]")
+    elif "ReadWriteOncePod" in spec["accessModes"] and len(spec["accessModes"]) > 1:
+        why = "may not use ReadWriteOncePod with other access modes"
+        yield forbidden("spec.accessModes", why)
+    wanted = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    yield from _storage(wanted, "spec.resources.requests[storage]")
+    if spec.get("storageClassName"):
+        yield from check_dns_name("spec.storageClassName", spec["storageClassName"])
+    if old is not None:
+        yield from _claim_changes(spec, before)
+
+
+def _storage(amount: str | None, field: str) -> Iterator[Cause]:
+    if amount is None:
+        yield required(field, "say how much, such as 1Gi")
+    elif parse_quantity(amount) <= 0:
+        yield invalid(field, amount, "must be greater than zero")
+
+
+def _claim_changes(spec: Object, before: Object) -> Iterator[Cause]:
+    for field in sorted({*spec, *before}):
+        new, was = spec.get(field), before.get(field)
+        if new == was or field == "volumeAttributesClassName":
+            continue
+        if field in ("volumeName", "storageClassName") and not was:  # how a claim is bound, or given the default class
+            continue
+        if field != "resources":
+            yield forbidden(f"spec.{field}", _CLAIM_IS_FIXED)
+            continue
+        asked = parse_quantity(((new or {}).get("requests") or {}).get("storage") or 0)
+        had = parse_quantity(((was or {}).get("requests") or {}).get("storage") or 0)
+        if asked < had:
+            yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+        elif not before.get("volumeName"):
+            yield forbidden("spec.resources", _CLAIM_IS_FIXED)

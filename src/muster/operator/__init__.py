@@ -1,1 +1,1 @@
-"""The training controller on a real Kubernetes: what surrounds it there."""
+"""The training controller as an operator on a real Kubernetes cluster: election, webhook, installation."""

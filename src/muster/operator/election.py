@@ -1,8 +1,9 @@
-"""One of several operators leads: it holds a Lease, with the rules that Kubernetes' own components follow.
+"""Leader election: one of several operators holds a Lease, by the rules of Kubernetes' own components.
 
-Whoever holds the lease renews it all the time. Another one takes it when it has seen no renewal for as long as a lease
-lasts, by its own clock: clocks of machines are never compared. A holder that cannot renew stops in time, well before
-anybody else may begin, and gives the lease back when it goes on purpose.
+The holder renews the lease all the time. Another operator takes it after it has seen no renewal for the duration of
+the lease, by its own clock: the clocks of machines are never compared. A holder that cannot renew stops well before
+another may begin, and gives the lease back when it stops on purpose. `lease_gate` lets no write through without the
+lease, and limits the number of concurrent requests.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -20,6 +21,17 @@ from muster.kube.builtin import LEASE
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from muster.kube.objects import Object, micro_timestamp, spec_of
+from muster.kube.remote.client import Gate
+
+# Merged from election: One of several operators leads: it holds a Lease, with the rules that Kubernetes' own
+# components follow.
+#
+# Whoever holds the lease renews it all the time. Another one takes it when it has seen no renewal for as long as a
+# lease
+# lasts, by its own clock: clocks of machines are never compared. A holder that cannot renew stops in time, well
+# before
+# anybody else may begin, and gives the lease back when it goes on purpose.
+
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +56,20 @@ class ElectionSettings:
             )
 
 
-class Sighting(NamedTuple):
+class ObservedLease(NamedTuple):
     """A lease's content, and when it was first seen to be so, by our clock."""
 
     spec: Object
     since: float
 
 
-class Lost(Exception):
+class LeadershipLost(Exception):
     """Somebody else leads, or may from now on."""
 
 
-def verdict(sighting: Sighting, identity: str, now: float, lease_seconds: float) -> Literal["ours", "free", "theirs"]:
+def lease_state(
+    sighting: ObservedLease, identity: str, now: float, lease_seconds: float
+) -> Literal["ours", "free", "theirs"]:
     """Whose the lease is. One that nobody holds, or that was not renewed for as long as it lasts, is free."""
     holder = sighting.spec.get("holderIdentity")
     if holder == identity:
@@ -64,7 +78,7 @@ def verdict(sighting: Sighting, identity: str, now: float, lease_seconds: float)
     return "free" if not holder or now >= sighting.since + lasts else "theirs"
 
 
-def claim(before: Object | None, settings: ElectionSettings) -> Object:
+def claim_spec(before: Object | None, settings: ElectionSettings) -> Object:
     """What the lease says once it is ours, or ours again."""
     spec = before or {}
     now = micro_timestamp()
@@ -89,7 +103,7 @@ class Election:
         self._settings = settings
         self._clock = clock
         self._lease: Object | None = None
-        self._sighting: Sighting | None = None
+        self._sighting: ObservedLease | None = None
         self._renewed: float | None = None
 
     @property
@@ -111,7 +125,7 @@ class Election:
                 try:
                     await self._term(work)
                     return
-                except Lost as lost:
+                except LeadershipLost as lost:
                     log.error("leads no more: %s", lost)
         finally:
             await self.release()
@@ -176,9 +190,9 @@ class Election:
                 async with asyncio.timeout(max(0.0, left)):
                     renewed = await self._try()
             if self._sighting is not None and self._sighting.spec.get("holderIdentity") != settings.identity:
-                raise Lost(f"{self._sighting.spec.get('holderIdentity') or 'nobody'} holds {settings.name}")
+                raise LeadershipLost(f"{self._sighting.spec.get('holderIdentity') or 'nobody'} holds {settings.name}")
             if not renewed and not self.holds:
-                raise Lost(f"{settings.name} could not be renewed for {settings.renew_seconds:g} s")
+                raise LeadershipLost(f"{settings.name} could not be renewed for {settings.renew_seconds:g} s")
 
     async def _try(self) -> bool:
         """Takes or renews the lease, if it may be. Whatever keeps it from that is a reason to try again."""
@@ -188,10 +202,10 @@ class Election:
             if self._renewed is None or self._lease is None:
                 await self._look()
             if self._sighting is not None:
-                whose = verdict(self._sighting, settings.identity, self._clock(), settings.lease_seconds)
+                whose = lease_state(self._sighting, settings.identity, self._clock(), settings.lease_seconds)
                 if whose == "theirs":
                     return False
-            spec = claim(self._sighting.spec if self._sighting else None, settings)
+            spec = claim_spec(self._sighting.spec if self._sighting else None, settings)
             if self._lease is None:
                 metadata = {"name": settings.name, "namespace": settings.namespace}
                 self._see(await self._cluster.create({**_LEASE, "metadata": metadata, "spec": spec}))
@@ -217,7 +231,31 @@ class Election:
         self._lease = lease
         spec = spec_of(lease)
         if self._sighting is None or self._sighting.spec != spec:
-            self._sighting = Sighting(spec, self._clock())
+            self._sighting = ObservedLease(spec, self._clock())
 
 
 _LEASE = {"apiVersion": LEASE.api_version, "kind": LEASE.kind}
+
+
+# Merged from fence: What stands between the controllers and the API server: no write without the lease, and not too
+# much at once.
+
+
+class NotLeading(ApiError):
+    """Somebody else may be writing by now."""
+
+    code, reason = 403, "NotLeading"
+
+
+def lease_gate(may_write: Callable[[], bool], requests: int) -> Gate:
+    """Lets writes through only while `may_write` says so, and no more than so many `requests` of any sort at a time."""
+    room = asyncio.Semaphore(requests)
+
+    @asynccontextmanager
+    async def gate(method: str) -> AsyncIterator[None]:
+        async with room:
+            if method != "GET" and not may_write():
+                raise NotLeading("this operator does not lead any more: nothing is written")
+            yield
+
+    return gate

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from muster.kube.builtin import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, POD
 from muster.kube.cluster import Cluster
-from muster.kube.conditions import get_condition, is_true
+from muster.kube.conditions import get_condition, is_condition_true
 from muster.kube.errors import NotFound
 from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, spec_of, status_of, version_of
-from muster.kube.why import why
-from muster.operator.install_manifests import LABELS, NAME, SELECTOR, InstallOptions, manifests
+from muster.kube.pod_diagnosis import diagnose_pod
+from muster.operator.install_manifests import LABELS, NAME, SELECTOR, InstallOptions, build_manifests
 from muster.operator.webhook_certificates import CONFIGURATION
 
 MANAGER = "muster-operator-install"
@@ -27,7 +27,7 @@ class InstallError(RuntimeError):
     """Says what is in the way, and what to do about it."""
 
 
-class Other(NamedTuple):
+class OtherOperator(NamedTuple):
     """An operator that looks after the same jobs, or the webhook it would leave behind."""
 
     kind: str
@@ -60,12 +60,12 @@ async def install(
     """Applies everything by server-side apply, so that it can be repeated, and waits for `seconds` at most until all
     replicas are available. With `replace`, training-operator and paddle-operator are stopped first; `anyway` lets them
     be."""
-    found = await others(cluster)
+    found = await find_other_operators(cluster)
     if found and not anyway:
         _check(found, replace)
         for other in found:
             await _stop(cluster, other, say)
-    for obj in manifests(options):
+    for obj in build_manifests(options):
         if obj["kind"] == "Deployment":
             await _established(cluster, seconds)
         await _apply(cluster, obj, say)
@@ -75,7 +75,7 @@ async def install(
 async def uninstall(cluster: Cluster, options: InstallOptions, say: Say, *, definitions: bool = False) -> None:
     """Takes away what `install` has brought, the webhook first. Jobs, and what belongs to them, stay; with
     `definitions` the CustomResourceDefinitions go as well, and with them every job."""
-    for obj in reversed(manifests(options)):
+    for obj in reversed(build_manifests(options)):
         kind = cluster.catalogue.of_object(obj)
         if kind is CUSTOM_RESOURCE_DEFINITION and not definitions:
             continue
@@ -92,23 +92,23 @@ async def uninstall(cluster: Cluster, options: InstallOptions, say: Say, *, defi
         say("CustomResourceDefinitions and jobs are kept; nobody looks after them now (--crds deletes both)")
 
 
-async def others(cluster: Cluster) -> list[Other]:
+async def find_other_operators(cluster: Cluster) -> list[OtherOperator]:
     """Who else looks after these jobs, going by what the installations of the others are called."""
     found = []
     deployments = await cluster.list(cluster.catalogue.of(*_DEPLOYMENT))
     for obj in deployments.items:
         advice = _OTHERS.get(name_of(obj))
         if advice and spec_of(obj).get("replicas", 1):
-            other = Other("deployment", namespace_of(obj), name_of(obj), advice, name_of(obj) != "mpi-operator")
+            other = OtherOperator("deployment", namespace_of(obj), name_of(obj), advice, name_of(obj) != "mpi-operator")
             found.append(other)
     with suppress(NotFound):
         await cluster.get(cluster.catalogue.of(CONFIGURATION.api_version, CONFIGURATION.kind), THEIR_WEBHOOK)
         advice = "without its operator no job could be created or changed"
-        found.append(Other("validatingwebhookconfiguration", "", THEIR_WEBHOOK, advice))
+        found.append(OtherOperator("validatingwebhookconfiguration", "", THEIR_WEBHOOK, advice))
     return found
 
 
-def _check(found: Iterable[Other], replace: bool) -> None:
+def _check(found: Iterable[OtherOperator], replace: bool) -> None:
     in_the_way = [other for other in found if not (replace and other.can_be_replaced)]
     if not in_the_way:
         return
@@ -120,7 +120,7 @@ def _check(found: Iterable[Other], replace: bool) -> None:
     raise InstallError("\n".join(lines))
 
 
-async def _stop(cluster: Cluster, other: Other, say: Say) -> None:
+async def _stop(cluster: Cluster, other: OtherOperator, say: Say) -> None:
     if other.kind != "deployment":
         kind = cluster.catalogue.of(CONFIGURATION.api_version, CONFIGURATION.kind)
         await cluster.delete(kind, other.name)
@@ -152,13 +152,15 @@ async def _apply(cluster: Cluster, obj: Object, say: Say) -> None:
 
 async def _established(cluster: Cluster, seconds: float) -> None:
     """The operator would find none of its kinds before."""
-    wanted = {name_of(crd) for crd in manifests() if crd["kind"] == "CustomResourceDefinition"}
+    wanted = {name_of(crd) for crd in build_manifests() if crd["kind"] == "CustomResourceDefinition"}
     there: set[str] = set()
     try:
         async with asyncio.timeout(seconds):
             while True:
                 found = (await cluster.list(CUSTOM_RESOURCE_DEFINITION)).items
-                there = {name_of(crd) for crd in found if is_true(status_of(crd).get("conditions"), "Established")}
+                there = {
+                    name_of(crd) for crd in found if is_condition_true(status_of(crd).get("conditions"), "Established")
+                }
                 if wanted <= there:
                     return
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -174,7 +176,7 @@ async def _available(cluster: Cluster, options: InstallOptions, say: Say, second
         async with asyncio.timeout(seconds):
             while True:
                 obj = await cluster.get(kind, NAME, options.namespace)
-                ready, text = progress(obj)
+                ready, text = deployment_progress(obj)
                 if text != said:
                     said = text
                     say(text)
@@ -184,14 +186,14 @@ async def _available(cluster: Cluster, options: InstallOptions, say: Say, second
     except TimeoutError:
         labels = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
         pods = (await cluster.list(POD, options.namespace, labels=labels)).items
-        causes = [f"  {name_of(pod)}: {cause}" for pod in pods for cause in why(pod)]
+        causes = [f"  {name_of(pod)}: {cause}" for pod in pods for cause in diagnose_pod(pod)]
         refused = get_condition(status_of(obj).get("conditions") or [], "ReplicaFailure")
         if refused is not None:
             causes.append(f"  {refused.get('message', '')}")
         raise InstallError("\n".join([f"the operator is not available after {seconds:g} s", *causes])) from None
 
 
-def progress(obj: Object) -> tuple[bool, str]:
+def deployment_progress(obj: Object) -> tuple[bool, str]:
     """Whether all replicas of a Deployment are up to date and available, and a line about it."""
     wanted, status = spec_of(obj).get("replicas", 1), status_of(obj)
     up_to_date = status.get("updatedReplicas", 0) if _is_observed(obj) else 0

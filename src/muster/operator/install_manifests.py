@@ -1,19 +1,149 @@
-"""Everything that `muster operator install` brings to a cluster, as objects. The Helm chart and the kustomize base in
-deploy/ are written from the same functions."""
+"""Every object that `muster operator install` creates: CRDs, RBAC, Deployment, Service and webhook.
+
+The Helm chart and the kustomize base in deploy/ are generated from these objects by tools/deploy.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from muster import __version__
+from muster.kube.crd import crd_from_kinds
+from muster.kube.kinds import Kind, Schema
 from muster.kube.objects import Object
-from muster.operator.crds import crds
-from muster.operator.install_rbac import job_rules, own_rules, webhook_rules
+from muster.kube.schema import OBJECT_META
 from muster.operator.settings import lease_name
-from muster.operator.webhook import PATH
+from muster.operator.webhook import WEBHOOK_PATH
 from muster.training.registry import training_kinds
+
+# Merged from crds: The CustomResourceDefinitions of the training kinds, as `muster operator install` brings them to a
+# cluster.
+#
+# They take over from training-operator's and paddle-operator's in place, so they accept whatever those accept and
+# drop
+# nothing that those keep. What a value may be is therefore not said here but by the webhook: with a narrower
+# definition,
+# a job stored under the wider one could no longer be changed, not even its status.
+
+
+_NARROWING = frozenset({"enum", "minimum", "maximum", "minLength", "maxLength", "pattern"})
+_TEMPLATE_META = ("annotations", "finalizers", "labels", "name", "namespace")
+"""What a template's metadata may say. The rest is an API server's to write; clients in Go send a `creationTimestamp` of
+null there, which has to be dropped and not refused."""
+
+
+def build_crds() -> list[Object]:
+    """One for every kind, with all its versions; the first one is stored. There is nothing to convert: versions of a
+    kind have the same fields."""
+    by_resource: dict[str, list[Kind]] = {}
+    for kind in training_kinds():
+        by_resource.setdefault(kind.resource, []).append(replace(kind, schema=_root(kind.schema)))
+    return [crd_from_kinds(kinds) for kinds in by_resource.values()]
+
+
+def _root(schema: Schema) -> Schema:
+    fields = {name: field if name == "metadata" else _wide(field) for name, field in schema["properties"].items()}
+    return {**schema, "properties": fields}
+
+
+def _wide(schema: Schema) -> Schema:
+    """Structure without judgement."""
+    if schema is OBJECT_META:
+        return {
+            "type": "object",
+            "properties": {name: _wide(OBJECT_META["properties"][name]) for name in _TEMPLATE_META},
+        }
+    wide = {key: value for key, value in schema.items() if key not in _NARROWING}
+    if "properties" in wide:
+        wide["properties"] = {name: _wide(field) for name, field in wide["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(wide.get(key), dict):
+            wide[key] = _wide(wide[key])
+    if wide.get("x-kubernetes-list-type") == "set":
+        wide["x-kubernetes-list-type"] = "atomic"  # a set may not have an entry twice
+    return wide
+
+
+# Merged from install_rbac: What the operator may do, and no more: each line is a call that its code makes.
+
+
+_RBAC = "rbac.authorization.k8s.io"
+_FOUND = ("create", "get", "list", "patch", "watch")
+"""What belongs to jobs is made, and found; what another operator made gets our labels."""
+_GANGS = ("create", "delete", "get", "list", "update", "watch")
+
+
+def job_rules() -> list[Object]:
+    """In every namespace whose jobs the operator looks after."""
+    jobs = [
+        rule
+        for group, plurals in _jobs().items()
+        for rule in (
+            _rule(group, plurals, ("delete", "list", "patch", "watch")),
+            _rule(group, [f"{plural}/status" for plural in plurals], ("patch",)),
+            # To be the owner of things that block its deletion; some clusters ask for this.
+            _rule(group, [f"{plural}/finalizers" for plural in plurals], ("update",)),
+        )
+    ]
+    return [
+        *jobs,
+        _rule("", ["pods", "services"], (*_FOUND, "delete")),
+        # The launchers of MPIJobs may do this to their own workers, and one may grant only what one has.
+        _rule("", ["pods/exec"], ("create", "get")),
+        # Those that say who the workers of a launcher are, and what it may do to them, change with their number. Those
+        # that say where members are go when it is no longer true.
+        _rule("", ["configmaps"], (*_FOUND, "delete", "update")),
+        _rule(_RBAC, ["roles"], (*_FOUND, "update")),
+        _rule("", ["serviceaccounts"], _FOUND),
+        _rule(_RBAC, ["rolebindings"], _FOUND),
+        _rule("autoscaling", ["horizontalpodautoscalers"], _FOUND),
+        _rule("", ["events"], ("create", "patch")),
+        _rule("scheduling.volcano.sh", ["podgroups"], _GANGS),
+        _rule("scheduling.x-k8s.io", ["podgroups"], _GANGS),
+    ]
+
+
+def webhook_rules(configuration: str) -> list[Object]:
+    """In the whole cluster, and of one object only."""
+    return [
+        _rule(
+            "admissionregistration.k8s.io",
+            ["validatingwebhookconfigurations"],
+            ("get", "update"),
+            names=[configuration],
+        )
+    ]
+
+
+def own_rules(lease: str, secret: str) -> list[Object]:
+    """In the operator's own namespace. That something is to be created cannot be limited to a name."""
+    return [
+        _rule("coordination.k8s.io", ["leases"], ("create",)),
+        _rule("coordination.k8s.io", ["leases"], ("get", "update"), names=[lease]),
+        *([_rule("", ["secrets"], ("get", "update"), names=[secret])] if secret else []),
+    ]
+
+
+def _jobs() -> dict[str, list[str]]:
+    by_group: dict[str, list[str]] = {}
+    for kind in training_kinds():
+        plurals = by_group.setdefault(kind.group, [])
+        if kind.plural not in plurals:
+            plurals.append(kind.plural)
+    return {group: sorted(plurals) for group, plurals in by_group.items()}
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:
+    rule: Object = {"apiGroups": [group], "resources": list(resources), "verbs": sorted(verbs)}
+    return rule | {"resourceNames": list(names)} if names else rule
+
+
+# Merged from install_manifests: Everything that `muster operator install` brings to a cluster, as objects. The Helm
+# chart and the kustomize base in
+# deploy/ are written from the same functions.
+
 
 NAME = "muster-operator"
 NAMESPACE = "muster-system"
@@ -29,8 +159,6 @@ ADMISSION = "muster.dev/admission"
 """Label on a namespace: `off` keeps the webhook away from its jobs."""
 
 FailurePolicy: TypeAlias = Literal["Ignore", "Fail"]
-
-_RBAC = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +187,11 @@ class InstallOptions:
     """Of API servers: where the operator's Pods may connect to."""
 
 
-def manifests(options: InstallOptions = InstallOptions()) -> list[Object]:  # noqa: B008 (frozen)
+def build_manifests(options: InstallOptions = InstallOptions()) -> list[Object]:  # noqa: B008 (frozen)
     """In the order in which they are to be applied."""
     return [
         namespace(options),
-        *crds(),
+        *build_crds(),
         *accounts(options),
         *([certificate(options)] if options.issuer else [secret(options)]),
         service(options),
@@ -197,7 +325,7 @@ def webhook(options: InstallOptions) -> Object:
     hook = {
         "name": "jobs.operator.muster.dev",
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {"service": {"name": NAME, "namespace": options.namespace, "path": PATH, "port": 443}},
+        "clientConfig": {"service": {"name": NAME, "namespace": options.namespace, "path": WEBHOOK_PATH, "port": 443}},
         "failurePolicy": options.failure_policy,
         "matchPolicy": "Equivalent",
         "sideEffects": "None",

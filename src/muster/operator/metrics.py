@@ -14,8 +14,8 @@ from yarl import URL
 from muster.kube.errors import Conflict
 from muster.kube.objects import Object, namespace_of
 from muster.training.controller import Item, TrainingController
-from muster.training.dialect import Dialect
-from muster.training.milestones import Milestone
+from muster.training.job_events import JobEvent
+from muster.training.kinds.base import JobKind
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 Samples: TypeAlias = Mapping[Labels, float]
@@ -24,7 +24,7 @@ PREFIX = "muster_operator_"
 THEIR_PREFIX = "training_operator_jobs_"
 """Of what training-operator counts as well: dashboards that were made for it go on."""
 
-_MILESTONES: Mapping[Milestone, str] = {
+_MILESTONES: Mapping[JobEvent, str] = {
     "created": "Jobs that were created.",
     "deleted": "Jobs that were deleted.",
     "successful": "Jobs that succeeded.",
@@ -86,7 +86,7 @@ class Metrics:
             milestone: Counter(f"{THEIR_PREFIX}{milestone}_total", about) for milestone, about in _MILESTONES.items()
         }
 
-    def passed(self, dialect: Dialect, job: Object, milestone: Milestone) -> None:
+    def passed(self, dialect: JobKind, job: Object, milestone: JobEvent) -> None:
         # The container that trains is called after the framework.
         self._milestones[milestone].add(job_namespace=namespace_of(job), framework=dialect.container)
 

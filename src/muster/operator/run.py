@@ -1,28 +1,99 @@
-"""The operator: the training controller on a real cluster, while it leads."""
+"""Runs the operator: the training controller on a real cluster while it leads, with its health endpoints and logs."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
 
-from muster.embedded.events import Recorder
+import orjson
+from aiohttp import web
+
 from muster.kube.errors import ApiError
+from muster.kube.event_recorder import EventRecorder
 from muster.kube.kinds import Kind
 from muster.kube.remote.client import RemoteCluster
 from muster.kube.remote.kubeconfig import Access
 from muster.operator import webhook
-from muster.operator.election import Election
-from muster.operator.fence import fence
-from muster.operator.health import serving
+from muster.operator.election import Election, lease_gate
 from muster.operator.metrics import Metrics
-from muster.operator.settings import OperatorSettings, dialects
+from muster.operator.settings import OperatorSettings, enabled_job_kinds
 from muster.training.controller import AUTOSCALER, TrainingController
-from muster.training.dialect import Dialect
 from muster.training.gang import group_kind
+from muster.training.kinds.base import JobKind
 from muster.training.registry import training_kinds
+
+# Merged from logs: Logs for people, and for programs that read them: one JSON object per line.
+
+
+LogFormat: TypeAlias = Literal["text", "json"]
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str).decode()
+
+
+def configure_logging(format: LogFormat, *, debug: bool = False) -> None:
+    """For the whole process, to stderr."""
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonFormatter() if format == "json" else text)
+    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler], force=True)
+
+
+# Merged from health: Where an operator is asked how it is: /healthz, /readyz and /metrics.
+
+
+Check = Callable[[], str]
+"""Answers what is wrong; "" if nothing is."""
+
+
+@asynccontextmanager
+async def serve_health(
+    host: str, port: int, *, alive: Check, ready: Check, metrics: Callable[[], str]
+) -> AsyncIterator[int]:
+    """Answers the port, which is of interest where any free one was asked for."""
+    app = web.Application()
+    app.router.add_get("/healthz", _probe(alive))
+    app.router.add_get("/readyz", _probe(ready))
+
+    async def counted(_: web.Request) -> web.Response:
+        return web.Response(text=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    app.router.add_get("/metrics", counted)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def probe(_: web.Request) -> web.Response:
+        wrong = check()
+        return web.Response(status=503, text=f"{wrong}\n") if wrong else web.Response(text="ok\n")
+
+    return probe
+
+
+# Merged from run: The operator: the training controller on a real cluster, while it leads.
+
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +106,7 @@ class Operator:
 
     def __init__(self, access: Access, settings: OperatorSettings) -> None:
         self._settings = settings
-        self._dialects = dialects(settings)
+        self._dialects = enabled_job_kinds(settings)
         self._metrics = Metrics()
         self._metrics.leads = self._leads
         self._cluster = RemoteCluster(
@@ -54,7 +125,7 @@ class Operator:
         settings = self._settings
         async with (
             self._cluster,
-            serving(
+            serve_health(
                 settings.host, settings.port, alive=self._alive, ready=self._ready, metrics=self._metrics.text
             ) as port,
             self._advising(),
@@ -80,7 +151,7 @@ class Operator:
         if self._settings.webhook is None:
             yield
             return
-        async with webhook.serving(self._settings.webhook, self._cluster) as self._webhook:
+        async with webhook.serve_webhook(self._settings.webhook, self._cluster) as self._webhook:
             yield
 
     async def _lead(self) -> None:
@@ -92,11 +163,11 @@ class Operator:
 
     async def _work(self) -> None:
         """One term. When the cluster gets or loses one of the kinds that concern us, begins anew with those it has."""
-        cluster = self._cluster.through(fence(self._leads, self._settings.requests))
+        cluster = self._cluster.through(lease_gate(self._leads, self._settings.requests))
         # What is told comes after what is done: events never keep a Pod waiting.
-        events = self._cluster.through(fence(self._leads, self._settings.event_requests))
+        events = self._cluster.through(lease_gate(self._leads, self._settings.event_requests))
         while not self._stop.is_set():
-            recorder = Recorder(events, AGENT)
+            recorder = EventRecorder(events, AGENT)
             spoken = self._served()
             if not spoken:
                 log.warning("the cluster has none of the kinds of training jobs: is `muster operator install` done?")
@@ -156,7 +227,7 @@ class Operator:
                     log.info("the cluster has other kinds than before: beginning anew")
                     return
 
-    def _served(self) -> Sequence[Dialect]:
+    def _served(self) -> Sequence[JobKind]:
         known = self._known or frozenset()
         return [d for d in self._dialects if any(_names(kind) in known for kind in (d.kind, *d.also))]
 

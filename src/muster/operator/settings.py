@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 from muster.operator.election import ElectionSettings
 from muster.operator.webhook import WebhookSettings
-from muster.training.dialect import Dialect
-from muster.training.dialects.mpi import Mpi
-from muster.training.dialects.pytorch import PyTorch
 from muster.training.gang import GangSettings, Scheduler
-from muster.training.registry import DIALECTS
+from muster.training.kinds.base import JobKind
+from muster.training.kinds.mpi import Mpi
+from muster.training.kinds.pytorch import PyTorch
+from muster.training.registry import JOB_KINDS
 
-LEASE = "muster-operator"
+LEASE_NAME = "muster-operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class SettingsError(ValueError):
     """Says what to write instead."""
 
 
-def dialects(settings: OperatorSettings) -> Sequence[Dialect]:
+def enabled_job_kinds(settings: OperatorSettings) -> Sequence[JobKind]:
     """Those that the settings want, with their images."""
-    configured: dict[type[Dialect], Dialect] = {
+    configured: dict[type[JobKind], JobKind] = {
         PyTorch: PyTorch(waiting_image=settings.waiting_image),
         Mpi: Mpi(delivery_image=settings.delivery_image),
     }
-    spoken = [configured.get(type(dialect), dialect) for dialect in DIALECTS]
+    spoken = [configured.get(type(dialect), dialect) for dialect in JOB_KINDS]
     if not settings.kinds:
         return spoken
     names = {dialect.kind.kind.lower() for dialect in spoken}
@@ -85,9 +85,9 @@ def dialects(settings: OperatorSettings) -> Sequence[Dialect]:
 def lease_name(namespaces: Sequence[str]) -> str:
     """Those who look after the same namespaces stand for the same election."""
     if not namespaces:
-        return LEASE
+        return LEASE_NAME
     told = hashlib.sha256(",".join(sorted(set(namespaces))).encode()).hexdigest()
-    return f"{LEASE}-{told[:10]}"
+    return f"{LEASE_NAME}-{told[:10]}"
 
 
 def own_identity() -> str:

@@ -10,16 +10,70 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 from aiohttp import web
 
+from muster.embedded.store.admission import invalid_object
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, BadRequest
-from muster.operator.webhook_certificates import CertificateError, Files, Pair, SharedSecret, Source
-from muster.operator.webhook_review import review
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, is_deleting, name_of, spec_of
+from muster.kube.schema import validate
+from muster.operator.webhook_certificates import (
+    CertificateError,
+    CertificateFiles,
+    CertificateSecret,
+    CertificateSource,
+    KeyPair,
+)
+from muster.training.registry import training_kinds
 
-PATH = "/validate"
+# Merged from webhook_review: What the webhook answers: the same rules and the same words as in the box. Pure.
+
+
+_KINDS: dict[tuple[str, str, str], Kind] = {(kind.group, kind.version, kind.kind): kind for kind in training_kinds()}
+
+
+def review(asked: Any) -> Object:
+    """The AdmissionReview that answers one. Raises BadRequest for what is none."""
+    request = asked.get("request") if isinstance(asked, dict) else None
+    if not isinstance(request, dict) or not request.get("uid"):
+        raise BadRequest("this is not an AdmissionReview with a request")
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {"uid": request["uid"], **_response(request)},
+    }
+
+
+def _response(request: Object) -> Object:
+    asked = request.get("kind") or {}
+    kind = _KINDS.get((asked.get("group", ""), asked.get("version", ""), asked.get("kind", "")))
+    new, old = request.get("object"), request.get("oldObject")
+    if kind is None:
+        named = f"{asked.get('group')}/{asked.get('version')} {asked.get('kind')}"
+        return {"allowed": True, "warnings": [f"Muster's webhook was asked about {named}, which it does not know"]}
+    if new is None or is_deleting(new):
+        return {"allowed": True}
+    if old is not None and spec_of(old) == spec_of(new):
+        return {"allowed": True}  # what is stored stays usable, whatever it was checked by
+    causes = validate(new, kind.schema)
+    if not causes and kind.validate is not None:
+        causes = kind.validate(new, old)
+    if causes:
+        status = invalid_object(kind, new, causes).to_status()
+        status["details"] |= {"group": kind.group, "kind": kind.kind, "name": name_of(new)}  # for kubectl's words
+        return {"allowed": False, "status": status}
+    warnings = [f"{cause.field}: {cause.message}" for cause in (kind.warnings(new) if kind.warnings else ())]
+    return {"allowed": True, **({"warnings": warnings} if warnings else {})}
+
+
+# Merged from webhook: The validating webhook: an HTTPS server that every replica of the operator runs, leader or not.
+
+
+WEBHOOK_PATH = "/validate"
 LOOK_SECONDS = 60.0
 """How often the certificate is looked at. A mounted Secret takes as long to follow."""
 RETRY_SECONDS = 2.0
@@ -52,11 +106,11 @@ class Webhook:
 
 
 @asynccontextmanager
-async def serving(
+async def serve_webhook(
     settings: WebhookSettings,
     cluster: Cluster,
     *,
-    source: Source | None = None,
+    source: CertificateSource | None = None,
     look_seconds: float = LOOK_SECONDS,
 ) -> AsyncIterator[Webhook]:
     """Serves for as long as the block lasts. It begins as soon as there is a certificate, which need not be at once."""
@@ -72,10 +126,10 @@ async def serving(
             await task
 
 
-def _source(settings: WebhookSettings, cluster: Cluster) -> Source:
+def _source(settings: WebhookSettings, cluster: Cluster) -> CertificateSource:
     if settings.certificates is not None:
-        return Files(settings.certificates)
-    return SharedSecret(
+        return CertificateFiles(settings.certificates)
+    return CertificateSecret(
         cluster,
         namespace=settings.namespace,
         secret=settings.secret,
@@ -84,14 +138,14 @@ def _source(settings: WebhookSettings, cluster: Cluster) -> Source:
     )
 
 
-async def _serve(webhook: Webhook, source: Source, look_seconds: float) -> None:
+async def _serve(webhook: Webhook, source: CertificateSource, look_seconds: float) -> None:
     app = web.Application(client_max_size=_LARGEST)
-    app.router.add_post(PATH, _answer)
+    app.router.add_post(WEBHOOK_PATH, _answer)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
     await runner.setup()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    served: Pair | None = None
+    served: KeyPair | None = None
     try:
         while True:
             try:

@@ -23,7 +23,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object
 
 if TYPE_CHECKING:
-    from muster.embedded.identity.issuing import Issued
+    from muster.embedded.auth.x509 import IssuedCertificate
 
 CONFIGURATION = Kind(
     "admissionregistration.k8s.io",
@@ -43,7 +43,7 @@ class CertificateError(RuntimeError):
     """Says what is missing, and who should have brought it."""
 
 
-class Pair(NamedTuple):
+class KeyPair(NamedTuple):
     """A certificate (with its chain) and its key, as PEM."""
 
     certificate: bytes
@@ -57,26 +57,26 @@ class Pair(NamedTuple):
             context.load_cert_chain(path)
 
 
-class Source(Protocol):
-    async def pair(self) -> Pair:
+class CertificateSource(Protocol):
+    async def pair(self) -> KeyPair:
         """The one to serve with now. Raises CertificateError or ApiError where there is none."""
         ...
 
 
-class Files:
+class CertificateFiles:
     """`tls.crt` and `tls.key` in a folder, as a mounted Secret of cert-manager has them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def pair(self) -> Pair:
+    async def pair(self) -> KeyPair:
         try:
-            return Pair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
+            return KeyPair((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())
         except OSError as error:
             raise CertificateError(f"the webhook's certificate cannot be read: {error}") from None
 
 
-class SharedSecret:
+class CertificateSecret:
     """Made by whichever replica finds it missing or about to run out, and kept in a Secret."""
 
     def __init__(
@@ -100,7 +100,7 @@ class SharedSecret:
             f"{service}.{namespace}",
         )
 
-    async def pair(self) -> Pair:
+    async def pair(self) -> KeyPair:
         for _ in range(_ATTEMPTS):
             try:
                 # The configuration is read first: whoever has changed it since wrote the Secret before, so what is
@@ -111,10 +111,10 @@ class SharedSecret:
                     await self._trust(configuration, issued.authority)
             except Conflict:
                 continue
-            return Pair(issued.certificate, issued.key)
+            return KeyPair(issued.certificate, issued.key)
         raise CertificateError(f"other replicas keep changing the Secret {self._namespace}/{self._secret}")
 
-    async def _ensure_issued(self) -> Issued:
+    async def _ensure_issued(self) -> IssuedCertificate:
         try:
             secret = await self._cluster.get(SECRET, self._secret, self._namespace)
         except NotFound:
@@ -122,12 +122,12 @@ class SharedSecret:
                 f"the Secret {self._namespace}/{self._secret} for the webhook's certificate is missing; "
                 "`muster operator install` makes an empty one"
             ) from None
-        from muster.embedded.identity.issuing import issue  # megabytes, which an operator without a webhook saves
+        from muster.embedded.auth.x509 import issue_certificate  # megabytes, which an operator without a webhook saves
 
         found, now = _read(secret), self._clock()
         if found.is_good(self._names, now):
             return found
-        made = issue(self._names, now)
+        made = issue_certificate(self._names, now)
         made = made._replace(authority=made.authority + _first(found.authority))
         data = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
         encoded = {name: base64.b64encode(content).decode() for name, content in data.items()}
@@ -154,14 +154,14 @@ class SharedSecret:
             await self._cluster.update({**configuration, "webhooks": webhooks})
 
 
-def _read(secret: Object) -> Issued:
-    from muster.embedded.identity.issuing import Issued
+def _read(secret: Object) -> IssuedCertificate:
+    from muster.embedded.auth.x509 import IssuedCertificate
 
     data = secret.get("data") or {}
     try:
-        return Issued(*(base64.b64decode(data.get(name) or "") for name in ("ca.crt", "tls.crt", "tls.key")))
+        return IssuedCertificate(*(base64.b64decode(data.get(name) or "") for name in ("ca.crt", "tls.crt", "tls.key")))
     except (binascii.Error, TypeError):
-        return Issued(b"", b"", b"")
+        return IssuedCertificate(b"", b"", b"")
 
 
 def _first(bundle: bytes) -> bytes:

@@ -1,1 +1,1 @@
-"""What a team needs on top of a cluster: users, workflows with versions, modules, runs, shares of it."""
+"""What a team needs on top of a cluster: users, workflows with versions, modules, runs and shared resources."""

@@ -100,7 +100,7 @@ class Unavailable(Problem):
 
 
 @contextmanager
-def taken(what: str | FieldError, field: str = "") -> Iterator[None]:
+def conflict_on_duplicate(what: str | FieldError, field: str = "") -> Iterator[None]:
     """A row that collides with another one (its name is taken, say) is a Conflict with this message."""
     from sqlalchemy.exc import IntegrityError
 

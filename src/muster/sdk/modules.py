@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from muster.sdk.transport import Transport, record
+from muster.sdk.transport import Transport, parse_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,34 +96,34 @@ class Modules:
         query |= {
             name: "true" for name, wanted in (("mine", mine), ("usable", usable), ("published", published)) if wanted
         }
-        return (record(Module, item) for item in self._transport.pages("modules", query, most))
+        return (parse_record(Module, item) for item in self._transport.pages("modules", query, most))
 
     def get(self, module: str) -> Module:
-        return record(Module, self._ask("GET", _path(module)))
+        return parse_record(Module, self._ask("GET", _path(module)))
 
     def create(self, name: str, *, category: str, git_url: str, git_ref: str, **more: Any) -> Module:
         """Its build begins. `more`: description, team, dockerfile, build_dir, readme_path, env, inputs, outputs."""
         body = {"name": name, "category": category, "git_url": git_url, "git_ref": git_ref, **more}
-        return record(Module, self._ask("POST", "modules", body))
+        return parse_record(Module, self._ask("POST", "modules", body))
 
     def edit(self, module: str, *, revision: int | None = None, **changes: Any) -> Module:
         """As `create`. Description, category and team change at once; the rest makes a new version."""
         headers = {"If-Match": f'"{revision}"'} if revision is not None else {}
-        return record(Module, self._transport.request("PATCH", _path(module), changes, headers=headers))
+        return parse_record(Module, self._transport.request("PATCH", _path(module), changes, headers=headers))
 
     def build(self, module: str) -> Module:
         """A new version of what the branch or tag is by now."""
-        return record(Module, self._ask("POST", f"{_path(module)}/build"))
+        return parse_record(Module, self._ask("POST", f"{_path(module)}/build"))
 
     def delete(self, module: str) -> None:
         self._ask("DELETE", _path(module))
 
     def versions(self, module: str, *, state: str = "", most: int | None = None) -> Iterator[ModuleVersion]:
         items = self._transport.pages(f"{_path(module)}/versions", {"state": state}, most)
-        return (record(ModuleVersion, item) for item in items)
+        return (parse_record(ModuleVersion, item) for item in items)
 
     def version(self, module: str, version: str = "latest") -> ModuleVersion:
-        return record(ModuleVersion, self._ask("GET", _path(module, version)))
+        return parse_record(ModuleVersion, self._ask("GET", _path(module, version)))
 
     def log(self, module: str, version: str = "latest") -> str:
         text: str | None = self._ask("GET", f"{_path(module, version)}/log")
@@ -138,7 +138,7 @@ class Modules:
             yield event.data["text"]
 
     def ask_review(self, module: str, version: str = "latest", message: str = "") -> Review:
-        return record(Review, self._ask("POST", f"{_path(module, version)}/review", {"message": message}))
+        return parse_record(Review, self._ask("POST", f"{_path(module, version)}/review", {"message": message}))
 
     def stop(self, module: str, version: str = "latest") -> ModuleVersion:
         return self._step(module, version, "stop")
@@ -153,7 +153,7 @@ class Modules:
         return self._step(module, version, "restore")
 
     def _step(self, module: str, version: str, step: str) -> ModuleVersion:
-        return record(ModuleVersion, self._ask("POST", f"{_path(module, version)}/{step}"))
+        return parse_record(ModuleVersion, self._ask("POST", f"{_path(module, version)}/{step}"))
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._transport.request(method, path, body)
@@ -164,15 +164,17 @@ class Categories:
         self._transport = transport
 
     def list(self, *, q: str = "", most: int | None = None) -> Iterator[Category]:
-        return (record(Category, item) for item in self._transport.pages("categories", {"q": q}, most))
+        return (parse_record(Category, item) for item in self._transport.pages("categories", {"q": q}, most))
 
     def create(self, name: str, description: str = "") -> Category:
         body = {"name": name, "description": description}
-        return record(Category, self._transport.request("POST", "categories", body))
+        return parse_record(Category, self._transport.request("POST", "categories", body))
 
     def edit(self, category: str, **changes: Any) -> Category:
         """`changes`: name, description."""
-        return record(Category, self._transport.request("PATCH", f"categories/{quote(category, safe='')}", changes))
+        return parse_record(
+            Category, self._transport.request("PATCH", f"categories/{quote(category, safe='')}", changes)
+        )
 
     def delete(self, category: str) -> None:
         self._transport.request("DELETE", f"categories/{quote(category, safe='')}")
@@ -187,10 +189,10 @@ class Reviews:
         most: int | None = None,
     ) -> Iterator[Review]:  # fmt: skip
         query = {"q": q, "state": state, "module": module, "author": author, "mine": "true" if mine else ""}
-        return (record(Review, item) for item in self._transport.pages("reviews", query, most))
+        return (parse_record(Review, item) for item in self._transport.pages("reviews", query, most))
 
     def get(self, review: str) -> Review:
-        return record(Review, self._transport.request("GET", f"reviews/{quote(review, safe='')}"))
+        return parse_record(Review, self._transport.request("GET", f"reviews/{quote(review, safe='')}"))
 
     def approve(self, review: str, reason: str = "") -> Review:
         return self._decide(review, "approve", {"reason": reason})
@@ -203,7 +205,7 @@ class Reviews:
 
     def _decide(self, review: str, decision: str, body: Mapping[str, Any] | None) -> Review:
         path = f"reviews/{quote(review, safe='')}/{decision}"
-        return record(Review, self._transport.request("POST", path, body))
+        return parse_record(Review, self._transport.request("POST", path, body))
 
 
 def _path(module: str, version: str = "") -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from muster.sdk.transport import Transport, record
+from muster.sdk.transport import Transport, parse_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +57,24 @@ class Clusters:
         self._transport = transport
 
     def list(self, *, q: str = "", most: int | None = None) -> Iterator[VirtualCluster]:
-        return (record(VirtualCluster, item) for item in self._transport.pages("clusters", {"q": q}, most))
+        return (parse_record(VirtualCluster, item) for item in self._transport.pages("clusters", {"q": q}, most))
 
     def get(self, cluster: str) -> VirtualCluster:
-        return record(VirtualCluster, self._transport.request("GET", _path("clusters", cluster)))
+        return parse_record(VirtualCluster, self._transport.request("GET", _path("clusters", cluster)))
 
     def uses(self, cluster: str) -> tuple[list_[Use], list_[Use]]:
         """The nodes of runs that have SKUs now, and those that wait for some."""
         said = self._transport.request("GET", _path("clusters", cluster))
-        running, waiting = ([record(Use, use) for use in said[kind]] for kind in ("uses", "waiting"))
+        running, waiting = ([parse_record(Use, use) for use in said[kind]] for kind in ("uses", "waiting"))
         return running, waiting
 
     def create(self, name: str, sku: Mapping[str, str | int], **more: Any) -> VirtualCluster:
         """`more`: description, node_selector, total, team."""
         body = {"name": name, "sku": dict(sku), **more}
-        return record(VirtualCluster, self._transport.request("POST", "clusters", body))
+        return parse_record(VirtualCluster, self._transport.request("POST", "clusters", body))
 
     def edit(self, cluster: str, **changes: Any) -> VirtualCluster:
-        return record(VirtualCluster, self._transport.request("PATCH", _path("clusters", cluster), changes))
+        return parse_record(VirtualCluster, self._transport.request("PATCH", _path("clusters", cluster), changes))
 
     def delete(self, cluster: str) -> None:
         self._transport.request("DELETE", _path("clusters", cluster))
@@ -87,17 +87,19 @@ class Storage:
         self._transport = transport
 
     def list(self, *, q: str = "", most: int | None = None) -> Iterator[StorageRoot]:
-        return (record(StorageRoot, item) for item in self._transport.pages("storage", {"q": q}, most))
+        return (parse_record(StorageRoot, item) for item in self._transport.pages("storage", {"q": q}, most))
 
     def get(self, root: str) -> StorageRoot:
-        return record(StorageRoot, self._transport.request("GET", _path("storage", root)))
+        return parse_record(StorageRoot, self._transport.request("GET", _path("storage", root)))
 
     def create(self, name: str, path: str, **more: Any) -> StorageRoot:
         """`more`: description, host_path, claim, read_only, team."""
-        return record(StorageRoot, self._transport.request("POST", "storage", {"name": name, "path": path, **more}))
+        return parse_record(
+            StorageRoot, self._transport.request("POST", "storage", {"name": name, "path": path, **more})
+        )
 
     def edit(self, root: str, **changes: Any) -> StorageRoot:
-        return record(StorageRoot, self._transport.request("PATCH", _path("storage", root), changes))
+        return parse_record(StorageRoot, self._transport.request("PATCH", _path("storage", root), changes))
 
     def delete(self, root: str) -> None:
         self._transport.request("DELETE", _path("storage", root))

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from muster.sdk.transport import Event, Transport, record
+from muster.sdk.transport import Event, Transport, parse_record
 
 ENDED = ("succeeded", "failed", "stopped")
 _PAUSE_SECONDS = 1.0
@@ -83,34 +83,36 @@ class Runs:
             "until": until.isoformat() if until else "",
             "sort": sort,
         }
-        return (record(Run, item) for item in self._transport.pages("runs", query, most))
+        return (parse_record(Run, item) for item in self._transport.pages("runs", query, most))
 
     def get(self, run: str) -> WholeRun:
         said = self._transport.request("GET", _path(run))
-        nodes = [record(RunNode, node) for node in said["node_states"]]
-        return WholeRun(record(Run, said), nodes, said["parameters"], said["document"])
+        nodes = [parse_record(RunNode, node) for node in said["node_states"]]
+        return WholeRun(parse_record(Run, said), nodes, said["parameters"], said["document"])
 
     def create(
         self, workflow: str, version: str = "latest", *, name: str = "", parameters: Mapping[str, str] | None = None,
         team: str | None = None,
     ) -> Run:  # fmt: skip
         body = {"workflow": workflow, "version": version, "name": name, "parameters": dict(parameters or {})}
-        return record(Run, self._transport.request("POST", "runs", body | ({} if team is None else {"team": team})))
+        return parse_record(
+            Run, self._transport.request("POST", "runs", body | ({} if team is None else {"team": team}))
+        )
 
     def copy(self, run: str, *, name: str = "", version: str = "", parameters: Mapping[str, str] | None = None) -> Run:
         """A new run with the values of an old one, except for what is said."""
         body = {"name": name, "version": version, "parameters": dict(parameters or {})}
-        return record(Run, self._transport.request("POST", f"{_path(run)}/copy", body))
+        return parse_record(Run, self._transport.request("POST", f"{_path(run)}/copy", body))
 
     def rename(self, run: str, name: str) -> Run:
-        return record(Run, self._transport.request("PATCH", _path(run), {"name": name}))
+        return parse_record(Run, self._transport.request("PATCH", _path(run), {"name": name}))
 
     def stop(self, run: str) -> Run:
-        return record(Run, self._transport.request("POST", f"{_path(run)}/stop"))
+        return parse_record(Run, self._transport.request("POST", f"{_path(run)}/stop"))
 
     def retry(self, run: str) -> Run:
         """What has succeeded is not done again."""
-        return record(Run, self._transport.request("POST", f"{_path(run)}/retry"))
+        return parse_record(Run, self._transport.request("POST", f"{_path(run)}/retry"))
 
     def delete(self, run: str) -> None:
         self._transport.request("DELETE", _path(run))
@@ -168,5 +170,5 @@ def _path(run: str, node: str = "") -> str:
 
 
 def _watched(event: Event) -> WholeRun:
-    nodes = [record(RunNode, node) for node in event.data["node_states"]]
-    return WholeRun(record(Run, event.data), nodes, None, {})
+    nodes = [parse_record(RunNode, node) for node in event.data["node_states"]]
+    return WholeRun(parse_record(Run, event.data), nodes, None, {})

@@ -138,7 +138,7 @@ class Transport:
         return (HTTPSConnection if self._is_safe else HTTPConnection)(self._host, timeout=self._timeout)
 
 
-def record(kind: type[T], data: Mapping[str, Any]) -> T:
+def parse_record(kind: type[T], data: Mapping[str, Any]) -> T:
     """A dataclass of the fields it knows: a newer server may answer more."""
     known = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: _value(data[name], type) for name, type in known.items() if name in data})
@@ -153,6 +153,6 @@ def _problem(status: int, raw: bytes, kind: str) -> PlatformError:
         said = json.loads(raw) if kind.endswith("json") else {}
     except ValueError:
         said = {}
-    faults = tuple(record(FieldFault, error) for error in said.get("errors") or ())
+    faults = tuple(parse_record(FieldFault, error) for error in said.get("errors") or ())
     detail = said.get("detail") or f"the server answered {status}"
     return PlatformError(status, str(said.get("type") or "").removeprefix("/problems/"), detail, faults)

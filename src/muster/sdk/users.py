@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
-from muster.sdk.transport import Transport, record
+from muster.sdk.transport import Transport, parse_record
 
 Role = Literal["admin", "member"]
 TeamRole = Literal["leader", "member"]
@@ -95,7 +95,7 @@ class Users:
 
     def me(self) -> Me:
         answer = self._ask("GET", "session")
-        return Me(record(User, answer["user"]), answer["teams"], answer["scopes"], answer["via"])
+        return Me(parse_record(User, answer["user"]), answer["teams"], answer["scopes"], answer["via"])
 
     def list(
         self, *, q: str = "", role: str = "", team: str = "", disabled: bool | None = None, most: int | None = None
@@ -103,10 +103,10 @@ class Users:
         """`team` is the id of one."""
         only = None if disabled is None else str(disabled).lower()
         query = {"q": q, "role": role, "team": team, "disabled": only}
-        return (record(User, item) for item in self._pages("users", query, most))
+        return (parse_record(User, item) for item in self._pages("users", query, most))
 
     def get(self, user: str) -> User:
-        return record(User, self._ask("GET", _path("users", user)))
+        return parse_record(User, self._ask("GET", _path("users", user)))
 
     def create(
         self, name: str, *, display_name: str = "", email: str = "", role: Role = "member", password: str | None = None
@@ -114,11 +114,11 @@ class Users:
         """The account, and if it has no password, the link by which its person chooses one."""
         body = {"name": name, "display_name": display_name, "email": email, "role": role, "password": password}
         answer = self._ask("POST", "users", body)
-        return record(User, answer["user"]), answer["link"]
+        return parse_record(User, answer["user"]), answer["link"]
 
     def edit(self, user: str, **changes: Any) -> User:
         """`changes`: display_name, email, role, disabled."""
-        return record(User, self._ask("PATCH", _path("users", user), changes))
+        return parse_record(User, self._ask("PATCH", _path("users", user), changes))
 
     def reset_password(self, user: str) -> str:
         """The link by which the person chooses a new one."""
@@ -134,23 +134,23 @@ class Teams:
 
     def list(self, *, q: str = "", member: str = "", most: int | None = None) -> Iterator[Team]:
         """`member` is the id of a user."""
-        return (record(Team, item) for item in self._pages("teams", {"q": q, "member": member}, most))
+        return (parse_record(Team, item) for item in self._pages("teams", {"q": q, "member": member}, most))
 
     def get(self, team: str) -> Team:
-        return record(Team, self._ask("GET", _path("teams", team)))
+        return parse_record(Team, self._ask("GET", _path("teams", team)))
 
     def create(self, name: str, description: str = "") -> Team:
-        return record(Team, self._ask("POST", "teams", {"name": name, "description": description}))
+        return parse_record(Team, self._ask("POST", "teams", {"name": name, "description": description}))
 
     def edit(self, team: str, **changes: Any) -> Team:
         """`changes`: name, description."""
-        return record(Team, self._ask("PATCH", _path("teams", team), changes))
+        return parse_record(Team, self._ask("PATCH", _path("teams", team), changes))
 
     def delete(self, team: str) -> None:
         self._ask("DELETE", _path("teams", team))
 
     def members(self, team: str) -> Iterator[Member]:
-        return (record(Member, item) for item in self._pages(f"{_path('teams', team)}/members", {}))
+        return (parse_record(Member, item) for item in self._pages(f"{_path('teams', team)}/members", {}))
 
     def set_member(self, team: str, user: str, role: TeamRole = "member") -> None:
         self._ask("PUT", f"{_path('teams', team)}/{_path('members', user)}", {"role": role})
@@ -166,17 +166,19 @@ class Tokens:
 
     def list(self, *, user: str = "", all: bool = False, most: int | None = None) -> Iterator[Token]:
         """Those that work; `all`: those that were revoked or have expired, too."""
-        return (record(Token, item) for item in self._pages("tokens", {"user": user, "all": str(all).lower()}, most))
+        return (
+            parse_record(Token, item) for item in self._pages("tokens", {"user": user, "all": str(all).lower()}, most)
+        )
 
     def create(
         self, name: str, *, scopes: Sequence[str] = ("read", "write"), days: float | None = 90
     ) -> tuple[Token, str]:
         """The token and its secret, which nobody can be told again. `days` None: it does not expire."""
         answer = self._ask("POST", "tokens", {"name": name, "scopes": [*scopes], "days": days})
-        return record(Token, answer["token"]), answer["secret"]
+        return parse_record(Token, answer["token"]), answer["secret"]
 
     def revoke(self, token_id: str) -> Token:
-        return record(Token, self._ask("DELETE", _path("tokens", token_id)))
+        return parse_record(Token, self._ask("DELETE", _path("tokens", token_id)))
 
 
 class Audit:
@@ -188,7 +190,7 @@ class Audit:
     ) -> Iterator[Entry]:
         """The newest first."""
         query = {"q": q, "actor": actor, "kind": kind, "subject": subject}
-        return (record(Entry, item) for item in self._pages("audit", query, most))
+        return (parse_record(Entry, item) for item in self._pages("audit", query, most))
 
 
 def _path(kind: str, name: str) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
-from muster.sdk.transport import Transport, record
+from muster.sdk.transport import Transport, parse_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,10 @@ class Workflows:
         sort: str = "", most: int | None = None,
     ) -> Iterator[Workflow]:  # fmt: skip
         query = {"q": q, "owner": owner, "team": team, "archived": archived, "sort": sort}
-        return (record(Workflow, item) for item in self._transport.pages("workflows", query, most))
+        return (parse_record(Workflow, item) for item in self._transport.pages("workflows", query, most))
 
     def get(self, workflow: str) -> Workflow:
-        return record(Workflow, self._ask("GET", _path(workflow)))
+        return parse_record(Workflow, self._ask("GET", _path(workflow)))
 
     def create(
         self, name: str, content: Mapping[str, Any] | str, *, description: str = "", team: str = "",
@@ -108,7 +108,7 @@ class Workflows:
     def edit(self, workflow: str, *, revision: int | None = None, **changes: Any) -> Workflow:
         """`changes`: name, description, team. With a `revision`, only if nobody changed it since."""
         headers = {"If-Match": f'"{revision}"'} if revision is not None else {}
-        return record(Workflow, self._transport.request("PATCH", _path(workflow), changes, headers=headers))
+        return parse_record(Workflow, self._transport.request("PATCH", _path(workflow), changes, headers=headers))
 
     def archive(self, workflow: str, version: str = "") -> None:
         self._ask("POST", f"{_path(workflow, version)}/archive")
@@ -122,10 +122,10 @@ class Workflows:
     def versions(self, workflow: str, *, q: str = "", most: int | None = None) -> Iterator[Version]:
         """The newest first."""
         pages = self._transport.pages(f"{_path(workflow)}/versions", {"q": q}, most)
-        return (record(Version, item) for item in pages)
+        return (parse_record(Version, item) for item in pages)
 
     def version(self, workflow: str, version: str = "latest") -> Version:
-        return record(Version, self._ask("GET", _path(workflow, version)))
+        return parse_record(Version, self._ask("GET", _path(workflow, version)))
 
     def document(self, workflow: str, version: str = "latest") -> dict[str, Any]:
         found: dict[str, Any] = self._ask("GET", _path(workflow, version))["document"]
@@ -154,17 +154,17 @@ class Workflows:
 
     def diff(self, workflow: str, before: str, after: str = "latest") -> list_[Change]:
         answer = self._transport.request("GET", f"{_path(workflow, before)}/diff", query={"to": after})
-        return [record(Change, change) for change in answer["changes"]]
+        return [parse_record(Change, change) for change in answer["changes"]]
 
     def check(self, document: Mapping[str, Any]) -> list_[Finding]:
         """What is wrong with a document that is not stored yet."""
         answer = self._ask("POST", "graphs/check", {"document": document})
-        return [record(Finding, problem) for problem in answer["problems"]]
+        return [parse_record(Finding, problem) for problem in answer["problems"]]
 
     def import_manifest(self, manifest: str) -> Imported:
         """What an Argo Workflow would be as a version."""
         answer = self._ask("POST", "graphs/import", {"manifest": manifest})
-        return Imported(answer["document"], [record(Finding, problem) for problem in answer["problems"]])
+        return Imported(answer["document"], [parse_record(Finding, problem) for problem in answer["problems"]])
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         return self._transport.request(method, path, body)
@@ -184,5 +184,5 @@ def _content(content: Mapping[str, Any] | str) -> dict[str, Any]:
 
 
 def _stored(answer: Mapping[str, Any]) -> Stored:
-    notes = [record(Finding, note) for note in answer["notes"]]
-    return Stored(answer["workflow_name"], record(Version, answer["version"]), notes)
+    notes = [parse_record(Finding, note) for note in answer["notes"]]
+    return Stored(answer["workflow_name"], parse_record(Version, answer["version"]), notes)

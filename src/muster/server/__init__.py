@@ -1,1 +1,1 @@
-"""The server: the embedded cluster behind HTTPS, and how to start, find and stop one."""
+"""The server: every HTTP API, and how to start, find and stop the process."""

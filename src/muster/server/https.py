@@ -1,4 +1,4 @@
-"""Serves an ASGI app on a socket that is bound already, over TLS or not, for as long as a block lasts."""
+"""Listens on a socket and serves an ASGI app on it, over TLS or plain HTTP."""
 
 from __future__ import annotations
 
@@ -6,13 +6,56 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from muster.embedded.identity.certificates import Certificates
-from muster.server.presence import ServerError
+from muster.embedded.auth.certificates import Certificates
+from muster.server.pidfile import ServerError
+
+# Merged from listening: Sockets that listen where one expects them to.
+
+
+@contextmanager
+def open_listener(host: str, port: int, remembered: Path, *, usual: int = 0) -> Iterator[socket.socket]:
+    """On the port that was set, else on the one of last time, so that what was told about it stays right; else on the
+    usual one, else on any."""
+    wanted = [port] if port else [*_last(remembered), *([usual] if usual else []), 0]
+    listener = _first_free(host, wanted)
+    with listener:
+        remembered.write_text(str(listener.getsockname()[1]))
+        yield listener
+
+
+def _first_free(host: str, ports: list[int]) -> socket.socket:
+    for number, port in enumerate(ports, start=1):
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+            # Two may have the same address until one of them listens.
+            listener.listen(socket.SOMAXCONN)
+        except OSError as error:
+            listener.close()
+            if number == len(ports):
+                raise ServerError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        else:
+            return listener
+    raise ValueError("no port to try")
+
+
+def _last(remembered: Path) -> list[int]:
+    try:
+        return [int(remembered.read_text())]
+    except (FileNotFoundError, ValueError):
+        return []
+
+
+# Merged from https: Serves an ASGI app on a socket that is bound already, over TLS or not, for as long as a block
+# lasts.
+
 
 _ANSWER_SECONDS = 0.3
 """What a request that is being answered gets when the server ends."""
@@ -21,13 +64,13 @@ _LEAVE_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def https(app: ASGIApp, listener: socket.socket, certificates: Certificates) -> AsyncIterator[None]:
+async def serve_https(app: ASGIApp, listener: socket.socket, certificates: Certificates) -> AsyncIterator[None]:
     async with _served(app, listener, ssl_certfile=certificates.certificate, ssl_keyfile=str(certificates.key)):
         yield
 
 
 @asynccontextmanager
-async def http(app: ASGIApp, listener: socket.socket, *, behind_proxy: bool = False) -> AsyncIterator[None]:
+async def serve_http(app: ASGIApp, listener: socket.socket, *, behind_proxy: bool = False) -> AsyncIterator[None]:
     """With a proxy in front, which is on this machine, clients are who it says they are."""
     async with _served(app, listener, proxy_headers=behind_proxy):
         yield
@@ -68,7 +111,7 @@ class _WebSocket(asyncio.Protocol):
     """Loaded when a client asks for one: most never do, and every start of a server would have to wait for it."""
 
     def __new__(cls, *args: Any, **more: Any) -> Any:
-        from muster.embedded.api.websocket import KubernetesWebSocket
+        from muster.server.kubernetes.websocket import KubernetesWebSocket
 
         return KubernetesWebSocket(*args, **more)
 

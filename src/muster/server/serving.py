@@ -1,4 +1,4 @@
-"""Puts the box behind HTTPS, with every controller that Muster has."""
+"""Everything that makes workflows run in a box."""
 
 from __future__ import annotations
 
@@ -7,31 +7,78 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
-from muster.embedded.agent.engines import Engine, NoEngine, find_engine
-from muster.embedded.agent.isolation import probe_isolation
-from muster.embedded.agent.settings import ApiAccess, RuntimeName
-from muster.embedded.api.app import kube_app
+from muster.embedded.auth.certificates import ensure_certificates
+from muster.embedded.auth.kubeconfig import ensure_admin_kubeconfig
 from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.database import StoreUnreadable
-from muster.embedded.identity.certificates import ensure_certificates
-from muster.embedded.identity.kubeconfig import ensure_admin_kubeconfig
-from muster.embedded.lock import DirectoryInUse
+from muster.embedded.node.image_engine import EngineProblem, ImageEngine, find_engine
+from muster.embedded.node.isolation import probe_isolation
+from muster.embedded.node.settings import ApiAccess, RuntimeName
 from muster.embedded.settings import Settings
+from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
 from muster.kube.builtin import new_catalogue
 from muster.kube.kinds import Catalogue
 from muster.server.argo.app import argo_app
-from muster.server.https import https
-from muster.server.listening import listening
-from muster.server.orchestration import look_after_workflows
-from muster.server.platform.hosting import hosting
-from muster.server.presence import ServerError, ServerInfo, claimed
+from muster.server.https import open_listener, serve_https
+from muster.server.kubernetes.app import kube_app
+from muster.server.pidfile import ServerError, ServerInfo, claim_home
+from muster.server.platform.hosting import host_platform
 from muster.training.controller import TrainingController
 from muster.training.gang import GangSettings
-from muster.training.loopback import ENVIRONMENT
-from muster.training.registry import DIALECTS, training_kinds
+from muster.training.pods import SHARED_NETWORK_ENV
+from muster.training.registry import JOB_KINDS, training_kinds
+from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.artifacts.gc import collect_garbage, needs_finalizer
+from muster.workflows.cleanup import CleanupController
+from muster.workflows.controller import WorkflowController
+from muster.workflows.cron.controller import CronController
+from muster.workflows.executors.http import HttpExecutor
+from muster.workflows.executors.pod import PodExecutor
+from muster.workflows.executors.resource import ResourceExecutor, from_artifacts, service_account_permissions
 from muster.workflows.kinds import workflow_kinds
+from muster.workflows.lint import problems
+from muster.workflows.metrics import Registry
+from muster.workflows.model import Executor, ReportOutcome
+
+
+class WorkflowServices(NamedTuple):
+    """What others want of the part that runs workflows."""
+
+    artifacts: ArtifactClient
+    metrics: Registry
+
+
+def start_workflow_controllers(box: Box) -> WorkflowServices:
+    cluster, home = box.cluster, box.settings.home / "workflows"
+    artifacts = ArtifactClient(cluster, home)
+    metrics = Registry()
+    read_manifest = from_artifacts(artifacts, home / "manifests")
+
+    def leaves(report: ReportOutcome) -> dict[str, Executor]:
+        return {
+            "pod": PodExecutor(cluster, report, agent=box.settings.agent, home=home, artifacts=artifacts),
+            "resource": ResourceExecutor(
+                cluster, report, read_artifact=read_manifest, may=service_account_permissions(box.identity)
+            ),
+            "http": HttpExecutor(cluster, report),
+        }
+
+    box.look_after(WorkflowController(cluster, box.recorder("workflow-controller"), leaves, problems, metrics))
+    box.look_after(CronController(cluster, box.recorder("cron-controller")))
+    cleanup = CleanupController(
+        cluster,
+        box.recorder("workflow-cleanup"),
+        collect=partial(collect_garbage, artifacts),
+        wants_collection=needs_finalizer,
+    )
+    box.look_after(cleanup)
+    return WorkflowServices(artifacts, metrics)
+
+
+# Merged from serving: Puts the box behind HTTPS, with every controller that Muster has.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +94,12 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
     home = settings.home
     # It takes another process a while to find out: meanwhile all the rest is made ready.
     isolation = asyncio.get_running_loop().run_in_executor(None, probe_isolation)
-    environment = {**ENVIRONMENT, **settings.agent.environment}
+    environment = {**SHARED_NETWORK_ENV, **settings.agent.environment}
     settings = replace(settings, agent=replace(settings.agent, environment=environment))
     catalogue = new_catalogue()
     for kind in (*training_kinds(), *workflow_kinds()):
         catalogue.register(kind)
-    with claimed(home) as announce, listening(settings.host, settings.port, home / "port") as listener:
+    with claim_home(home) as announce, open_listener(settings.host, settings.port, home / "port") as listener:
         engine = await _engine(settings.agent.runtime)
         port = listener.getsockname()[1]
         url = f"https://{settings.host}:{port}"
@@ -63,16 +110,18 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
             api = ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token)
             box.start(api, (await isolation)[0], engine)
             gang = GangSettings(always=settings.gang)
-            box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), DIALECTS, gang))
-            workflows = look_after_workflows(box)
+            box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), JOB_KINDS, gang))
+            workflows = start_workflow_controllers(box)
             kube = kube_app(box.cluster, box.identity)
             apis = argo_app(
                 box.cluster, box.identity, kube, artifacts=workflows.artifacts, metrics=workflows.metrics.text
             )
             async with AsyncExitStack() as stack:
-                await stack.enter_async_context(https(apis, listener, certificates))
+                await stack.enter_async_context(serve_https(apis, listener, certificates))
                 page = (
-                    await stack.enter_async_context(hosting(settings, box.cluster, workflows.artifacts)) if web else ""
+                    await stack.enter_async_context(host_platform(settings, box.cluster, workflows.artifacts))
+                    if web
+                    else ""
                 )
                 yield Serving(box.cluster, announce(url, kubeconfig, page))
 
@@ -84,12 +133,12 @@ def _open_box(settings: Settings, catalogue: Catalogue) -> Box:
         raise ServerError(str(error)) from error
 
 
-async def _engine(runtime: RuntimeName) -> Engine | None:
+async def _engine(runtime: RuntimeName) -> ImageEngine | None:
     """What runs the Pods, if images are to be run. One that does not work would let them wait for ever."""
     if runtime == "sandbox":
         return None
     found = await find_engine(runtime)
-    if isinstance(found, NoEngine):
+    if isinstance(found, EngineProblem):
         raise ServerError(
             f"{found.message}\nPods were to be run by {runtime} (--runtime, or `runtime` in config.yaml). "
             "`--runtime sandbox` runs them as processes of this machine, without an engine; `muster doctor` shows what "

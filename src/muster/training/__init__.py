@@ -1,1 +1,1 @@
-"""Training jobs of every kind: one reconciler, and one small dialect per kind."""
+"""Training jobs of every kind: one controller, one pure plan, and one small file per job kind."""

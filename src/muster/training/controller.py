@@ -13,8 +13,7 @@ from muster.kube.builtin import CONFIG_MAP, POD, ROLE, ROLE_BINDING, SERVICE, SE
 from muster.kube.cluster import Cluster, Endpoint
 from muster.kube.controller import Controller, OnDone
 from muster.kube.errors import Cause
-from muster.kube.informer import Keep, OnChange, by_controller
-from muster.kube.informers import Informers
+from muster.kube.informer import InformerSet, OnChange, Trim, index_by_controller
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Key,
@@ -31,17 +30,16 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.patches import diff_merge
-from muster.training.belongings import Belongings, EventRecorder, known, unless_gone
-from muster.training.dialect import Dialect
-from muster.training.essentials import essentials
-from muster.training.etcd import Announcement, put
-from muster.training.expectations import Expectations
+from muster.training.children import EventRecorder, Expectations, JobChildren, find_kind, ignore_not_found
+from muster.training.etcd import EtcdEntry, put_key
 from muster.training.gang import GangSettings, group_kind
-from muster.training.milestones import Milestone, OnMilestone, milestones
-from muster.training.model import Observed, Replica, TrainingJob
-from muster.training.names import JOB_NAME, replica_name
+from muster.training.job_events import JobEvent, OnJobEvent, job_events_between
+from muster.training.kinds.base import JobKind
+from muster.training.labels import JOB_NAME, replica_name
+from muster.training.model import ObservedObjects, Replica, TrainingJob
 from muster.training.plan import Plan, plan
-from muster.training.restarts import gang_attempt
+from muster.training.replicas import gang_attempt
+from muster.training.trim import trimmer_for
 
 AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")
 _COMPANIONS = (CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
@@ -60,7 +58,7 @@ class TrainingController:
         self,
         cluster: Cluster,
         recorder: EventRecorder,
-        dialects: Sequence[Dialect],
+        dialects: Sequence[JobKind],
         gang: GangSettings = GangSettings(),  # noqa: B008 (frozen)
         *,
         namespaces: Sequence[str] = ("",),
@@ -68,7 +66,7 @@ class TrainingController:
         settle_seconds: float = 0.0,
         lean: bool = False,
         on_done: OnDone[Item] | None = None,
-        on_milestone: OnMilestone | None = None,
+        on_milestone: OnJobEvent | None = None,
     ) -> None:
         """`namespaces` are those whose jobs are looked after, by default all; `workers` is how many jobs are looked at
         at the same time. Mere numbers of members are written `settle_seconds` after the last write at the earliest:
@@ -76,7 +74,7 @@ class TrainingController:
         own memory: no more of them is kept than is needed."""
         self._cluster = cluster
         self._recorder = recorder
-        self._belongings = Belongings(cluster, recorder)
+        self._belongings = JobChildren(cluster, recorder)
         self._gang = gang
         self._namespaces = tuple(namespaces)
         self._settle = settle_seconds
@@ -91,25 +89,25 @@ class TrainingController:
         }
         self._queue: Controller[Item] = Controller("training", self._reconcile, workers=workers, on_done=on_done)
         self._jobs = {
-            name: Informers(cluster, kind, self._namespaces, on_change=self._job_watcher(name), keep=self._keep(kind))
+            name: InformerSet(cluster, kind, self._namespaces, on_change=self._job_watcher(name), keep=self._keep(kind))
             for name, kind in self._kinds.items()
         }
         self._owned = {
-            kind.kind: Informers(
+            kind.kind: InformerSet(
                 cluster,
                 kind,
                 self._namespaces,
                 selectors=_OWNED_PODS if kind is POD else _OWNED,
                 on_change=self._owned_changed,
-                indexers={"owner": by_controller},
+                indexers={"owner": index_by_controller},
                 keep=self._keep(kind),
             )
-            for kind in (POD, SERVICE, *_COMPANIONS, *known(cluster, AUTOSCALER))
+            for kind in (POD, SERVICE, *_COMPANIONS, *find_kind(cluster, AUTOSCALER))
         }
         self._groups = self._watch_groups(group_kind(gang.scheduler))
         self._addresses: dict[str, tuple[int, dict[Replica, Endpoint]]] = {}
         self._expectations: Expectations[Item] = Expectations()
-        self._announced: dict[str, Announcement] = {}
+        self._announced: dict[str, EtcdEntry] = {}
 
     @property
     def depth(self) -> int:
@@ -121,7 +119,7 @@ class TrainingController:
         """Whether all that there is, is known."""
         return all(informers.is_synced for informers in (*self._owned.values(), *self._jobs.values()))
 
-    def jobs(self) -> Iterator[tuple[Dialect, Object]]:
+    def jobs(self) -> Iterator[tuple[JobKind, Object]]:
         """As they were when last heard of."""
         return ((self._dialects[name], obj) for name, jobs in self._jobs.items() for obj in jobs)
 
@@ -159,7 +157,7 @@ class TrainingController:
             await self._refuse(item, obj, causes)
             return None
         job = dialect.read(obj)
-        observed = Observed(
+        observed = ObservedObjects(
             pods=self._owned["Pod"].by("owner", uid_of(obj)),
             services=self._owned["Service"].by("owner", uid_of(obj)),
             companions=[
@@ -179,7 +177,7 @@ class TrainingController:
         """What belongs to a job goes with it by itself; what holds it is left from another operator."""
         kept = [f for f in meta(obj)["finalizers"] if f not in self._dialects[item[0]].inherited_finalizers]
         change = {"metadata": {"finalizers": kept, "uid": uid_of(obj), "resourceVersion": version_of(obj)}}
-        await unless_gone(self._cluster.patch(self._kinds[item[0]], name_of(obj), namespace_of(obj), change))
+        await ignore_not_found(self._cluster.patch(self._kinds[item[0]], name_of(obj), namespace_of(obj), change))
 
     async def _refuse(self, item: Item, obj: Object, causes: Sequence[Cause]) -> None:
         """A cluster that cannot check jobs by our rules lets wrong ones in: they fail at once and say why."""
@@ -193,7 +191,7 @@ class TrainingController:
         await self._write_status(item, obj, status)
         self._recorder.event(obj, "Warning", f"{kind}Invalid", message)
 
-    async def _resolve(self, dialect: Dialect, job: TrainingJob) -> dict[Replica, Endpoint]:
+    async def _resolve(self, dialect: JobKind, job: TrainingJob) -> dict[Replica, Endpoint]:
         """Where the members listen, asked once per attempt of the gang."""
         attempt = gang_attempt(job)
         wanted = {replica: (replica, dialect.port_of(job, replica)) for replica in dialect.listeners(job)}
@@ -214,11 +212,11 @@ class TrainingController:
         return found
 
     async def _carry_out(
-        self, item: Item, dialect: Dialect, job: TrainingJob, decided: Plan, pods: Sequence[Object]
+        self, item: Item, dialect: JobKind, job: TrainingJob, decided: Plan, pods: Sequence[Object]
     ) -> None:
         kind, obj = self._kinds[item[0]], job.object
         if decided.expired:
-            await unless_gone(self._cluster.delete(kind, job.name, job.namespace, uid=job.uid))
+            await ignore_not_found(self._cluster.delete(kind, job.name, job.namespace, uid=job.uid))
             return
         if decided.annotations:
             # With the version that was looked at: were it an old one, a restart might be counted twice, or not at all.
@@ -261,20 +259,20 @@ class TrainingController:
         if shown is not None and version_of(shown) == version_of(obj) != version_of(made):
             self._expectations.expect(item, _version(made))
         dialect = self._dialects[item[0]]
-        for milestone in milestones(dialect.read_progress(obj), dialect.read_progress({"status": status})):
+        for milestone in job_events_between(dialect.read_progress(obj), dialect.read_progress({"status": status})):
             self._tell(dialect, obj, milestone)
 
-    def _tell(self, dialect: Dialect, job: Object, milestone: Milestone) -> None:
+    def _tell(self, dialect: JobKind, job: Object, milestone: JobEvent) -> None:
         if self._on_milestone is not None:
             self._on_milestone(dialect, job, milestone)
 
-    async def _announce(self, dialect: Dialect, job: TrainingJob) -> None:
+    async def _announce(self, dialect: JobKind, job: TrainingJob) -> None:
         """Tells those outside the cluster who wait to hear how many members there are to be."""
         news = dialect.announcement(job)
         if news is None or self._announced.get(job.uid) == news:
             return
         try:
-            await put(news)
+            await put_key(news)
         except OSError as error:
             message = f"etcd at {news.server} could not be told {news.key}={news.value}: {error}"
             self._recorder.event(job.object, "Warning", "FailedAnnounce", message)
@@ -287,13 +285,15 @@ class TrainingController:
         if informers and (shown is None or uid_of(shown) != uid_of(made)):
             self._expectations.expect(item, uid_of(made))
 
-    def _watch_groups(self, kind: Kind) -> list[Informers]:
-        if not known(self._cluster, (kind.api_version, kind.kind)):
+    def _watch_groups(self, kind: Kind) -> list[InformerSet]:
+        if not find_kind(self._cluster, (kind.api_version, kind.kind)):
             return []
-        return [Informers(self._cluster, kind, self._namespaces, on_change=self._group_changed, keep=self._keep(kind))]
+        return [
+            InformerSet(self._cluster, kind, self._namespaces, on_change=self._group_changed, keep=self._keep(kind))
+        ]
 
-    def _keep(self, kind: Kind) -> Keep | None:
-        return essentials(kind.kind) if self._lean else None
+    def _keep(self, kind: Kind) -> Trim | None:
+        return trimmer_for(kind.kind) if self._lean else None
 
     def _job_watcher(self, name: str) -> OnChange:
         def changed(before: Object | None, after: Object | None) -> None:
@@ -341,7 +341,7 @@ def _version(obj: Object) -> str:
     return f"{uid_of(obj)}@{version_of(obj)}"
 
 
-def _served(cluster: Cluster, dialect: Dialect) -> Kind:
+def _served(cluster: Cluster, dialect: JobKind) -> Kind:
     """In the version that the cluster has."""
     kinds = (dialect.kind, *dialect.also)
-    return next((kind for kind in kinds if known(cluster, (kind.api_version, kind.kind))), dialect.kind)
+    return next((kind for kind in kinds if find_kind(cluster, (kind.api_version, kind.kind))), dialect.kind)

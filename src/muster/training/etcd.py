@@ -8,14 +8,14 @@ from typing import NamedTuple
 _SECONDS = 5.0
 
 
-class Announcement(NamedTuple):
+class EtcdEntry(NamedTuple):
     server: str
     """host:port, or a URL."""
     key: str
     value: str
 
 
-async def put(news: Announcement) -> None:
+async def put_key(news: EtcdEntry) -> None:
     """OSError if the server cannot be reached or refuses."""
     import aiohttp
 

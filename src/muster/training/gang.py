@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 from muster.kube.builtin import PLUGIN_POD_GROUP, POD_GROUP
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, owner_reference, parse_time, spec_of, status_of
-from muster.kube.requests import Amounts, as_resources, effective_requests, total_of
+from muster.kube.pod_resources import Amounts, format_amounts, pod_requests, sum_amounts
 from muster.training.model import Role, SchedulingPolicy, TrainingJob
 
 Scheduler: TypeAlias = Literal["none", "volcano", "scheduler-plugins"]
@@ -36,7 +36,7 @@ class GangSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class GangMembership:
     """What makes a Pod a member of its gang."""
 
     scheduler: str
@@ -45,7 +45,7 @@ class Membership:
     priority_class: str = ""
 
 
-def read_scheduler(written: str) -> tuple[Scheduler, str]:
+def parse_scheduler(written: str) -> tuple[Scheduler, str]:
     """What is written as --gang-scheduler-name: which gang scheduler, and the name of a scheduler that has its plugin.
     ValueError says what to write instead."""
     kind, _, name = written.partition(":")
@@ -66,7 +66,7 @@ def wants_gang(job: TrainingJob, settings: GangSettings) -> bool:
     return _makes_all_gangs(settings) or asked or "volcano" in names
 
 
-def time_to_bring_a_group(job: TrainingJob, settings: GangSettings, now: datetime) -> float:
+def seconds_to_wait_for_group(job: TrainingJob, settings: GangSettings, now: datetime) -> float:
     """Seconds left. Who says what the group shall be, or works where every job gets one, brings none."""
     if _makes_all_gangs(settings) or job.policy.scheduling is not None:
         return 0.0
@@ -105,12 +105,12 @@ def pod_group(job: TrainingJob, scheduler: Scheduler, *, late: int = 0) -> Objec
     }
 
 
-def membership(job: TrainingJob, scheduler: Scheduler, name: str = "") -> Membership:
+def gang_membership(job: TrainingJob, scheduler: Scheduler, name: str = "") -> GangMembership:
     """`name` is what a scheduler with the plugin is called, if not as usual."""
     policy = job.policy.scheduling or SchedulingPolicy()
     if scheduler == "scheduler-plugins":
-        return Membership(name or PLUGINS_SCHEDULER, labels={"scheduling.x-k8s.io/pod-group": job.name})
-    return Membership(
+        return GangMembership(name or PLUGINS_SCHEDULER, labels={"scheduling.x-k8s.io/pod-group": job.name})
+    return GangMembership(
         "volcano",
         annotations={"scheduling.k8s.io/group-name": job.name},
         priority_class=policy.priority_class,
@@ -131,7 +131,7 @@ _WAITING = (None, "", "Pending", "Inqueue", "PreScheduling", "Scheduling")
 """Phases of groups, of Volcano and of scheduler-plugins, whose members do not run yet."""
 
 
-def must_follow(group: Object, wanted: Object) -> bool:
+def needs_update(group: Object, wanted: Object) -> bool:
     """Whether a group has to become as the job now wants it: while its members wait, in everything; later only when
     the number of before could never be reached again."""
     now, then = spec_of(wanted), spec_of(group)
@@ -144,9 +144,9 @@ def minimum_resources(roles: Iterable[Role], members: int) -> dict[str, str]:
     """What the first `members` replicas ask for together, in the order of roles."""
     asked: list[Amounts] = []
     for role in roles:
-        request = effective_requests(role.template.get("spec") or {})
+        request = pod_requests(role.template.get("spec") or {})
         asked += [request] * min(role.replicas, members - len(asked))
-    return as_resources({name: amount for name, amount in total_of(asked).items() if name != "pods"})
+    return format_amounts({name: amount for name, amount in sum_amounts(asked).items() if name != "pods"})
 
 
 def _makes_all_gangs(settings: GangSettings) -> bool:

@@ -125,7 +125,7 @@ class Wiring:
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class PeerDirectory:
     """A ConfigMap that members wait for: what they are told of each other that nobody knows before they have addresses.
     Without content it may not be there."""
 
@@ -133,7 +133,7 @@ class Directory:
     content: Mapping[str, str] | None
 
 
-class Count(NamedTuple):
+class ReplicaCount(NamedTuple):
     """How the members of one role are doing."""
 
     active: int = 0
@@ -145,11 +145,11 @@ class Count(NamedTuple):
     """The indices of those that succeeded."""
 
 
-Counts: TypeAlias = Mapping[str, Count]
+ReplicaCounts: TypeAlias = Mapping[str, ReplicaCount]
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedObjects:
     """What there is, of what belongs to the job."""
 
     pods: Sequence[Object] = ()
@@ -159,7 +159,7 @@ class Observed:
     """The PodGroup of the job's name, ours or the user's."""
 
 
-class Verdict(NamedTuple):
+class JobOutcome(NamedTuple):
     """The job is over."""
 
     succeeded: bool

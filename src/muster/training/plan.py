@@ -21,35 +21,46 @@ from muster.kube.objects import (
     status_of,
     timestamp,
 )
-from muster.training.dialect import Dialect
-from muster.training.failures import ended_at, exit_code, why_failed
 from muster.training.gang import (
     GangSettings,
+    gang_membership,
     is_admitted,
-    membership,
-    must_follow,
+    needs_update,
     pod_group,
-    time_to_bring_a_group,
+    seconds_to_wait_for_group,
     wants_gang,
 )
-from muster.training.members import Members, phase_of
-from muster.training.model import Addresses, CleanPodPolicy, Count, Observed, Replica, TrainingJob, Verdict
-from muster.training.names import replica_name
-from muster.training.pods import directory_map, replica_pod, replica_service
-from muster.training.progress import Progress, State
-from muster.training.restarts import (
-    RESTARTS,
+from muster.training.job_conditions import Progress, State
+from muster.training.kinds.base import JobKind
+from muster.training.labels import replica_name
+from muster.training.model import (
+    Addresses,
+    CleanPodPolicy,
+    JobOutcome,
+    ObservedObjects,
+    Replica,
+    ReplicaCount,
+    TrainingJob,
+)
+from muster.training.pods import build_peer_directory, build_replica_pod, build_replica_service
+from muster.training.replicas import (
+    RESTARTS_ANNOTATION,
     RESUMED,
-    pause_left,
-    restarts_in_place,
-    restarts_that_count,
+    Replicas,
+    backoff_left,
+    count_container_restarts,
+    count_failures,
+    describe_failure,
+    find_end_time,
+    find_exit_code,
+    phase_of,
 )
 
 
 @dataclass(slots=True)
 class Plan:
     progress: Progress
-    counts: Mapping[str, Count]
+    counts: Mapping[str, ReplicaCount]
     annotations: dict[str, str] = field(default_factory=dict)
     """To be stored on the job before anything else is done."""
     create: list[Object] = field(default_factory=list)
@@ -67,10 +78,10 @@ class Plan:
 
 
 def plan(
-    dialect: Dialect,
+    dialect: JobKind,
     job: TrainingJob,
     progress: Progress,
-    observed: Observed,
+    observed: ObservedObjects,
     addresses: Addresses,
     now: datetime,
     gang: GangSettings = GangSettings(),  # noqa: B008 (frozen)
@@ -81,10 +92,10 @@ def plan(
 class _Planner:
     def __init__(
         self,
-        dialect: Dialect,
+        dialect: JobKind,
         job: TrainingJob,
         progress: Progress,
-        observed: Observed,
+        observed: ObservedObjects,
         addresses: Addresses,
         now: datetime,
         gang: GangSettings,
@@ -95,7 +106,7 @@ class _Planner:
         self.addresses = addresses
         self.now = now
         self.gang = gang
-        self.members = Members(job, observed.pods)
+        self.members = Replicas(job, observed.pods)
         self.counts = {role.name: self.members.count(role.name) for role in job.roles}
         self.result = Plan(progress, self.counts)
 
@@ -159,14 +170,14 @@ class _Planner:
 
     # What ends a job.
 
-    def _verdict(self) -> Verdict | None:
+    def _verdict(self) -> JobOutcome | None:
         """The job's end, if this is it. Members that may be started again are, on the way."""
         verdict = self.dialect.verdict(self.job, self.counts)
         if verdict is not None:
             return verdict
         return self._deadline() or self._deal_with_failures() or self._too_many_restarts()
 
-    def _deadline(self) -> Verdict | None:
+    def _deadline(self) -> JobOutcome | None:
         seconds = self.job.policy.deadline_seconds
         if seconds is None or self.result.progress.start is None:
             return None
@@ -175,9 +186,9 @@ class _Planner:
             self.result.wait(left)
             return None
         why = f"{self.job.kind} {self.job.name} has failed because it was active longer than specified deadline"
-        return Verdict(False, why, "DeadlineExceeded")
+        return JobOutcome(False, why, "DeadlineExceeded")
 
-    def _deal_with_failures(self) -> Verdict | None:
+    def _deal_with_failures(self) -> JobOutcome | None:
         failed = {
             replica: pod
             for replica, pod in self.members.present().items()
@@ -187,7 +198,7 @@ class _Planner:
             if not self._may_restart(replica, pod):
                 number = self.counts[replica.role].failed
                 why = f"{self.job.kind} {self.job.name} is failed because {number} {replica.role} replica(s) failed."
-                return Verdict(False, f"{why} {self._why_failed(pod)}".strip())
+                return JobOutcome(False, f"{why} {self._why_failed(pod)}".strip())
         if not failed:
             return None
         limit = self.job.policy.backoff_limit
@@ -195,7 +206,7 @@ class _Planner:
         if limit is not None and self._restarts_so_far() + (1 if gang else len(failed)) > limit:
             return self._backoff_exceeded(limit, failed.values())
         pauses = {
-            replica: pause_left(self.members.attempt(replica), ended_at(pod), self.now)
+            replica: backoff_left(self.members.attempt(replica), find_end_time(pod), self.now)
             for replica, pod in failed.items()
         }
         due = [replica for replica, pause in pauses.items() if pause <= 0]
@@ -212,7 +223,7 @@ class _Planner:
         else:
             for replica in members:
                 # What the node had restarted in place goes with the Pod, and still counts.
-                self._count_restart(replica.suffix, 1 + restarts_in_place(self.members.pods[replica]))
+                self._count_restart(replica.suffix, 1 + count_container_restarts(self.members.pods[replica]))
         self.result.restarting = True
         roles = " ".join(dict.fromkeys(replica.role for replica in members))
         what = "the whole gang" if gang else ", ".join(replica.suffix for replica in members)
@@ -221,26 +232,28 @@ class _Planner:
         message = f"starting {what} again" + (f" after {causes}" if causes else "")
         self.result.events.append(("Warning", f"{self.job.kind}Restarting", message))
 
-    def _too_many_restarts(self) -> Verdict | None:
+    def _too_many_restarts(self) -> JobOutcome | None:
         limit = self.job.policy.backoff_limit
         if limit is None or self._restarts_so_far() <= limit:
             return None
-        return self._backoff_exceeded(limit, (pod for pod in self.members.pods.values() if restarts_in_place(pod)))
+        return self._backoff_exceeded(
+            limit, (pod for pod in self.members.pods.values() if count_container_restarts(pod))
+        )
 
     def _restarts_so_far(self) -> int:
         """Those that the node did by itself, in place, count like ours."""
-        in_place = sum(restarts_in_place(pod) for pod in self.members.present().values())
-        return restarts_that_count(self.members.restarts) + in_place
+        in_place = sum(count_container_restarts(pod) for pod in self.members.present().values())
+        return count_failures(self.members.restarts) + in_place
 
-    def _backoff_exceeded(self, limit: int, culprits: Iterable[Object]) -> Verdict:
+    def _backoff_exceeded(self, limit: int, culprits: Iterable[Object]) -> JobOutcome:
         why = f"{self.job.kind} {self.job.name} has failed because it has reached the specified backoff limit ({limit})"
         causes = "; ".join(filter(None, (self._why_failed(pod) for pod in culprits)))
-        return Verdict(False, f"{why}. {causes}" if causes else why, "BackoffLimitExceeded")
+        return JobOutcome(False, f"{why}. {causes}" if causes else why, "BackoffLimitExceeded")
 
     def _count_restart(self, name: str, times: int = 1) -> None:
-        self.result.annotations[RESTARTS] = self.members.count_restart(name, times)
+        self.result.annotations[RESTARTS_ANNOTATION] = self.members.count_restart(name, times)
 
-    def _finish(self, verdict: Verdict) -> None:
+    def _finish(self, verdict: JobOutcome) -> None:
         kind, name = self.job.kind, self.job.name
         state: State = "Succeeded" if verdict.succeeded else "Failed"
         message = verdict.message or (
@@ -267,11 +280,11 @@ class _Planner:
         self._publish_directory()
         if as_gang and not is_admitted(self._group(), self.gang.scheduler):
             return
-        member = membership(self.job, self.gang.scheduler, self.gang.name) if as_gang else None
+        member = gang_membership(self.job, self.gang.scheduler, self.gang.name) if as_gang else None
         listeners = {replica_name(self.job, replica): replica for replica in self.dialect.listeners(self.job)}
         services = {name_of(service): service for service in self.observed.services}
         self.result.create += [
-            replica_service(self.dialect, self.job, replica)
+            build_replica_service(self.dialect, self.job, replica)
             for name, replica in listeners.items()
             if name not in services
         ]
@@ -279,7 +292,7 @@ class _Planner:
             if name not in listeners:
                 self._delete(service)
         self.result.create += [
-            replica_pod(
+            build_replica_pod(
                 self.dialect,
                 self.job,
                 replica,
@@ -294,11 +307,11 @@ class _Planner:
     def _gather_gang(self) -> None:
         group = self._group()
         wanted = pod_group(self.job, self.gang.scheduler, late=self.dialect.latecomers(self.job))
-        if group is None and (left := time_to_bring_a_group(self.job, self.gang, self.now)) > 0:
+        if group is None and (left := seconds_to_wait_for_group(self.job, self.gang, self.now)) > 0:
             self.result.wait(left)
         elif group is None:
             self.result.create.append(wanted)
-        elif self._owns_group() and must_follow(group, wanted):
+        elif self._owns_group() and needs_update(group, wanted):
             self.result.update.append({**group, "spec": {**spec_of(group), **wanted["spec"]}})
 
     def _provide_companions(self) -> None:
@@ -327,7 +340,7 @@ class _Planner:
         if wanted.content is None:
             self._delete(found)
         elif found is None:
-            self.result.create.append(directory_map(self.job, wanted))
+            self.result.create.append(build_peer_directory(self.job, wanted))
         elif found.get("data") != wanted.content:
             self.result.update.append({**found, "data": dict(wanted.content)})
 
@@ -345,7 +358,7 @@ class _Planner:
         role = self.job.role(replica.role)
         assert role is not None
         if role.restart == "ExitCode":
-            code = exit_code(pod, self._trainer(pod))
+            code = find_exit_code(pod, self._trainer(pod))
             return code is None or code >= 128
         return self.job.restart_scope == "gang" or role.restart in ("Always", "OnFailure")
 
@@ -353,7 +366,7 @@ class _Planner:
         return str(self.dialect.trainer(pod["spec"])["name"])
 
     def _why_failed(self, pod: Object) -> str:
-        return why_failed(pod, self._trainer(pod))
+        return describe_failure(pod, self._trainer(pod))
 
     def _group(self) -> Object | None:
         """Ours, or one that the user made; not that of another job, which only has the same name."""

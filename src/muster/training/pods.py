@@ -1,32 +1,52 @@
-"""The Pod and the Service of a replica."""
+"""Builds the Pod and the Service of a replica."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 from muster.kube.objects import Object, owner_reference
-from muster.training.dialect import Dialect
-from muster.training.gang import Membership
-from muster.training.model import Addresses, Directory, Replica, Role, TrainingJob, Wiring
-from muster.training.names import ATTEMPT, job_labels, replica_name
+from muster.training.gang import GangMembership
+from muster.training.kinds.base import JobKind
+from muster.training.labels import ATTEMPT_ANNOTATION, job_labels, replica_name
+from muster.training.model import Addresses, PeerDirectory, Replica, Role, TrainingJob, Wiring
+
+# Merged from loopback: What programs have to be told where all Pods share this machine's network: which interface,
+# and how to exec.
 
 
-def replica_pod(
-    dialect: Dialect,
+SHARED_NETWORK_ENV: Mapping[str, str] = {
+    "MUSTER_EXEC": f"{sys.executable} -m muster exec -i",
+    "HYDRA_IFACE": "lo",
+    "OMPI_MCA_oob_tcp_if_include": "lo",
+    "OMPI_MCA_btl_tcp_if_include": "lo",
+    # Open MPI refuses to run as root unless told twice; here a Pod is whoever started the cluster.
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
+"""Given to every container of the box, below what the Pod itself says."""
+
+
+# Merged from pods: The Pod and the Service of a replica.
+
+
+def build_replica_pod(
+    dialect: JobKind,
     job: TrainingJob,
     replica: Replica,
     addresses: Addresses,
     *,
     attempt: int = 0,
-    membership: Membership | None = None,
+    membership: GangMembership | None = None,
 ) -> Object:
     role = job.role(replica.role)
     assert role is not None
     template = role.template
     meta = template.get("metadata") or {}
     labels = {**(meta.get("labels") or {}), **dialect.labels(job, replica)}
-    annotations = {**(meta.get("annotations") or {}), ATTEMPT: str(attempt)}
+    annotations = {**(meta.get("annotations") or {}), ATTEMPT_ANNOTATION: str(attempt)}
     spec = dict(template.get("spec") or {})
     spec["restartPolicy"] = _pod_restart_policy(job, role)
     spec["containers"] = _with_port(spec, dialect)
@@ -51,7 +71,7 @@ def replica_pod(
     }
 
 
-def replica_service(dialect: Dialect, job: TrainingJob, replica: Replica) -> Object:
+def build_replica_service(dialect: JobKind, job: TrainingJob, replica: Replica) -> Object:
     """Headless, with every port of the container that trains."""
     role = job.role(replica.role)
     assert role is not None
@@ -75,7 +95,7 @@ def replica_service(dialect: Dialect, job: TrainingJob, replica: Replica) -> Obj
     }
 
 
-def directory_map(job: TrainingJob, directory: Directory) -> Object:
+def build_peer_directory(job: TrainingJob, directory: PeerDirectory) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -120,7 +140,7 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
     return wired
 
 
-def _with_port(pod_spec: Mapping[str, Any], dialect: Dialect) -> list[dict[str, Any]]:
+def _with_port(pod_spec: Mapping[str, Any], dialect: JobKind) -> list[dict[str, Any]]:
     """The containers, of which the one that trains has the dialect's port, as written or by default."""
     trainer = dialect.trainer(pod_spec)
     ports = trainer.get("ports") or []

@@ -8,16 +8,16 @@ from dataclasses import replace
 from muster.kube.errors import Cause
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object
-from muster.training.dialect import Dialect
-from muster.training.dialects.jax import Jax
-from muster.training.dialects.mpi import Mpi
-from muster.training.dialects.paddle import Paddle
-from muster.training.dialects.paddlecloud import PaddleCloud
-from muster.training.dialects.pytorch import PyTorch
-from muster.training.dialects.tensorflow import AihcTensorFlow, TensorFlow
-from muster.training.dialects.xgboost import XGBoost
+from muster.training.kinds.base import JobKind
+from muster.training.kinds.jax import Jax
+from muster.training.kinds.mpi import Mpi
+from muster.training.kinds.paddle import Paddle
+from muster.training.kinds.paddlecloud import PaddleCloud
+from muster.training.kinds.pytorch import PyTorch
+from muster.training.kinds.tensorflow import AihcTensorFlow, TensorFlow
+from muster.training.kinds.xgboost import XGBoost
 
-DIALECTS: tuple[Dialect, ...] = (
+JOB_KINDS: tuple[JobKind, ...] = (
     PyTorch(),
     TensorFlow(),
     AihcTensorFlow(),
@@ -33,12 +33,12 @@ def training_kinds() -> tuple[Kind, ...]:
     """The kinds, for a cluster's catalogue: each validates by its dialect."""
     return tuple(
         replace(kind, validate=_rule(dialect), warnings=dialect.warnings)
-        for dialect in DIALECTS
+        for dialect in JOB_KINDS
         for kind in (dialect.kind, *dialect.also)
     )
 
 
-def _rule(dialect: Dialect) -> Callable[[Object, Object | None], list[Cause]]:
+def _rule(dialect: JobKind) -> Callable[[Object, Object | None], list[Cause]]:
     def check(new: Object, old: Object | None) -> list[Cause]:
         if old is None:
             return dialect.problems(new)

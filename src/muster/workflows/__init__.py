@@ -1,1 +1,1 @@
-"""Argo Workflow semantics: a pure engine and a thin shell around it."""
+"""Argo Workflows: a pure engine, and the controllers and executors around it."""

@@ -1,8 +1,8 @@
-"""The workflow controller: gathers what has happened, asks the engine what follows, stores that, and does it.
+"""The workflow controller: collects outcomes, lets the engine decide, stores the result and acts on it.
 
-One step at a time per workflow; what happens meanwhile waits for the next one, so a busy workflow takes few large steps
-rather than many small ones. Nodes are stored before anything is done about them, and everything that is done may be
-done again, so the process can end at any moment.
+A workflow takes one step at a time. What happens during a step waits for the next one, so a busy workflow takes few
+large steps rather than many small ones. Nodes are stored before anything is done about them, and every action can be
+repeated, so the process may end at any moment.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
+import orjson
+
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.store.store import Store
 from muster.kube.builtin import CONFIG_MAP
+from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller
 from muster.kube.errors import (
     AlreadyExists,
@@ -45,17 +50,85 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
-from muster.workflows.cleanup.claims import claims_of
-from muster.workflows.engine.locks import LockTable
-from muster.workflows.engine.run import Run
-from muster.workflows.engine.step import step
-from muster.workflows.engine.synchronization import Holdings
-from muster.workflows.kinds import WORKFLOW
-from muster.workflows.memos import remember
-from muster.workflows.metrics.emission import Emitter
-from muster.workflows.metrics.registry import Registry
-from muster.workflows.model import Actions, Launch, Leaves, Memo, Node, Outcome, Report, Stop
-from muster.workflows.world import StoreWorld
+from muster.workflows.engine.run import Run, advance_run
+from muster.workflows.engine.synchronization import Holdings, LockTable
+from muster.workflows.executors.pod_template import claims_of
+from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
+from muster.workflows.metrics import Emitter, Registry
+from muster.workflows.model import Actions, Executor, Launch, Locks, Memo, Node, Outcome, ReportOutcome, Stop
+
+# Merged from world: What the engine may look at, read from the embedded cluster's memory.
+
+
+class StoreView:
+    """As of now, for one namespace."""
+
+    def __init__(self, store: Store, namespace: str, locks: Locks) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._locks = locks
+        self._now = datetime.now(UTC)
+
+    @property
+    def now(self) -> datetime:
+        return self._now
+
+    @property
+    def locks(self) -> Locks:
+        return self._locks
+
+    def config_map(self, name: str) -> Mapping[str, str] | None:
+        found = self._store.get(CONFIG_MAP.resource, Key(self._namespace, name))
+        return None if found is None else found.get("data") or {}
+
+    def template(self, name: str, *, cluster_scope: bool) -> Object | None:
+        kind = CLUSTER_WORKFLOW_TEMPLATE if cluster_scope else WORKFLOW_TEMPLATE
+        return self._store.get(kind.resource, Key("" if cluster_scope else self._namespace, name))
+
+
+# Merged from memos: What memoized templates have answered, kept in ConfigMaps as Argo keeps it.
+
+
+CACHE_LABELS = {"workflows.argoproj.io/configmap-type": "Cache"}
+
+
+async def store_memos(cluster: Cluster, namespace: str, memos: Sequence[Memo], now: datetime) -> None:
+    """One write per cache, however many entries it gets."""
+    caches: dict[str, dict[str, str]] = defaultdict(dict)
+    for memo in memos:
+        caches[memo.cache][memo.key] = _entry(memo, timestamp(now))
+    for name, entries in caches.items():
+        try:
+            await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
+        except NotFound:
+            try:
+                await cluster.create(_cache(name, namespace, entries))
+            except AlreadyExists:  # another workflow has made it just now
+                await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
+
+
+def _entry(memo: Memo, now: str) -> str:
+    entry = {"nodeID": memo.node, "outputs": memo.outputs, "creationTimestamp": now, "lastHitTimestamp": now}
+    return orjson.dumps(entry).decode()
+
+
+def _cache(name: str, namespace: str, entries: dict[str, str]) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace, "labels": CACHE_LABELS},
+        "data": entries,
+    }
+
+
+# Merged from controller: The workflow controller: gathers what has happened, asks the engine what follows, stores
+# that, and does it.
+#
+# One step at a time per workflow; what happens meanwhile waits for the next one, so a busy workflow takes few large
+# steps
+# rather than many small ones. Nodes are stored before anything is done about them, and everything that is done may be
+# done again, so the process can end at any moment.
+
 
 PHASE_LABEL = "workflows.argoproj.io/phase"
 COMPLETED_LABEL = "workflows.argoproj.io/completed"
@@ -119,7 +192,7 @@ class WorkflowController:
         self,
         cluster: EmbeddedCluster,
         recorder: EventRecorder,
-        leaves: Callable[[Report], Mapping[str, Leaves]],
+        leaves: Callable[[ReportOutcome], Mapping[str, Executor]],
         lint: Lint,
         metrics: Registry | None = None,
     ) -> None:
@@ -258,7 +331,7 @@ class WorkflowController:
         await self._cluster.update(_updated(obj, status))
 
     async def _advance(self, key: Key, active: _Active, outcomes: Mapping[str, Outcome]) -> float | None:
-        actions = step(active.run, outcomes, self._world(active.obj))
+        actions = advance_run(active.run, outcomes, self._world(active.obj))
         active.memos += actions.remember
         await self._store(active, actions)
         for severity, reason, message in actions.news:
@@ -318,7 +391,7 @@ class WorkflowController:
         """A cache that cannot be written makes nothing wrong, only slow."""
         memos, active.memos = active.memos, []
         try:
-            await remember(self._cluster, namespace_of(active.obj), memos, datetime.now(UTC))
+            await store_memos(self._cluster, namespace_of(active.obj), memos, datetime.now(UTC))
         except ApiError as error:
             self._recorder.event(active.obj, "Warning", "WorkflowMemoizationFailed", error.message)
 
@@ -389,8 +462,8 @@ class WorkflowController:
                 for leaves in self._leaves.values():
                     await leaves.stop_others(obj, ())
 
-    def _world(self, obj: Object) -> StoreWorld:
-        return StoreWorld(self._cluster.store, namespace_of(obj), self._locks)
+    def _world(self, obj: Object) -> StoreView:
+        return StoreView(self._cluster.store, namespace_of(obj), self._locks)
 
     def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
         self._queue.enqueue(key_of(after or before or {}))

@@ -6,9 +6,9 @@ from typing import Final
 
 from muster.kube.kinds import Column, Kind
 from muster.kube.schema import root
-from muster.kube.validation import own_rule
+from muster.kube.validation import validate_metadata
 from muster.workflows.lint.effects import warnings
-from muster.workflows.lint.rule import workflow_rule
+from muster.workflows.lint.workflow import workflow_rule
 from muster.workflows.schemas.specs import (
     ARTIFACT_GC_SPEC,
     CRON_SPEC,
@@ -56,19 +56,20 @@ CRON_WORKFLOW: Final = Kind(
 )  # fmt: skip
 WORKFLOW_EVENT_BINDING: Final = Kind(
     GROUP, VERSION, "WorkflowEventBinding", "workfloweventbindings", short_names=("wfeb",), has_status=False,
-    schema=root({"spec": EVENT_BINDING_SPEC}, ["metadata", "spec"]), validate=own_rule,
+    schema=root({"spec": EVENT_BINDING_SPEC}, ["metadata", "spec"]), validate=validate_metadata,
 )  # fmt: skip
 WORKFLOW_TASK_SET: Final = Kind(
     GROUP, VERSION, "WorkflowTaskSet", "workflowtasksets", short_names=("wfts",),
-    schema=root({"spec": TASK_SET_SPEC, "status": TASK_SET_STATUS}, ["metadata", "spec"]), validate=own_rule,
+    schema=root({"spec": TASK_SET_SPEC, "status": TASK_SET_STATUS}, ["metadata", "spec"]), validate=validate_metadata,
 )  # fmt: skip
 WORKFLOW_TASK_RESULT: Final = Kind(
     GROUP, VERSION, "WorkflowTaskResult", "workflowtaskresults", has_status=False,
-    schema=root(NODE_RESULT, ["metadata"]), validate=own_rule,
+    schema=root(NODE_RESULT, ["metadata"]), validate=validate_metadata,
 )  # fmt: skip
 WORKFLOW_ARTIFACT_GC_TASK: Final = Kind(
     GROUP, VERSION, "WorkflowArtifactGCTask", "workflowartifactgctasks", short_names=("wfat",),
-    schema=root({"spec": ARTIFACT_GC_SPEC, "status": ARTIFACT_GC_STATUS}, ["metadata", "spec"]), validate=own_rule,
+    schema=root({"spec": ARTIFACT_GC_SPEC, "status": ARTIFACT_GC_STATUS}, ["metadata", "spec"]),
+    validate=validate_metadata,
 )  # fmt: skip
 
 _ALL = (

@@ -13,8 +13,8 @@ from muster.kube.cluster import Cluster, LogQuery
 from muster.kube.errors import ApiError, BadRequest, Gone, NotFound
 from muster.kube.objects import Object, annotations_of, name_of, namespace_of, owners_of, spec_of, status_of, uid_of
 from muster.workflows.engine.names import pod_name
+from muster.workflows.executors.resource_actions import STEP_ANNOTATION
 from muster.workflows.kinds import WORKFLOW
-from muster.workflows.resources.actions import MARK
 
 MAIN = "main"
 POD_LABEL = "workflows.argoproj.io/workflow"
@@ -27,7 +27,7 @@ _MOST_HELD = 64 * 1024 * 1024
 """Characters that are held back to be put in order."""
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """A line."""
 
     stamp: str
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogSelection:
     """Which of a workflow's logs."""
 
     pods: tuple[str, ...] = ()
@@ -53,23 +53,23 @@ class Wanted:
     query: LogQuery = field(default_factory=LogQuery)
 
 
-def pods_of(workflow: Object) -> list[str]:
+def pod_names_of(workflow: Object) -> list[str]:
     """The Pods that a whole Workflow tells of, those that began first first."""
     nodes = [node for node in (status_of(workflow).get("nodes") or {}).values() if node.get("type") == "Pod"]
     nodes.sort(key=lambda node: str(node.get("startedAt") or ""))
-    return [pod_of(workflow, node) for node in nodes]
+    return [pod_name_of(workflow, node) for node in nodes]
 
 
-def pod_of(workflow: Object, node: Object) -> str:
+def pod_name_of(workflow: Object, node: Object) -> str:
     template = (node.get("templateRef") or {}).get("template") or node.get("templateName") or ""
     return pod_name(name_of(workflow), str(node.get("name") or ""), str(template))
 
 
-def is_over(workflow: Object) -> bool:
+def is_finished(workflow: Object) -> bool:
     return status_of(workflow).get("phase") in _ENDED
 
 
-async def lines(cluster: Cluster, workflow: Object, wanted: Wanted) -> AsyncIterator[list[Entry]]:
+async def read_log_lines(cluster: Cluster, workflow: Object, wanted: LogSelection) -> AsyncIterator[list[LogEntry]]:
     """In bunches. With `follow`, goes on until the workflow is over. `workflow` is whole, with its nodes."""
     reading = _Reading(cluster, workflow, wanted)
     conductor = asyncio.create_task(reading.conduct(), name=f"logs of {name_of(workflow)}")
@@ -83,14 +83,14 @@ async def lines(cluster: Cluster, workflow: Object, wanted: Wanted) -> AsyncIter
 
 
 class _Reading:
-    def __init__(self, cluster: Cluster, workflow: Object, wanted: Wanted) -> None:
+    def __init__(self, cluster: Cluster, workflow: Object, wanted: LogSelection) -> None:
         self._cluster = cluster
         self._workflow = workflow
         self._namespace = namespace_of(workflow)
         self._wanted = wanted
-        self._follow = wanted.query.follow and not is_over(workflow)
+        self._follow = wanted.query.follow and not is_finished(workflow)
         self._query = replace(wanted.query, timestamps=True, follow=self._follow)
-        self._lines: asyncio.Queue[list[Entry] | None] = asyncio.Queue(maxsize=256)
+        self._lines: asyncio.Queue[list[LogEntry] | None] = asyncio.Queue(maxsize=256)
         self._seats = asyncio.Semaphore(_AT_ONCE)
         self._known: set[str] = set()
         self._ours: dict[str, bool] = {}
@@ -100,8 +100,8 @@ class _Reading:
         self._labels = f"{own},{wanted.selector}" if wanted.selector else own
         self._fields = f"metadata.name={wanted.pods[0]}" if len(wanted.pods) == 1 else ""
 
-    async def bunches(self) -> AsyncIterator[list[Entry]]:
-        held: list[Entry] = []
+    async def bunches(self) -> AsyncIterator[list[LogEntry]]:
+        held: list[LogEntry] = []
         size = 0
         while (found := await self._lines.get()) is not None:
             held += found
@@ -151,7 +151,7 @@ class _Reading:
         if self._wanted.selector:
             return
         there = {name_of(pod) for pod in page.items}
-        for name in pods_of(self._workflow):
+        for name in pod_names_of(self._workflow):
             if name not in there and name not in self._known and self._is_wanted(name):
                 self._known.add(name)
                 readers.create_task(self._read_gone(name))
@@ -207,7 +207,7 @@ class _Reading:
         return False
 
     def _is_ours(self, job: Object) -> bool:
-        maker, _, step = annotations_of(job).get(MARK, "").partition("/")
+        maker, _, step = annotations_of(job).get(STEP_ANNOTATION, "").partition("/")
         if self._wanted.nodes:
             return maker == uid_of(self._workflow) and step.rpartition("/")[0] in self._wanted.nodes
         return maker == uid_of(self._workflow) or any(
@@ -219,7 +219,7 @@ class _Reading:
         while True:
             try:
                 async for event in self._cluster.watch(WORKFLOW, self._namespace, fields=fields):
-                    if event.type == "DELETED" or is_over(event.object):
+                    if event.type == "DELETED" or is_finished(event.object):
                         return
             except Gone:
                 continue
@@ -263,10 +263,10 @@ class _Reading:
             await self._lines.put(list(_entries(rest, pod, query.container)))
 
 
-def _entries(data: bytes, pod: str, container: str) -> Iterator[Entry]:
+def _entries(data: bytes, pod: str, container: str) -> Iterator[LogEntry]:
     for line in data.decode(errors="replace").split("\n"):
         stamp, _, text = line.partition(" ")
-        yield Entry(stamp, pod, container, text)
+        yield LogEntry(stamp, pod, container, text)
 
 
 def _containers(pod: Object, wanted: str) -> list[str]:

@@ -102,7 +102,7 @@ class Stop(NamedTuple):
     force: bool = False
 
 
-class News(NamedTuple):
+class WorkflowEvent(NamedTuple):
     """An event about the workflow."""
 
     type: Literal["Normal", "Warning"]
@@ -119,7 +119,7 @@ class Actions:
     launch: list[Launch] = field(default_factory=list)
     stop: list[Stop] = field(default_factory=list)
     remember: list[Memo] = field(default_factory=list)
-    news: list[News] = field(default_factory=list)
+    news: list[WorkflowEvent] = field(default_factory=list)
     wake: datetime | None = None
     """When time alone may change something."""
     status: dict[str, Any] | None = None
@@ -153,7 +153,7 @@ class Locks(Protocol):
         ...
 
 
-class World(Protocol):
+class ClusterView(Protocol):
     """What the engine may look at besides the workflow itself. All answers are immediate, from memory."""
 
     @property
@@ -171,11 +171,11 @@ class World(Protocol):
         ...
 
 
-Report: TypeAlias = Callable[[Key, str, Outcome], None]
+ReportOutcome: TypeAlias = Callable[[Key, str, Outcome], None]
 """(workflow, node id, what is known of it now). Must not wait."""
 
 
-class Leaves(Protocol):
+class Executor(Protocol):
     """Runs one kind of leaf: Pods, objects of resource templates, or requests."""
 
     async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:

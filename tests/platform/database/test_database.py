@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from muster.platform.database.database import Database, DatabaseError
-from muster.platform.users.tables import settings
+from muster.platform.database.tables import settings
 from tests.platform.databases import PostgresServer
 
 

@@ -4,37 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.platform.graphs.context import Context, Module, Run, StorageRoot, VirtualCluster
+from muster.platform.graphs.context import AvailableCluster, AvailableModule, AvailableRoot, Context, RunInfo
 from muster.platform.graphs.model import Document, Output, Variable
 
-GPU = VirtualCluster(
+GPU = AvailableCluster(
     "RTX2080x8", {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"}, {"pool": "rtx2080"}, queue="rtx"
 )
 CONTEXT = Context(
     clusters={
         "RTX2080x8": GPU,
-        "cpu-only": VirtualCluster("cpu-only", {"cpu": "500m", "memory": "1.5Gi"}),
-        "theirs": VirtualCluster("theirs", {"cpu": "1"}, usable=False),
+        "cpu-only": AvailableCluster("cpu-only", {"cpu": "500m", "memory": "1.5Gi"}),
+        "theirs": AvailableCluster("theirs", {"cpu": "1"}, usable=False),
     },
     roots={
-        "nfs": StorageRoot("nfs", "/nfs/data"),
-        "models": StorageRoot("models", "/models", claim="models-claim", read_only=True),
-        "华为盘": StorageRoot("华为盘", "/hw", host_path="/mnt/hw"),
-        "secret": StorageRoot("secret", "/secret", usable=False),
+        "nfs": AvailableRoot("nfs", "/nfs/data"),
+        "models": AvailableRoot("models", "/models", claim="models-claim", read_only=True),
+        "华为盘": AvailableRoot("华为盘", "/hw", host_path="/mnt/hw"),
+        "secret": AvailableRoot("secret", "/secret", usable=False),
     },
     modules={
-        ("hash-file", "1"): Module(
+        ("hash-file", "1"): AvailableModule(
             "hash-file", "1", "modules/hash-file:1", ("python", "main.py"), ("input_file",),
             (Output("digest", "/tmp/workflow_space/digest"), Output("copy", "/tmp/workflow_space/copy", "file")),
             (Variable("MODE", "fast"),),
         ),
-        ("hash-file", "2"): Module("hash-file", "2", "modules/hash-file:2", (), ("input_file",), deprecated=True),
-        ("local", "1"): Module("local", "1", "modules/local:1", ("python", "main.py"), ("text",), folder="/srv/local"),
-        ("old", "1"): Module("old", "1", "modules/old:1", deprecated=True, retired=True),
-        ("draft", "1"): Module("draft", "1", "modules/draft:1", usable=False),
+        ("hash-file", "2"): AvailableModule(
+            "hash-file", "2", "modules/hash-file:2", (), ("input_file",), deprecated=True
+        ),
+        ("local", "1"): AvailableModule(
+            "local", "1", "modules/local:1", ("python", "main.py"), ("text",), folder="/srv/local"
+        ),
+        ("old", "1"): AvailableModule("old", "1", "modules/old:1", deprecated=True, retired=True),
+        ("draft", "1"): AvailableModule("draft", "1", "modules/draft:1", usable=False),
     },
 )  # fmt: skip
-RUN = Run("r1", "run-1", "u1", "run-1-secret", namespace="default")
+RUN = RunInfo("r1", "run-1", "u1", "run-1-secret", namespace="default")
 
 
 def node(name: str, **more: Any) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from muster.kube.errors import Cause
 from muster.kube.schema import validate
 from muster.platform.graphs.compile import GraphError, compile_run, parameters_of, secret_for, value_problems
-from muster.platform.graphs.context import Module
+from muster.platform.graphs.context import AvailableModule
 from muster.platform.graphs.model import Document
-from muster.platform.graphs.problems import errors, problems
+from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.workflows import lint
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.random_graphs import graphs
@@ -213,7 +213,7 @@ def test_a_checkout_may_stand_in_for_a_modules_image() -> None:
     assert made["volumes"][1] == {"name": "module", "hostPath": {"path": "/srv/local", "type": "Directory"}}
     assert made["container"]["volumeMounts"][1] == {"name": "module", "mountPath": "/app", "readOnly": True}
     assert made["container"]["workingDir"] == "/app"
-    assert isinstance(CONTEXT.modules["local", "1"], Module)
+    assert isinstance(CONTEXT.modules["local", "1"], AvailableModule)
 
 
 MANIFEST = """\
@@ -283,7 +283,7 @@ def test_a_document_with_errors_is_not_compiled() -> None:
 @given(graphs())
 def test_any_good_graph_becomes_a_workflow_that_lint_has_nothing_to_say_about(document: Document) -> None:
     before = copy.deepcopy(document)
-    assert errors(problems(document, CONTEXT)) == []
+    assert only_errors(validate_graph(document, CONTEXT)) == []
     workflow = compile_run(document, RUN, CONTEXT)
     assert wrong_with(workflow) == []
     assert document == before

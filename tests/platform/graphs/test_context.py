@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.platform.graphs.context import Context, Module, retire
+from muster.platform.graphs.context import AvailableModule, Context, retire
 from muster.platform.graphs.model import Document
 from tests.platform.graphs.samples import graph, node
 
@@ -14,7 +14,7 @@ USING = graph({"name": "a", "kind": "module", "module": {"name": "m", "version":
     [(None, True), (graph(node("a")), True), (USING, False), ({"type": "yaml", "manifest": "x"}, True)],
 )
 def test_deprecated_modules_are_for_those_who_use_them_already(before: Document | None, retired: bool) -> None:
-    fine, old = Module("m", "2", "m:2"), Module("m", "1", "m:1", deprecated=True)
+    fine, old = AvailableModule("m", "2", "m:2"), AvailableModule("m", "1", "m:1", deprecated=True)
     context = retire(Context(modules={("m", "2"): fine, ("m", "1"): old}), before)
     assert context.modules["m", "2"] == fine
     assert context.modules["m", "1"].retired == retired

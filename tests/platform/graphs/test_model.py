@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.platform.graphs.model import Edge, Graph, Node, Order, read
+from muster.platform.graphs.model import Edge, Graph, Node, SortOrder, read
 from tests.platform.graphs.samples import graph, node, seed_example
 
 NAMES = "abcdef"
@@ -26,7 +26,7 @@ def test_what_is_left_out_has_its_default() -> None:
 
 @given(EDGES)
 def test_order_is_what_the_edges_lead_to(edges: list[tuple[str, str]]) -> None:
-    order = Order(Graph(nodes=tuple(Node(name) for name in NAMES), edges=tuple(Edge(a, b) for a, b in edges)))
+    order = SortOrder(Graph(nodes=tuple(Node(name) for name in NAMES), edges=tuple(Edge(a, b) for a, b in edges)))
     before = {name: {a for a, b in edges if b == name and a in NAMES} for name in NAMES}
     for _ in NAMES:
         before = {name: found.union(*(before[parent] for parent in found)) for name, found in before.items()}

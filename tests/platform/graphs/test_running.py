@@ -14,9 +14,8 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.settings import read_settings
 from muster.kube.builtin import POD
 from muster.kube.objects import Object, annotations_of, name_of, status_of
-from muster.platform.graphs.compile import compile_run, secret_for
-from muster.platform.graphs.context import Context, Module
-from muster.platform.graphs.exporting import to_workflow
+from muster.platform.graphs.compile import compile_run, secret_for, to_workflow
+from muster.platform.graphs.context import AvailableModule, Context
 from muster.platform.graphs.model import Document
 from muster.server.serving import serving
 from muster.workflows.kinds import WORKFLOW
@@ -76,7 +75,7 @@ async def test_an_export_runs_by_itself(cluster: EmbeddedCluster) -> None:
 
 async def test_values_arrive_word_for_word_whatever_they_are(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text("import sys\nprint(sys.argv[1:])\n")
-    module = Module("show", "1", "show:1", ("python3", "main.py"), ("text", "more"), folder=str(tmp_path))
+    module = AvailableModule("show", "1", "show:1", ("python3", "main.py"), ("text", "more"), folder=str(tmp_path))
     document = graph(
         node(
             "a",

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from muster.kube.manifests import values_in
+from muster.kube.manifests import parse_values
 from muster.kube.schema import validate
 from muster.platform.graphs.compile import compile_run
 from muster.platform.graphs.model import Training
 from muster.platform.graphs.training import dialect_of
-from muster.training.registry import DIALECTS
+from muster.training.registry import JOB_KINDS
 from muster.workflows import lint
-from muster.workflows.expressions.tags import substitute
-from muster.workflows.resources.conditions import parse_conditions, verdict
+from muster.workflows.executors.resource_conditions import evaluate_conditions, parse_conditions
+from muster.workflows.lang.tags import substitute
 from tests.platform.graphs.random_graphs import JOBS
 from tests.platform.graphs.samples import CONTEXT, RUN, graph, node, training
 
@@ -33,7 +33,7 @@ def job_in(template: dict[str, Any], **inputs: str) -> dict[str, Any]:
     """As it will be made."""
     scope = {f"inputs.parameters.{name}": value for name, value in inputs.items()}
     text = substitute(template["resource"]["manifest"], {**scope, "workflow.name": "run-1"})
-    (job,) = values_in(text, "manifest")
+    (job,) = parse_values(text, "manifest")
     found: dict[str, Any] = job
     return found
 
@@ -60,9 +60,9 @@ def test_every_kind_gets_a_job_that_its_dialect_takes(kind: str, api: str, roles
 
 
 def test_every_dialect_is_a_kind_that_a_node_can_have() -> None:
-    for dialect in DIALECTS:
+    for dialect in JOB_KINDS:
         assert dialect_of(Training(dialect.kind.kind, dialect.kind.api_version)) is dialect
-    for kind in {dialect.kind.kind for dialect in DIALECTS}:
+    for kind in {dialect.kind.kind for dialect in JOB_KINDS}:
         assert dialect_of(Training(kind)) is not None
 
 
@@ -83,7 +83,7 @@ def test_it_ends_as_its_job_ends(kind: str, api: str, obj: dict[str, Any], outco
     made = training("train", kind, *roles)
     made["training"]["apiVersion"] = api
     resource = templates(made)["train"]["resource"]
-    found = verdict(parse_conditions(resource["successCondition"], resource["failureCondition"]), obj)
+    found = evaluate_conditions(parse_conditions(resource["successCondition"], resource["failureCondition"]), obj)
     assert found == outcome if not outcome else (found or "").startswith(outcome)
 
 

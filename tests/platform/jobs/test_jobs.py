@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from muster.platform.jobs.jobs import Belonging, dialect_for, dialect_of, run_of, seen, subject_of
-from muster.training.dialects.paddlecloud import PaddleCloud
-from muster.training.dialects.pytorch import PyTorch
+from muster.platform.database.queries import PageRequest
+from muster.platform.errors import Invalid
+from muster.platform.jobs.jobs import (
+    Job,
+    JobFilter,
+    RunOwner,
+    check_filter,
+    describe_job,
+    dialect_for,
+    dialect_of,
+    filter_jobs,
+    page_of_jobs,
+    run_of,
+    subject_of,
+)
+from muster.training.kinds.paddlecloud import PaddleCloud
+from muster.training.kinds.pytorch import PyTorch
 
 NOW = "2026-01-01T00:00:00Z"
 WORKFLOW = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "run-r1", "uid": "u"}
@@ -42,12 +58,12 @@ def condition(type: str, status: str = "True") -> dict[str, str]:
     ],
 )
 def test_conditions_are_one_state(conditions: list[str], state: str) -> None:
-    assert seen(PyTorch(), pytorch({"conditions": [condition(type) for type in conditions]})).state == state
+    assert describe_job(PyTorch(), pytorch({"conditions": [condition(type) for type in conditions]})).state == state
 
 
 def test_a_condition_that_does_not_hold_counts_for_nothing() -> None:
     told = [condition("Created"), condition("Suspended", "False"), condition("Running")]
-    assert seen(PyTorch(), pytorch({"conditions": told})).state == "running"
+    assert describe_job(PyTorch(), pytorch({"conditions": told})).state == "running"
 
 
 @pytest.mark.parametrize(
@@ -67,14 +83,14 @@ def test_the_phases_of_paddlecloud_are_the_same_states(phase: str, state: str) -
         "kind": "PaddleJob",
         "spec": {"worker": {"replicas": 3, "template": {}}},
     }
-    job = seen(PaddleCloud(), obj)
+    job = describe_job(PaddleCloud(), obj)
     assert (job.state, job.replicas, job.running, job.failed) == (state, 3, 2, 1)
     assert job.word == "paddlejob.batch.paddlepaddle.org"
 
 
 def test_members_are_counted_over_all_roles() -> None:
     told = {"Master": {"active": 1}, "Worker": {"active": 1, "succeeded": 1, "failed": 1}}
-    job = seen(PyTorch(), pytorch({"replicaStatuses": told}))
+    job = describe_job(PyTorch(), pytorch({"replicaStatuses": told}))
     assert (job.replicas, job.running, job.succeeded, job.failed) == (4, 2, 1, 1)
 
 
@@ -92,7 +108,7 @@ def test_members_are_counted_over_all_roles() -> None:
     ],
 )
 def test_whose_a_job_is(metadata: dict[str, Any], owner: str, team: str) -> None:
-    subject = subject_of(seen(PyTorch(), pytorch(**metadata)), {"r1": Belonging("bob", "nlp")})
+    subject = subject_of(describe_job(PyTorch(), pytorch(**metadata)), {"r1": RunOwner("bob", "nlp")})
     assert (subject.kind, subject.owner, subject.team) == ("job", owner, team)
 
 
@@ -122,3 +138,79 @@ def test_both_versions_of_mpi_jobs_are_known() -> None:
     for version in ("v1", "v2beta1"):
         assert dialect_for({"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob"}) is dialect_of("mpijob")
     assert dialect_for({"apiVersion": "kubeflow.org/v9", "kind": "MPIJob"}) is None
+
+
+def job(number: int, **more: Any) -> Job:
+    return replace(
+        describe_job(PyTorch(), pytorch()),
+        uid=f"00000000-{number:04}",
+        name=f"job-{number}",
+        created=datetime(2026, 1, number, tzinfo=UTC),
+        **more,
+    )
+
+
+JOBS = [
+    job(1, state="running", owner_id="ann"),
+    job(2, state="failed", owner_id="bob", word="tfjob"),
+    job(3, state="waiting", run_id="r1", namespace="other"),
+]
+
+
+@pytest.mark.parametrize(
+    ("only", "numbers"),
+    [
+        (JobFilter(), [1, 2, 3]),
+        (JobFilter(q="JOB-2"), [2]),
+        (JobFilter(q="tfjob job"), [2]),
+        (JobFilter(q="other"), [3]),
+        (JobFilter(kinds=("pytorchjob",)), [1, 3]),
+        (JobFilter(states=("failed", "waiting")), [2, 3]),
+        (JobFilter(owners=("ann",)), [1]),
+        (JobFilter(owners=()), []),
+        (JobFilter(run="r1"), [3]),
+        (JobFilter(namespace="default"), [1, 2]),
+        (JobFilter(since=datetime(2026, 1, 2, tzinfo=UTC)), [2, 3]),
+        (JobFilter(until=datetime(2026, 1, 2, tzinfo=UTC)), [1]),
+    ],
+)
+def test_filters(only: JobFilter, numbers: list[int]) -> None:
+    assert [int(found.name[-1]) for found in filter_jobs(JOBS, only, lambda each: each.owner_id)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("sort", "numbers"),
+    [("", [3, 2, 1]), ("created", [1, 2, 3]), ("name", [1, 2, 3]), ("-kind", [2, 3, 1]), ("state", [3, 1, 2])],
+)
+def test_the_same_order_in_one_piece_and_in_many(sort: str, numbers: list[int]) -> None:
+    assert [int(found.name[-1]) for found in page_of_jobs(JOBS, PageRequest(sort=sort)).items] == numbers
+    pieces, cursor = [], ""
+    for _ in numbers:
+        page = page_of_jobs(JOBS, PageRequest(limit=1, cursor=cursor, sort=sort))
+        assert page.total == 3
+        pieces += page.items
+        cursor = page.next or ""
+    assert [int(found.name[-1]) for found in pieces] == numbers
+    assert cursor == ""
+
+
+def test_a_cursor_stays_good_when_jobs_come_and_go() -> None:
+    page = page_of_jobs(JOBS, PageRequest(limit=1))
+    later = [job(4), *JOBS[:2]]
+    assert [found.name for found in page_of_jobs(later, PageRequest(cursor=page.next or "")).items] == [
+        "job-2",
+        "job-1",
+    ]
+
+
+@pytest.mark.parametrize("wanted", [PageRequest(sort="colour"), PageRequest(limit=0), PageRequest(cursor="x")])
+def test_what_makes_no_sense_is_refused(wanted: PageRequest) -> None:
+    with pytest.raises(Invalid):
+        page_of_jobs(JOBS, wanted)
+
+
+def test_unknown_kinds_and_states_are_refused() -> None:
+    check_filter(JobFilter(kinds=("tfjob",), states=("running",)), ["tfjob"])
+    for only in (JobFilter(kinds=("podjob",)), JobFilter(states=("gone",))):
+        with pytest.raises(Invalid):
+            check_filter(only, ["tfjob"])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.module_settings import ModuleSettings
-from muster.platform.modules.building import Built, Order, build
-from muster.platform.modules.commands import BuildFailed
+from muster.platform.modules.build_process import BuildFailed
+from muster.platform.modules.building import BuildRequest, Built, build
+from muster.platform.settings import ModuleSettings
 from tests.platform.modules.git_repositories import DOCKERFILE, FILES, GitRepository
 
 
@@ -20,12 +20,14 @@ def repository(tmp_path: Path) -> GitRepository:
     return GitRepository(tmp_path / "repository")
 
 
-def order(repository: GitRepository, **more: Any) -> Order:
-    usual = Order("v1", str(repository.path), "main", "", "Dockerfile", "", "README.md", "localhost/modules/hash:1")
+def order(repository: GitRepository, **more: Any) -> BuildRequest:
+    usual = BuildRequest(
+        "v1", str(repository.path), "main", "", "Dockerfile", "", "README.md", "localhost/modules/hash:1"
+    )
     return replace(usual, **more)
 
 
-async def built(wanted: Order, folder: Path, settings: ModuleSettings | None = None) -> Built:
+async def built(wanted: BuildRequest, folder: Path, settings: ModuleSettings | None = None) -> Built:
     async def pin(commit: str) -> None:
         (folder / "pinned").write_text(commit)
 

@@ -12,17 +12,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from muster.embedded.module_settings import ModuleSettings
 from muster.platform.database.database import Database
 from muster.platform.graphs.model import Output, Variable
 from muster.platform.modules import build_records
 from muster.platform.modules.building import Built
 from muster.platform.modules.builds import Builds
-from muster.platform.modules.categories import create_category
-from muster.platform.modules.fields import Parameter, Source
-from muster.platform.modules.modules import NewModule, get_module
+from muster.platform.modules.modules import NewModule, create_category, get_module
 from muster.platform.modules.offered import offered
 from muster.platform.modules.reviews import ask_review, decide
+from muster.platform.modules.validation import ModuleInput, ModuleSource
 from muster.platform.modules.versions import (
     ModuleVersion,
     build_again,
@@ -30,15 +28,16 @@ from muster.platform.modules.versions import (
     find_version,
     take_step,
 )
-from muster.platform.rules import SYSTEM, Actor
+from muster.platform.permissions import SYSTEM, Actor
+from muster.platform.settings import ModuleSettings
 from muster.platform.users.accounts import insert_user
 from tests.platform.modules.git_repositories import GitRepository
 
-SOURCE = Source(
+SOURCE = ModuleSource(
     "https://git.example/x",
     "main",
     env=(Variable("A", "own"), Variable("KEY", "hunter2", True)),
-    inputs=(Parameter("text"),),
+    inputs=(ModuleInput("text"),),
     outputs=(Output("digest", "/tmp/digest"),),
 )
 BUILT = Built("a" * 40, "# It", ("python", "main.py"), "/app", {"A": "image", "B": "image"}, "/srv/code", 10)
@@ -150,7 +149,7 @@ async def test_a_server_that_ends_in_order_may_do_so_as_often_as_it_likes(
     (programs / "git").write_text(f"#!/bin/sh\necho begun >> {tmp_path}/begun\nexec sleep 60\n")
     (programs / "git").chmod(0o755)
     create = partial(create_module, new=NewModule("hash", "text"), local=(tmp_path,))
-    await database.write(lambda c: create(c, ann, source=Source(str(repository.path), "main")))
+    await database.write(lambda c: create(c, ann, source=ModuleSource(str(repository.path), "main")))
     with monkeypatch.context() as patch:
         patch.setenv("PATH", f"{programs}:/usr/bin:/bin")
         for times in range(1, 6):

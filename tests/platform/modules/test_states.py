@@ -8,7 +8,16 @@ from typing import get_args
 import pytest
 
 from muster.platform.errors import Conflict
-from muster.platform.modules.states import PUBLIC, STATES, STEPS, USABLE_BY_ITS_OWNER, State, Step, after, steps_from
+from muster.platform.modules.modules import (
+    PUBLIC,
+    STATES,
+    STEPS,
+    USABLE_BY_ITS_OWNER,
+    State,
+    Step,
+    next_state,
+    steps_from,
+)
 
 TABLE = """
 building      built        private
@@ -30,10 +39,10 @@ ROWS = [tuple(part.strip() for part in line.split("  ") if part) for line in TAB
 def test_steps_lead_where_the_table_says_and_nowhere_else(state: State, step: Step) -> None:
     expected = [target for start, taken, target in ROWS if (start, taken) == (state, step)]
     if expected:
-        assert [after(state, step, "hash 1")] == expected
+        assert [next_state(state, step, "hash 1")] == expected
         return
     with pytest.raises(Conflict, match=f'hash 1 is "{state}"; only one that is'):
-        after(state, step, "hash 1")
+        next_state(state, step, "hash 1")
 
 
 def test_the_table_is_all_there_is() -> None:

@@ -8,9 +8,13 @@ import pytest
 from sqlalchemy import Connection
 
 from muster.platform.database.database import Database
-from muster.platform.database.paging import PageRequest
+from muster.platform.database.queries import PageRequest
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
-from muster.platform.resources.clusters import (
+from muster.platform.permissions import SYSTEM, Actor
+from muster.platform.resources.offered import offered
+from muster.platform.resources.queues import queue_for, skus_used
+from muster.platform.resources.storage_roots import NewRoot, create_root, delete_root, edit_root, get_root, list_roots
+from muster.platform.resources.virtual_clusters import (
     NewCluster,
     create_cluster,
     delete_cluster,
@@ -18,10 +22,6 @@ from muster.platform.resources.clusters import (
     get_cluster,
     list_clusters,
 )
-from muster.platform.resources.offered import offered
-from muster.platform.resources.queues import queue_for, skus_used
-from muster.platform.resources.roots import NewRoot, create_root, delete_root, edit_root, get_root, list_roots
-from muster.platform.rules import SYSTEM, Actor
 from muster.platform.users.teams import create_team, delete_team
 
 BOSS = Actor("boss", "boss", admin=True)

@@ -8,10 +8,19 @@ import pytest
 from sqlalchemy import Connection, func, select
 
 from muster.platform.database.database import Database
-from muster.platform.resources.clusters import NewCluster, create_cluster, delete_cluster
-from muster.platform.resources.tables import cluster_usage
-from muster.platform.resources.usage import KEPT, STEP, Look, Stretch, joined, note_usage, step_for, usage_since
-from muster.platform.rules import Actor
+from muster.platform.database.tables import cluster_usage
+from muster.platform.permissions import Actor
+from muster.platform.resources.usage import (
+    KEPT,
+    STEP,
+    UsageSample,
+    UsageStep,
+    merge_steps,
+    record_usage,
+    step_for,
+    usage_since,
+)
+from muster.platform.resources.virtual_clusters import NewCluster, create_cluster, delete_cluster
 
 BOSS = Actor("boss", "boss", admin=True)
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -22,7 +31,9 @@ async def test_looks_of_the_same_five_minutes_are_one_row_and_old_ones_go(databa
     def story(connection: Connection) -> None:
         cluster = create_cluster(connection, BOSS, NewCluster("c", {"cpu": 1}, total=4)).id
         for minutes, used in [(0, 1), (1, 4), (4, 1), (5, 3), (65, 2)]:
-            note_usage(connection, {cluster: Look(used, 4), "gone": Look(1, 1)}, NOON + minutes * MINUTE)
+            record_usage(
+                connection, {cluster: UsageSample(used, 4), "gone": UsageSample(1, 1)}, NOON + minutes * MINUTE
+            )
         found = usage_since(connection, cluster, NOON)
         assert [(each.at, each.looks, each.mean, each.peak) for each in found] == [
             (NOON, 3, 2.0, 4),
@@ -30,7 +41,7 @@ async def test_looks_of_the_same_five_minutes_are_one_row_and_old_ones_go(databa
             (NOON + 13 * STEP, 1, 2.0, 2),
         ]
         assert [each.peak for each in usage_since(connection, cluster, NOON + STEP)] == [3, 2]
-        note_usage(connection, {cluster: Look(0, 4)}, NOON + KEPT + 6 * MINUTE)
+        record_usage(connection, {cluster: UsageSample(0, 4)}, NOON + KEPT + 6 * MINUTE)
         assert [each.peak for each in usage_since(connection, cluster, NOON)] == [2, 0]
         delete_cluster(connection, BOSS, cluster)
         assert connection.execute(select(func.count()).select_from(cluster_usage)).scalar_one() == 0
@@ -52,7 +63,7 @@ def test_long_times_are_drawn_in_longer_steps(time: timedelta, step: timedelta) 
 
 
 def test_joining_steps_keeps_the_peak_the_mean_and_the_gaps() -> None:
-    given = [Stretch(NOON, 1, 0, 0, 4), Stretch(NOON + STEP, 3, 6, 4, 5), Stretch(NOON + 4 * STEP, 1, 1, 1, 5)]
-    found = joined(given, 2 * STEP)
-    assert found == [Stretch(NOON, 4, 6, 4, 5), Stretch(NOON + 4 * STEP, 1, 1, 1, 5)]
+    given = [UsageStep(NOON, 1, 0, 0, 4), UsageStep(NOON + STEP, 3, 6, 4, 5), UsageStep(NOON + 4 * STEP, 1, 1, 1, 5)]
+    found = merge_steps(given, 2 * STEP)
+    assert found == [UsageStep(NOON, 4, 6, 4, 5), UsageStep(NOON + 4 * STEP, 1, 1, 1, 5)]
     assert found[0].mean == 1.5

@@ -8,10 +8,10 @@ from typing import cast
 import pytest
 
 from muster.kube.cluster import Cluster, LogQuery
-from muster.platform.runs.logs import LogPlace, log_lines, log_texts
+from muster.platform.runs.logs import LogSource, read_log_lines, read_log_text
 
 WRITTEN = b"t1 one\nt2 \nt3 three words here\nt4 last"
-PLACE = LogPlace("default", "pod")
+PLACE = LogSource("default", "pod")
 
 
 class Pieces:
@@ -33,9 +33,11 @@ async def over() -> bool:
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 9])
 async def test_no_line_is_lost_or_cut(size: int, after: int) -> None:
     cluster = cast(Cluster, Pieces(size))
-    lines = [line async for bunch in log_lines(cluster, PLACE, follow=False, ended=over, after=after) for line in bunch]
+    lines = [
+        line async for bunch in read_log_lines(cluster, PLACE, follow=False, ended=over, after=after) for line in bunch
+    ]
     wanted = [(1, "t1", "one"), (2, "t2", ""), (3, "t3", "three words here"), (4, "t4", "last")]
     assert lines == wanted[after:]
-    texts = [bunch async for bunch in log_texts(cluster, PLACE, follow=False, ended=over, after=after)]
+    texts = [bunch async for bunch in read_log_text(cluster, PLACE, follow=False, ended=over, after=after)]
     assert "".join(bunch.text for bunch in texts) == "".join(f"{text}\n" for _, _, text in wanted[after:])
     assert not texts or texts[-1].last == 4

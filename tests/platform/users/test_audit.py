@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.platform.users.audit import masked
+from muster.platform.users.audit import mask_details
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from muster.platform.users.audit import masked
     ],
 )
 def test_what_is_called_like_a_secret_is_not_written_down(details: Any, expected: Any) -> None:
-    assert masked(details) == expected
+    assert mask_details(details) == expected

@@ -13,10 +13,10 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, RSAKey
 from sqlalchemy import Connection
 
-from muster.embedded.web_settings import OidcSettings
 from muster.platform.database.database import Database
 from muster.platform.errors import Forbidden, Unauthenticated
-from muster.platform.rules import SYSTEM
+from muster.platform.permissions import SYSTEM
+from muster.platform.settings import OidcSettings
 from muster.platform.users.accounts import User, edit_user, get_user, insert_user
 from muster.platform.users.openid import (
     Attempt,
@@ -25,8 +25,8 @@ from muster.platform.users.openid import (
     authorization_url,
     id_token_claims,
     local_path,
-    person,
-    welcome,
+    read_person,
+    sign_in_user,
 )
 
 SETTINGS = OidcSettings("https://id.example", "muster", title="Example")
@@ -176,15 +176,15 @@ def test_a_login_that_did_not_begin_here_is_refused(cookie: str) -> None:
     ],
 )
 def test_a_person_is_made_of_claims(claims: dict[str, Any], expected: tuple[str, str, str, tuple[str, ...]]) -> None:
-    found = person({"sub": "s-1", **claims}, SETTINGS)
+    found = read_person({"sub": "s-1", **claims}, SETTINGS)
     assert (found.name, found.display_name, found.email, found.groups) == expected
 
 
 def test_only_some_groups_may_come_in() -> None:
     settings = OidcSettings("https://id.example", "muster", allowed_groups=("ml",))
-    assert person({"sub": "s", "groups": ["x", "ml"]}, settings).groups == ("x", "ml")
+    assert read_person({"sub": "s", "groups": ["x", "ml"]}, settings).groups == ("x", "ml")
     with pytest.raises(Forbidden, match="in none of the groups"):
-        person({"sub": "s", "groups": ["x"]}, settings)
+        read_person({"sub": "s", "groups": ["x"]}, settings)
 
 
 async def test_an_account_is_found_by_who_vouches_and_never_by_its_name(database: Database) -> None:
@@ -193,9 +193,9 @@ async def test_an_account_is_found_by_who_vouches_and_never_by_its_name(database
         ann = Person("https://id.example", "s-1", "ann", email="ann@x")
         return [
             local,
-            welcome(connection, ann, ()),
-            welcome(connection, Person("https://id.example", "s-1", "renamed"), ()),
-            welcome(connection, Person("https://other.example", "s-1", "ann"), ()),
+            sign_in_user(connection, ann, ()),
+            sign_in_user(connection, Person("https://id.example", "s-1", "renamed"), ()),
+            sign_in_user(connection, Person("https://other.example", "s-1", "ann"), ()),
         ]
 
     local, first, again, other = await database.write(story)
@@ -206,7 +206,7 @@ async def test_an_account_is_found_by_who_vouches_and_never_by_its_name(database
 
 async def test_groups_make_admins_and_unmake_them(database: Database) -> None:
     def come(groups: tuple[str, ...], admin_groups: tuple[str, ...]) -> Any:
-        return lambda connection: welcome(connection, Person("i", "s", "ann", groups=groups), admin_groups).admin
+        return lambda connection: sign_in_user(connection, Person("i", "s", "ann", groups=groups), admin_groups).admin
 
     assert await database.write(come(("ops",), ("ops",))) is True
     assert await database.write(come((), ("ops",))) is False
@@ -217,7 +217,7 @@ async def test_groups_make_admins_and_unmake_them(database: Database) -> None:
 
 
 async def test_a_disabled_account_stays_outside(database: Database) -> None:
-    await database.write(lambda connection: welcome(connection, Person("i", "s", "ann"), ()))
+    await database.write(lambda connection: sign_in_user(connection, Person("i", "s", "ann"), ()))
     await database.write(lambda connection: edit_user(connection, SYSTEM, "ann", {"disabled": True}))
     with pytest.raises(Forbidden, match="disabled"):
-        await database.write(lambda connection: welcome(connection, Person("i", "s", "ann"), ()))
+        await database.write(lambda connection: sign_in_user(connection, Person("i", "s", "ann"), ()))

@@ -11,21 +11,21 @@ import pytest
 from sqlalchemy import Connection
 
 from muster.platform.database.database import Database
-from muster.platform.database.paging import PageRequest
+from muster.platform.database.queries import PageRequest
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
 from muster.platform.graphs.model import Document
-from muster.platform.rules import SYSTEM, Actor
+from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.users.accounts import create_user
 from muster.platform.users.audit import AuditFilter, list_audit
 from muster.platform.users.teams import create_team
 from muster.platform.workflows.versions import (
     NewVersion,
-    Stored,
+    StoredVersion,
     add_version,
     archive_version,
-    compare,
     copy_version,
     create_with_version,
+    diff_versions,
     document_for,
     document_of,
     find_version,
@@ -89,7 +89,7 @@ class Team:
 
     async def made(
         self, who: str = "ann", name: str = "demo", document: Document | None = None, team: str = ""
-    ) -> Stored:
+    ) -> StoredVersion:
         new = NewVersion(document=document or seed_example())
         return await self(lambda c: create_with_version(c, self[who], NewWorkflow(name, team=team), new, look))
 
@@ -176,7 +176,7 @@ async def test_two_versions_are_compared(team: Team) -> None:
     changed = copy.deepcopy(seed_example())
     changed["nodes"][0]["retries"] = 2
     second = await team(lambda c: add_version(c, team["ann"], "demo", NewVersion(document=changed), look))
-    changes = await team(lambda c: compare(c, first.version, second.version))
+    changes = await team(lambda c: diff_versions(c, first.version, second.version))
     assert [str(change) for change in changes] == ["retries of step1 changed from nothing to 2"]
 
 
@@ -243,7 +243,7 @@ ALLOWED = {
 }
 
 
-def deed(what: str, actor: Actor, made: Stored) -> DO[Any]:
+def deed(what: str, actor: Actor, made: StoredVersion) -> DO[Any]:
     workflow, version, new = made.workflow, made.version, NewVersion(document=seed_example())
     deeds: dict[str, DO[Any]] = {
         "edit": lambda c: edit_workflow(c, actor, workflow.id, {"description": "x"}),

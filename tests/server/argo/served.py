@@ -12,19 +12,19 @@ from typing import Any
 
 import aiohttp
 
-from muster.embedded.api.app import kube_app
+from muster.embedded.auth.certificates import ensure_certificates
+from muster.embedded.auth.identity import Identity
+from muster.embedded.auth.kubeconfig import ensure_admin_kubeconfig
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.identity.certificates import ensure_certificates
-from muster.embedded.identity.identity import Identity
-from muster.embedded.identity.kubeconfig import ensure_admin_kubeconfig
-from muster.embedded.identity.users import MASTERS
 from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Object
+from muster.kube.rbac import MASTERS
 from muster.server.argo.app import argo_app
-from muster.server.https import https
-from muster.workflows.artifacts.artifacts import Artifacts
+from muster.server.https import serve_https
+from muster.server.kubernetes.app import kube_app
+from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
-from tests.embedded.api.served import Served, ThisMachine
+from tests.server.kubernetes.served import Served, ThisMachine
 
 
 @asynccontextmanager
@@ -44,9 +44,9 @@ async def serving(home: Path, *, artifacts: bool = False) -> AsyncIterator[Serve
                 url = f"https://127.0.0.1:{listener.getsockname()[1]}"
                 ensure_admin_kubeconfig(kubeconfig, url, certificates, identity.tokens)
                 token = identity.tokens.issue("test-admin", [MASTERS])
-                reader = Artifacts(cluster, home) if artifacts else None
+                reader = ArtifactClient(cluster, home) if artifacts else None
                 app = argo_app(cluster, identity, kube_app(cluster, identity), artifacts=reader)
-                async with https(app, listener, certificates):
+                async with serve_https(app, listener, certificates):
                     yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
         finally:
             following.cancel()

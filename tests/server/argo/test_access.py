@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.embedded.identity.users import AUTHENTICATED
+from muster.kube.rbac import AUTHENTICATED
 from tests.server.argo.served import Argo, hello
 
 PATHS = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.identity.users import AUTHENTICATED
 from muster.kube.objects import Object
+from muster.kube.rbac import AUTHENTICATED
 from muster.server.argo.artifacts import folder_page, secrets_in
 from tests.server.argo.served import Argo, serving
 

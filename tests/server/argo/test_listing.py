@@ -8,10 +8,10 @@ import pytest
 
 from muster.kube.errors import BadRequest, MethodNotAllowed, NotFound
 from muster.kube.objects import Object, name_of
-from muster.server.argo.fields import parse_fields
-from muster.server.argo.labels import label_value
-from muster.server.argo.listing import parse_wanted, select
-from muster.server.argo.routes import Routes, matched, route
+from muster.server.argo.access import label_value
+from muster.server.argo.app import Routes, matched, route
+from muster.server.argo.requests import parse_fields
+from muster.server.argo.workflows import parse_wanted, select
 
 
 def workflow(name: str, created: int, finished: int = 0) -> Object:

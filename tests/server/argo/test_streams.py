@@ -15,8 +15,8 @@ from muster.kube.objects import Object
 from muster.server.argo.watches import latest_of_each
 from muster.workflows.engine.names import pod_name
 from muster.workflows.kinds import WORKFLOW
-from tests.embedded.api.served import Served
 from tests.server.argo.served import Argo
+from tests.server.kubernetes.served import Served
 
 NODE: Object = {"id": "wf", "name": "wf", "type": "Pod", "phase": "Succeeded", "templateName": "main"}
 

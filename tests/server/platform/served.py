@@ -14,22 +14,21 @@ import orjson
 from sqlalchemy import Connection
 from yarl import URL
 
-from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.settings import AgentSettings
 from muster.embedded.settings import Settings
-from muster.embedded.web_settings import WebSettings
 from muster.kube.builtin import new_catalogue
 from muster.platform.database.database import Database
-from muster.platform.rules import SYSTEM
+from muster.platform.permissions import SYSTEM
+from muster.platform.settings import WebSettings
 from muster.platform.users.accounts import insert_user
-from muster.platform.users.credentials import csrf_token
+from muster.platform.users.credentials import csrf_token, hash_password
 from muster.platform.users.local_secrets import local_token, platform_folder, prepare_secrets, waiting_link
-from muster.platform.users.passwords import hash_password
 from muster.platform.users.sessions import begin_session
-from muster.server.https import http
+from muster.server.https import serve_http
 from muster.server.platform.app import platform_app
-from muster.server.platform.starting import started
-from muster.server.platform.state import Platform
+from muster.server.platform.services import Services
+from muster.server.platform.starting import create_services
 
 PASSWORD = "correct horse battery"
 _hash = ""
@@ -94,7 +93,7 @@ class Client:
 @dataclass(frozen=True, slots=True)
 class Served:
     url: str
-    platform: Platform
+    platform: Services
     folder: Path
 
     @property
@@ -138,6 +137,6 @@ async def serving(database: Database, home: Path, web: WebSettings | None = None
         listener.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with EmbeddedCluster(home / "store", new_catalogue(), durability="process") as cluster:
-            platform = await started(database, cluster, settings, url)
-            async with http(platform_app(platform), listener):
+            platform = await create_services(database, cluster, settings, url)
+            async with serve_http(platform_app(platform), listener):
                 yield Served(url, platform, folder)

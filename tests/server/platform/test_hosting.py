@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.agent.settings import AgentSettings
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.settings import AgentSettings
 from muster.embedded.settings import Settings
-from muster.embedded.web_settings import WebSettings
 from muster.kube.builtin import new_catalogue
+from muster.platform.settings import WebSettings
 from muster.platform.users.local_secrets import local_token, platform_folder, waiting_link
 from muster.server.platform import hosting
 from tests.platform.databases import PostgresServer
@@ -27,7 +27,7 @@ async def hosted(home: Path, web: WebSettings | None = None) -> AsyncIterator[Cl
     settings = Settings(home, AgentSettings(home), web=web or WebSettings(), durability="process")
     async with (
         EmbeddedCluster(home / "store", new_catalogue(), durability="process") as cluster,
-        hosting.hosting(settings, cluster) as url,
+        hosting.host_platform(settings, cluster) as url,
     ):
         yield Client(url, local_token(platform_folder(home)))
 

@@ -10,7 +10,7 @@ import pytest
 from muster.embedded.settings import read_settings
 from muster.platform.database.database import sqlite_url
 from muster.server.serving import serving
-from tests.embedded.agent.busybox_image import make_image, podman_here
+from tests.embedded.node.busybox_image import make_image, podman_here
 from tests.platform.graphs.samples import graph
 from tests.platform.modules.git_repositories import GitRepository
 from tests.server.platform.whole import Whole, built, ended, stored

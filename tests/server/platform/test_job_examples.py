@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muster.kube.manifests import load
+from muster.kube.manifests import load_manifests
 from muster.platform.database.database import sqlite_url
 from muster.platform.jobs.jobs import dialect_for, word_of
-from muster.training.registry import DIALECTS
+from muster.training.registry import JOB_KINDS
 from tests.server.platform.whole import sooner_or_later, whole_muster
 
 FOLDER = Path(__file__).parents[3] / "ui/src/pages/jobs/examples"
@@ -16,9 +16,11 @@ EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 
 
 def test_there_is_one_of_each_kind() -> None:
-    found = [dialect_for(document.object) for path in EXAMPLES for document in load(path.read_text(), path.name)]
+    found = [
+        dialect_for(document.object) for path in EXAMPLES for document in load_manifests(path.read_text(), path.name)
+    ]
     assert {word_of(dialect.kind) for dialect in found if dialect} == {
-        word_of(dialect.kind) for dialect in DIALECTS
+        word_of(dialect.kind) for dialect in JOB_KINDS
     } - {"tensorflowjob"}  # the same as a TFJob under another name
 
 

@@ -12,10 +12,10 @@ import pytest
 from muster.kube.builtin import SECRET
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
-from muster.platform.confinement import SHARED
 from muster.platform.database.database import sqlite_url
 from muster.platform.jobs.jobs import dialect_of
-from muster.training.dialects.pytorch import PyTorch
+from muster.platform.pod_policy import SHARED
+from muster.training.kinds.pytorch import PyTorch
 from tests.platform.graphs.samples import graph
 from tests.server.platform.served import Client
 from tests.server.platform.whole import PATIENCE, Whole, ended, events, sooner_or_later, stored, whole_muster

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from muster.embedded.module_settings import ModuleSettings
+from muster.platform.settings import ModuleSettings
 from muster.server.platform.modules import background
 from tests.platform.modules.git_repositories import FILES, GitRepository
 from tests.server.platform.served import Client, Served

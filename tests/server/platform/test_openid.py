@@ -13,8 +13,8 @@ import aiohttp
 import orjson
 import pytest
 
-from muster.embedded.web_settings import OidcSettings, WebSettings
 from muster.platform.database.database import Database
+from muster.platform.settings import OidcSettings, WebSettings
 from tests.server.platform.served import Client, Served, serving
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from muster.kube.builtin import POD, SECRET
 from muster.platform.database.database import Database
-from muster.platform.runs.tables import runs
+from muster.platform.database.tables import runs
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.samples import SEED_LOG, graph, node, seed_example
 from tests.server.platform.served import Client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.platform.users.limits import PER_ACCOUNT
+from muster.platform.users.credentials import PER_ACCOUNT
 from tests.server.platform.served import PASSWORD, Served
 
 

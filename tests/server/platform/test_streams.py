@@ -13,9 +13,9 @@ import pytest
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
-from muster.server.https import http
+from muster.server.https import serve_http
 from muster.server.platform.app import include, platform_app
-from muster.server.platform.streams import Event, Feed, encode, event_stream, last_event_id
+from muster.server.platform.streams import Event, EventFeed, encode, event_stream, last_event_id
 from tests.server.platform.served import Served
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -43,7 +43,7 @@ async def take(events: AsyncIterator[Event], count: int) -> list[tuple[str, Any]
 
 
 async def test_whoever_comes_back_gets_what_they_missed_and_nothing_twice() -> None:
-    feed = Feed()
+    feed = EventFeed()
     first = feed.publish("a")
     for data in "bcd":
         feed.publish(data)
@@ -57,7 +57,7 @@ async def test_whoever_comes_back_gets_what_they_missed_and_nothing_twice() -> N
 
 @pytest.mark.parametrize("last", ["1", "nonsense", "999", "other-3", "-1"])
 async def test_whoever_was_away_for_too_long_is_told_to_start_over(last: str) -> None:
-    feed = Feed(keep=2)
+    feed = EventFeed(keep=2)
     for data in "abcd":
         feed.publish(data)
     events = feed.after(last)
@@ -67,7 +67,7 @@ async def test_whoever_was_away_for_too_long_is_told_to_start_over(last: str) ->
 
 
 async def test_the_ids_of_an_earlier_server_mean_nothing() -> None:
-    feed = Feed(epoch="b-")
+    feed = EventFeed(epoch="b-")
     assert feed.publish(1).id == "b-1"
     assert await take(feed.after("a-1"), 1) == [("reset", None)]
     feed.publish(2)
@@ -75,7 +75,7 @@ async def test_the_ids_of_an_earlier_server_mean_nothing() -> None:
 
 
 @asynccontextmanager
-async def streaming(served: Served, feed: Feed, heartbeat: float) -> AsyncIterator[str]:
+async def streaming(served: Served, feed: EventFeed, heartbeat: float) -> AsyncIterator[str]:
     """The platform with one more route, which streams the feed."""
     import socket
 
@@ -89,7 +89,7 @@ async def streaming(served: Served, feed: Feed, heartbeat: float) -> AsyncIterat
     include(app, router)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        async with http(app, listener):
+        async with serve_http(app, listener):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}/api/v1/stream"
 
 
@@ -108,7 +108,7 @@ async def read_events(response: aiohttp.ClientResponse, count: int) -> list[tupl
 
 
 async def test_a_client_goes_on_where_it_was_cut_off(served: Served) -> None:
-    feed = Feed()
+    feed = EventFeed()
     feed.publish("before")
     token = {"Authorization": f"Bearer {served.admin._headers['Authorization'].split()[1]}"}
     async with streaming(served, feed, 60) as url, aiohttp.ClientSession(headers=token) as session:
@@ -128,7 +128,7 @@ async def test_a_stream_ends_when_its_reader_loses_the_right_to_it(served: Serve
     ann = await served.user("ann")
     made = await ann.post("tokens", {"name": "t"})
     token = {"Authorization": f"Bearer {made['secret']}"}
-    async with streaming(served, Feed(), 0.05) as url, aiohttp.ClientSession(headers=token) as session:
+    async with streaming(served, EventFeed(), 0.05) as url, aiohttp.ClientSession(headers=token) as session:
         async with session.get(url) as response:
             while await response.content.readline() != b": still here\n":
                 pass

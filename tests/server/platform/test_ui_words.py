@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.platform.confinement import TEXTS as OF_PODS
-from muster.platform.graphs.messages import TEXTS
-from muster.platform.jobs.checking import TEXTS as OF_JOBS
-from muster.platform.modules.fields import TEXTS as OF_MODULES
-from muster.platform.sentences import TEXTS as OF_THE_PLATFORM
+from muster.platform.graphs.findings import TEXTS
+from muster.platform.jobs.validation import TEXTS as OF_JOBS
+from muster.platform.messages import TEXTS as OF_THE_PLATFORM
+from muster.platform.modules.validation import TEXTS as OF_MODULES
+from muster.platform.pod_policy import TEXTS as OF_PODS
 
 WORDS = Path(__file__).parents[3] / "ui/src/words"
 CHINESE: dict[str, list[str]] = json.loads((WORDS / "graph-problems.zh.json").read_text(encoding="utf-8"))

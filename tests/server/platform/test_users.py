@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from muster.platform.database.columns import now
-from muster.platform.users.tables import api_tokens
+from muster.platform.database.tables import api_tokens, now
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
 from tests.server.platform.served import PASSWORD, Client, Served
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.kube.manifests import load
+from muster.kube.manifests import load_manifests
 from muster.server.platform.graphs import LOOK
 from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example
 from tests.server.platform.served import Client, Served
@@ -108,7 +108,7 @@ async def test_a_manifest_comes_in_and_goes_out(ann: Client) -> None:
     await made(ann)
     reply = await ann("GET", "workflows/demo/versions/1/manifest")
     assert reply.headers["Content-Type"].startswith("application/yaml")
-    (exported,) = load(reply.ok(), "exported")
+    (exported,) = load_manifests(reply.ok(), "exported")
     assert exported.object["kind"] == "Workflow"
     imported = await ann.post("graphs/import", {"manifest": reply.body})
     assert imported["problems"] == []

@@ -10,7 +10,7 @@ import pytest
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import new_catalogue
 from muster.kube.objects import Object
-from muster.workflows.artifacts.artifacts import Artifacts
+from muster.workflows.artifacts.client import ArtifactClient
 
 WORKFLOW: Object = {
     "apiVersion": "argoproj.io/v1alpha1",
@@ -27,7 +27,7 @@ class Shop:
     def __init__(self, cluster: EmbeddedCluster, home: Path) -> None:
         self.cluster = cluster
         self.home = home
-        self.artifacts = Artifacts(cluster, home / "workflows")
+        self.artifacts = ArtifactClient(cluster, home / "workflows")
 
     async def secret(self, name: str, **values: str) -> None:
         data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}

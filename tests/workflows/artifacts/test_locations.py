@@ -6,6 +6,7 @@ import pytest
 
 from muster.workflows.artifacts.locations import (
     LOCAL,
+    artifact_with_key,
     has_location,
     is_local,
     is_supplied,
@@ -13,7 +14,6 @@ from muster.workflows.artifacts.locations import (
     kind_of,
     location_of,
     new_key,
-    recorded,
     repository_for,
 )
 
@@ -80,7 +80,10 @@ def test_a_new_artifact_gets_a_key(repository: dict[str, Any], key: str) -> None
 
 
 def test_the_settings_of_the_repository_are_not_recorded() -> None:
-    assert recorded({"name": "m"}, {"s3": {**S3, "accessKeySecret": {}}}, "k") == {"name": "m", "s3": {"key": "k"}}
+    assert artifact_with_key({"name": "m"}, {"s3": {**S3, "accessKeySecret": {}}}, "k") == {
+        "name": "m",
+        "s3": {"key": "k"},
+    }
 
 
 def test_a_template_may_have_a_place_of_its_own() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.events import Recorder
 from muster.kube.builtin import new_catalogue
+from muster.kube.event_recorder import EventRecorder
 from muster.kube.objects import Object, name_of, status_of
 from muster.workflows.cron.controller import CronController
 from muster.workflows.kinds import CRON_WORKFLOW, WORKFLOW, workflow_kinds
@@ -61,7 +61,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 @asynccontextmanager
 async def server(cluster: EmbeddedCluster, start: datetime = START) -> AsyncIterator[Clock]:
     clock = Clock(start)
-    controller = CronController(cluster, Recorder(cluster, "cron"), clock=clock)
+    controller = CronController(cluster, EventRecorder(cluster, "cron"), clock=clock)
     async with going(controller):
         yield clock
 

@@ -12,11 +12,10 @@ from typing import Any
 import yaml
 
 from muster.kube.objects import Object
-from muster.workflows.engine.locks import LockTable
 from muster.workflows.engine.memoization import entry_text
-from muster.workflows.engine.run import Run
-from muster.workflows.engine.step import step
-from muster.workflows.model import Actions, Launch, Memo, News, Node, Outcome
+from muster.workflows.engine.run import Run, advance_run
+from muster.workflows.engine.synchronization import LockTable
+from muster.workflows.model import Actions, Launch, Memo, Node, Outcome, WorkflowEvent
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Answer = Callable[[Launch], Outcome]
@@ -55,7 +54,7 @@ class Simulation:
         self.open: dict[str, Launch] = {}
         self.launched: list[str] = []
         self.stopped: dict[str, bool] = {}
-        self.news: list[News] = []
+        self.news: list[WorkflowEvent] = []
         self.memos: list[Memo] = []
         self.wake: datetime | None = None
         self.steps = 0
@@ -76,7 +75,7 @@ class Simulation:
             {node_id: json.dumps(node, sort_keys=True) for node_id, node in self.stored.items()} if self.reload else {}
         )
         kept = dict(self.stored)
-        actions = step(self.run, outcomes or {}, self.world)
+        actions = advance_run(self.run, outcomes or {}, self.world)
         self.steps += 1
         for node_id, text in before.items():
             assert json.dumps(kept[node_id], sort_keys=True) == text, "a node that was handed out has been changed"

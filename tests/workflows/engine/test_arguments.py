@@ -4,17 +4,16 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.arguments import has_location, takes_only_inputs, with_arguments
-from muster.workflows.engine.errors import Refused
-from muster.workflows.engine.values import ABSENT
-from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.engine.arguments import ABSENT, fill_inputs, has_location, takes_only_inputs
+from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Template
 
 MAPS = {"settings": {"size": "9"}}
 
 
 def filled(template: Template, arguments: dict[str, Any] | None = None, own: dict[str, str] | None = None) -> Template:
-    return with_arguments(
+    return fill_inputs(
         template, arguments or {}, {"workflow.name": "wf", "workflow.parameters.p": "g"}, own or {}, MAPS.get
     )
 
@@ -63,7 +62,7 @@ def test_where_an_input_comes_from(parameter: dict[str, Any], argument: dict[str
     ],
 )
 def test_inputs_that_are_missing(parameter: dict[str, Any], argument: dict[str, Any] | None, problem: str) -> None:
-    with pytest.raises(Refused, match=problem):
+    with pytest.raises(WorkflowError, match=problem):
         value_of(parameter, argument)
 
 
@@ -129,7 +128,7 @@ def test_where_an_artifact_comes_from(
     [(None, "inputs.artifacts.a was not supplied"), ({"name": "a"}, "inputs.artifacts.a missing location information")],
 )
 def test_artifacts_that_are_missing(given: dict[str, Any] | None, problem: str) -> None:
-    with pytest.raises(Refused, match=problem):
+    with pytest.raises(WorkflowError, match=problem):
         filled({"inputs": {"artifacts": [{"name": "a", "path": "/a"}]}}, {"artifacts": [given]} if given else {})
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.errors import Refused
-from muster.workflows.engine.retry_policy import Decision, decide, last_retry, seconds_left
-from muster.workflows.engine.times import stamp
+from muster.workflows.engine.clock import format_timestamp
+from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.engine.retry import Decision, decide, last_retry, seconds_left
 from muster.workflows.model import Node, Phase
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -16,8 +16,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 def attempt(phase: Phase = "Failed", at: int = 0, took: int = 10, message: str = "", exit_code: str = "1") -> Node:
     return Node(
         phase=phase,
-        startedAt=stamp(START + timedelta(seconds=at)),
-        finishedAt=stamp(START + timedelta(seconds=at + took)),
+        startedAt=format_timestamp(START + timedelta(seconds=at)),
+        finishedAt=format_timestamp(START + timedelta(seconds=at + took)),
         message=message,
         outputs={"exitCode": exit_code},
     )
@@ -94,7 +94,7 @@ def test_an_enormous_backoff_is_not_an_accident() -> None:
     ],
 )
 def test_strategies_that_cannot_be(strategy: dict[str, Any], problem: str) -> None:
-    with pytest.raises(Refused, match=problem):
+    with pytest.raises(WorkflowError, match=problem):
         decide(strategy, [attempt()], after(100))
 
 

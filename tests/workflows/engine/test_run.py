@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from muster.kube.objects import Object
-from muster.workflows.engine.merging import merged, merged_workflow_spec
 from muster.workflows.engine.run import Run
+from muster.workflows.engine.templates import merge_specs, merge_workflow_spec
 from muster.workflows.model import Launch, Outcome
 from tests.workflows.engine.simulation import FakeWorld, Simulation, by_node, manifest, run_to_end
 
@@ -219,13 +219,13 @@ templates:
     ],
 )
 def test_laying_one_over_another(base: Any, over: Any, expected: Any) -> None:
-    assert merged(base, over) == expected
+    assert merge_specs(base, over) == expected
 
 
 def test_of_an_argument_only_one_source_counts() -> None:
     theirs = {"arguments": {"parameters": [{"name": "p", "valueFrom": {"configMapKeyRef": {}}}]}, "suspend": True}
     mine = {"arguments": {"parameters": [{"name": "p", "value": "v"}]}}
-    assert merged_workflow_spec(mine, theirs) == {"arguments": {"parameters": [{"name": "p", "value": "v"}]}}
+    assert merge_workflow_spec(mine, theirs) == {"arguments": {"parameters": [{"name": "p", "value": "v"}]}}
 
 
 def test_outputs_with_a_global_name_are_those_of_the_workflow() -> None:

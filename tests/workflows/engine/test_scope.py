@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.scope import Scope, last_attempt, mentioned, results_wanted
-from muster.workflows.engine.tree import Tree
-from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.engine.node_tree import NodeTree
+from muster.workflows.engine.scope import Scope, last_attempt, mentioned_steps, results_wanted
+from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Node, Outputs, Phase
 
 
@@ -34,7 +34,7 @@ def test_what_a_step_has_come_to() -> None:
         },
     )  # fmt: skip
     scope = Scope({"inputs": {"parameters": [{"name": "i", "value": 1}], "artifacts": [{"name": "g", "path": "/g"}]}})
-    scope.add_node("steps.a", node, Tree("wf", {}))
+    scope.add_node("steps.a", node, NodeTree("wf", {}))
     assert scope.parameters == {
         "inputs.parameters.i": "1",
         "steps.a.id": "wf-1",
@@ -116,12 +116,12 @@ def test_of_retries_the_last_attempt_counts_and_hooks_do_not() -> None:
     nodes = {n["id"]: n for n in (node("a(0)"), node("a(1)"), hook)}
     retry = Node(id="a", name="a", type="Retry", phase="Failed", children=["a(0)", "a(1)", "a.onExit", "gone"])
     nodes["a"] = retry
-    found = last_attempt(retry, Tree("wf", nodes))
+    found = last_attempt(retry, NodeTree("wf", nodes))
     assert found is not None
     assert found["name"] == "a(1)"
-    assert last_attempt(node("b"), Tree("wf", nodes)) is None
+    assert last_attempt(node("b"), NodeTree("wf", nodes)) is None
     retry["memoizationStatus"] = {"hit": True}
-    assert last_attempt(retry, Tree("wf", nodes)) is None
+    assert last_attempt(retry, NodeTree("wf", nodes)) is None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_of_retries_the_last_attempt_counts_and_hooks_do_not() -> None:
     ],
 )
 def test_who_is_named_in_a_text(text: str, expected: set[str] | None) -> None:
-    assert mentioned(text) == (None if expected is None else frozenset(expected))
+    assert mentioned_steps(text) == (None if expected is None else frozenset(expected))
 
 
 @pytest.mark.parametrize(

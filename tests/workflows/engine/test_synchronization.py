@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.errors import Refused
+from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.synchronization import Holdings, Lock, limit_of, locks_of
 from muster.workflows.model import Outcome
 from tests.workflows.engine.simulation import FakeWorld, Simulation, manifest, run_to_end
@@ -35,7 +35,7 @@ def test_locks_in_all_spellings(written: dict[str, Any], expected: list[str]) ->
     ],
 )
 def test_locks_that_cannot_be(written: dict[str, Any], problem: str) -> None:
-    with pytest.raises(Refused, match=problem):
+    with pytest.raises(WorkflowError, match=problem):
         locks_of(written, "default")
 
 
@@ -53,7 +53,7 @@ def test_limits_of_semaphores(maps: dict[str, dict[str, str]], expected: int | s
     if isinstance(expected, int):
         assert limit_of(lock, maps.get) == expected
         return
-    with pytest.raises(Refused, match=expected):
+    with pytest.raises(WorkflowError, match=expected):
         limit_of(lock, maps.get)
 
 

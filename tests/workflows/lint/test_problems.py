@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.kube.kinds import Catalogue
-from muster.kube.manifests import load_files
+from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of
 from muster.kube.schema import validate
 from muster.workflows.kinds import workflow_kinds
@@ -42,7 +42,7 @@ def test_without_other_objects_the_rest_is_judged(sample: Sample) -> None:
 
 
 def all_files() -> list[Object]:
-    return [document.object for document in load_files(FILES, named=False)]
+    return [document.object for document in load_manifest_files(FILES, named=False)]
 
 
 @pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")

@@ -6,8 +6,8 @@ import pytest
 
 from muster.kube.errors import BadRequest
 from muster.workflows.engine.names import node_id
+from muster.workflows.executors.resource import RETRIES
 from muster.workflows.operations.resubmit import resubmit
-from muster.workflows.resources.leaves import RETRIES
 from tests.workflows.operations.shapes import names, workflow
 
 SPEC: dict[str, Any] = {

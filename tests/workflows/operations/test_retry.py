@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from muster.kube.errors import BadRequest
+from muster.workflows.executors.resource import RETRIES
 from muster.workflows.operations.retry import retry
-from muster.workflows.resources.leaves import RETRIES
 from tests.workflows.operations.shapes import names, workflow
 
 WORK = {"name": "work", "container": {"image": "x"}}

@@ -25,10 +25,9 @@ from muster.kube.cluster import (
 from muster.kube.errors import Gone, NotFound, Unavailable, from_status
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.objects import Object, meta, name_of, namespace_of, version_of
-from muster.kube.remote.channels import V4, V5
 from muster.kube.remote.discovery import discover
+from muster.kube.remote.exec_stream import V4, V5, RemoteProcess
 from muster.kube.remote.kubeconfig import Access
-from muster.kube.remote.streams import RemoteProcess
 from muster.kube.remote.transport import OnAnswer, Transport
 
 Parameters: TypeAlias = list[tuple[str, str]]

@@ -1,1 +1,1 @@
-"""The platform's SQL database: SQLite in the box's home, or PostgreSQL."""
+"""The platform's SQL database: SQLite in the data directory, or PostgreSQL."""

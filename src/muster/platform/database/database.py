@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from muster.platform.database.migrating import migrate
+from muster.platform.database.migrate import migrate
 
 T = TypeVar("T")
 

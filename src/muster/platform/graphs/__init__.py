@@ -1,1 +1,1 @@
-"""The graph document of a workflow's version: what it may say, what is wrong with it, what it compiles to. Pure."""
+"""The graph document of a workflow version: its schema, its validation, and the Argo Workflow it compiles to. Pure."""

@@ -1,9 +1,4 @@
-"""From a version to the Workflow that a run of it is.
-
-Each node becomes a template and a task of one DAG. What an input holds arrives as an environment variable of its name,
-so that `$name` works in the command and a value is never part of any shell text. Text outputs are output parameters,
-files are artifacts that are unpacked at the path they had.
-"""
+"""Compiles a version to an Argo Workflow: for a run, or to export it."""
 
 from __future__ import annotations
 
@@ -11,19 +6,38 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
+from muster.kube.manifests import dump
 from muster.kube.objects import Object
-from muster.platform.graphs.context import Context, Run, with_modules
-from muster.platform.graphs.manifest import manifest_parameters, workflow_in
-from muster.platform.graphs.messages import Problem, problem
+from muster.platform.graphs.argo_manifest import manifest_parameters, workflow_in
+from muster.platform.graphs.bindings import (
+    ENTRYPOINT,
+    RUN_LABEL,
+    TOKEN,
+    CompileContext,
+    Literals,
+    escape_tags,
+    has_tag,
+    plain_name,
+    platform_variables,
+    tasks_of,
+)
+from muster.platform.graphs.context import Context, RunInfo, with_modules
+from muster.platform.graphs.findings import Finding, make_finding
 from muster.platform.graphs.model import Graph, Parameter, is_graph, read
-from muster.platform.graphs.names import ENTRYPOINT, tasks_of
-from muster.platform.graphs.problems import errors, problems
 from muster.platform.graphs.resources import volumes_of
-from muster.platform.graphs.setting import RUN_LABEL, TOKEN, Setting, platform_variables
 from muster.platform.graphs.templates import tasks_and_templates
 from muster.platform.graphs.training_templates import CLAIM, uses_claim
-from muster.platform.graphs.verbatim import Literals, escape_tags, has_tag
+from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.workflows.kinds import WORKFLOW
+
+# Merged from compile: From a version to the Workflow that a run of it is.
+#
+# Each node becomes a template and a task of one DAG. What an input holds arrives as an environment variable of its
+# name,
+# so that `$name` works in the command and a value is never part of any shell text. Text outputs are output
+# parameters,
+# files are artifacts that are unpacked at the path they had.
+
 
 MOST_VALUE_BYTES = 100_000
 """An environment variable that is larger cannot be handed to a process."""
@@ -34,7 +48,7 @@ _CLAIM_SIZE = "10Gi"
 class GraphError(ValueError):
     """The document has errors, or the values do not fit it."""
 
-    def __init__(self, found: list[Problem]) -> None:
+    def __init__(self, found: list[Finding]) -> None:
         super().__init__("\n".join(map(str, found)))
         self.problems = found
 
@@ -46,30 +60,30 @@ def parameters_of(document: Mapping[str, Any]) -> tuple[Parameter, ...]:
     return manifest_parameters(document["manifest"])
 
 
-def value_problems(document: Mapping[str, Any], values: Mapping[str, str]) -> list[Problem]:
+def value_problems(document: Mapping[str, Any], values: Mapping[str, str]) -> list[Finding]:
     """What is wrong with the values for a run's initial parameters."""
     known = {parameter.name: parameter for parameter in parameters_of(document)}
     found = []
     for name, value in values.items():
         if name not in known:
-            found.append(problem(f"parameters.{name}", "value.unknown", name=name, parameters=list(known)))
+            found.append(make_finding(f"parameters.{name}", "value.unknown", name=name, parameters=list(known)))
         elif "\0" in value:
-            found.append(problem(f"parameters.{name}", "value.zero", name=name))
+            found.append(make_finding(f"parameters.{name}", "value.zero", name=name))
         elif len(value.encode()) > MOST_VALUE_BYTES:
             size = len(value.encode())
-            found.append(problem(f"parameters.{name}", "value.long", name=name, size=size, most=MOST_VALUE_BYTES))
+            found.append(make_finding(f"parameters.{name}", "value.long", name=name, size=size, most=MOST_VALUE_BYTES))
     for name, parameter in known.items():
         if parameter.required and not values.get(name, parameter.default or ""):
-            found.append(problem(f"parameters.{name}", "value.missing", name=name))
+            found.append(make_finding(f"parameters.{name}", "value.missing", name=name))
     return found
 
 
-def compile_run(document: Mapping[str, Any], run: Run, context: Context) -> Object:
+def compile_run(document: Mapping[str, Any], run: RunInfo, context: Context) -> Object:
     """The Workflow. It needs the Secret that `secret_for` makes. Raises GraphError."""
     return _compiled(document, run, context)[0]
 
 
-def secret_for(document: Mapping[str, Any], run: Run, context: Context, token: str) -> Object:
+def secret_for(document: Mapping[str, Any], run: RunInfo, context: Context, token: str) -> Object:
     """What only the run's own Pods may read: the token, and texts that Argo must not look into. Raises GraphError."""
     _, literals = _compiled(document, run, context)
     data = {TOKEN: token, **literals.stored}
@@ -82,11 +96,11 @@ def secret_for(document: Mapping[str, Any], run: Run, context: Context, token: s
     }
 
 
-def compile_spec(graph: Graph, context: Context, run: Run | None, literals: Literals) -> Object:
+def compile_spec(graph: Graph, context: Context, run: RunInfo | None, literals: Literals) -> Object:
     """The Workflow's spec, of a graph without errors. Without a run, its parameters are still to be filled in."""
     filled = with_modules(graph, context)
     values = values_of(graph.parameters, run)
-    setting = Setting(filled, context, tasks_of(filled), literals, values, run)
+    setting = CompileContext(filled, context, tasks_of(filled), literals, values, run)
     tasks, templates = tasks_and_templates(setting)
     spec: Object = {"entrypoint": ENTRYPOINT}
     arguments = [_argument(parameter, values) for parameter in graph.parameters]
@@ -112,15 +126,15 @@ def compile_spec(graph: Graph, context: Context, run: Run | None, literals: Lite
     return spec
 
 
-def values_of(parameters: tuple[Parameter, ...], run: Run | None) -> dict[str, str]:
+def values_of(parameters: tuple[Parameter, ...], run: RunInfo | None) -> dict[str, str]:
     """By name, what is known of the initial parameters. Without a run, only what cannot be filled in otherwise."""
     if run is None:
         return {}
     return {p.name: run.parameters.get(p.name, p.default or "") for p in parameters}
 
 
-def _compiled(document: Mapping[str, Any], run: Run, context: Context) -> tuple[Object, Literals]:
-    wrong = errors(problems(document, context))
+def _compiled(document: Mapping[str, Any], run: RunInfo, context: Context) -> tuple[Object, Literals]:
+    wrong = only_errors(validate_graph(document, context))
     if not wrong:
         wrong = value_problems(document, run.parameters)
     if wrong:
@@ -142,7 +156,7 @@ def _compiled(document: Mapping[str, Any], run: Run, context: Context) -> tuple[
     return {"apiVersion": WORKFLOW.api_version, "kind": WORKFLOW.kind, "metadata": metadata, "spec": spec}, literals
 
 
-def _metadata(run: Run, name: str) -> Object:
+def _metadata(run: RunInfo, name: str) -> Object:
     metadata: Object = {"name": name, "labels": {**run.labels, RUN_LABEL: run.id}}
     if run.namespace:
         metadata["namespace"] = run.namespace
@@ -164,7 +178,7 @@ def _argument(parameter: Parameter, values: Mapping[str, str]) -> Object:
     return {**argument, "value": value if values else escape_tags(value)}
 
 
-def _filled_in(spec: Object, run: Run) -> Object:
+def _filled_in(spec: Object, run: RunInfo) -> Object:
     """A manifest's spec with the run's values and variables. Its author said all the rest."""
     arguments = spec.get("arguments") or {}
     declared = arguments.get("parameters") or ()
@@ -203,3 +217,35 @@ def _container_with(container: Object, variables: list[Object]) -> Object:
 
 def _without(mapping: Mapping[str, Any], *names: str) -> Object:
     return {name: value for name, value in mapping.items() if name not in names}
+
+
+# Merged from exporting: A version as an Argo Workflow that runs by itself: `argo submit`, `muster submit`, `kubectl
+# create`.
+
+
+def to_workflow(document: Mapping[str, Any], context: Context, name: str = "workflow") -> Object:
+    """Of a graph. Raises GraphError."""
+    wrong: list[Finding] = only_errors(validate_graph(document, context))
+    if wrong:
+        raise GraphError(wrong)
+    return {
+        "apiVersion": WORKFLOW.api_version,
+        "kind": WORKFLOW.kind,
+        "metadata": {"generateName": f"{plain_name(name)}-"},
+        "spec": compile_spec(read(document), context, None, Literals()),
+    }
+
+
+def to_yaml(document: Mapping[str, Any], context: Context, name: str = "workflow") -> str:
+    """One that was handed in as a manifest is that manifest. Raises GraphError."""
+    if not is_graph(document):
+        return str(document["manifest"])
+    needed = [p.name for p in parameters_of(document) if p.required and p.default is None]
+    lines = ["Submit it with: argo submit FILE, or: muster submit FILE"]
+    if needed:
+        lines[0] += "".join(f" -p {name}=VALUE" for name in needed)
+    secrets = [variable.name for node in read(document).nodes for variable in node.env if variable.secret]
+    lines.append(
+        f"{', '.join(dict.fromkeys(['AI_HUB_TOKEN', *secrets]))} is read from the Secret ai-hub, if there is one."
+    )
+    return "".join(f"# {line}\n" for line in lines) + dump(to_workflow(document, context, name))

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muster.platform.confinement import Allowed
 from muster.platform.graphs.model import Graph, Node, Output, Variable, is_graph, read
+from muster.platform.pod_policy import PodAllowances
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualCluster:
+class AvailableCluster:
     name: str
     sku: Mapping[str, str]
     """What one SKU is, by resource: {"nvidia.com/gpu": "1", "cpu": "10", "memory": "80G"}."""
@@ -23,7 +23,7 @@ class VirtualCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class StorageRoot:
+class AvailableRoot:
     """A path of the machines, or a claim."""
 
     name: str
@@ -37,7 +37,7 @@ class StorageRoot:
 
 
 @dataclass(frozen=True, slots=True)
-class Module:
+class AvailableModule:
     """One version of a module."""
 
     name: str
@@ -62,16 +62,16 @@ class Module:
 class Context:
     """All there is, by name. What the author may not use is there, too, so that it can be said."""
 
-    clusters: Mapping[str, VirtualCluster] = field(default_factory=dict)
-    roots: Mapping[str, StorageRoot] = field(default_factory=dict)
-    modules: Mapping[tuple[str, str], Module] = field(default_factory=dict)
+    clusters: Mapping[str, AvailableCluster] = field(default_factory=dict)
+    roots: Mapping[str, AvailableRoot] = field(default_factory=dict)
+    modules: Mapping[tuple[str, str], AvailableModule] = field(default_factory=dict)
     """By name and version."""
-    allowed: Allowed | None = None
+    allowed: PodAllowances | None = None
     """What a manifest may name; None for everything."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunInfo:
     """What a version is compiled for."""
 
     id: str

@@ -1,21 +1,29 @@
-"""Documents as they are stored: one way to write each, and a name for what it says."""
+"""Graph documents as they are stored: the canonical form and its hash, the same without secret values, and the
+differences between two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import unified_diff
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from muster.platform.graphs.model import FORMAT, Document
+from muster.platform.graphs.model import FORMAT, Document, is_graph
+
+# Merged from document: Documents as they are stored: one way to write each, and a name for what it says.
+
 
 _DEFAULTS: dict[str, Any] = {"type": "graph", "kind": "plain", "retries": 0, "required": False, "readOnly": False}
 _TASK_DEFAULTS: dict[str, Any] = {"type": "monitor"}
 _ROLE_DEFAULTS: dict[str, Any] = {"replicas": 1}
 
 
-def canonical(document: Mapping[str, Any]) -> Document:
+def to_canonical(document: Mapping[str, Any]) -> Document:
     """The same, with nothing in it that need not be said. Of a document that fits the schema."""
     found = _trimmed(document, _DEFAULTS)
     for kind in ("parameters", "edges"):
@@ -28,7 +36,7 @@ def canonical(document: Mapping[str, Any]) -> Document:
 
 def content_hash(document: Mapping[str, Any]) -> str:
     """Of what runs: where nodes are drawn, and in which order nodes and edges are listed, makes no difference."""
-    found = canonical(document)
+    found = to_canonical(document)
     nodes = [{name: value for name, value in node.items() if name != "position"} for node in found.get("nodes") or ()]
     said = {
         **found,
@@ -77,3 +85,191 @@ def _trimmed(mapping: Mapping[str, Any], defaults: Mapping[str, Any]) -> Documen
         and not (value == "" and name not in ("value", "default"))
         and not (name in defaults and value == defaults[name])
     }
+
+
+# Merged from secrecy: Documents without the values of secret variables, for those who may not see them; and with them
+# again.
+
+
+SECRET_NAME = re.compile(r"PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL", re.IGNORECASE)
+"""What people call variables that nobody else should read."""
+
+
+def mask_secrets(document: Mapping[str, Any]) -> Document:
+    nodes = [_with_env(node, drop_secret_value) for node in document.get("nodes") or ()]
+    return {**document, "nodes": nodes} if nodes else dict(document)
+
+
+def restore_secrets(document: Mapping[str, Any], base: Mapping[str, Any]) -> Document:
+    """With the secrets of `base` where the document has the same variable of the same node without a value: whoever
+    edits a copy keeps what they did not touch."""
+    known = {
+        (node["name"], variable["name"]): variable.get("value")
+        for node in base.get("nodes") or ()
+        for variable in node.get("env") or ()
+        if variable.get("secret")
+    }
+
+    def filled(node: Mapping[str, Any]) -> Document:
+        def with_value(variable: Mapping[str, Any]) -> Document:
+            value = known.get((node.get("name"), variable.get("name")))
+            is_empty = variable.get("secret") and not variable.get("value")
+            return {**variable, "value": value} if is_empty and value else dict(variable)
+
+        return _with_env(node, with_value)
+
+    nodes = [filled(node) for node in document.get("nodes") or ()]
+    return {**document, "nodes": nodes} if nodes else dict(document)
+
+
+def has_secrets(document: Mapping[str, Any]) -> bool:
+    return any(v.get("secret") for node in document.get("nodes") or () for v in node.get("env") or ())
+
+
+def drop_secret_value(variable: Mapping[str, Any]) -> Document:
+    if variable.get("secret"):
+        return {name: value for name, value in variable.items() if name != "value"}
+    return dict(variable)
+
+
+def _with_env(node: Mapping[str, Any], change: Any) -> Document:
+    env = node.get("env")
+    return {**node, "env": [change(variable) for variable in env]} if env else dict(node)
+
+
+# Merged from diff: What has changed between two versions.
+
+
+Action: TypeAlias = Literal["added", "removed", "changed"]
+
+_NOT_SHOWN = frozenset(("name", "position"))
+_LISTS = {"inputs": "input", "outputs": "output", "env": "variable", "storage": "storage root"}
+"""Fields of a node that are lists of things with names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    action: Action
+    what: str
+    """`parameter`, `node`, `edge`, `input` ..., or `field`."""
+    name: str
+    """`train`, `step1 -> step2`, `lr of train`, or `command of train`."""
+    path: str
+    """By names: `nodes[train].command`."""
+    before: Any = None
+    after: Any = None
+
+    def __str__(self) -> str:
+        thing = self.name if self.what == "field" else f"{self.what} {self.name}"
+        if self.action != "changed" or self.before == self.after:  # a secret
+            return f"{thing} {self.action}"
+        if self.lines():
+            return f"{thing} changed:\n" + "\n".join(f"  {line}" for line in self.lines())
+        return f"{thing} changed from {_shown(self.before)} to {_shown(self.after)}"
+
+    def lines(self) -> list[str]:
+        """Of a text of several lines: what a diff of it shows."""
+        texts = [text if isinstance(text, str) else "" for text in (self.before, self.after)]
+        if not any("\n" in text for text in texts):
+            return []
+        return list(unified_diff(texts[0].splitlines(), texts[1].splitlines(), lineterm="", n=2))[2:]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "action": self.action,
+            "what": self.what,
+            "name": self.name,
+            "path": self.path,
+            "before": self.before,
+            "after": self.after,
+            "text": str(self),
+        }
+
+
+def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """In the order of the new document, what is gone at the end of its kind. Where things are drawn does not count."""
+    before, after = to_canonical(old), to_canonical(new)
+    if is_graph(before) != is_graph(after):
+        kinds = ["graph" if is_graph(each) else "yaml" for each in (before, after)]
+        return [Change("changed", "field", "type", "type", *kinds)]
+    found = list(_fields(before, after, "", "", ("manifest",)))
+    found += _named(before.get("parameters"), after.get("parameters"), "parameter", "parameters", "")
+    found += _nodes(before.get("nodes") or [], after.get("nodes") or [])
+    found += _edges(before, after)
+    return [replace(change, before=_hidden(change.before), after=_hidden(change.after)) for change in found]
+
+
+def _hidden(value: Any) -> Any:
+    """Of what was added, removed or changed, no secrets: that they changed is enough."""
+    if isinstance(value, dict) and isinstance(value.get("env"), list):
+        return {**value, "env": [drop_secret_value(variable) for variable in value["env"]]}
+    return drop_secret_value(value) if isinstance(value, dict) else value
+
+
+def _nodes(old: list[Any], new: list[Any]) -> Iterator[Change]:
+    known = {node["name"]: node for node in old}
+    names = {node["name"] for node in new}
+    for node in new:
+        name = node["name"]
+        path = f"nodes[{name}]"
+        if name not in known:
+            yield Change("added", "node", name, path, after=node)
+            continue
+        before = known[name]
+        plain = [field for field in dict.fromkeys((*before, *node)) if field not in _LISTS and field not in _NOT_SHOWN]
+        yield from _fields(before, node, path, name, plain)
+        for field, what in _LISTS.items():
+            yield from _named(before.get(field), node.get(field), what, f"{path}.{field}", name)
+    for node in old:
+        if node["name"] not in names:
+            yield Change("removed", "node", node["name"], f"nodes[{node['name']}]", before=node)
+
+
+def _named(old: list[Any] | None, new: list[Any] | None, what: str, path: str, owner: str) -> Iterator[Change]:
+    """Of things that have a name of their own; of storage it is the root's."""
+    key = "root" if what == "storage root" else "name"
+    known = {each[key]: each for each in old or ()}
+    names = {each[key] for each in new or ()}
+    for each in new or ():
+        name = each[key]
+        place, shown = f"{path}[{name}]", f"{name} of {owner}" if owner else name
+        if name not in known:
+            yield Change("added", what, shown, place, after=each)
+        elif known[name] != each:
+            yield Change("changed", what, shown, place, known[name], each)
+    for name, each in known.items():
+        if name not in names:
+            shown = f"{name} of {owner}" if owner else name
+            yield Change("removed", what, shown, f"{path}[{name}]", before=each)
+
+
+def _fields(
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str, owner: str, fields: list[str] | tuple[str, ...]
+) -> Iterator[Change]:
+    for field in fields:
+        if old.get(field) != new.get(field):
+            name = f"{field} of {owner}" if owner else field
+            place = f"{path}.{field}" if path else field
+            yield Change("changed", "field", name, place, old.get(field), new.get(field))
+
+
+def _edges(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before, after = (
+        list(dict.fromkeys((edge["from"], edge["to"]) for edge in each.get("edges") or ())) for each in (old, new)
+    )
+    for action, edges, others in (("added", after, before), ("removed", before, after)):
+        for start, end in edges:
+            if (start, end) not in others:
+                name = f"{start} -> {end}"
+                yield Change("added" if action == "added" else "removed", "edge", name, f"edges[{name}]")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        inside = ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
+        return f"{{{inside}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)

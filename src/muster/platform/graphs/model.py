@@ -163,7 +163,7 @@ def read(document: Mapping[str, Any]) -> Graph:
     )
 
 
-class Order:
+class SortOrder:
     """Which nodes have ended before which others start. Edges that lead nowhere, or in circles, are followed as far as
     they lead."""
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from muster.kube.quantity import format_quantity, parse_quantity
-from muster.platform.graphs.context import Context, StorageRoot
+from muster.platform.graphs.context import AvailableRoot, Context
 from muster.platform.graphs.model import Mount, Task
 
 MONITOR: Final[Mapping[str, str]] = {"cpu": "100m", "memory": "1000M"}
@@ -21,7 +21,7 @@ def resources_of(task: Task, context: Context) -> dict[str, Any]:
     """A container's `resources`: all it asks for it gets, and no more."""
     amounts = dict(MONITOR)
     if task.type == "compute":
-        amounts = multiplied(context.clusters[task.cluster].sku, task.skus)
+        amounts = multiply_resources(context.clusters[task.cluster].sku, task.skus)
     return {"requests": amounts, "limits": dict(amounts)}
 
 
@@ -33,7 +33,7 @@ def queue_of(task: Task, context: Context) -> str:
     return context.clusters[task.cluster].queue if task.type == "compute" else ""
 
 
-def multiplied(resources: Mapping[str, str], times: int) -> dict[str, str]:
+def multiply_resources(resources: Mapping[str, str], times: int) -> dict[str, str]:
     """So many times a SKU, exactly."""
     return {name: format_quantity(parse_quantity(amount) * times, str(amount)) for name, amount in resources.items()}
 
@@ -60,7 +60,7 @@ def volume_name(root: str) -> str:
     return f"storage-{plain}"
 
 
-def _source(root: StorageRoot) -> dict[str, Any]:
+def _source(root: AvailableRoot) -> dict[str, Any]:
     if root.claim:
         return {"persistentVolumeClaim": {"claimName": root.claim}}
     return {"hostPath": {"path": root.host_path or root.path, "type": "Directory"}}

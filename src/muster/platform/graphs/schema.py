@@ -1,5 +1,5 @@
-"""What a graph document may hold. The one source of docs/graph.schema.json; `muster.platform.graphs.problems` says what
-a schema cannot."""
+"""What a graph document may hold. The one source of docs/graph.schema.json;
+`muster.platform.graphs.validation` says what a schema cannot."""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from muster.kube.objects import Object
+from muster.platform.graphs.bindings import BoundInputs, CompileContext, annotations_for, escape_tags, has_tag
 from muster.platform.graphs.model import Node, Output
-from muster.platform.graphs.setting import Bound, Setting, annotations_for
-from muster.platform.graphs.verbatim import escape_tags, has_tag
-from muster.workflows.pods.templates import LONGEST_TEXT
+from muster.workflows.executors.pod_template import LONGEST_TEXT
 
 MOST_CHARACTERS = 999
 """Of a text output. Where a Pod's outputs are collected, a longer one makes the node an Error that names it."""
@@ -14,7 +13,7 @@ MOST_CHARACTERS = 999
 _COMMAND = "MUSTER_COMMAND"
 
 
-def task(name: str, parents: list[str], bound: Bound | None = None) -> Object:
+def task(name: str, parents: list[str], bound: BoundInputs | None = None) -> Object:
     made: Object = {"name": name, "template": name}
     if parents:
         made["depends"] = " && ".join(parents)
@@ -26,7 +25,9 @@ def task(name: str, parents: list[str], bound: Bound | None = None) -> Object:
     return {**made, "arguments": arguments} if arguments else made
 
 
-def declared(node: Node, name: str, bound: Bound, outputs: tuple[Output, ...] = (), *, is_main: bool = True) -> Object:
+def declared(
+    node: Node, name: str, bound: BoundInputs, outputs: tuple[Output, ...] = (), *, is_main: bool = True
+) -> Object:
     """What every template of a node begins with: its name, inputs and outputs."""
     template: Object = {"name": name}
     annotations = annotations_for(node, name, is_main=is_main)
@@ -55,7 +56,7 @@ def retry_strategy(node: Node) -> Object:
     return {"retryStrategy": {"limit": str(node.retries), "retryPolicy": "Always"}} if node.retries else {}
 
 
-def shell_command(setting: Setting, command: str) -> tuple[str, list[Object]]:
+def shell_command(setting: CompileContext, command: str) -> tuple[str, list[Object]]:
     """The text for a shell, and the variables it needs. A command in which Argo would find something to fill in comes
     as a variable itself."""
     if not has_tag(command):

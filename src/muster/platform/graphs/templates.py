@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from muster.kube.objects import Object
+from muster.platform.graphs.bindings import BoundInputs, CompileContext, bind_inputs, container_env
 from muster.platform.graphs.model import WORKSPACE, Node
 from muster.platform.graphs.resources import QUEUE, mounts_of, node_selector_of, queue_of, resources_of
-from muster.platform.graphs.setting import Bound, Setting, bind, environment
 from muster.platform.graphs.template_parts import declared, retry_strategy, shell_command, task
 from muster.platform.graphs.training_templates import training_tasks
 
@@ -15,11 +15,11 @@ _CODE = "module"
 _SPACE = "workspace"
 
 
-def tasks_and_templates(setting: Setting) -> tuple[list[Object], list[Object]]:
+def tasks_and_templates(setting: CompileContext) -> tuple[list[Object], list[Object]]:
     tasks: list[Object] = []
     templates: list[Object] = []
     for node in setting.graph.nodes:
-        names, bound = setting.tasks[node.name], bind(setting, node)
+        names, bound = setting.tasks[node.name], bind_inputs(setting, node)
         parents = [setting.tasks[parent].last for parent in setting.graph.parents(node.name)]
         if node.kind == "training":
             more = training_tasks(setting, node, bound, parents)
@@ -31,7 +31,7 @@ def tasks_and_templates(setting: Setting) -> tuple[list[Object], list[Object]]:
     return tasks, templates
 
 
-def _template(setting: Setting, node: Node, bound: Bound) -> Object:
+def _template(setting: CompileContext, node: Node, bound: BoundInputs) -> Object:
     context = setting.context
     template = declared(node, setting.tasks[node.name].main, bound, node.outputs) | retry_strategy(node)
     selector = node_selector_of(node.task, context)
@@ -42,7 +42,7 @@ def _template(setting: Setting, node: Node, bound: Bound) -> Object:
         template["metadata"] = {"annotations": {QUEUE: queue}}
     container: Object = {
         "image": node.image,
-        "env": environment(setting, node, bound),
+        "env": container_env(setting, node, bound),
         "resources": resources_of(node.task, context),
     }
     mounts = mounts_of(node.storage, context)
@@ -56,7 +56,7 @@ def _template(setting: Setting, node: Node, bound: Bound) -> Object:
     return {**template, "script": script}
 
 
-def _module(setting: Setting, node: Node, container: Object, mounts: list[dict[str, Any]]) -> Object:
+def _module(setting: CompileContext, node: Node, container: Object, mounts: list[dict[str, Any]]) -> Object:
     """The image's own entrypoint, each input as `--name=value`. It works in the image's own folder, so the workspace
     has to be made for it."""
     assert node.module is not None

@@ -8,35 +8,35 @@ from typing import Any, NamedTuple
 from muster.kube.objects import Object
 from muster.kube.schema import validate
 from muster.platform.graphs.model import Role, Training
-from muster.training.dialect import Dialect, KubeflowDialect
-from muster.training.registry import DIALECTS
+from muster.training.kinds.base import JobKind, KubeflowJobKind
+from muster.training.registry import JOB_KINDS
 
 _CONDITIONS = 6
 """A job has at most so many conditions: Created, Running, Restarting, Suspended, and one of Succeeded and Failed."""
 
 
-class Waiting(NamedTuple):
+class WaitConditions(NamedTuple):
     """Of a resource template: what it waits for."""
 
     success: str
     failure: str
 
 
-def dialect_of(training: Training) -> Dialect | None:
+def dialect_of(training: Training) -> JobKind | None:
     """The first that has the kind, in the API that is asked for."""
-    for dialect in DIALECTS:
+    for dialect in JOB_KINDS:
         for kind in (dialect.kind, *dialect.also):
             if kind.kind == training.kind and training.api_version in ("", kind.api_version):
                 return dialect
     return None
 
 
-def kinds() -> list[str]:
-    return list(dict.fromkeys(dialect.kind.kind for dialect in DIALECTS))
+def job_kinds() -> list[str]:
+    return list(dict.fromkeys(dialect.kind.kind for dialect in JOB_KINDS))
 
 
-def roles_of(dialect: Dialect) -> tuple[str, ...]:
-    if isinstance(dialect, KubeflowDialect):
+def roles_of(dialect: JobKind) -> tuple[str, ...]:
+    if isinstance(dialect, KubeflowJobKind):
         return dialect.roles
     fields = dialect.kind.schema["properties"]["spec"]["properties"]
     return tuple(name for name, field in fields.items() if "template" in (field.get("properties") or {}))
@@ -46,7 +46,7 @@ def training_kinds() -> list[dict[str, Any]]:
     """Every kind of training job a node can be, in every API version that has it, with its roles."""
     return [
         {"kind": kind.kind, "apiVersion": kind.api_version, "roles": list(roles_of(dialect))}
-        for dialect in DIALECTS
+        for dialect in JOB_KINDS
         for kind in (dialect.kind, *dialect.also)
     ]
 
@@ -56,12 +56,14 @@ def members_of(training: Training) -> tuple[Role, ...]:
     return tuple(role for role in training.roles if role.replicas > 0)
 
 
-def waits_for_orders(dialect: Dialect, role: str) -> bool:
+def waits_for_orders(dialect: JobKind, role: str) -> bool:
     """A worker of MPI runs what the launcher's mpirun tells it, not the node's command."""
     return dialect.kind.kind == "MPIJob" and role == "Worker"
 
 
-def job(training: Training, dialect: Dialect, pods: Mapping[str, Object], metadata: Object, queue: str = "") -> Object:
+def training_job(
+    training: Training, dialect: JobKind, pods: Mapping[str, Object], metadata: Object, queue: str = ""
+) -> Object:
     """The manifest. `pods` has the Pod template of each role that has members. A member that fails fails the job: how
     often it is tried again is for the node to say, and the gang starts as a whole or not at all."""
     api_version = training.api_version or dialect.kind.api_version
@@ -70,7 +72,7 @@ def job(training: Training, dialect: Dialect, pods: Mapping[str, Object], metada
     if queue:
         scheduling["queue"] = queue
     spec: Object
-    if isinstance(dialect, KubeflowDialect):
+    if isinstance(dialect, KubeflowJobKind):
         replicas = {
             role.name: {"replicas": role.replicas, "restartPolicy": "Never", "template": pods[role.name]}
             for role in members
@@ -87,19 +89,19 @@ def job(training: Training, dialect: Dialect, pods: Mapping[str, Object], metada
     return {"apiVersion": api_version, "kind": training.kind, "metadata": metadata, "spec": spec}
 
 
-def waiting_for(dialect: Dialect) -> Waiting:
+def wait_conditions(dialect: JobKind) -> WaitConditions:
     """A failed job has a completion time, too: failure is asked for first."""
-    if not isinstance(dialect, KubeflowDialect):
-        return Waiting("status.phase == Completed", "status.phase in (Failed, Aborted, Terminated)")
+    if not isinstance(dialect, KubeflowJobKind):
+        return WaitConditions("status.phase == Completed", "status.phase in (Failed, Aborted, Terminated)")
     terms = (f"status.conditions.{number}.type == Failed" for number in range(_CONDITIONS))
-    return Waiting("status.completionTime", ",".join(terms))
+    return WaitConditions("status.completionTime", ",".join(terms))
 
 
-def role_problems(training: Training, dialect: Dialect) -> list[tuple[str, str]]:
+def role_problems(training: Training, dialect: JobKind) -> list[tuple[str, str]]:
     """(role or '', what is wrong): what the dialect itself says of a job with these roles."""
     container = {"name": dialect.container, "image": "image", "command": ["true"]}
     pods: dict[str, Object] = {role.name: {"spec": {"containers": [container]}} for role in training.roles}
-    obj = job(training, dialect, pods, {"name": "job"})
+    obj = training_job(training, dialect, pods, {"name": "job"})
     causes = validate(obj, dialect.kind.schema) or dialect.problems(obj)
     return [(_role_in(cause.field, training.roles), cause.message) for cause in causes]
 

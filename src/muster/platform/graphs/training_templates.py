@@ -15,12 +15,20 @@ from typing import Any, NamedTuple
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
 from muster.platform.graphs import training
+from muster.platform.graphs.bindings import (
+    RUN_LABEL,
+    TASK_LABEL,
+    BoundInputs,
+    CompileContext,
+    escape_dollars,
+    from_input_as_json,
+    own_variables,
+    platform_variables,
+)
 from muster.platform.graphs.model import MONITOR_TASK, WORKSPACE, Node, Role
 from muster.platform.graphs.resources import mounts_of, node_selector_of, queue_of, resources_of, volumes_of
-from muster.platform.graphs.setting import RUN_LABEL, TASK_LABEL, Bound, Setting, own_variables, platform_variables
 from muster.platform.graphs.template_parts import declared, retry_strategy, shell_command, task
-from muster.platform.graphs.verbatim import escape_dollars, from_input_as_json
-from muster.training.dialect import Dialect
+from muster.training.kinds.base import JobKind
 
 CLAIM = "workspace"
 """The volume of a run that training jobs and the tasks around them share."""
@@ -28,20 +36,20 @@ CLAIM = "workspace"
 _STAGE = "/muster/inputs"
 
 
-class Made(NamedTuple):
+class TasksAndTemplates(NamedTuple):
     tasks: list[Object]
     templates: list[Object]
 
 
-def training_tasks(setting: Setting, node: Node, bound: Bound, parents: list[str]) -> Made:
+def training_tasks(setting: CompileContext, node: Node, bound: BoundInputs, parents: list[str]) -> TasksAndTemplates:
     names = setting.tasks[node.name]
-    made = Made([], [])
+    made = TasksAndTemplates([], [])
     if names.inputs:
-        files = Bound(file_arguments=bound.file_arguments, files=bound.files)
+        files = BoundInputs(file_arguments=bound.file_arguments, files=bound.files)
         made.tasks.append(task(names.inputs, parents, files))
         made.templates.append(_unpacking(setting, node, files))
         parents = [names.inputs]
-    texts = Bound(arguments=bound.arguments, parameters=bound.parameters, env=bound.env)
+    texts = BoundInputs(arguments=bound.arguments, parameters=bound.parameters, env=bound.env)
     made.tasks.append(task(names.main, parents, texts))
     made.templates.append(_job(setting, node, bound, texts))
     if names.outputs:
@@ -50,11 +58,11 @@ def training_tasks(setting: Setting, node: Node, bound: Bound, parents: list[str
     return made
 
 
-def uses_claim(setting: Setting) -> bool:
+def uses_claim(setting: CompileContext) -> bool:
     return any(names.inputs or names.outputs for names in setting.tasks.values())
 
 
-def _job(setting: Setting, node: Node, bound: Bound, texts: Bound) -> Object:
+def _job(setting: CompileContext, node: Node, bound: BoundInputs, texts: BoundInputs) -> Object:
     assert node.training is not None
     dialect = training.dialect_of(node.training)
     assert dialect is not None
@@ -62,8 +70,8 @@ def _job(setting: Setting, node: Node, bound: Bound, texts: Bound) -> Object:
     labels = {TASK_LABEL: name} | ({RUN_LABEL: setting.run.id} if setting.run is not None else {})
     pods = {role.name: _pod(setting, node, bound, role, dialect, labels) for role in training.members_of(node.training)}
     metadata = {"generateName": f"{name}-", "labels": labels}
-    manifest = training.job(node.training, dialect, pods, metadata, queue_of(node.task, setting.context))
-    waiting = training.waiting_for(dialect)
+    manifest = training.training_job(node.training, dialect, pods, metadata, queue_of(node.task, setting.context))
+    waiting = training.wait_conditions(dialect)
     resource = {
         "action": "create",
         "setOwnerReference": True,
@@ -74,7 +82,9 @@ def _job(setting: Setting, node: Node, bound: Bound, texts: Bound) -> Object:
     return declared(node, name, texts) | retry_strategy(node) | {"resource": resource}
 
 
-def _pod(setting: Setting, node: Node, bound: Bound, role: Role, dialect: Dialect, labels: dict[str, str]) -> Object:
+def _pod(
+    setting: CompileContext, node: Node, bound: BoundInputs, role: Role, dialect: JobKind, labels: dict[str, str]
+) -> Object:
     context, resources = setting.context, role.task or node.task
     source, more = shell_command(setting, role.command or node.command)
     own = own_variables(setting, node)
@@ -102,7 +112,7 @@ def _pod(setting: Setting, node: Node, bound: Bound, role: Role, dialect: Dialec
     return {"metadata": {"labels": labels}, "spec": spec}
 
 
-def _claim_mounts(setting: Setting, node: Node, bound: Bound) -> list[dict[str, Any]]:
+def _claim_mounts(setting: CompileContext, node: Node, bound: BoundInputs) -> list[dict[str, Any]]:
     folder = setting.tasks[node.name].main
     mounts: list[dict[str, Any]] = []
     if setting.tasks[node.name].outputs:
@@ -112,7 +122,7 @@ def _claim_mounts(setting: Setting, node: Node, bound: Bound) -> list[dict[str, 
     ]
 
 
-def _unpacking(setting: Setting, node: Node, files: Bound) -> Object:
+def _unpacking(setting: CompileContext, node: Node, files: BoundInputs) -> Object:
     names = setting.tasks[node.name]
     lines = []
     for name, path in files.files:
@@ -121,17 +131,19 @@ def _unpacking(setting: Setting, node: Node, files: Bound) -> Object:
     return declared(node, names.inputs, files, is_main=False) | _script(setting, node, lines, mount)
 
 
-def _collecting(setting: Setting, node: Node) -> Object:
+def _collecting(setting: CompileContext, node: Node) -> Object:
     names = setting.tasks[node.name]
     lines = []
     for output in node.outputs:
         complaint = quote(f"the training job has not written {output.path}, the output {output.name}")
         lines.append(f"test -e {quote(output.path)} || {{ echo {complaint} >&2; exit 1; }}")
     mount = {"name": CLAIM, "mountPath": WORKSPACE, "subPath": f"{names.main}/space"}
-    return declared(node, names.outputs, Bound(), node.outputs, is_main=False) | _script(setting, node, lines, mount)
+    return declared(node, names.outputs, BoundInputs(), node.outputs, is_main=False) | _script(
+        setting, node, lines, mount
+    )
 
 
-def _script(setting: Setting, node: Node, lines: list[str], mount: dict[str, Any]) -> Object:
+def _script(setting: CompileContext, node: Node, lines: list[str], mount: dict[str, Any]) -> Object:
     """One that only moves files, in the image that is there anyway."""
     assert node.training is not None
     image = node.image or next(role.image for role in node.training.roles if role.image)

@@ -1,1 +1,1 @@
-"""Training jobs of every kind: whose they are, how they fare, and what is wrong with a manifest of one."""
+"""Training jobs of every kind: owners, status, and validation of manifests."""

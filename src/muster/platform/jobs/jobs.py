@@ -1,12 +1,17 @@
-"""A training job as the platform shows it, whatever its kind. Pure: an object in, plain data out."""
+"""Training jobs of every kind as the platform lists them: one job as plain data, filters and pages, and a watch
+that keeps the list current.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
+from muster.kube.cluster import Cluster
+from muster.kube.informer import Informer, OnChange
 from muster.kube.kinds import Kind
 from muster.kube.objects import (
     Object,
@@ -20,12 +25,17 @@ from muster.kube.objects import (
     status_of,
     uid_of,
 )
-from muster.platform.rules import Subject
+from muster.platform.database.queries import Page, PageRequest, paginate
+from muster.platform.errors import Invalid
+from muster.platform.permissions import Subject
 from muster.platform.runs.runs import object_name
-from muster.training.dialect import Dialect, KubeflowDialect
-from muster.training.progress import Progress
-from muster.training.registry import DIALECTS
+from muster.training.job_conditions import Progress
+from muster.training.kinds.base import JobKind, KubeflowJobKind
+from muster.training.registry import JOB_KINDS
 from muster.workflows.kinds import WORKFLOW
+
+# Merged from jobs: A training job as the platform shows it, whatever its kind. Pure: an object in, plain data out.
+
 
 State: TypeAlias = Literal["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
 STATES: Final[tuple[State, ...]] = ("waiting", "running", "restarting", "suspended", "succeeded", "failed")
@@ -65,14 +75,14 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class RunOwner:
     """Whose a run is."""
 
     owner: str = ""
     team: str = ""
 
 
-def seen(dialect: Dialect, obj: Object) -> Job:
+def describe_job(dialect: JobKind, obj: Object) -> Job:
     progress = dialect.read_progress(obj)
     job = dialect.read(obj)
     run = run_of(obj)
@@ -112,10 +122,10 @@ def state_of(progress: Progress) -> State:
     return "running" if progress.has("Running") else "waiting"
 
 
-def subject_of(job: Job, runs: Mapping[str, Belonging]) -> Subject:
+def subject_of(job: Job, runs: Mapping[str, RunOwner]) -> Subject:
     """`runs` has those that made jobs, by id; a job of a run that is gone belongs to nobody."""
     if job.run_id:
-        run = runs.get(job.run_id, Belonging())
+        run = runs.get(job.run_id, RunOwner())
         return Subject("job", job.uid, owner=run.owner, team=run.team)
     return Subject("job", job.uid, owner=job.owner_id, team=job.team_id)
 
@@ -134,14 +144,14 @@ def word_of(kind: Kind) -> str:
     return kind.singular if kind.group == _KUBEFLOW else f"{kind.singular}.{kind.group}"
 
 
-def dialect_of(word: str) -> Dialect | None:
-    return next((dialect for dialect in DIALECTS if word_of(dialect.kind) == word.lower()), None)
+def dialect_of(word: str) -> JobKind | None:
+    return next((dialect for dialect in JOB_KINDS if word_of(dialect.kind) == word.lower()), None)
 
 
-def dialect_for(obj: Object) -> Dialect | None:
+def dialect_for(obj: Object) -> JobKind | None:
     """By apiVersion and kind."""
     said = (obj.get("apiVersion"), obj.get("kind"))
-    for dialect in DIALECTS:
+    for dialect in JOB_KINDS:
         if any(said == (kind.api_version, kind.kind) for kind in (dialect.kind, *dialect.also)):
             return dialect
     return None
@@ -149,11 +159,11 @@ def dialect_for(obj: Object) -> Dialect | None:
 
 def kind_names() -> list[str]:
     """As one writes them in manifests."""
-    return [f"{kind.api_version} {kind.kind}" for dialect in DIALECTS for kind in (dialect.kind, *dialect.also)]
+    return [f"{kind.api_version} {kind.kind}" for dialect in JOB_KINDS for kind in (dialect.kind, *dialect.also)]
 
 
-def can_be_suspended(dialect: Dialect) -> bool:
-    return isinstance(dialect, KubeflowDialect)
+def can_be_suspended(dialect: JobKind) -> bool:
+    return isinstance(dialect, KubeflowJobKind)
 
 
 def _count(status: Object, role: str) -> Mapping[str, Any]:
@@ -162,3 +172,113 @@ def _count(status: Object, role: str) -> Mapping[str, Any]:
 
 def _moment(text: str | None) -> datetime | None:
     return parse_time(text) if text else None
+
+
+# Merged from listing: Lists of jobs, from what is known of the cluster. Pure.
+
+
+_NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+_SORTABLE: Mapping[str, Callable[[Job], Any]] = {
+    "created": lambda job: job.created,
+    "started": lambda job: job.started or job.created,
+    "finished": lambda job: job.finished or _NEVER,
+    "name": lambda job: job.name,
+    "kind": lambda job: job.word,
+    "state": lambda job: STATES.index(job.state),
+    "namespace": lambda job: job.namespace,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    q: str = ""
+    """Words, each of which has to occur in the name, the kind or the namespace."""
+    kinds: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    owners: tuple[str, ...] | None = None
+    """Ids of users; None for anybody."""
+    run: str = ""
+    namespace: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def filter_jobs(jobs: Iterable[Job], only: JobFilter, owner_of: Callable[[Job], str]) -> list[Job]:
+    words = only.q.lower().split()
+    return [job for job in jobs if _fits(job, only, words) and _belongs(job, only, owner_of)]
+
+
+def page_of_jobs(jobs: Iterable[Job], wanted: PageRequest) -> Page[Job]:
+    """Sorted by what is asked for, the newest first if nothing is."""
+    # Times are whole seconds; what follows the first piece of a uid tells the rest, where the cluster is ours.
+    return paginate(jobs, wanted, key=lambda job: job.uid[9:], sortable=_SORTABLE, usual="-created")
+
+
+def check_filter(only: JobFilter, kinds: Iterable[str]) -> None:
+    for name, written, known in (("state", only.states, STATES), ("kind", only.kinds, tuple(kinds))):
+        unknown = [each for each in written if each not in known]
+        if unknown:
+            raise Invalid.field(name, f'"{unknown[0]}" is not one of {", ".join(known)}')
+
+
+def _fits(job: Job, only: JobFilter, words: Iterable[str]) -> bool:
+    if only.kinds and job.word not in only.kinds:
+        return False
+    if only.states and job.state not in only.states:
+        return False
+    if (only.run and job.run_id != only.run) or (only.namespace and job.namespace != only.namespace):
+        return False
+    if (only.since and job.created < only.since) or (only.until and job.created >= only.until):
+        return False
+    text = f"{job.namespace}/{job.word}/{job.name}".lower()
+    return all(word in text for word in words)
+
+
+def _belongs(job: Job, only: JobFilter, owner_of: Callable[[Job], str]) -> bool:
+    return only.owners is None or owner_of(job) in only.owners
+
+
+# Merged from watching: All training jobs of the cluster, as they are now: a copy per kind that keeps itself current.
+
+
+_PATIENCE_SECONDS = 5.0
+
+
+class JobWatch:
+    """`run()` until cancelled. `tell` hears of every job that has changed; `gone` if it is not there any more."""
+
+    def __init__(self, cluster: Cluster, tell: Callable[[Job, bool], None]) -> None:
+        self._tell = tell
+        self._jobs: dict[str, Job] = {}
+        self._informers = [Informer(cluster, d.kind, on_change=self._listener(d)) for d in JOB_KINDS]
+
+    async def run(self) -> None:
+        self._jobs.clear()
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers:
+                group.create_task(informer.run())
+
+    async def jobs(self) -> Iterable[Job]:
+        """All that are known. Just after the start it takes a moment; a cluster that lacks a kind never tells of it."""
+        waiting = [asyncio.ensure_future(i.synced.wait()) for i in self._informers if not i.synced.is_set()]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=_PATIENCE_SECONDS)
+            for each in late:
+                each.cancel()
+        return self._jobs.values()
+
+    def _listener(self, dialect: JobKind) -> OnChange:
+        def changed(before: Object | None, after: Object | None) -> None:
+            if after is None:
+                gone = self._jobs.pop(uid_of(before or {}), None)
+                if gone is not None:
+                    self._tell(gone, True)
+                return
+            job = describe_job(dialect, after)
+            if before is not None and uid_of(before) != job.uid:
+                self._jobs.pop(uid_of(before), None)
+            if self._jobs.get(job.uid) != job:
+                self._jobs[job.uid] = job
+                self._tell(job, False)
+
+        return changed

@@ -8,13 +8,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.modules.building import Built, Order
-from muster.platform.modules.modules import refresh
-from muster.platform.modules.states import State, after
-from muster.platform.modules.tables import module_versions, modules
-from muster.platform.rules import SYSTEM
-from muster.platform.users.audit import record
+from muster.platform.database.tables import module_versions, modules, now
+from muster.platform.modules.building import BuildRequest, Built
+from muster.platform.modules.modules import State, next_state, refresh
+from muster.platform.permissions import SYSTEM
+from muster.platform.users.audit import write_audit
 
 MOST_INTERRUPTIONS = 3
 
@@ -23,7 +21,7 @@ class Claim(NamedTuple):
     module_id: str
     number: int
     attempt: int
-    order: Order
+    order: BuildRequest
 
 
 def waiting(connection: Connection) -> list[str]:
@@ -65,7 +63,7 @@ def claim(connection: Connection, version_id: str) -> Claim | None:
         update(module_versions).where(module_versions.c.id == version_id).values(attempts=row.attempts + 1)
     )
     secrets = tuple(variable["value"] for variable in row.env if variable["secret"])
-    order = Order(
+    order = BuildRequest(
         row.id, row.git_url, row.git_ref, row.git_commit, row.dockerfile, row.build_dir, row.readme_path, row.image,
         secrets,
     )  # fmt: skip
@@ -118,7 +116,7 @@ def _end(connection: Connection, version_id: str, attempt: int, step: str, **val
     if row is None:
         return False
     name = f"{row.module_name} {row.number}"
-    state = after("building", "built" if step == "built" else "fail", name)
+    state = next_state("building", "built" if step == "built" else "fail", name)
     connection.execute(
         update(module_versions)
         .where(module_versions.c.id == version_id)
@@ -126,5 +124,7 @@ def _end(connection: Connection, version_id: str, attempt: int, step: str, **val
     )
     refresh(connection, row.module_id)
     details = {name: values[name] for name in ("git_commit", "reason") if values.get(name)}
-    record(connection, SYSTEM, "built" if step == "built" else "build failed", "module", row.module_id, name, details)
+    write_audit(
+        connection, SYSTEM, "built" if step == "built" else "build failed", "module", row.module_id, name, details
+    )
     return True

@@ -9,16 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from posixpath import normpath
 
-from muster.embedded.module_settings import ModuleSettings
 from muster.platform.graphs.model import WORKSPACE
 from muster.platform.modules.build_log import BuildLog
-from muster.platform.modules.checkout import CheckoutError, inside, outside_link, read_readme, read_text
-from muster.platform.modules.commands import BuildFailed, Surroundings, run, size_of
-from muster.platform.modules.dockerfile import DockerfileError
-from muster.platform.modules.fetching import fetch
-from muster.platform.modules.image_builders import ImageBuilder
-from muster.platform.modules.image_plan import USUAL_FOLDER, ImagePlan, RuleError, plan_image
-from muster.platform.modules.repositories import credentials_in, read_repository
+from muster.platform.modules.build_process import BuildContext, BuildFailed, run_command, size_of
+from muster.platform.modules.git_source import (
+    CheckoutError,
+    credentials_in,
+    fetch,
+    outside_link,
+    read_readme,
+    read_repository,
+    read_text,
+    resolve_inside,
+)
+from muster.platform.modules.images import USUAL_FOLDER, DockerfileError, ImageBuilder, ImagePlan, RuleError, plan_image
+from muster.platform.settings import ModuleSettings
 
 LOG, CODE = "build.log", "code"
 _WORK = "work"
@@ -31,7 +36,7 @@ _NOT_OURS = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class BuildRequest:
     """What is to be built."""
 
     version_id: str
@@ -62,7 +67,7 @@ class Built:
 
 
 async def build(
-    order: Order,
+    order: BuildRequest,
     folder: Path,
     settings: ModuleSettings,
     builder: ImageBuilder | None,
@@ -74,7 +79,7 @@ async def build(
     await asyncio.to_thread(_clear, folder)
     log = BuildLog(folder / LOG, (*order.secrets, *credentials_in(order.git_url)))
     deadline = asyncio.get_running_loop().time() + settings.minutes * 60
-    here = Surroundings(order.version_id, log, deadline, work, settings.megabytes * 1_000_000)
+    here = BuildContext(order.version_id, log, deadline, work, settings.megabytes * 1_000_000)
     try:
         commit = await fetch(read_repository(order.git_url), order.git_ref, order.commit, work / "repository", here)
         await pin(commit)
@@ -96,7 +101,7 @@ async def build(
         await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
 
 
-def check(order: Order, root: Path) -> tuple[str, ImagePlan]:
+def check(order: BuildRequest, root: Path) -> tuple[str, ImagePlan]:
     """The readme, and what the Dockerfile says. Raises CheckoutError, DockerfileError, RuleError."""
     link = outside_link(root)
     if link:
@@ -106,7 +111,7 @@ def check(order: Order, root: Path) -> tuple[str, ImagePlan]:
         plan = plan_image(text)
     except (DockerfileError, RuleError) as error:
         raise CheckoutError(f"{order.dockerfile}: {error}") from None
-    if not inside(root, order.build_dir).is_dir():
+    if not resolve_inside(root, order.build_dir).is_dir():
         raise CheckoutError(f'build directory: there is no folder "{order.build_dir or "/"}" in the repository')
     return read_readme(root, order.readme_path), plan
 
@@ -123,19 +128,27 @@ def place_of_code(plan: ImagePlan) -> str:
 
 
 async def _image(
-    order: Order, root: Path, plan: ImagePlan, builder: ImageBuilder, here: Surroundings, commit: str, readme: str
+    order: BuildRequest,
+    root: Path,
+    plan: ImagePlan,
+    builder: ImageBuilder,
+    here: BuildContext,
+    commit: str,
+    readme: str,
 ) -> Built:
     here.log.say(f"building {order.image} with {builder.name}")
-    command = builder.build_command(order.image, inside(root, order.dockerfile), inside(root, order.build_dir))
+    command = builder.build_command(
+        order.image, resolve_inside(root, order.dockerfile), resolve_inside(root, order.build_dir)
+    )
     temporary = here.folder / "tmp"
     temporary.mkdir()
-    code, _ = await run(command, here, cwd=root, env={"TMPDIR": str(temporary)})
+    code, _ = await run_command(command, here, cwd=root, env={"TMPDIR": str(temporary)})
     if code != 0:
         raise BuildFailed(f"{builder.name} ended with {code}; see the log")
-    code, printed = await run([*builder.size, order.image], here, cwd=root, quiet=True)
+    code, printed = await run_command([*builder.size, order.image], here, cwd=root, quiet=True)
     size = int(printed) if code == 0 and printed.strip().isdigit() else 0
     if size > here.most_bytes:
-        await run([*builder.remove, order.image], here, cwd=root)
+        await run_command([*builder.remove, order.image], here, cwd=root)
         raise BuildFailed(
             f"the image has {size // 1_000_000} MB; at most {here.most_bytes // 1_000_000} MB are allowed"
         )
@@ -144,11 +157,11 @@ async def _image(
 
 
 async def _folder(
-    order: Order, root: Path, folder: Path, plan: ImagePlan, here: Surroundings, commit: str, readme: str
+    order: BuildRequest, root: Path, folder: Path, plan: ImagePlan, here: BuildContext, commit: str, readme: str
 ) -> Built:
     place = place_of_code(plan)
-    code = inside(root, order.build_dir)
-    source = inside(code, plan.source)
+    code = resolve_inside(root, order.build_dir)
+    source = resolve_inside(code, plan.source)
     if plan.source and source.is_dir() and place == plan.target:
         code = source
     here.log.say("no image engine is in use: the folder itself runs, in this machine's environment")

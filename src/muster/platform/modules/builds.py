@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from muster.embedded.agent.settings import RuntimeName
-from muster.embedded.module_settings import ModuleSettings
+from muster.embedded.node.settings import RuntimeName
 from muster.platform.database.database import Database
 from muster.platform.modules import build_records
 from muster.platform.modules.build_log import BuildLog, read_from
+from muster.platform.modules.build_process import BuildFailed, end_leftovers
 from muster.platform.modules.building import LOG, build
-from muster.platform.modules.commands import BuildFailed, end_leftovers
-from muster.platform.modules.image_builders import BuilderName, ImageBuilder, find_builder, remove_images
+from muster.platform.modules.images import BuilderName, ImageBuilder, find_builder, remove_images
+from muster.platform.settings import ModuleSettings
 
 log = logging.getLogger(__name__)
 

@@ -1,31 +1,193 @@
-"""Modules: names under which versions are kept."""
+"""Modules, the categories they are grouped by, and the states that their versions pass through."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 from typing import cast as cast_type
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, delete, exists, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    and_,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, taken
-from muster.platform.modules.categories import get_category
-from muster.platform.modules.fields import check_name, fault
-from muster.platform.modules.states import PUBLIC, STATES, USABLE_BY_ITS_OWNER, State
-from muster.platform.modules.tables import categories, module_versions, modules
-from muster.platform.rules import Actor, Subject, may, require
-from muster.platform.users.audit import record
-from muster.platform.users.tables import teams, users
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.tables import categories, module_versions, modules, now, teams, users, workflows
+from muster.platform.database.tables import versions as workflow_versions
+from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.messages import field_error
+from muster.platform.modules.validation import check_name, module_field_error
+from muster.platform.permissions import Actor, Subject, may, require, visible
+from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
-from muster.platform.visibility import visible
-from muster.platform.workflows.tables import versions as workflow_versions
-from muster.platform.workflows.tables import workflows
+
+# Merged from states: What a version of a module goes through, as one table.
+
+
+State: TypeAlias = Literal["building", "build failed", "private", "in review", "rejected", "published", "deprecated"]
+Step: TypeAlias = Literal[
+    "built", "fail", "stop", "retry", "ask review", "withdraw", "approve", "reject", "deprecate", "restore"
+]
+
+STATES: Final[tuple[State, ...]] = (
+    "building", "build failed", "private", "in review", "rejected", "published", "deprecated",
+)  # fmt: skip
+
+STEPS: Final[Mapping[tuple[State, Step], State]] = {
+    ("building", "built"): "private",
+    ("building", "fail"): "build failed",
+    ("building", "stop"): "build failed",
+    ("build failed", "retry"): "building",
+    ("private", "ask review"): "in review",
+    ("in review", "withdraw"): "private",
+    ("in review", "approve"): "published",
+    ("in review", "reject"): "rejected",
+    ("rejected", "ask review"): "in review",
+    ("published", "deprecate"): "deprecated",
+    ("deprecated", "restore"): "published",
+}
+
+PUBLIC: Final[frozenset[State]] = frozenset({"published", "deprecated"})
+"""Everybody sees it."""
+USABLE_BY_ITS_OWNER: Final[frozenset[State]] = frozenset({"private", "in review", "rejected", "published"})
+
+_WORDS: Final[Mapping[Step, str]] = {
+    "built": "finished",
+    "fail": "given up",
+    "stop": "stopped",
+    "retry": "built again",
+    "ask review": "reviewed",
+    "withdraw": "withdrawn from review",
+    "approve": "approved",
+    "reject": "rejected",
+    "deprecate": "deprecated",
+    "restore": "published again",
+}
+
+
+def next_state(state: State, step: Step, name: str) -> State:
+    """Raises Conflict where the step does not lead anywhere, and says from where it would. `name` is of the version."""
+    following = STEPS.get((state, step))
+    if following is not None:
+        return following
+    fitting = " or ".join(f'"{start}"' for start, possible in STEPS if possible == step)
+    raise Conflict(f'{name} is "{state}"; only one that is {fitting} can be {_WORDS[step]}')
+
+
+def steps_from(state: State) -> list[Step]:
+    return [step for start, step in STEPS if start == state]
+
+
+# Merged from categories: Categories: how modules are grouped. Admins make them.
+
+
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    id: str
+    name: str
+    description: str
+    created: datetime
+    revision: int
+    modules: int
+    """How many are in it, those that one may not see included."""
+
+
+def create_category(connection: Connection, actor: Actor, name: str, description: str = "") -> Category:
+    require(actor, "create", Subject("category"))
+    _check_name(name)
+    identifier = new_id()
+    with conflict_on_duplicate(field_error("name", "category.taken", name=name)):
+        connection.execute(
+            insert(categories).values(id=identifier, name=name, description=description, created=now(), revision=1)
+        )
+    write_audit(connection, actor, "create", "category", identifier, name)
+    return get_category(connection, actor, identifier)
+
+
+def get_category(connection: Connection, actor: Actor, id_or_name: str) -> Category:
+    require(actor, "view", Subject("category"))
+    found = _CATEGORIES.where(or_(categories.c.id == id_or_name, categories.c.name == id_or_name))
+    row = connection.execute(found).first()
+    if row is None:
+        raise NotFound.of("category", id_or_name)
+    return as_record(row, Category)
+
+
+def list_categories(connection: Connection, actor: Actor, wanted: PageRequest, q: str = "") -> Page[Category]:
+    require(actor, "view", Subject("category"))
+    query = _CATEGORIES.where(contains_words(q, categories.c.name, categories.c.description)) if q else _CATEGORIES
+    sortable = {"name": categories.c.name, "created": categories.c.created, "modules": _COUNT}
+    page = select_page(connection, query, wanted, key=categories.c.id, sortable=sortable, usual="name")
+    return page.map(lambda row: as_record(row, Category))
+
+
+def edit_category(
+    connection: Connection, actor: Actor, identifier: str, changes: Mapping[str, Any], revision: int | None = None
+) -> Category:
+    """`changes` may hold name and description. With a `revision`, only if nobody changed it since."""
+    category = get_category(connection, actor, identifier)
+    require(actor, "edit", Subject("category", category.id))
+    _check_revision(category, revision)
+    changed = {name: value for name, value in changes.items() if value != getattr(category, name)}
+    if not changed:
+        return category
+    if "name" in changed:
+        _check_name(changed["name"])
+    with conflict_on_duplicate(field_error("name", "category.taken", name=changed.get("name"))):
+        connection.execute(
+            update(categories).where(categories.c.id == category.id).values(**changed, revision=category.revision + 1)
+        )
+    write_audit(connection, actor, "edit", "category", category.id, category.name, changed)
+    return get_category(connection, actor, category.id)
+
+
+def delete_category(connection: Connection, actor: Actor, identifier: str, revision: int | None = None) -> None:
+    category = get_category(connection, actor, identifier)
+    require(actor, "delete", Subject("category", category.id))
+    _check_revision(category, revision)
+    with conflict_on_duplicate(field_error("", "category.full", name=category.name)):
+        connection.execute(delete(categories).where(categories.c.id == category.id))
+    write_audit(connection, actor, "delete", "category", category.id, category.name)
+
+
+def _check_name(name: str) -> None:
+    if not 0 < len(name) <= _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
+        raise Invalid.fields([field_error("name", "category.name", name=name, most=_LONGEST_NAME)])
+
+
+def _check_revision(category: Category, revision: int | None) -> None:
+    if revision is not None and revision != category.revision:
+        raise PreconditionFailed(f'the category "{category.name}" was changed meanwhile; load it again')
+
+
+_COUNT = select(func.count()).where(modules.c.category_id == categories.c.id).scalar_subquery()
+_CATEGORIES = select(
+    categories.c.id,
+    categories.c.name,
+    categories.c.description,
+    categories.c.created,
+    categories.c.revision,
+    _COUNT.label("modules"),
+)
+
+
+# Merged from modules: Modules: names under which versions are kept.
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +252,7 @@ def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Modul
     require(actor, "create", Subject("module", owner=actor.id))
     check_name(new.name)
     moment, identifier = now(), new_id()
-    with taken(fault("name", "module.taken", name=new.name)):
+    with conflict_on_duplicate(module_field_error("name", "module.taken", name=new.name)):
         connection.execute(
             insert(modules).values(
                 id=identifier,
@@ -108,7 +270,7 @@ def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Modul
                 revision=1,
             )
         )
-    record(connection, actor, "create", "module", identifier, new.name)
+    write_audit(connection, actor, "create", "module", identifier, new.name)
     return get_module(connection, actor, identifier)
 
 
@@ -129,7 +291,7 @@ def list_modules(connection: Connection, actor: Actor, wanted: PageRequest, only
         else_=modules.c.public_state,
     )
     if only.q:
-        query = query.where(mentions(only.q, modules.c.name, modules.c.description))
+        query = query.where(contains_words(only.q, modules.c.name, modules.c.description))
     if only.category:
         query = query.where(or_(modules.c.category_id == only.category, categories.c.name == only.category))
     if only.owner:
@@ -168,7 +330,7 @@ def edit_module_row(connection: Connection, actor: Actor, module: Module, change
     changed = {name: value for name, value in values.items() if value != getattr(module, name)}
     if changed:
         update_module(connection, module.id, changed)
-        record(connection, actor, "edit", "module", module.id, module.name, changed)
+        write_audit(connection, actor, "edit", "module", module.id, module.name, changed)
     return bool(changed)
 
 
@@ -189,7 +351,7 @@ def delete_module(
     ).scalars()
     named = list(images)
     connection.execute(delete(modules).where(modules.c.id == module.id))
-    record(connection, actor, "delete", "module", module.id, module.name)
+    write_audit(connection, actor, "delete", "module", module.id, module.name)
     return module, named
 
 
@@ -249,7 +411,7 @@ def _category(connection: Connection, actor: Actor, id_or_name: str) -> str:
     try:
         return get_category(connection, actor, id_or_name).id
     except NotFound as error:
-        wrong = fault("category", "module.category", detail=error.detail)
+        wrong = module_field_error("category", "module.category", detail=error.detail)
         raise Invalid(wrong.message, [wrong]) from None
 
 

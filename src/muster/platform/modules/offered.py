@@ -7,14 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
-from muster.platform.graphs.context import Context, Module
+from muster.platform.database.tables import module_versions, modules
+from muster.platform.graphs.context import AvailableModule, Context
 from muster.platform.graphs.model import Document, Variable
-from muster.platform.modules.modules import usable_states
-from muster.platform.modules.states import PUBLIC, USABLE_BY_ITS_OWNER
-from muster.platform.modules.tables import module_versions, modules
+from muster.platform.modules.modules import PUBLIC, USABLE_BY_ITS_OWNER, usable_states
 from muster.platform.modules.versions import VERSION_COLUMNS, ModuleVersion, read_version
-from muster.platform.rules import Actor
-from muster.platform.visibility import visible
+from muster.platform.permissions import Actor, visible
 
 _SUGGESTED = 50
 
@@ -29,11 +27,11 @@ def offered(connection: Connection, actor: Actor, document: Document) -> Context
     return Context(modules=found)
 
 
-def as_offered(name: str, version: ModuleVersion, *, usable: bool) -> Module:
+def as_offered(name: str, version: ModuleVersion, *, usable: bool) -> AvailableModule:
     """How a version runs: its image with the image's own entry point, or its folder with the command."""
     own = {variable.name for variable in version.source.env}
     of_image = (Variable(name, value) for name, value in version.image_env.items() if name not in own)
-    return Module(
+    return AvailableModule(
         name=name,
         version=str(version.number),
         image=version.image,
@@ -48,7 +46,7 @@ def as_offered(name: str, version: ModuleVersion, *, usable: bool) -> Module:
     )
 
 
-def _found(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[str, str], Module]:
+def _found(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[str, str], AvailableModule]:
     sees_all = visible(actor, "module", owner=modules.c.owner_id, team=modules.c.team_id, action="inspect")
     query = _QUERY.where(
         modules.c.name.in_(names),
@@ -64,7 +62,7 @@ def _found(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[
     return offers
 
 
-def _suggestions(connection: Connection, actor: Actor) -> dict[tuple[str, str], Module]:
+def _suggestions(connection: Connection, actor: Actor) -> dict[tuple[str, str], AvailableModule]:
     query = _QUERY.where(usable_states(actor, modules.c.owner_id)).order_by(modules.c.updated.desc()).limit(_SUGGESTED)
     return {
         (row.module_name, str(row.number)): as_offered(row.module_name, read_version(row), usable=True)

@@ -8,19 +8,14 @@ from typing import Final, Literal, TypeAlias
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.tables import module_versions, modules, now, reviews, teams, users
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
-from muster.platform.modules.fields import fault
 from muster.platform.modules.modules import get_module
-from muster.platform.modules.tables import module_versions, modules, reviews
-from muster.platform.modules.versions import advance, find_version, shown
-from muster.platform.rules import SYSTEM, Actor, Subject, may, require
-from muster.platform.users.audit import record
-from muster.platform.users.tables import teams, users
-from muster.platform.visibility import visible
+from muster.platform.modules.validation import module_field_error
+from muster.platform.modules.versions import advance, find_version, version_label
+from muster.platform.permissions import SYSTEM, Actor, Subject, may, require, visible
+from muster.platform.users.audit import write_audit
 
 ReviewState: TypeAlias = Literal["open", "approved", "rejected", "withdrawn"]
 Decision: TypeAlias = Literal["approve", "reject", "withdraw"]
@@ -81,7 +76,7 @@ def ask_review(connection: Connection, actor: Actor, module: str, version: str, 
     of = get_module(connection, actor, module)
     found = find_version(connection, actor, of, version)
     require(actor, "ask review", of.subject, of.name)
-    advance(connection, found, "ask review", shown(of, found), reason="")
+    advance(connection, found, "ask review", version_label(of, found), reason="")
     identifier = new_id()
     connection.execute(
         insert(reviews).values(
@@ -96,7 +91,7 @@ def ask_review(connection: Connection, actor: Actor, module: str, version: str, 
             revision=1,
         )
     )
-    record(connection, actor, "ask", "review", identifier, shown(of, found))
+    write_audit(connection, actor, "ask", "review", identifier, version_label(of, found))
     return get_review(connection, actor, identifier)
 
 
@@ -113,7 +108,7 @@ def list_reviews(connection: Connection, actor: Actor, wanted: PageRequest, only
     """Everybody's for admins, their team's for leaders, their own for others; the newest first."""
     query = _REVIEWS.where(visible(actor, "review", owner=reviews.c.author_id, team=modules.c.team_id))
     if only.q:
-        query = query.where(mentions(only.q, modules.c.name, reviews.c.message, reviews.c.reason))
+        query = query.where(contains_words(only.q, modules.c.name, reviews.c.message, reviews.c.reason))
     if only.state:
         if only.state not in REVIEW_STATES:
             raise Invalid.field("state", f'"{only.state}" is not one of {", ".join(REVIEW_STATES)}')
@@ -147,13 +142,15 @@ def decide(
     if review.state != "open":
         raise Conflict(f"this review is over: it was {review.state}")
     if decision == "reject" and not reason.strip():
-        raise Invalid.fields([fault("reason", "review.reason")])
+        raise Invalid.fields([module_field_error("reason", "review.reason")])
     # What is behind an open review is for its author and those who decide; the platform looks it up for them.
     module = get_module(connection, SYSTEM, review.module_id)
     version = find_version(connection, SYSTEM, module, review.version_id)
     if decision != "withdraw" and review.version_author_id == actor.id:
         raise Forbidden("nobody may decide about what they wrote themselves; ask somebody else to do it")
-    advance(connection, version, decision, shown(module, version), reason=reason if decision == "reject" else "")
+    advance(
+        connection, version, decision, version_label(module, version), reason=reason if decision == "reject" else ""
+    )
     connection.execute(
         update(reviews)
         .where(reviews.c.id == review.id)
@@ -162,7 +159,7 @@ def decide(
         )
     )
     details = {"reason": reason} if reason else {}
-    record(connection, actor, decision, "review", review.id, shown(module, version), details)
+    write_audit(connection, actor, decision, "review", review.id, version_label(module, version), details)
     return get_review(connection, actor, review.id)
 
 

@@ -10,28 +10,33 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, select_page
-from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, new_id, select_page
+from muster.platform.database.tables import module_versions, now, users
 from muster.platform.errors import Invalid, NotFound
 from muster.platform.graphs.model import Output, Variable
-from muster.platform.modules.fields import Parameter, Source, checked, completed, fault
+from muster.platform.modules.git_source import local_problem, read_repository, without_credentials
 from muster.platform.modules.modules import (
+    PUBLIC,
     Module,
     NewModule,
+    State,
+    Step,
     check_revision,
     edit_module_row,
     get_module,
     insert_module,
+    next_state,
     refresh,
 )
-from muster.platform.modules.repositories import local_problem, read_repository, without_credentials
-from muster.platform.modules.states import PUBLIC, State, Step, after
-from muster.platform.modules.tables import module_versions
-from muster.platform.rules import Actor, may, require
-from muster.platform.users.audit import record
-from muster.platform.users.tables import users
+from muster.platform.modules.validation import (
+    ModuleInput,
+    ModuleSource,
+    module_field_error,
+    validate_source,
+    with_previous_secrets,
+)
+from muster.platform.permissions import Actor, may, require
+from muster.platform.users.audit import write_audit
 
 LATEST = "latest"
 SOURCE_FIELDS = ("git_url", "git_ref", "dockerfile", "build_dir", "readme_path", "env", "inputs", "outputs")
@@ -44,7 +49,7 @@ class ModuleVersion:
     number: int
     author_id: str
     author_name: str
-    source: Source
+    source: ModuleSource
     state: State
     reason: str
     """Why it failed or was rejected."""
@@ -71,10 +76,10 @@ class ModuleVersion:
 
 
 def create_module(
-    connection: Connection, actor: Actor, new: NewModule, source: Source, local: tuple[Path, ...] = ()
+    connection: Connection, actor: Actor, new: NewModule, source: ModuleSource, local: tuple[Path, ...] = ()
 ) -> tuple[Module, ModuleVersion]:
     """With its first version, which waits for its build. `local` are folders from which everybody may build."""
-    source = checked(source)
+    source = validate_source(source)
     _check_local(actor, source, local)
     module = insert_module(connection, actor, new)
     return _added(connection, actor, module, source)
@@ -96,7 +101,7 @@ def edit_module(
     edit_module_row(connection, actor, module, changes)
     base = find_version(connection, actor, module, LATEST).source
     written = {name: changes[name] for name in SOURCE_FIELDS if name in changes}
-    source = checked(completed(replace(base, **written), base))
+    source = validate_source(with_previous_secrets(replace(base, **written), base))
     if source == base:
         return get_module(connection, actor, module.id), None
     if source.git_url != base.git_url:
@@ -166,14 +171,14 @@ def take_step(
     elif step == "retry":
         # Nothing was built of the commit, and whoever tries again may have mended the branch.
         more = {"reason": "", "git_commit": "", "interruptions": 0}
-    advance(connection, version, step, shown(module, version), **more)
-    record(connection, actor, step, "module", module.id, shown(module, version))
+    advance(connection, version, step, version_label(module, version), **more)
+    write_audit(connection, actor, step, "module", module.id, version_label(module, version))
     return find_version(connection, actor, module, version.id)
 
 
 def advance(connection: Connection, version: ModuleVersion, step: Step, name: str, **values: Any) -> None:
     """Raises Conflict if the version is in no state for it."""
-    state = after(version.state, step, name)
+    state = next_state(version.state, step, name)
     connection.execute(
         update(module_versions)
         .where(module_versions.c.id == version.id)
@@ -182,11 +187,11 @@ def advance(connection: Connection, version: ModuleVersion, step: Step, name: st
     refresh(connection, version.module_id)
 
 
-def shown(module: Module, version: ModuleVersion) -> str:
+def version_label(module: Module, version: ModuleVersion) -> str:
     return f"{module.name} {version.number}"
 
 
-def _added(connection: Connection, actor: Actor, module: Module, source: Source) -> tuple[Module, ModuleVersion]:
+def _added(connection: Connection, actor: Actor, module: Module, source: ModuleSource) -> tuple[Module, ModuleVersion]:
     moment, identifier, number = now(), new_id(), module.versions + 1
     connection.execute(
         insert(module_versions).values(
@@ -222,16 +227,16 @@ def _added(connection: Connection, actor: Actor, module: Module, source: Source)
     )
     refresh(connection, module.id)
     details = {"number": number, "git_url": without_credentials(source.git_url), "git_ref": source.git_ref}
-    record(connection, actor, "build", "module", module.id, f"{module.name} {number}", details)
+    write_audit(connection, actor, "build", "module", module.id, f"{module.name} {number}", details)
     module = get_module(connection, actor, module.id)
     return module, find_version(connection, actor, module, identifier)
 
 
-def _check_local(actor: Actor, source: Source, local: tuple[Path, ...]) -> None:
+def _check_local(actor: Actor, source: ModuleSource, local: tuple[Path, ...]) -> None:
     is_admin = actor.admin and "admin" in actor.scopes
     problem = local_problem(read_repository(source.git_url), local, is_admin=is_admin)
     if problem:
-        raise Invalid.fields([fault("git_url", "module.repository", detail=problem)])
+        raise Invalid.fields([module_field_error("git_url", "module.repository", detail=problem)])
 
 
 VERSION_COLUMNS = [column for column in module_versions.c if column.name not in ("readme", "interruptions")]
@@ -241,14 +246,14 @@ _VERSIONS = select(*VERSION_COLUMNS, users.c.name.label("author_name")).join(
 
 
 def read_version(row: AnyRow) -> ModuleVersion:
-    source = Source(
+    source = ModuleSource(
         row.git_url,
         row.git_ref,
         row.dockerfile,
         row.build_dir,
         row.readme_path,
         tuple(Variable(**variable) for variable in row.env),
-        tuple(Parameter(**given) for given in row.inputs),
+        tuple(ModuleInput(**given) for given in row.inputs),
         tuple(Output(**output) for output in row.outputs),
     )
     return as_record(row, ModuleVersion, source=source, entrypoint=tuple(row.entrypoint))

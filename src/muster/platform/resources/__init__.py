@@ -1,1 +1,1 @@
-"""What runs are given: virtual clusters with their SKUs, and storage roots."""
+"""What runs use: virtual clusters with their SKUs, queues, nodes and storage roots."""

@@ -6,24 +6,24 @@ from sqlalchemy import Connection
 
 from muster.platform.graphs import context
 from muster.platform.graphs.model import Document
-from muster.platform.resources.clusters import all_clusters
-from muster.platform.resources.roots import all_roots
-from muster.platform.rules import Actor, may
+from muster.platform.permissions import Actor, may
+from muster.platform.resources.storage_roots import all_roots
+from muster.platform.resources.virtual_clusters import all_clusters
 
 
-def clusters_for(connection: Connection, actor: Actor) -> dict[str, context.VirtualCluster]:
+def clusters_for(connection: Connection, actor: Actor) -> dict[str, context.AvailableCluster]:
     """By name; those that the actor may not use are marked so."""
     return {
-        cluster.name: context.VirtualCluster(
+        cluster.name: context.AvailableCluster(
             cluster.name, cluster.sku, cluster.node_selector, cluster.queue, bool(may(actor, "use", cluster.subject))
         )
         for cluster in all_clusters(connection)
     }
 
 
-def roots_for(connection: Connection, actor: Actor) -> dict[str, context.StorageRoot]:
+def roots_for(connection: Connection, actor: Actor) -> dict[str, context.AvailableRoot]:
     return {
-        root.name: context.StorageRoot(
+        root.name: context.AvailableRoot(
             root.name, root.path, root.claim, root.host_path, root.read_only, bool(may(actor, "use", root.subject))
         )
         for root in all_roots(connection)

@@ -1,15 +1,22 @@
-"""The totals of virtual clusters as the scheduler honours them: a Queue for each, capped at so many SKUs."""
+"""Queues: one for every virtual cluster, capped at its total; and the queues and PodGroups as the API shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from muster.kube.builtin import QUEUE
+from muster.kube.builtin import PLUGIN_POD_GROUP, QUEUE
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
-from muster.kube.objects import Object, labels_of, name_of, spec_of, status_of
-from muster.platform.resources.clusters import VirtualCluster
-from muster.platform.resources.skus import skus_in, times
+from muster.kube.objects import Object, labels_of, meta, name_of, namespace_of, spec_of, status_of
+from muster.platform.resources.nodes import parse_optional_time
+from muster.platform.resources.virtual_clusters import VirtualCluster, count_skus, multiply_sku
+
+# Merged from queues: The totals of virtual clusters as the scheduler honours them: a Queue for each, capped at so
+# many SKUs.
+
 
 LABEL = "muster.dev/virtual-cluster"
 
@@ -17,7 +24,7 @@ LABEL = "muster.dev/virtual-cluster"
 def queue_for(cluster: VirtualCluster) -> Object:
     spec: Object = {"weight": 1, "reclaimable": False}
     if cluster.total is not None:
-        spec["capability"] = times(cluster.sku, cluster.total)
+        spec["capability"] = multiply_sku(cluster.sku, cluster.total)
     return {
         "apiVersion": QUEUE.api_version,
         "kind": QUEUE.kind,
@@ -26,7 +33,7 @@ def queue_for(cluster: VirtualCluster) -> Object:
     }
 
 
-async def settle_queues(on: Cluster, clusters: Iterable[VirtualCluster]) -> None:
+async def sync_queues(on: Cluster, clusters: Iterable[VirtualCluster]) -> None:
     """Makes the Queues as the virtual clusters are, whatever happened before."""
     wanted = {cluster.queue: queue_for(cluster) for cluster in clusters}
     there = {name_of(queue): queue for queue in (await on.list(QUEUE, labels=LABEL)).items}
@@ -44,10 +51,10 @@ async def settle_queues(on: Cluster, clusters: Iterable[VirtualCluster]) -> None
 
 def skus_used(queue: Object | None, cluster: VirtualCluster) -> int:
     """By Pods that are on a machine now."""
-    return skus_in(status_of(queue or {}).get("allocated") or {}, cluster.sku)
+    return count_skus(status_of(queue or {}).get("allocated") or {}, cluster.sku)
 
 
-async def queues(on: Cluster) -> dict[str, Object]:
+async def list_queues(on: Cluster) -> dict[str, Object]:
     """By the id of the virtual cluster."""
     return {labels_of(queue)[LABEL]: queue for queue in (await on.list(QUEUE, labels=LABEL)).items}
 
@@ -58,3 +65,96 @@ def _cap(queue: Object) -> object:
 
 def _replacing(queue: Object) -> Object:
     return {"op": "add", "path": "/spec", "value": spec_of(queue)}
+
+
+# Merged from lines: Queues, and the gangs that stand in them, as the scheduler keeps them.
+
+
+PHASES = ("pending", "inqueue", "running", "unknown", "completed")
+_UNPLACED = ("Pending", "Inqueue", "Unknown", "Scheduling")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    name: str
+    cluster_id: str
+    """Of the virtual cluster that it holds the total of; '' if somebody made it on the cluster itself."""
+    state: str
+    parent: str
+    weight: int
+    priority: int
+    reclaimable: bool
+    capability: dict[str, str]
+    """The most of it, by resource; what is not named has no limit."""
+    allocated: dict[str, str]
+    groups: dict[str, int]
+    """How many PodGroups are in which phase."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroupStatus:
+    name: str
+    namespace: str
+    flavour: str
+    """volcano or scheduler-plugins"""
+    queue: str
+    phase: str
+    members: int
+    """How many have to start together."""
+    running: int
+    succeeded: int
+    failed: int
+    reason: str
+    """Why it waits, in one word and in a sentence; '' if it does not."""
+    message: str
+    since: datetime | None
+    """Of the reason."""
+    created: datetime | None
+
+
+def describe_queue(queue: Object) -> QueueStatus:
+    spec, status = spec_of(queue), status_of(queue)
+    return QueueStatus(
+        name=name_of(queue),
+        cluster_id=labels_of(queue).get(LABEL, ""),
+        state=status.get("state") or "Open",
+        parent=spec.get("parent") or "",
+        weight=int(spec.get("weight") or 1),
+        priority=int(spec.get("priority") or 0),
+        reclaimable=spec.get("reclaimable") is not False,
+        capability=_texts(spec.get("capability")),
+        allocated=_texts(status.get("allocated")),
+        groups={phase: int(status.get(phase) or 0) for phase in PHASES},
+    )
+
+
+def describe_pod_group(group: Object) -> PodGroupStatus:
+    spec, status = spec_of(group), status_of(group)
+    phase = status.get("phase") or "Pending"
+    trouble = _newest(status.get("conditions") or ()) if phase in _UNPLACED else {}
+    unplaced = trouble if trouble.get("type") == "Unschedulable" else {}
+    plugin = group.get("apiVersion") == PLUGIN_POD_GROUP.api_version
+    return PodGroupStatus(
+        name=name_of(group),
+        namespace=namespace_of(group),
+        flavour="scheduler-plugins" if plugin else "volcano",
+        queue="" if plugin else spec.get("queue") or "default",
+        phase=phase,
+        members=int(spec.get("minMember") or 0),
+        running=int(status.get("running") or 0),
+        succeeded=int(status.get("succeeded") or 0),
+        failed=int(status.get("failed") or 0),
+        reason=unplaced.get("reason") or "",
+        message=unplaced.get("message") or "",
+        since=parse_optional_time(unplaced.get("lastTransitionTime")),
+        created=parse_optional_time(meta(group).get("creationTimestamp")),
+    )
+
+
+def _newest(conditions: Any) -> Mapping[str, Any]:
+    """Volcano keeps those that no longer hold; the last one counts."""
+    return max(conditions, key=lambda each: each.get("lastTransitionTime") or "", default={})
+
+
+def _texts(resources: Mapping[str, Any] | None) -> dict[str, str]:
+    return {name: str(amount) for name, amount in (resources or {}).items()}

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from muster.platform.database.columns import microseconds, moment
-from muster.platform.database.rows import as_record
-from muster.platform.resources.tables import cluster_usage, virtual_clusters
+from muster.platform.database.queries import as_record
+from muster.platform.database.tables import cluster_usage, from_microseconds, to_microseconds, virtual_clusters
 
 STEP = timedelta(minutes=5)
 """How exactly it is kept."""
@@ -20,13 +19,13 @@ KEPT = timedelta(days=7)
 MOST_POINTS = 340
 
 
-class Look(NamedTuple):
+class UsageSample(NamedTuple):
     used: int
     total: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class UsageStep:
     """One step of time in which somebody looked."""
 
     at: datetime
@@ -43,7 +42,7 @@ class Stretch:
         return self.used / self.looks
 
 
-def note_usage(connection: Connection, found: Mapping[str, Look], at: datetime) -> None:
+def record_usage(connection: Connection, found: Mapping[str, UsageSample], at: datetime) -> None:
     """By the id of the virtual cluster. Forgets what is too old."""
     begin = start_of(at, STEP)
     table = cluster_usage.c
@@ -61,11 +60,11 @@ def note_usage(connection: Connection, found: Mapping[str, Look], at: datetime) 
     connection.execute(delete(cluster_usage).where(table.at < at - KEPT))
 
 
-def usage_since(connection: Connection, cluster_id: str, since: datetime) -> list[Stretch]:
+def usage_since(connection: Connection, cluster_id: str, since: datetime) -> list[UsageStep]:
     table = cluster_usage.c
     query = select(table.at, table.looks, table.used, table.peak, table.total)
     rows = connection.execute(query.where(table.cluster_id == cluster_id, table.at >= since).order_by(table.at))
-    return [as_record(row, Stretch) for row in rows]
+    return [as_record(row, UsageStep) for row in rows]
 
 
 def step_for(time: timedelta) -> timedelta:
@@ -73,20 +72,20 @@ def step_for(time: timedelta) -> timedelta:
     return STEP * max(1, -(-time // (STEP * MOST_POINTS)))
 
 
-def joined(stretches: Iterable[Stretch], step: timedelta) -> list[Stretch]:
+def merge_steps(stretches: Iterable[UsageStep], step: timedelta) -> list[UsageStep]:
     """Those of one step made one. What was highest stays so."""
-    found: dict[datetime, Stretch] = {}
+    found: dict[datetime, UsageStep] = {}
     for each in stretches:
         begin = start_of(each.at, step)
         before = found.get(begin)
         if before is None:
-            found[begin] = Stretch(begin, each.looks, each.used, each.peak, each.total)
+            found[begin] = UsageStep(begin, each.looks, each.used, each.peak, each.total)
         else:
             peak = max(before.peak, each.peak)
-            found[begin] = Stretch(begin, before.looks + each.looks, before.used + each.used, peak, each.total)
+            found[begin] = UsageStep(begin, before.looks + each.looks, before.used + each.used, peak, each.total)
     return list(found.values())
 
 
 def start_of(at: datetime, step: timedelta) -> datetime:
     length = step // timedelta(microseconds=1)
-    return moment(microseconds(at) // length * length)
+    return from_microseconds(to_microseconds(at) // length * length)

@@ -1,1 +1,1 @@
-"""Runs: executions of versions, each a Workflow on the cluster."""
+"""Runs: executions of versions. Each is a Workflow on the cluster."""

@@ -1,30 +1,75 @@
-"""What an attempt of a node has written: now, as it grows, and after its Pod has gone. Every line has a number, so that
-whoever was cut off can go on after the last one they have."""
+"""Logs of nodes and jobs: while they are written, and after the Pod is deleted or replaced. Every line has a
+number, so that a client that was cut off continues after the last line it has.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from muster.kube.cluster import Cluster, LogQuery
-from muster.kube.errors import BadRequest, NotFound
-from muster.platform.runs.keeping_logs import kept_log, read_kept
+from muster.kube.errors import ApiError, BadRequest, NotFound
+
+# Merged from keeping_logs: Logs of attempts whose Pods are about to be replaced by others of the same names.
+
+
+_BLOCK = 1 << 16
+
+
+async def save_logs(
+    cluster: Cluster, folder: Path, run_id: str, round: int, namespace: str, pods: Iterable[str]
+) -> None:
+    """Copies what these Pods have written so far. Again, it is the same."""
+    for pod in pods:
+        target = saved_log(folder, run_id, round, pod)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = target.with_suffix(".coming")
+        try:
+            with draft.open("wb") as file:
+                async for piece in cluster.logs(pod, namespace, LogQuery(container="main", timestamps=True)):
+                    file.write(piece)
+        except ApiError:
+            draft.unlink(missing_ok=True)  # it never began
+            continue
+        draft.rename(target)
+
+
+def saved_log(folder: Path, run_id: str, round: int, pod: str) -> Path:
+    """Lines with the times they were written at."""
+    return folder / "runs" / run_id / f"{round}-{pod}.log"
+
+
+async def read_saved(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield block
+
+
+def delete_logs(folder: Path, run_id: str) -> None:
+    shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
+
+
+# Merged from logs: What an attempt of a node has written: now, as it grows, and after its Pod has gone. Every line
+# has a number, so that
+# whoever was cut off can go on after the last one they have.
+
 
 _LOOK_SECONDS = 0.2
 _TIMES = re.compile(rb"^[^ \n]* ?", re.MULTILINE)
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     number: int
     """From 1."""
     time: str
     text: str
 
 
-class Bunch(NamedTuple):
+class LogChunk(NamedTuple):
     """Lines that follow each other, as one text."""
 
     last: int
@@ -33,7 +78,7 @@ class Bunch(NamedTuple):
     """Each ends with a newline."""
 
 
-class LogPlace(NamedTuple):
+class LogSource(NamedTuple):
     namespace: str
     pod: str
     container: str = ""
@@ -41,14 +86,16 @@ class LogPlace(NamedTuple):
     """Where it was copied to before the Pod was replaced."""
 
 
-def place_of(folder: Path, run_id: str, round: int, namespace: str, pod: str, container: str = "main") -> LogPlace:
-    kept = kept_log(folder, run_id, round, pod)
-    return LogPlace(namespace, pod, container, kept if kept.exists() else None)
+def find_log_source(
+    folder: Path, run_id: str, round: int, namespace: str, pod: str, container: str = "main"
+) -> LogSource:
+    kept = saved_log(folder, run_id, round, pod)
+    return LogSource(namespace, pod, container, kept if kept.exists() else None)
 
 
-async def log_lines(
-    cluster: Cluster, place: LogPlace, *, follow: bool, ended: Callable[[], Awaitable[bool]], after: int = 0
-) -> AsyncIterator[list[Line]]:
+async def read_log_lines(
+    cluster: Cluster, place: LogSource, *, follow: bool, ended: Callable[[], Awaitable[bool]], after: int = 0
+) -> AsyncIterator[list[LogLine]]:
     """In bunches, those with numbers above `after`. With `follow`, until it has ended, which is asked as long as
     there is nothing to read."""
     number = 0
@@ -60,9 +107,9 @@ async def log_lines(
             yield new
 
 
-async def log_texts(
-    cluster: Cluster, place: LogPlace, *, follow: bool, ended: Callable[[], Awaitable[bool]], after: int = 0
-) -> AsyncIterator[Bunch]:
+async def read_log_text(
+    cluster: Cluster, place: LogSource, *, follow: bool, ended: Callable[[], Awaitable[bool]], after: int = 0
+) -> AsyncIterator[LogChunk]:
     """The same without the times, for those who want a great many lines: a million of them are no million objects."""
     number = 0
     async for whole in _whole_lines(_chunks(cluster, place, follow, ended)):
@@ -70,7 +117,7 @@ async def log_texts(
         if number <= after:
             continue
         new = whole if before >= after else whole.split(b"\n", after - before)[-1]
-        yield Bunch(number, _TIMES.sub(b"", new).decode(errors="replace") + "\n")
+        yield LogChunk(number, _TIMES.sub(b"", new).decode(errors="replace") + "\n")
 
 
 async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -88,10 +135,10 @@ async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _chunks(
-    cluster: Cluster, place: LogPlace, follow: bool, ended: Callable[[], Awaitable[bool]]
+    cluster: Cluster, place: LogSource, follow: bool, ended: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
     if place.kept is not None:
-        async for block in read_kept(place.kept):
+        async for block in read_saved(place.kept):
             yield block
         return
     query = LogQuery(container=place.container, follow=follow, timestamps=True)
@@ -108,9 +155,9 @@ async def _chunks(
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-def _lines(data: bytes, before: int) -> list[Line]:
+def _lines(data: bytes, before: int) -> list[LogLine]:
     found = []
     for at, line in enumerate(data.decode(errors="replace").split("\n"), before + 1):
         time, _, text = line.partition(" ")
-        found.append(Line(at, time, text))
+        found.append(LogLine(at, time, text))
     return found

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from muster.kube.objects import Object
-from muster.platform.graphs.setting import TOKEN
+from muster.platform.graphs.bindings import TOKEN
 
 MASK = "***"
 KEY = "masked"

@@ -1,4 +1,4 @@
-"""Runs as they are stored: made, found, listed, renamed."""
+"""Runs as they are stored: found, listed, renamed; and which of their nodes use a virtual cluster."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, select_page
+from muster.platform.database.tables import run_attempts, run_nodes, runs, teams, users, versions, workflows
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed
-from muster.platform.rules import Actor, Subject, require
-from muster.platform.runs.seeing import NodeState, State
-from muster.platform.runs.tables import run_attempts, run_nodes, runs
-from muster.platform.sentences import fault
-from muster.platform.users.audit import record
-from muster.platform.users.tables import teams, users
-from muster.platform.visibility import visible
-from muster.platform.workflows.tables import versions, workflows
+from muster.platform.messages import field_error
+from muster.platform.permissions import Actor, Subject, require, visible
+from muster.platform.runs.status import ENDED, NodeState, State
+from muster.platform.users.audit import write_audit
+
+# Merged from runs: Runs as they are stored: made, found, listed, renamed.
+
 
 STATES: tuple[State, ...] = ("waiting", "running", "succeeded", "failed", "stopped")
 LONGEST_NAME = 200
@@ -191,13 +190,13 @@ def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, r
     if name == run.name:
         return run
     connection.execute(update(runs).where(runs.c.id == run.id).values(name=name, revision=run.revision + 1))
-    record(connection, actor, "edit", "run", run.id, run.name, {"name": name})
+    write_audit(connection, actor, "edit", "run", run.id, run.name, {"name": name})
     return get_run(connection, actor, run.id)
 
 
 def check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable():
-        raise Invalid.fields([fault("name", "run.name", name=name, most=LONGEST_NAME)])
+        raise Invalid.fields([field_error("name", "run.name", name=name, most=LONGEST_NAME)])
 
 
 def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[bool]]:
@@ -221,8 +220,8 @@ def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[b
     if only.until is not None:
         found.append(runs.c.created < only.until)
     if only.q:
-        said = and_(runs.c.message != "", mentions(only.q, runs.c.name, runs.c.message))
-        found.append(or_(mentions(only.q, runs.c.name), said, runs.c.id == only.q))
+        said = and_(runs.c.message != "", contains_words(only.q, runs.c.name, runs.c.message))
+        found.append(or_(contains_words(only.q, runs.c.name), said, runs.c.id == only.q))
     return found
 
 
@@ -278,3 +277,42 @@ _RUNS = (
 
 def _run(row: AnyRow) -> Run:
     return as_record(row, Run)
+
+
+# Merged from usage: Which nodes of which runs have SKUs of a virtual cluster, or wait for some.
+
+
+@dataclass(frozen=True, slots=True)
+class SkuUse:
+    run_id: str
+    run_name: str
+    node: str
+    state: str
+    """running or waiting"""
+    owner_name: str
+    skus: int
+
+
+def find_sku_users(connection: Connection, cluster: str, most: int = 500) -> list[SkuUse]:
+    query = (
+        select(
+            run_nodes.c.run_id,
+            runs.c.name.label("run_name"),
+            run_nodes.c.name.label("node"),
+            run_nodes.c.state,
+            users.c.name.label("owner_name"),
+            run_nodes.c.skus,
+        )
+        .join(runs, runs.c.id == run_nodes.c.run_id)
+        .join(users, users.c.id == runs.c.owner_id)
+        # Of a node that waits, only those whose turn it is: the others have no Pod yet.
+        .where(
+            run_nodes.c.cluster == cluster,
+            run_nodes.c.state.in_(["running", "waiting"]),
+            (run_nodes.c.state == "running") | (run_nodes.c.attempts > 0),
+            runs.c.state.not_in(ENDED),
+        )
+        .order_by(run_nodes.c.run_id, run_nodes.c.position)
+        .limit(most)
+    )
+    return [as_record(row, SkuUse) for row in connection.execute(query)]

@@ -1,1 +1,1 @@
-"""Who works with the platform: accounts, teams, sessions, tokens, and the record of what they did."""
+"""Users of the platform: accounts, teams, sessions, tokens and the audit log."""

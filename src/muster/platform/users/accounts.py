@@ -10,15 +10,12 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import Invalid, NotFound, PreconditionFailed, taken
-from muster.platform.rules import Actor, Subject, require
-from muster.platform.sentences import fault
-from muster.platform.users.audit import record
-from muster.platform.users.tables import memberships, sessions, users
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.tables import memberships, now, sessions, users
+from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.messages import field_error
+from muster.platform.permissions import Actor, Subject, require
+from muster.platform.users.audit import write_audit
 
 Role: TypeAlias = Literal["admin", "leader", "member"]
 
@@ -91,9 +88,9 @@ def insert_user(
 ) -> User:
     """Without asking whether the actor may: for the first start, and for those whom an OpenID provider vouches for."""
     if not NAME.fullmatch(name):
-        raise Invalid.fields([fault("name", "user.name", name=name)])
+        raise Invalid.fields([field_error("name", "user.name", name=name)])
     identifier = new_id()
-    with taken(fault("name", "user.taken", name=name)):
+    with conflict_on_duplicate(field_error("name", "user.taken", name=name)):
         connection.execute(
             insert(users).values(
                 id=identifier,
@@ -110,7 +107,7 @@ def insert_user(
             )
         )
     details = {"admin": admin, **({"issuer": issuer} if issuer else {})}
-    record(connection, actor, "create", "user", identifier, name, details)
+    write_audit(connection, actor, "create", "user", identifier, name, details)
     return get_user(connection, identifier)
 
 
@@ -124,7 +121,7 @@ def get_user(connection: Connection, id_or_name: str) -> User:
 def list_users(connection: Connection, wanted: PageRequest, only: UserFilter) -> Page[User]:
     query = _USERS
     if only.q:
-        query = query.where(mentions(only.q, users.c.name, users.c.display_name))
+        query = query.where(contains_words(only.q, users.c.name, users.c.display_name))
     if only.role == "admin":
         query = query.where(users.c.admin)
     elif only.role is not None:
@@ -153,7 +150,7 @@ def edit_user(
     connection.execute(update(users).where(users.c.id == user.id).values(**changed, revision=user.revision + 1))
     if changed.get("disabled"):
         connection.execute(sessions.delete().where(sessions.c.user_id == user.id))
-    record(connection, actor, "edit", "user", user.id, user.name, changed)
+    write_audit(connection, actor, "edit", "user", user.id, user.name, changed)
     return get_user(connection, user.id)
 
 
@@ -169,7 +166,7 @@ def set_password(
         update(users).where(users.c.id == user.id).values(password=password_hash, revision=users.c.revision + 1)
     )
     connection.execute(sessions.delete().where(sessions.c.user_id == user.id, sessions.c.id != keep_session))
-    record(connection, actor, "change password", "user", user.id, user.name)
+    write_audit(connection, actor, "change password", "user", user.id, user.name)
 
 
 def free_name(wished: str, used: Iterable[str]) -> str:

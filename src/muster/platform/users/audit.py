@@ -10,19 +10,15 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import as_record
-from muster.platform.rules import Actor, Kind
-from muster.platform.users.tables import audit
-from muster.platform.visibility import visible
+from muster.platform.database.queries import Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.tables import audit, now
+from muster.platform.permissions import Actor, Kind, visible
 
 _SECRET = re.compile(r"password|passwd|secret|token$|^hash$|credential|api_?key", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     id: str
     at: datetime
     actor_id: str
@@ -48,7 +44,7 @@ class AuditFilter:
     until: datetime | None = None
 
 
-def record(
+def write_audit(
     connection: Connection,
     actor: Actor,
     action: str,
@@ -70,16 +66,16 @@ def record(
             kind=kind,
             subject_id=subject_id,
             subject_name=subject_name,
-            details=masked(details or {}),
+            details=mask_details(details or {}),
         )
     )
 
 
-def list_audit(connection: Connection, actor: Actor, wanted: PageRequest, only: AuditFilter) -> Page[Entry]:
+def list_audit(connection: Connection, actor: Actor, wanted: PageRequest, only: AuditFilter) -> Page[AuditEntry]:
     """What everybody did for admins, what they did themselves for others."""
     query = select(audit).where(visible(actor, "audit", owner=audit.c.actor_id))
     if only.q:
-        query = query.where(mentions(only.q, audit.c.actor_name, audit.c.subject_name, audit.c.action))
+        query = query.where(contains_words(only.q, audit.c.actor_name, audit.c.subject_name, audit.c.action))
     if only.actor:
         query = query.where((audit.c.actor_id == only.actor) | (audit.c.actor_name == only.actor))
     if only.kind:
@@ -94,16 +90,16 @@ def list_audit(connection: Connection, actor: Actor, wanted: PageRequest, only: 
         query = query.where(audit.c.at < only.until)
     sortable = {"at": audit.c.at, "actor": audit.c.actor_name, "action": audit.c.action}
     page = select_page(connection, query, wanted, key=audit.c.id, sortable=sortable, usual="-at")
-    return page.map(lambda row: as_record(row, Entry))
+    return page.map(lambda row: as_record(row, AuditEntry))
 
 
-def masked(value: Any) -> Any:
+def mask_details(value: Any) -> Any:
     """The same without the values of what is called like a secret."""
     if isinstance(value, Mapping):
         return {
-            key: "***" if _SECRET.search(str(key)) and isinstance(inner, str) else masked(inner)
+            key: "***" if _SECRET.search(str(key)) and isinstance(inner, str) else mask_details(inner)
             for key, inner in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [masked(item) for item in value]
+        return [mask_details(item) for item in value]
     return value

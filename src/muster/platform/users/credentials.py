@@ -1,10 +1,23 @@
-"""Secrets that the platform hands out once and knows only by their hash."""
+"""Secrets that are stored only as hashes: tokens and passwords; and how often a login may be tried."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
+from collections import OrderedDict
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from muster.platform.errors import FieldError
+from muster.platform.messages import field_error
+
+# Merged from credentials: Secrets that the platform hands out once and knows only by their hash.
+
 
 API_TOKEN = "mst_"  # noqa: S105 (how a token begins)
 """How an API token begins, so that people and scanners recognize one that leaked."""
@@ -15,7 +28,7 @@ def new_secret(prefix: str = "") -> str:
     return prefix + secrets.token_hex(32)
 
 
-def hashed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """What is stored. A slow hash is for what people make up; nobody guesses 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -25,6 +38,106 @@ def csrf_token(session: str) -> str:
     return hmac.new(session.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
-def same(a: str, b: str) -> bool:
+def secrets_equal(a: str, b: str) -> bool:
     """Compares without telling by its duration how much was right."""
     return hmac.compare_digest(a.encode(), b.encode())
+
+
+# Merged from passwords: Passwords: hashed with argon2, a few at a time, off the event loop.
+
+
+MIN_LENGTH, MAX_LENGTH = 10, 512
+
+_hasher = PasswordHasher()
+# Each takes 64 MB and a core for a while: a flood of logins must not take the machine along.
+_pool = ThreadPoolExecutor(2, thread_name_prefix="passwords")
+_NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$F2s1zNpXcMgp5Pq6PnTtqA$WzRv0mgbHcRkqu54FWdKVnAU3YTEqZz0YTvJ6FUnmlE"
+"""The hash of nothing anybody knows: whoever asks about an account that is not there waits just as long."""
+
+
+def check_password(where: str, password: str, *, name: str = "") -> FieldError | None:
+    """What is wrong with it as a new password; None if nothing is. `where` is the field that it is in."""
+    if len(password) < MIN_LENGTH:
+        return field_error(where, "password.short", length=len(password), least=MIN_LENGTH)
+    if len(password) > MAX_LENGTH:
+        return field_error(where, "password.long", length=len(password), most=MAX_LENGTH)
+    if len(set(password)) < 5:
+        return field_error(where, "password.repeats")
+    if name and password.lower() in {name.lower() * times for times in range(1, MAX_LENGTH)}:
+        return field_error(where, "password.name")
+    return None
+
+
+async def hash_password(password: str) -> str:
+    return await asyncio.get_running_loop().run_in_executor(_pool, _hasher.hash, password)
+
+
+async def verify_password(password: str, stored: str | None) -> bool:
+    """Takes as long without a stored hash as with one."""
+    right = await asyncio.get_running_loop().run_in_executor(_pool, _matches, stored or _NOBODY, password)
+    return right and stored is not None
+
+
+def needs_rehash(stored: str) -> bool:
+    """Whether it was hashed with less effort than is usual now: hash it again while the password is known."""
+    return _hasher.check_needs_rehash(stored)
+
+
+def _matches(stored: str, password: str) -> bool:
+    try:
+        return _hasher.verify(stored, password)
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+# Merged from limits: How often one may try to log in.
+
+
+PER_ACCOUNT = 10
+PER_ADDRESS = 30
+WINDOW_SECONDS = 300.0
+_REMEMBERED = 10_000
+
+
+class LoginLimits:
+    """Counts failures per account and per address. Whoever has failed too often waits until the oldest failure that
+    counts is forgotten; others are not held up. An account is never locked for good."""
+
+    def __init__(self) -> None:
+        self._failures: OrderedDict[str, tuple[float, ...]] = OrderedDict()
+
+    def wait(self, account: str, address: str, now: float) -> float:
+        """How many seconds until the next attempt is allowed; 0 if it is now."""
+        return max(
+            wait(self._failures.get(_account(account), ()), PER_ACCOUNT, now),
+            wait(self._failures.get(_address(address), ()), PER_ADDRESS, now),
+        )
+
+    def failed(self, account: str, address: str, now: float) -> None:
+        for key in (_account(account), _address(address)):
+            self._failures[key] = (*recent(self._failures.pop(key, ()), now), now)[-PER_ADDRESS:]
+        while len(self._failures) > _REMEMBERED:
+            self._failures.popitem(last=False)
+
+    def succeeded(self, account: str) -> None:
+        self._failures.pop(_account(account), None)
+
+
+def wait(failures: Iterable[float], allowed: int, now: float) -> float:
+    """Seconds until fewer than `allowed` of the failures are recent."""
+    counting = recent(failures, now)
+    if len(counting) < allowed:
+        return 0.0
+    return counting[-allowed] + WINDOW_SECONDS - now
+
+
+def recent(failures: Iterable[float], now: float) -> tuple[float, ...]:
+    return tuple(moment for moment in failures if now - moment < WINDOW_SECONDS)
+
+
+def _account(name: str) -> str:
+    return f"account {name.lower()[:100]}"
+
+
+def _address(address: str) -> str:
+    return f"address {address}"

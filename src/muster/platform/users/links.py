@@ -1,21 +1,28 @@
-"""Links that let somebody choose a password, once: for the first admin, for new accounts, for whoever forgot it."""
+"""One-time links to choose a password, and the first admin's account on a new installation."""
 
 from __future__ import annotations
 
+import getpass
 from datetime import timedelta
+from pathlib import Path
 
 from sqlalchemy import Connection, insert, or_, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
+from muster.platform.database.queries import new_id
+from muster.platform.database.tables import links, now, settings, users
 from muster.platform.errors import NotFound
-from muster.platform.rules import Actor, require
-from muster.platform.users.accounts import User, get_user, set_password
-from muster.platform.users.audit import record
-from muster.platform.users.credentials import hashed, new_secret
-from muster.platform.users.tables import links
+from muster.platform.permissions import SYSTEM, Actor, require
+from muster.platform.users.accounts import User, free_name, get_user, insert_user, set_password
+from muster.platform.users.audit import write_audit
+from muster.platform.users.credentials import hash_secret, new_secret
+from muster.platform.users.local_secrets import forget_link, local_token, waiting_link
+from muster.platform.users.tokens import ensure_token
 
-LASTS = timedelta(days=3)
+# Merged from links: Links that let somebody choose a password, once: for the first admin, for new accounts, for
+# whoever forgot it.
+
+
+LINK_LIFETIME = timedelta(days=3)
 GONE = "this link was used already, or is too old; ask an admin for another one"
 
 
@@ -25,8 +32,8 @@ def create_link(connection: Connection, actor: Actor, user_id: str) -> str:
     require(actor, "reset password", user.subject, user.name)
     secret = new_secret()
     _void(connection, user.id)
-    insert_link(connection, user.id, secret, LASTS)
-    record(connection, actor, "reset password", "user", user.id, user.name)
+    insert_link(connection, user.id, secret, LINK_LIFETIME)
+    write_audit(connection, actor, "reset password", "user", user.id, user.name)
     return secret
 
 
@@ -34,7 +41,7 @@ def insert_link(connection: Connection, user_id: str, secret: str, lasts: timede
     at = now()
     connection.execute(
         insert(links).values(
-            id=new_id(), user_id=user_id, hash=hashed(secret), created=at, expires=at + lasts if lasts else None
+            id=new_id(), user_id=user_id, hash=hash_secret(secret), created=at, expires=at + lasts if lasts else None
         )
     )
 
@@ -43,7 +50,7 @@ def link_user(connection: Connection, secret: str) -> User:
     """Whose password the link is for."""
     user_id = connection.execute(
         select(links.c.user_id).where(
-            links.c.hash == hashed(secret),
+            links.c.hash == hash_secret(secret),
             links.c.used.is_(None),
             or_(links.c.expires.is_(None), links.c.expires > now()),
         )
@@ -65,3 +72,42 @@ def use_link(connection: Connection, secret: str, password_hash: str, address: s
 
 def _void(connection: Connection, user_id: str) -> None:
     connection.execute(update(links).where(links.c.user_id == user_id, links.c.used.is_(None)).values(used=now()))
+
+
+# Merged from first: The first start: an account for the person whose box this is, which their link and their token
+# open.
+
+
+_LOCAL_ADMIN = "local admin"
+
+
+def ensure_local_admin(connection: Connection, folder: Path) -> None:
+    """Makes the secrets of this folder work: for a new account that is named after the person, if there is no account
+    yet; else for the one that was made then. A database whose first account came otherwise knows no such person."""
+    admin_id = connection.execute(select(settings.c.value).where(settings.c.key == _LOCAL_ADMIN)).scalar_one_or_none()
+    if admin_id is None:
+        if connection.execute(select(users.c.id).limit(1)).first() is not None:
+            return
+        admin_id = insert_user(connection, SYSTEM, _person(), admin=True).id
+        connection.execute(insert(settings).values(key=_LOCAL_ADMIN, value=admin_id))
+    ensure_token(connection, admin_id, "this machine", local_token(folder))
+    link = waiting_link(folder)
+    known = connection.execute(select(links.c.id).where(links.c.hash == hash_secret(link))).first()
+    if link and known is None and not get_user(connection, admin_id).has_password:
+        insert_link(connection, admin_id, link, None)
+
+
+def forget_used_link(connection: Connection, folder: Path) -> None:
+    """A link that no longer opens anything is not shown again."""
+    link = waiting_link(folder)
+    unused = select(links.c.id).where(links.c.hash == hash_secret(link), links.c.used.is_(None))
+    if link and connection.execute(unused).first() is None:
+        forget_link(folder)
+
+
+def _person() -> str:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in some containers
+        name = ""
+    return "admin" if name in {"", "root"} else free_name(name, ())

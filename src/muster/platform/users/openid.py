@@ -18,13 +18,13 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 from sqlalchemy import Connection, select, update
 
-from muster.embedded.web_settings import OidcSettings
+from muster.platform.database.tables import users
 from muster.platform.errors import Forbidden, Unauthenticated, Unavailable
-from muster.platform.rules import SYSTEM
+from muster.platform.permissions import SYSTEM
+from muster.platform.settings import OidcSettings
 from muster.platform.users.accounts import User, free_name, get_user, insert_user, names_like
-from muster.platform.users.audit import record
-from muster.platform.users.credentials import same
-from muster.platform.users.tables import users
+from muster.platform.users.audit import write_audit
+from muster.platform.users.credentials import secrets_equal
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures only: `none` and those that share the client's secret are not among them."""
@@ -86,7 +86,7 @@ class OpenId:
 
     async def finish(self, attempt: Attempt, said: Mapping[str, str]) -> Person:
         """Who it is, from the parameters that the browser has come back with."""
-        if not same(said.get("state", ""), attempt.state):
+        if not secrets_equal(said.get("state", ""), attempt.state):
             raise Unauthenticated("this login did not begin here; try again")
         if "error" in said or not said.get("code"):
             reason = said.get("error_description") or said.get("error") or "it gave no code"
@@ -94,7 +94,7 @@ class OpenId:
         metadata = await self._discovered()
         answer = await self._exchange(metadata, said["code"], attempt)
         claims = await self._claims(metadata, str(answer.get("id_token", "")), attempt.nonce)
-        return person(claims, self.settings)
+        return read_person(claims, self.settings)
 
     async def _exchange(self, metadata: Mapping[str, Any], code: str, attempt: Attempt) -> Mapping[str, Any]:
         form = {
@@ -190,7 +190,7 @@ def id_token_claims(token: str, keys: KeySet, settings: OidcSettings, nonce: str
         (len(audiences) > 1 and claims.get("azp") != settings.client_id, "it is for another client"),
         (not _number(claims.get("exp")) or claims["exp"] + _LEEWAY_SECONDS < now, "it has expired"),
         (not _number(claims.get("iat")) or claims["iat"] - _LEEWAY_SECONDS > now, "it is from the future"),
-        (not same(str(claims.get("nonce", "")), nonce), "it belongs to another login"),
+        (not secrets_equal(str(claims.get("nonce", "")), nonce), "it belongs to another login"),
         (not isinstance(claims.get("sub"), str) or not claims["sub"], "it does not say who you are"),
     ]
     for wrong, why in faults:
@@ -199,7 +199,7 @@ def id_token_claims(token: str, keys: KeySet, settings: OidcSettings, nonce: str
     return claims
 
 
-def person(claims: Mapping[str, Any], settings: OidcSettings) -> Person:
+def read_person(claims: Mapping[str, Any], settings: OidcSettings) -> Person:
     """Raises Forbidden for those who are in none of the groups that may come in."""
     said = claims.get(settings.groups_claim)
     groups = tuple(str(group) for group in said) if isinstance(said, list) else ()
@@ -217,7 +217,7 @@ def person(claims: Mapping[str, Any], settings: OidcSettings) -> Person:
     )
 
 
-def welcome(connection: Connection, person: Person, admin_groups: Sequence[str]) -> User:
+def sign_in_user(connection: Connection, person: Person, admin_groups: Sequence[str]) -> User:
     """Their account, made when they come for the first time. It is found by the provider's name for them and nothing
     else: a local account of the same name, or with the same address, is somebody else's."""
     known = connection.execute(
@@ -240,7 +240,9 @@ def welcome(connection: Connection, person: Person, admin_groups: Sequence[str])
         raise Forbidden("this account is disabled; ask an admin")
     if admin_groups and user.admin != admin:
         connection.execute(update(users).where(users.c.id == user.id).values(admin=admin, revision=user.revision + 1))
-        record(connection, SYSTEM, "edit", "user", user.id, user.name, {"admin": admin, "because": "openid groups"})
+        write_audit(
+            connection, SYSTEM, "edit", "user", user.id, user.name, {"admin": admin, "because": "openid groups"}
+        )
         user = get_user(connection, user.id)
     return user
 

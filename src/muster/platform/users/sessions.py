@@ -1,25 +1,30 @@
-"""Sessions: a browser that somebody has logged in with."""
+"""Sessions of browsers, and the user behind a session cookie or an API token."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, select_page
-from muster.platform.database.rows import as_record
+from muster.platform.database.database import Database
+from muster.platform.database.queries import Page, PageRequest, as_record, new_id, select_page
+from muster.platform.database.tables import now, sessions, users
 from muster.platform.errors import NotFound
-from muster.platform.rules import FULL, Actor, require
+from muster.platform.permissions import FULL, Actor, require
 from muster.platform.users.accounts import User
-from muster.platform.users.audit import record
-from muster.platform.users.credentials import hashed, new_secret
-from muster.platform.users.tables import sessions, users
+from muster.platform.users.audit import write_audit
+from muster.platform.users.credentials import hash_secret, new_secret
 from muster.platform.users.teams import roles_of
+from muster.platform.users.tokens import token_actor, touch_token
 
-LASTS = timedelta(days=14)
+# Merged from sessions: Sessions: a browser that somebody has logged in with.
+
+
+SESSION_LIFETIME = timedelta(days=14)
 """So long after it was last used."""
 TOUCH = timedelta(hours=1)
 """How exactly it is known when it was last used."""
@@ -43,17 +48,17 @@ def begin_session(connection: Connection, user: User, address: str, browser: str
         insert(sessions).values(
             id=identifier,
             user_id=user.id,
-            hash=hashed(secret),
+            hash=hash_secret(secret),
             created=at,
             last_used=at,
-            expires=at + LASTS,
+            expires=at + SESSION_LIFETIME,
             address=address,
             browser=browser[:300],
         )
     )
     connection.execute(update(users).where(users.c.id == user.id).values(last_login=at))
     actor = Actor(user.id, user.name, address=address, credential=identifier)
-    record(connection, actor, "log in", "user", user.id, user.name, {"with": how})
+    write_audit(connection, actor, "log in", "user", user.id, user.name, {"with": how})
     return secret
 
 
@@ -62,7 +67,7 @@ def session_actor(connection: Connection, secret: str, address: str) -> tuple[Ac
     row = connection.execute(
         select(sessions.c.id, sessions.c.last_used, users.c.id.label("user_id"), users.c.name, users.c.admin)
         .join(users, users.c.id == sessions.c.user_id)
-        .where(sessions.c.hash == hashed(secret), sessions.c.expires > now(), ~users.c.disabled)
+        .where(sessions.c.hash == hash_secret(secret), sessions.c.expires > now(), ~users.c.disabled)
     ).first()
     if row is None:
         return None
@@ -73,7 +78,9 @@ def session_actor(connection: Connection, secret: str, address: str) -> tuple[Ac
 
 def touch_session(connection: Connection, identifier: str) -> None:
     at = now()
-    connection.execute(update(sessions).where(sessions.c.id == identifier).values(last_used=at, expires=at + LASTS))
+    connection.execute(
+        update(sessions).where(sessions.c.id == identifier).values(last_used=at, expires=at + SESSION_LIFETIME)
+    )
 
 
 def end_session(connection: Connection, actor: Actor, identifier: str) -> None:
@@ -85,7 +92,7 @@ def end_session(connection: Connection, actor: Actor, identifier: str) -> None:
     if row is None or row.user_id != actor.id:
         raise NotFound.of("session", identifier)
     connection.execute(delete(sessions).where(sessions.c.id == identifier))
-    record(connection, actor, "log out", "user", row.user_id, row.name)
+    write_audit(connection, actor, "log out", "user", row.user_id, row.name)
 
 
 def list_sessions(connection: Connection, actor: Actor, user: User, wanted: PageRequest) -> Page[Session]:
@@ -101,3 +108,48 @@ def list_sessions(connection: Connection, actor: Actor, user: User, wanted: Page
     sortable = {"created": sessions.c.created, "last_used": sessions.c.last_used}
     page = select_page(connection, query, wanted, key=sessions.c.id, sortable=sortable, usual="-last_used")
     return page.map(lambda row: as_record(row, Session))
+
+
+# Merged from identity: Who is behind a cookie or a token.
+
+
+_KEPT = 1000
+_SECONDS = 5.0
+"""How late a server that shares the database may learn that somebody lost their rights. This one knows at once."""
+
+
+class Identities:
+    """Asks the database, but not again for what it has just been asked."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: OrderedDict[str, tuple[Actor, int, float]] = OrderedDict()
+
+    async def of_session(self, secret: str, address: str) -> Actor | None:
+        return await self._of(secret, address, session_actor, touch_session)
+
+    async def of_token(self, secret: str, address: str) -> Actor | None:
+        return await self._of(secret, address, token_actor, touch_token)
+
+    async def _of(
+        self,
+        secret: str,
+        address: str,
+        find: Callable[[Connection, str, str], tuple[Actor, bool] | None],
+        touch: Callable[[Connection, str], None],
+    ) -> Actor | None:
+        key, writes = f"{find.__name__} {hash_secret(secret)}", self._database.writes
+        known = self._known.get(key)
+        if known is not None and known[1] == writes and time.monotonic() < known[2]:
+            return known[0] if known[0].address == address else replace(known[0], address=address)
+        found = await self._database.read(lambda connection: find(connection, secret, address))
+        if found is None:
+            return None
+        actor, stale = found
+        if stale:
+            await self._database.write(lambda connection: touch(connection, actor.credential))
+        self._known[key] = (actor, writes, time.monotonic() + _SECONDS)
+        self._known.move_to_end(key)
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return actor

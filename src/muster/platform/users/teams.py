@@ -9,16 +9,13 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import Forbidden, Invalid, NotFound, PreconditionFailed, taken
-from muster.platform.rules import Actor, Subject, TeamRole, require
-from muster.platform.sentences import fault
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.tables import memberships, now, teams, users
+from muster.platform.errors import Forbidden, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.messages import field_error
+from muster.platform.permissions import Actor, Subject, TeamRole, require
 from muster.platform.users.accounts import NAME, get_user
-from muster.platform.users.audit import record
-from muster.platform.users.tables import memberships, teams, users
+from muster.platform.users.audit import write_audit
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,11 @@ def create_team(connection: Connection, actor: Actor, name: str, description: st
     require(actor, "create", Subject("team"))
     _check_name(name)
     identifier = new_id()
-    with taken(fault("name", "team.taken", name=name)):
+    with conflict_on_duplicate(field_error("name", "team.taken", name=name)):
         connection.execute(
             insert(teams).values(id=identifier, name=name, description=description, created=now(), revision=1)
         )
-    record(connection, actor, "create", "team", identifier, name)
+    write_audit(connection, actor, "create", "team", identifier, name)
     return get_team(connection, identifier)
 
 
@@ -73,7 +70,7 @@ def team_to_share_with(
         return None
     team = get_team(connection, id_or_name)
     if team.id not in actor.teams and team.id != now_with and not actor.admin:
-        raise Forbidden.told(fault("", "team.foreign", name=team.name))
+        raise Forbidden.told(field_error("", "team.foreign", name=team.name))
     return team.id
 
 
@@ -81,7 +78,7 @@ def list_teams(connection: Connection, wanted: PageRequest, *, q: str = "", memb
     """`member` is the id of a user whose teams are wanted."""
     query = _TEAMS
     if q:
-        query = query.where(mentions(q, teams.c.name, teams.c.description))
+        query = query.where(contains_words(q, teams.c.name, teams.c.description))
     if member:
         query = query.where(teams.c.id.in_(select(memberships.c.team_id).where(memberships.c.user_id == member)))
     sortable = {"name": teams.c.name, "created": teams.c.created}
@@ -101,9 +98,9 @@ def edit_team(
         return team
     if "name" in changed:
         _check_name(changed["name"])
-    with taken(fault("name", "team.taken", name=changed.get("name"))):
+    with conflict_on_duplicate(field_error("name", "team.taken", name=changed.get("name"))):
         connection.execute(update(teams).where(teams.c.id == team.id).values(**changed, revision=team.revision + 1))
-    record(connection, actor, "edit", "team", team.id, team.name, changed)
+    write_audit(connection, actor, "edit", "team", team.id, team.name, changed)
     return get_team(connection, team.id)
 
 
@@ -111,9 +108,9 @@ def delete_team(connection: Connection, actor: Actor, identifier: str) -> None:
     """What was shared with the team belongs to its owners alone from then on."""
     team = get_team(connection, identifier)
     require(actor, "delete", team.subject, team.name)
-    with taken(fault("", "team.owns", name=team.name)):
+    with conflict_on_duplicate(field_error("", "team.owns", name=team.name)):
         connection.execute(delete(teams).where(teams.c.id == team.id))
-    record(connection, actor, "delete", "team", team.id, team.name)
+    write_audit(connection, actor, "delete", "team", team.id, team.name)
 
 
 def list_members(connection: Connection, team: Team, wanted: PageRequest) -> Page[Member]:
@@ -145,7 +142,7 @@ def set_member(connection: Connection, actor: Actor, team_id: str, user_id: str,
         connection.execute(insert(memberships).values(team_id=team.id, user_id=user.id, role=role, created=now()))
     else:
         connection.execute(update(memberships).where(which).values(role=role))
-    record(connection, actor, "set member", "team", team.id, team.name, {"user": user.name, "role": role})
+    write_audit(connection, actor, "set member", "team", team.id, team.name, {"user": user.name, "role": role})
 
 
 def remove_member(connection: Connection, actor: Actor, team_id: str, user_id: str) -> None:
@@ -156,7 +153,7 @@ def remove_member(connection: Connection, actor: Actor, team_id: str, user_id: s
     )
     if not gone.rowcount:
         raise NotFound(f'"{user.name}" is not in the team "{team.name}"')
-    record(connection, actor, "remove member", "team", team.id, team.name, {"user": user.name})
+    write_audit(connection, actor, "remove member", "team", team.id, team.name, {"user": user.name})
 
 
 def roles_of(connection: Connection, user_id: str) -> dict[str, TeamRole]:
@@ -186,4 +183,4 @@ def _team(row: AnyRow) -> Team:
 
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise Invalid.fields([fault("name", "team.name", name=name)])
+        raise Invalid.fields([field_error("name", "team.name", name=name)])

@@ -8,18 +8,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, insert, or_, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import AnyRow, as_record
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.tables import api_tokens, now, users
 from muster.platform.errors import Invalid, NotFound
-from muster.platform.rules import FULL, Actor, Scope, Subject, require
-from muster.platform.sentences import fault
-from muster.platform.users.audit import record
-from muster.platform.users.credentials import API_TOKEN, hashed, new_secret
-from muster.platform.users.tables import api_tokens, users
+from muster.platform.messages import field_error
+from muster.platform.permissions import FULL, Actor, Scope, Subject, require, visible
+from muster.platform.users.audit import write_audit
+from muster.platform.users.credentials import API_TOKEN, hash_secret, new_secret
 from muster.platform.users.teams import roles_of
-from muster.platform.visibility import visible
 
 TOUCH = timedelta(minutes=10)
 """How exactly it is known when a token was last used."""
@@ -57,16 +53,16 @@ def create_token(
     require(actor, "create", Subject("token", owner=actor.id))
     wanted = frozenset(scopes)
     if not wanted or not wanted <= FULL:
-        raise Invalid.fields([fault("scopes", "token.scopes", scopes=sorted(FULL))])
+        raise Invalid.fields([field_error("scopes", "token.scopes", scopes=sorted(FULL))])
     if not wanted <= actor.scopes:
-        raise Invalid.fields([fault("scopes", "token.more", scopes=sorted(wanted - actor.scopes))])
+        raise Invalid.fields([field_error("scopes", "token.more", scopes=sorted(wanted - actor.scopes))])
     if "admin" in wanted and not actor.admin:
-        raise Invalid.fields([fault("scopes", "token.admin")])
+        raise Invalid.fields([field_error("scopes", "token.admin")])
     if expires is not None and expires <= now():
-        raise Invalid.fields([fault("expires", "token.past")])
+        raise Invalid.fields([field_error("expires", "token.past")])
     token, secret = _insert(connection, actor.id, name, wanted, expires=expires)
     details = {"scopes": sorted(wanted), "expires": expires.isoformat() if expires else None}
-    record(connection, actor, "create", "token", token.id, name, details)
+    write_audit(connection, actor, "create", "token", token.id, name, details)
     return token, secret
 
 
@@ -81,10 +77,10 @@ def revoke_run_tokens(connection: Connection, run_id: str) -> None:
     connection.execute(update(api_tokens).where(live).values(revoked=now()))
 
 
-def keep_token(connection: Connection, user_id: str, name: str, secret: str) -> None:
+def ensure_token(connection: Connection, user_id: str, name: str, secret: str) -> None:
     """Makes sure that this secret, which the box keeps in a file of its own, opens the door with full rights. If it was
     revoked, it stays so."""
-    known = connection.execute(select(api_tokens.c.id).where(api_tokens.c.hash == hashed(secret))).first()
+    known = connection.execute(select(api_tokens.c.id).where(api_tokens.c.hash == hash_secret(secret))).first()
     if known is None:
         _insert(connection, user_id, name, FULL, secret=secret)
 
@@ -104,7 +100,7 @@ def token_actor(connection: Connection, secret: str, address: str) -> tuple[Acto
         )
         .join(users, users.c.id == api_tokens.c.user_id)
         .where(
-            api_tokens.c.hash == hashed(secret),
+            api_tokens.c.hash == hash_secret(secret),
             api_tokens.c.revoked.is_(None),
             or_(api_tokens.c.expires.is_(None), api_tokens.c.expires > at),
             ~users.c.disabled,
@@ -137,7 +133,7 @@ def list_tokens(
     if user:
         query = query.where(api_tokens.c.user_id == user)
     if q:
-        query = query.where(mentions(q, api_tokens.c.name))
+        query = query.where(contains_words(q, api_tokens.c.name))
     if live:
         query = query.where(
             api_tokens.c.revoked.is_(None), or_(api_tokens.c.expires.is_(None), api_tokens.c.expires > now())
@@ -152,7 +148,7 @@ def revoke_token(connection: Connection, actor: Actor, identifier: str) -> ApiTo
     require(actor, "revoke", token.subject, token.id)
     if token.revoked is None:
         connection.execute(update(api_tokens).where(api_tokens.c.id == token.id).values(revoked=now()))
-        record(connection, actor, "revoke", "token", token.id, token.name, {"user": token.user_name})
+        write_audit(connection, actor, "revoke", "token", token.id, token.name, {"user": token.user_name})
     return get_token(connection, identifier)
 
 
@@ -173,7 +169,7 @@ def _insert(
             id=identifier,
             user_id=user_id,
             name=name,
-            hash=hashed(secret),
+            hash=hash_secret(secret),
             hint=secret[-4:],
             scopes=sorted(scopes),
             run_id=run_id,

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Document
-from muster.platform.rules import Actor
+from muster.platform.permissions import Actor
 
 AREAS: tuple[str, ...] = (
     "resources",

@@ -9,24 +9,18 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection, insert, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import FieldError, Invalid, NotFound, taken
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.tables import now, users, versions
+from muster.platform.errors import FieldError, Invalid, NotFound, conflict_on_duplicate
+from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.context import Context, retire
-from muster.platform.graphs.diff import Change, diff
-from muster.platform.graphs.document import canonical, content_hash
-from muster.platform.graphs.importing import from_manifest
-from muster.platform.graphs.messages import Problem
+from muster.platform.graphs.document import Change, content_hash, diff, mask_secrets, restore_secrets, to_canonical
+from muster.platform.graphs.findings import Finding
 from muster.platform.graphs.model import Document
-from muster.platform.graphs.problems import errors, problems
-from muster.platform.graphs.secrecy import masked, unmasked
-from muster.platform.rules import Actor, may, require
-from muster.platform.sentences import fault
-from muster.platform.users.audit import record
-from muster.platform.users.tables import users
-from muster.platform.workflows.tables import versions
+from muster.platform.graphs.validation import only_errors, validate_graph
+from muster.platform.messages import field_error
+from muster.platform.permissions import Actor, may, require
+from muster.platform.users.audit import write_audit
 from muster.platform.workflows.workflows import (
     NewWorkflow,
     Workflow,
@@ -37,7 +31,7 @@ from muster.platform.workflows.workflows import (
     get_workflow,
 )
 
-Look: TypeAlias = Callable[[Connection, Actor, Document], Context]
+ContextLoader: TypeAlias = Callable[[Connection, Actor, Document], Context]
 """Finds what a document refers to: virtual clusters, storage roots, modules, and whether the actor may use them."""
 
 LATEST = "latest"
@@ -76,23 +70,28 @@ class NewVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredVersion:
     workflow: Workflow
     version: Version
-    notes: list[Problem]
+    notes: list[Finding]
     """What is worth a second look, though it could be stored."""
 
 
 def create_with_version(
-    connection: Connection, actor: Actor, new: NewWorkflow, version: NewVersion, look: Look
-) -> Stored:
+    connection: Connection, actor: Actor, new: NewWorkflow, version: NewVersion, look: ContextLoader
+) -> StoredVersion:
     """A workflow and its first version, or neither."""
     return _stored(connection, actor, create_workflow(connection, actor, new), version, look, prefix="version.")
 
 
 def add_version(
-    connection: Connection, actor: Actor, workflow_id: str, new: NewVersion, look: Look, revision: int | None = None
-) -> Stored:
+    connection: Connection,
+    actor: Actor,
+    workflow_id: str,
+    new: NewVersion,
+    look: ContextLoader,
+    revision: int | None = None,
+) -> StoredVersion:
     """Secrets that `new` leaves out are those of the latest version. With a `revision`, only if nobody changed the
     workflow (added a version, say) since."""
     workflow = get_workflow(connection, actor, workflow_id)
@@ -110,8 +109,8 @@ def copy_version(
     source: tuple[Workflow, Version],
     into: NewWorkflow | str,
     new: NewVersion,
-    look: Look,
-) -> Stored:
+    look: ContextLoader,
+) -> StoredVersion:
     """Into a new workflow, or one that is there (by id or name). What `new` does not say is as in the source; of its
     secrets, only what the actor may see is taken over."""
     workflow, version = source
@@ -162,7 +161,7 @@ def document_of(connection: Connection, version_id: str) -> Document:
 def document_for(connection: Connection, actor: Actor, workflow: Workflow, version: Version) -> Document:
     """As the actor may see it."""
     document = document_of(connection, version.id)
-    return document if may(actor, "reveal", workflow.version_subject) else masked(document)
+    return document if may(actor, "reveal", workflow.version_subject) else mask_secrets(document)
 
 
 def list_versions(
@@ -170,7 +169,7 @@ def list_versions(
 ) -> Page[Version]:
     query = _VERSIONS.where(versions.c.workflow_id == workflow.id)
     if q:
-        query = query.where(mentions(q, versions.c.name, versions.c.description))
+        query = query.where(contains_words(q, versions.c.name, versions.c.description))
     if archived is not None:
         query = query.where(versions.c.archived.is_not(None) if archived else versions.c.archived.is_(None))
     sortable = {"number": versions.c.number, "name": versions.c.name, "author": users.c.name}
@@ -186,19 +185,21 @@ def archive_version(
         return version
     moment = now() if archived else None
     connection.execute(update(versions).where(versions.c.id == version.id).values(archived=moment))
-    record(connection, actor, "archive" if archived else "restore", "version", version.id, _shown(workflow, version))
+    write_audit(
+        connection, actor, "archive" if archived else "restore", "version", version.id, _shown(workflow, version)
+    )
     return find_version(connection, workflow, version.id)
 
 
-def compare(connection: Connection, old: Version, new: Version) -> list[Change]:
+def diff_versions(connection: Connection, old: Version, new: Version) -> list[Change]:
     """What has changed, without the values of secrets."""
     return diff(document_of(connection, old.id), document_of(connection, new.id))
 
 
-def look_over(document: Document, context: Context, prefix: str = "") -> list[Problem]:
+def check_document(document: Document, context: Context, prefix: str = "") -> list[Finding]:
     """What is worth a second look. Raises Invalid for what cannot be stored."""
-    found = problems(document, context)
-    wrong = errors(found)
+    found = validate_graph(document, context)
+    wrong = only_errors(found)
     if wrong:
         raise Invalid.fields([_fault(problem, prefix) for problem in wrong])
     return found
@@ -209,21 +210,21 @@ def _stored(
     actor: Actor,
     workflow: Workflow,
     new: NewVersion,
-    look: Look,
+    look: ContextLoader,
     *,
     base: Document | None = None,
     copied_from: str = "",
     prefix: str = "",
-) -> Stored:
+) -> StoredVersion:
     document, notes = _document(connection, actor, new, base, look, prefix)
     context = retire(look(connection, actor, document), base)
-    notes = [*notes, *look_over(document, context, f"{prefix}document.")]
-    document = canonical(document)
+    notes = [*notes, *check_document(document, context, f"{prefix}document.")]
+    document = to_canonical(document)
     number = count_version(connection, workflow)
     name = new.name or f"v{number}"
     _check_name(name, prefix)
     identifier = new_id()
-    with taken(fault(f"{prefix}name", "version.taken", workflow=workflow.name, name=name)):
+    with conflict_on_duplicate(field_error(f"{prefix}name", "version.taken", workflow=workflow.name, name=name)):
         connection.execute(
             insert(versions).values(
                 id=identifier,
@@ -242,17 +243,17 @@ def _stored(
         )
     version = find_version(connection, workflow, identifier)
     details = {"number": number, "hash": version.hash, **({"copied from": copied_from} if copied_from else {})}
-    record(connection, actor, "create", "version", identifier, _shown(workflow, version), details)
-    return Stored(get_workflow(connection, actor, workflow.id), version, notes)
+    write_audit(connection, actor, "create", "version", identifier, _shown(workflow, version), details)
+    return StoredVersion(get_workflow(connection, actor, workflow.id), version, notes)
 
 
 def _document(
-    connection: Connection, actor: Actor, new: NewVersion, base: Document | None, look: Look, prefix: str
-) -> tuple[Document, list[Problem]]:
+    connection: Connection, actor: Actor, new: NewVersion, base: Document | None, look: ContextLoader, prefix: str
+) -> tuple[Document, list[Finding]]:
     if new.manifest and new.document is not None:
         raise Invalid.field(f"{prefix}manifest", "there is a document, too; leave one of them out")
     if new.document is not None:
-        return unmasked(new.document, base or {}), []
+        return restore_secrets(new.document, base or {}), []
     if not new.manifest:
         raise Invalid.field(
             f"{prefix}document", "it is missing; send a graph document, or an Argo Workflow as manifest"
@@ -263,7 +264,7 @@ def _document(
     return imported.document, imported.problems
 
 
-def _fault(problem: Problem, prefix: str) -> FieldError:
+def _fault(problem: Finding, prefix: str) -> FieldError:
     message = f"{problem.message}; {problem.fix}" if problem.fix else problem.message
     return FieldError(f"{prefix}{problem.path}".rstrip("."), message, problem.code, problem.arguments)
 
@@ -274,9 +275,9 @@ def _shown(workflow: Workflow, version: Version) -> str:
 
 def _check_name(name: str, prefix: str) -> None:
     if len(name) > _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.fields([fault(f"{prefix}name", "version.name", name=name, most=_LONGEST_NAME)])
+        raise Invalid.fields([field_error(f"{prefix}name", "version.name", name=name, most=_LONGEST_NAME)])
     if name == LATEST or name.isdecimal():
-        raise Invalid.fields([fault(f"{prefix}name", "version.other", name=name)])
+        raise Invalid.fields([field_error(f"{prefix}name", "version.other", name=name)])
 
 
 _VERSIONS = select(

@@ -9,18 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from muster.platform.database.columns import now
-from muster.platform.database.ids import new_id
-from muster.platform.database.paging import Page, PageRequest, mentions, select_page
-from muster.platform.database.rows import AnyRow, as_record
-from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, taken
-from muster.platform.rules import Actor, Subject, require
-from muster.platform.sentences import fault
-from muster.platform.users.audit import record
-from muster.platform.users.tables import teams, users
+from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.tables import now, teams, users, workflows
+from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.messages import field_error
+from muster.platform.permissions import Actor, Subject, require, visible
+from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
-from muster.platform.visibility import visible
-from muster.platform.workflows.tables import workflows
 
 LONGEST_NAME = 100
 
@@ -75,7 +70,7 @@ def create_workflow(connection: Connection, actor: Actor, new: NewWorkflow) -> W
     require(actor, "create", Subject("workflow", owner=actor.id))
     _check_name(new.name)
     moment, identifier = now(), new_id()
-    with taken(fault("name", "workflow.taken", name=new.name)):
+    with conflict_on_duplicate(field_error("name", "workflow.taken", name=new.name)):
         connection.execute(
             insert(workflows).values(
                 id=identifier,
@@ -89,7 +84,7 @@ def create_workflow(connection: Connection, actor: Actor, new: NewWorkflow) -> W
                 revision=1,
             )
         )
-    record(connection, actor, "create", "workflow", identifier, new.name)
+    write_audit(connection, actor, "create", "workflow", identifier, new.name)
     return get_workflow(connection, actor, identifier)
 
 
@@ -106,7 +101,7 @@ def get_workflow(connection: Connection, actor: Actor, id_or_name: str) -> Workf
 def list_workflows(connection: Connection, actor: Actor, wanted: PageRequest, only: WorkflowFilter) -> Page[Workflow]:
     query = _WORKFLOWS.where(visible(actor, "workflow", owner=workflows.c.owner_id, team=workflows.c.team_id))
     if only.q:
-        query = query.where(mentions(only.q, workflows.c.name, workflows.c.description))
+        query = query.where(contains_words(only.q, workflows.c.name, workflows.c.description))
     if only.owner:
         query = query.where(or_(workflows.c.owner_id == only.owner, users.c.name == only.owner))
     if only.team:
@@ -139,9 +134,9 @@ def edit_workflow(
     changed = {name: value for name, value in values.items() if value != getattr(workflow, name)}
     if not changed:
         return workflow
-    with taken(fault("name", "workflow.taken", name=changed.get("name"))):
+    with conflict_on_duplicate(field_error("name", "workflow.taken", name=changed.get("name"))):
         _update(connection, workflow, changed)
-    record(connection, actor, "edit", "workflow", workflow.id, workflow.name, changed)
+    write_audit(connection, actor, "edit", "workflow", workflow.id, workflow.name, changed)
     return get_workflow(connection, actor, workflow.id)
 
 
@@ -155,7 +150,7 @@ def archive_workflow(
     if (workflow.archived is not None) == archived:
         return workflow
     _update(connection, workflow, {"archived": now() if archived else None})
-    record(connection, actor, "archive" if archived else "restore", "workflow", workflow.id, workflow.name)
+    write_audit(connection, actor, "archive" if archived else "restore", "workflow", workflow.id, workflow.name)
     return get_workflow(connection, actor, workflow.id)
 
 
@@ -164,9 +159,9 @@ def delete_workflow(connection: Connection, actor: Actor, identifier: str, revis
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "delete", workflow.subject, workflow.name)
     check_revision(workflow, revision)
-    with taken(fault("", "workflow.runs", name=workflow.name)):
+    with conflict_on_duplicate(field_error("", "workflow.runs", name=workflow.name)):
         connection.execute(delete(workflows).where(workflows.c.id == workflow.id))
-    record(connection, actor, "delete", "workflow", workflow.id, workflow.name)
+    write_audit(connection, actor, "delete", "workflow", workflow.id, workflow.name)
 
 
 def check_revision(workflow: Workflow, revision: int | None) -> None:
@@ -176,7 +171,7 @@ def check_revision(workflow: Workflow, revision: int | None) -> None:
 
 def check_not_archived(workflow: Workflow) -> None:
     if workflow.archived is not None:
-        raise Conflict.told(fault("", "workflow.archived", name=workflow.name))
+        raise Conflict.told(field_error("", "workflow.archived", name=workflow.name))
 
 
 def count_version(connection: Connection, workflow: Workflow) -> int:
@@ -219,4 +214,4 @@ def _workflow(row: AnyRow) -> Workflow:
 
 def _check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.fields([fault("name", "workflow.name", name=name, most=LONGEST_NAME)])
+        raise Invalid.fields([field_error("name", "workflow.name", name=name, most=LONGEST_NAME)])

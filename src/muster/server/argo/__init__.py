@@ -1,1 +1,1 @@
-"""The REST API of Argo Server (v4.0), for the `argo` command, Hera and whoever else speaks it."""
+"""The REST API of Argo Server (v4.0), for the `argo` command, Hera and other clients."""

@@ -1,20 +1,27 @@
-"""The cluster as one user may use it: whatever is asked of it is first asked of their roles."""
+"""Everything a caller may do: the cluster with the rights of one user, labels that name the user, and lint before
+anything is stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, TypeAlias
+import re
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Literal, TypeAlias
 
-from muster.embedded.api.gate import Gate
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.identity.rbac import Action
-from muster.embedded.identity.users import User
 from muster.kube import builtin
 from muster.kube.cluster import Listing, LogQuery, PatchType, Propagation, WatchEvent
-from muster.kube.errors import NotFound
+from muster.kube.errors import Invalid, NotFound
 from muster.kube.kinds import Kind
-from muster.kube.objects import Object, creation_order, name_of, namespace_of, uid_of
-from muster.workflows.kinds import WORKFLOW
+from muster.kube.objects import Key, Object, creation_order, labels_of, meta, name_of, namespace_of, uid_of
+from muster.kube.rbac import Action, User
+from muster.kube.schema import validate
+from muster.server.kubernetes.access import AccessControl
+from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
+from muster.workflows.lint import problems
+
+# Merged from access: The cluster as one user may use it: whatever is asked of it is first asked of their roles.
+
 
 LATEST = "@latest"
 Batch: TypeAlias = list[WatchEvent]
@@ -23,7 +30,7 @@ Batch: TypeAlias = list[WatchEvent]
 class OnBehalf:
     """Answers are as the store has them: a Workflow without its nodes, unless it was asked for `whole`."""
 
-    def __init__(self, cluster: EmbeddedCluster, gate: Gate, user: User) -> None:
+    def __init__(self, cluster: EmbeddedCluster, gate: AccessControl, user: User) -> None:
         self.cluster = cluster
         self.user = user
         self._gate = gate
@@ -108,3 +115,48 @@ class OnBehalf:
 
 def latest(workflows: list[Object]) -> Object | None:
     return max(workflows, key=creation_order, default=None)
+
+
+# Merged from labels: Who made an object and who did something with it last, as labels on it.
+
+
+Deed: TypeAlias = Literal["Update", "Suspend", "Stop", "Terminate", "Resume", "Retry"]
+_PREFIX = "workflows.argoproj.io"
+
+
+def created_by(user: User, obj: Object) -> Object:
+    return _labelled(obj, {f"{_PREFIX}/creator": label_value(user.name)})
+
+
+def labelled_by(user: User, obj: Object, deed: Deed) -> Object:
+    return _labelled(obj, {f"{_PREFIX}/actor": label_value(user.name), f"{_PREFIX}/action": deed})
+
+
+def label_value(text: str) -> str:
+    """As much of the end of a name as a label may hold."""
+    return re.sub(r"^[^a-zA-Z0-9]+|[^a-zA-Z0-9]+$", "", re.sub(r"[^-_.a-zA-Z0-9]", "-", text)[-63:])
+
+
+def _labelled(obj: Object, labels: Mapping[str, str]) -> Object:
+    return {**obj, "metadata": {**meta(obj), "labels": {**labels_of(obj), **labels}}}
+
+
+# Merged from linting: Argo's own rules, before anything is stored.
+
+
+async def require_sound(api: OnBehalf, obj: Object, *, strict: bool = False) -> None:
+    """Raises Invalid, which names everything that is wrong. `strict` is for those who only ask: they may leave values
+    out that have to be there to run, but no field is unknown."""
+    kind = api.cluster.catalogue.of_object(obj)
+    namespace = namespace_of(obj)
+    store = api.cluster.store
+
+    def lookup(name: str, cluster_scope: bool) -> Object | None:
+        template = CLUSTER_WORKFLOW_TEMPLATE if cluster_scope else WORKFLOW_TEMPLATE
+        return store.get(template.resource, Key("" if cluster_scope else namespace, name))
+
+    causes = validate(obj, kind.schema) if strict else []
+    causes += problems(obj, lookup, submitted=not strict)
+    if causes:
+        told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+        raise Invalid(f'{kind.kind} "{name_of(obj)}" is invalid: {told}', causes=causes)

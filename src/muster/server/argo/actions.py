@@ -7,14 +7,13 @@ from typing import Any, cast
 
 import orjson
 
-from muster.embedded.api.calls import Answer
 from muster.kube import builtin
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, name_of, namespace_of
 from muster.server.argo import archive
-from muster.server.argo.labels import Deed, created_by, labelled_by
-from muster.server.argo.linting import require_sound
+from muster.server.argo.access import Deed, created_by, labelled_by, require_sound
 from muster.server.argo.requests import Request
+from muster.server.kubernetes.request import ApiResponse
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.model import Phase
 from muster.workflows.operations import carrying_out, control
@@ -23,7 +22,7 @@ from muster.workflows.operations.resubmit import resubmit as resubmitted
 _PHASES = ("Succeeded", "Failed", "Error")
 
 
-async def retry(request: Request) -> Answer:
+async def retry(request: Request) -> ApiResponse:
     body = await request.body()
     api = request.api
     workflow = await _found(request)
@@ -39,35 +38,35 @@ async def retry(request: Request) -> Answer:
     return request.answer(await _marked(request, workflow, "Retry"))
 
 
-async def resubmit(request: Request) -> Answer:
+async def resubmit(request: Request) -> ApiResponse:
     return await _resubmitted(request, await _found(request))
 
 
-async def resubmit_archived(request: Request) -> Answer:
+async def resubmit_archived(request: Request) -> ApiResponse:
     namespace, name = await archive.archived_name(request)
     return await _resubmitted(request, request.api.whole(await request.api.find(name, namespace)))
 
 
-async def suspend(request: Request) -> Answer:
+async def suspend(request: Request) -> ApiResponse:
     return await _changed(request, "Suspend", control.suspend)
 
 
-async def resume(request: Request) -> Answer:
+async def resume(request: Request) -> ApiResponse:
     selector = _text(await request.body(), "nodeFieldSelector")
     return await _changed(request, "Resume", lambda workflow: control.resume(workflow, selector))
 
 
-async def stop(request: Request) -> Answer:
+async def stop(request: Request) -> ApiResponse:
     body = await request.body()
     selector, message = _text(body, "nodeFieldSelector"), _text(body, "message")
     return await _changed(request, "Stop", lambda workflow: control.stop(workflow, selector, message))
 
 
-async def terminate(request: Request) -> Answer:
+async def terminate(request: Request) -> ApiResponse:
     return await _changed(request, "Terminate", control.terminate)
 
 
-async def set_node(request: Request) -> Answer:
+async def set_node(request: Request) -> ApiResponse:
     body = await request.body()
     phase, message = _text(body, "phase"), _text(body, "message")
     if phase and phase not in _PHASES:
@@ -83,7 +82,7 @@ async def set_node(request: Request) -> Answer:
     )
 
 
-async def _changed(request: Request, deed: Deed, operation: Callable[[Object], Object]) -> Answer:
+async def _changed(request: Request, deed: Deed, operation: Callable[[Object], Object]) -> ApiResponse:
     workflow = await _found(request)
     request.api.require("update", WORKFLOW, namespace_of(workflow), name_of(workflow))
     await carrying_out.write(request.api.cluster, workflow, labelled_by(request.api.user, operation(workflow), deed))
@@ -99,7 +98,7 @@ async def _marked(request: Request, workflow: Object, deed: Deed) -> Object:
     return request.api.whole(await cluster.patch(*where, labels))
 
 
-async def _resubmitted(request: Request, workflow: Object) -> Answer:
+async def _resubmitted(request: Request, workflow: Object) -> ApiResponse:
     body = await request.body()
     new = resubmitted(workflow, memoized=bool(body.get("memoized")), parameters=_parameters(body))
     new = created_by(request.api.user, new)

@@ -1,25 +1,22 @@
-"""Argo Server's API as an ASGI application, in front of another one that gets everything that is not Argo's."""
+"""Argo Server's API as an ASGI application. What is not Argo's goes to the application behind it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from muster.embedded.admission import collect_warnings
-from muster.embedded.api.calls import Answer, Call, deliver
-from muster.embedded.api.gate import Gate
+from muster.embedded.auth.identity import Identity
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.identity.identity import Identity
-from muster.kube.errors import ApiError
+from muster.embedded.store.admission import collect_warnings
+from muster.kube.errors import ApiError, MethodNotAllowed, NotFound
 from muster.server.argo import actions, archive, events, info, logs, sync, watches, workflows
 from muster.server.argo.access import OnBehalf
 from muster.server.argo.artifacts import Downloads, Reader
-from muster.server.argo.failures import failure
-from muster.server.argo.requests import Request
-from muster.server.argo.routes import Route, Routes, route
+from muster.server.argo.requests import Request, failure
 from muster.server.argo.templates import (
     CLUSTER_WORKFLOW_TEMPLATES,
     CRON_WORKFLOWS,
@@ -28,6 +25,89 @@ from muster.server.argo.templates import (
     resume_cron,
     suspend_cron,
 )
+from muster.server.kubernetes.access import AccessControl
+from muster.server.kubernetes.request import ApiRequest, ApiResponse, send_response
+
+# Merged from routes: Which part of Argo's API a path and a method mean. Pure.
+
+
+Handler: TypeAlias = Callable[[Request], Awaitable[ApiResponse | None]]
+
+
+_SHARED = ("api/v1/events",)
+"""The Kubernetes API has these, too: only what is certainly Argo's is."""
+
+
+class Route(NamedTuple):
+    method: str
+    pattern: tuple[str, ...]
+    handler: Handler
+
+
+def route(method: str, path: str, handler: Handler) -> Route:
+    """A pattern such as `/api/v1/workflows/{namespace}`; `{rest...}` at its end stands for all that follows."""
+    return Route(method, tuple(path.strip("/").split("/")), handler)
+
+
+class Routes:
+    """Earlier routes go first, so that `lint` is not taken for a name."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes: dict[str, list[Route]] = {}
+        for one in routes:
+            self._routes.setdefault(_prefix(one.pattern), []).append(one)
+
+    def knows(self, method: str, path: str) -> bool:
+        """Whether the request is Argo's at all."""
+        parts = path.removeprefix("/").split("/")
+        known = self._routes.get(_prefix(parts))
+        if known is None or _prefix(parts) not in _SHARED:
+            return known is not None
+        return any(one.method == method and matched(one.pattern, parts) is not None for one in known)
+
+    def find(self, method: str, path: str) -> tuple[Handler, dict[str, str]]:
+        parts = path.removeprefix("/").split("/")
+        others: set[str] = set()
+        for one in self._routes.get(_prefix(parts), ()):
+            names = matched(one.pattern, parts)
+            if names is None:
+                continue
+            if one.method == method or (method == "HEAD" and one.method == "GET"):
+                return one.handler, names
+            others.add(one.method)
+        if others:
+            raise MethodNotAllowed(f"{method} is not allowed on {path}; it takes {', '.join(sorted(others))}")
+        raise NotFound(f"there is nothing at {path}")
+
+
+def matched(pattern: Iterable[str], parts: list[str]) -> dict[str, str] | None:
+    """What the names in braces stand for; they may be empty (`/workflows/` are those of all namespaces)."""
+    names: dict[str, str] = {}
+    wanted = list(pattern)
+    for number, piece in enumerate(wanted):
+        if piece.endswith("...}"):
+            names[piece[1:-4]] = "/".join(parts[number:])
+            return names
+        if number >= len(parts):
+            # Only a last name may be left out altogether.
+            if number == len(wanted) - 1 and piece.startswith("{") and "namespace" in piece:
+                names[piece[1:-1]] = ""
+                return names
+            return None
+        if piece.startswith("{"):
+            names[piece[1:-1]] = parts[number]
+        elif piece != parts[number]:
+            return None
+    return names if len(parts) == len(wanted) or (len(parts) == len(wanted) + 1 and not parts[-1]) else None
+
+
+def _prefix(parts: Any) -> str:
+    return "/".join(parts[:3] if parts[0] == "api" else parts[:1])
+
+
+# Merged from app: Argo Server's API as an ASGI application, in front of another one that gets everything that is not
+# Argo's.
+
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +129,11 @@ def argo_app(
         routes += _downloads(Downloads(artifacts))
     if metrics is not None:
         routes.append(route("GET", "/metrics", info.metrics(metrics)))
-    return _App(cluster, Gate(identity), otherwise, Routes(routes))
+    return _App(cluster, AccessControl(identity), otherwise, Routes(routes))
 
 
 class _App:
-    def __init__(self, cluster: EmbeddedCluster, gate: Gate, otherwise: ASGIApp, routes: Routes) -> None:
+    def __init__(self, cluster: EmbeddedCluster, gate: AccessControl, otherwise: ASGIApp, routes: Routes) -> None:
         self._cluster = cluster
         self._gate = gate
         self._otherwise = otherwise
@@ -63,7 +143,7 @@ class _App:
         if scope["type"] != "http" or not self._routes.knows(scope["method"], scope["path"]):
             await self._otherwise(scope, receive, send)
             return
-        call = Call(scope, receive, send, scope["path"])
+        call = ApiRequest(scope, receive, send, scope["path"])
         try:
             made = await self._answer(call)
         except ApiError as error:
@@ -82,9 +162,9 @@ class _App:
         if call.started:
             log.warning("%s %s broke off: %s", call.method, call.path, made.body[:300])
         else:
-            await deliver(call, made)
+            await send_response(call, made)
 
-    async def _answer(self, call: Call) -> Answer | None:
+    async def _answer(self, call: ApiRequest) -> ApiResponse | None:
         """None where the answer has been sent already, piece by piece."""
         await self._gate.admit(call)
         handler, names = self._routes.find(call.method, call.path)

@@ -10,14 +10,20 @@ from contextlib import aclosing
 from typing import Any, Protocol, cast
 from urllib.parse import quote
 
-from muster.embedded.api.calls import Answer
-from muster.embedded.api.streaming import stream
 from muster.kube import builtin
 from muster.kube.errors import ApiError, BadRequest, NotFound, Unavailable
 from muster.kube.objects import Object, namespace_of, status_of
 from muster.server.argo.requests import Request
-from muster.workflows.artifacts.locations import Artifact, key_of, location_of, with_key
-from muster.workflows.artifacts.problems import ArtifactError, ArtifactMissing, ArtifactUnreachable
+from muster.server.kubernetes.request import ApiResponse, stream
+from muster.workflows.artifacts.locations import (
+    Artifact,
+    ArtifactError,
+    ArtifactMissing,
+    ArtifactUnreachable,
+    key_of,
+    location_of,
+    with_key,
+)
 
 _SECURITY = [
     # What a workflow has written is shown, but never run with the rights of whoever looks at it.
@@ -57,7 +63,7 @@ class Downloads:
     async def input_by_uid(self, request: Request) -> None:
         await self._download(request, await _by_uid(request), "inputs")
 
-    async def file(self, request: Request) -> Answer | None:
+    async def file(self, request: Request) -> ApiResponse | None:
         """One that is a folder is shown as a page of links."""
         names = request.names
         if names["direction"] not in _DIRECTIONS:
@@ -73,9 +79,9 @@ class Downloads:
             return None
         path = request.call.path
         if not path.endswith("/"):
-            return Answer(b"", 307, headers=[(b"location", quote(f"{path}/").encode())])
+            return ApiResponse(b"", 307, headers=[(b"location", quote(f"{path}/").encode())])
         page = folder_page([one.strip("/").removeprefix(f"{key}/") for one in below])
-        return Answer(page, media="text/html; charset=utf-8", headers=list(_SECURITY))
+        return ApiResponse(page, media="text/html; charset=utf-8", headers=list(_SECURITY))
 
     async def _download(self, request: Request, workflow: Object, direction: str) -> None:
         artifact = artifact_of(workflow, request.names["nodeId"], direction, request.names["artifactName"])

@@ -7,27 +7,25 @@ from typing import Any
 
 import orjson
 
-from muster.embedded.api.calls import Answer, Call, parse
-from muster.embedded.api.negotiation import JSON
 from muster.kube.errors import ApiError, BadRequest
 from muster.kube.objects import Object, labels_of, meta, name_of, spec_of
-from muster.server.argo.access import OnBehalf
-from muster.server.argo.labels import created_by
-from muster.server.argo.linting import require_sound
+from muster.server.argo.access import OnBehalf, created_by, require_sound
 from muster.server.argo.requests import Request
-from muster.workflows.expressions.environment import environment
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.evaluator import evaluate
+from muster.server.kubernetes.negotiation import JSON
+from muster.server.kubernetes.request import ApiRequest, ApiResponse, parse_body
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_EVENT_BINDING, WORKFLOW_TEMPLATE
-from muster.workflows.submission import from_template
+from muster.workflows.lang.environment import environment
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.expr.evaluator import evaluate
+from muster.workflows.submit import workflow_from_template
 
 _BINDING_LABEL = "workflows.argoproj.io/workflow-event-binding"
 
 
-async def receive(request: Request) -> Answer:
+async def receive(request: Request) -> ApiResponse:
     """Starts what the event is meant to start. What goes wrong with one binding does not keep the others from it."""
     content = await request.call.body()
-    payload = parse(content, JSON) if content else None
+    payload = parse_body(content, JSON) if content else None
     scope = {
         "namespace": request.namespace,
         "discriminator": request.names.get("discriminator", ""),
@@ -46,7 +44,7 @@ async def receive(request: Request) -> Answer:
     return request.answer({})
 
 
-async def list_bindings(request: Request) -> Answer:
+async def list_bindings(request: Request) -> ApiResponse:
     listing = await request.api.list(
         WORKFLOW_EVENT_BINDING, request.namespace, labels=request.option("listOptions.labelSelector")
     )
@@ -58,12 +56,12 @@ async def list_bindings(request: Request) -> Answer:
     })  # fmt: skip
 
 
-async def none(request: Request) -> Answer:
+async def none(request: Request) -> ApiResponse:
     """Event sources and sensors, which Argo Events would bring."""
     return request.answer({"metadata": {}, "items": []})
 
 
-def headers_of(call: Call) -> dict[str, list[str]]:
+def headers_of(call: ApiRequest) -> dict[str, list[str]]:
     """What the sender says about the event. Other headers are nobody's business: one of them is the token."""
     found: dict[str, list[str]] = {}
     for name, value in call.scope["headers"]:
@@ -85,7 +83,7 @@ def workflow_of(binding: Object, scope: Mapping[str, Any]) -> Object:
     """The workflow that the event starts. Raises BadRequest."""
     submit = spec_of(binding)["submit"]
     ref = submit.get("workflowTemplateRef") or {}
-    workflow = from_template(str(ref.get("name") or ""), cluster_scope=bool(ref.get("clusterScope")))
+    workflow = workflow_from_template(str(ref.get("name") or ""), cluster_scope=bool(ref.get("clusterScope")))
     wanted, metadata = submit.get("metadata") or {}, dict(meta(workflow))
     for field in ("name", "generateName"):
         if wanted.get(field):

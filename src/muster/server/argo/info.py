@@ -7,20 +7,20 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from muster import __version__
-from muster.embedded.api.calls import Answer
-from muster.embedded.identity.users import SERVICE_ACCOUNT_PREFIX
+from muster.kube.rbac import SERVICE_ACCOUNT_PREFIX
 from muster.server.argo.requests import Request
+from muster.server.kubernetes.request import ApiResponse
 
 ARGO_VERSION = "v4.0.7"
 """The version whose API this is."""
 
 
-async def info(request: Request) -> Answer:
+async def info(request: Request) -> ApiResponse:
     modals = {"feedback": False, "firstTimeUser": False, "newVersion": False}
     return request.answer({"managedNamespace": "", "links": [], "columns": [], "modals": modals, "navColor": ""})
 
 
-async def version(request: Request) -> Answer:
+async def version(request: Request) -> ApiResponse:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return request.answer({
         "version": f"{ARGO_VERSION}+muster.{__version__}",
@@ -34,17 +34,17 @@ async def version(request: Request) -> Answer:
     })  # fmt: skip
 
 
-def metrics(text: Callable[[datetime], str]) -> Callable[[Request], Awaitable[Answer]]:
+def metrics(text: Callable[[datetime], str]) -> Callable[[Request], Awaitable[ApiResponse]]:
     """What workflows tell Prometheus of themselves."""
 
-    async def told(request: Request) -> Answer:
+    async def told(request: Request) -> ApiResponse:
         request.api.require_path("/metrics")
-        return Answer(text(datetime.now(UTC)).encode(), media="text/plain; version=0.0.4; charset=utf-8")
+        return ApiResponse(text(datetime.now(UTC)).encode(), media="text/plain; version=0.0.4; charset=utf-8")
 
     return told
 
 
-async def userinfo(request: Request) -> Answer:
+async def userinfo(request: Request) -> ApiResponse:
     user = request.api.user
     told: dict[str, object] = {"subject": user.name, "name": user.name, "groups": sorted(user.groups)}
     if user.name.startswith(SERVICE_ACCOUNT_PREFIX):
@@ -57,7 +57,7 @@ async def userinfo(request: Request) -> Answer:
     return request.answer(told)
 
 
-async def collect_event(request: Request) -> Answer:
+async def collect_event(request: Request) -> ApiResponse:
     """What somebody did in a web page. Nobody here keeps count."""
     await request.body()
     return request.answer({})

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from muster.embedded.api.targets import is_true
 from muster.kube import builtin
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest
 from muster.kube.objects import parse_time
 from muster.server.argo.requests import Request
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.regex import compiled
-from muster.workflows.logs import MAIN, Wanted, lines
+from muster.server.kubernetes.request import is_true
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_regex import compile_regex
+from muster.workflows.logs import MAIN, LogSelection, read_log_lines
 
 
 async def workflow_log(request: Request) -> None:
@@ -47,14 +47,14 @@ async def _entries(request: Request) -> AsyncIterator[Any]:
     api.require("get", builtin.POD, request.namespace, subresource="log")
     query = log_query(request.call.query, datetime.now(UTC))
     pod = request.names.get("podName") or request.option("podName")
-    wanted = Wanted(
+    wanted = LogSelection(
         pods=(pod,) if pod else (),
         container=query.container,
         selector=request.option("selector"),
         query=query,
     )
     fits = _grep(request.option("grep"))
-    async for bunch in lines(api.cluster, api.whole(workflow), wanted):
+    async for bunch in read_log_lines(api.cluster, api.whole(workflow), wanted):
         for entry in bunch:
             content = f"{entry.stamp} {entry.text}" if query.timestamps else entry.text
             if fits(content):
@@ -65,7 +65,7 @@ def _grep(pattern: str) -> Callable[[str], bool]:
     if not pattern:
         return lambda _: True
     try:
-        return compiled(pattern).matches
+        return compile_regex(pattern).matches
     except ExpressionError as error:
         raise BadRequest(f"grep: {error}") from None
 

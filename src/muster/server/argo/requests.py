@@ -1,4 +1,4 @@
-"""A call to Argo's API: the names in its path, its options and its body."""
+"""A request to Argo's API: path names, options, body, the `fields` filter, and errors as grpc-gateway writes them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,112 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
-from muster.embedded.api.calls import Answer, Call, answer, parse
-from muster.embedded.api.negotiation import JSON
-from muster.embedded.api.streaming import stream
 from muster.kube.errors import ApiError, BadRequest
 from muster.server.argo.access import OnBehalf
-from muster.server.argo.failures import stream_failure
-from muster.server.argo.fields import Fields, parse_fields
+from muster.server.kubernetes.negotiation import JSON
+from muster.server.kubernetes.request import ApiRequest, ApiResponse, json_response, parse_body, stream
+
+# Merged from fields: The `fields` parameter: `items.metadata.name,items.spec` keeps only these, `-status.nodes` all
+# but these.
+
+
+class Fields(NamedTuple):
+    paths: frozenset[str] = frozenset()
+    exclude: bool = False
+
+    def cut(self, value: Any) -> Any:
+        """The part of `value` that is wanted, as a copy."""
+        return _cut(self, "", value) if self.paths else value
+
+    def wants(self, path: str) -> bool:
+        """Whether anything at or below `path` would be left."""
+        if not self.paths:
+            return True
+        touched = any(path.startswith(one) or one.startswith(path) for one in self.paths)
+        return touched is not self.exclude
+
+    def below(self, prefix: str) -> Fields:
+        return Fields(frozenset(path.removeprefix(prefix) for path in self.paths), self.exclude)
+
+
+def parse_fields(text: str) -> Fields:
+    if not text:
+        return Fields()
+    exclude = text.startswith("-")
+    return Fields(frozenset(text.removeprefix("-").split(",")), exclude)
+
+
+def _cut(fields: Fields, path: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_cut(fields, path, item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for name, inner in value.items():
+        here = f"{path}.{name}" if path else name
+        if here in fields.paths:
+            if not fields.exclude:
+                kept[name] = inner
+        elif fields.exclude or any(one.startswith(here) for one in fields.paths):
+            kept[name] = _cut(fields, here, inner)
+    return kept
+
+
+# Merged from failures: Errors as grpc-gateway writes them: a gRPC code, its HTTP status and a message.
+
+
+class Unimplemented(ApiError):
+    """Argo Server has this; the cluster in the box has no use for it."""
+
+    code, reason = 501, "NotImplemented"
+
+
+class Code(NamedTuple):
+    number: int
+    http: int
+    text: str
+
+
+_UNKNOWN_REQUEST = Code(3, 400, "Bad Request")
+_INTERNAL = Code(13, 500, "Internal Server Error")
+_CODES = {
+    400: _UNKNOWN_REQUEST,
+    401: Code(16, 401, "Unauthorized"),
+    403: Code(7, 403, "Forbidden"),
+    404: Code(5, 404, "Not Found"),
+    409: Code(6, 409, "Conflict"),
+    429: Code(8, 429, "Too Many Requests"),
+    501: Code(12, 501, "Not Implemented"),
+    503: Code(14, 503, "Service Unavailable"),
+    504: Code(4, 504, "Gateway Timeout"),
+}
+
+
+def code_of(error: ApiError) -> Code:
+    return _CODES.get(error.code) or (_UNKNOWN_REQUEST if error.code < 500 else _INTERNAL)
+
+
+def failure(error: ApiError) -> ApiResponse:
+    code = code_of(error)
+    made = json_response({"code": code.number, "message": error.message}, status=code.http)
+    if code.http == 401:
+        made.headers.append((b"www-authenticate", b'Bearer realm="muster"'))
+    return made
+
+
+def stream_failure(error: ApiError) -> dict[str, Any]:
+    """The last message of a stream that has already begun."""
+    code = code_of(error)
+    told = {"grpc_code": code.number, "http_code": code.http, "message": error.message, "http_status": code.text}
+    return {"error": told}
+
+
+# Merged from requests: A call to Argo's API: the names in its path, its options and its body.
+
 
 _SSE = "text/event-stream"
 _FIRST_MESSAGE_SECONDS = 0.2
@@ -26,7 +121,7 @@ _PAUSE, _END = object(), object()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    call: Call
+    call: ApiRequest
     names: dict[str, str]
     """What the braces in the route's pattern stand for."""
     api: OnBehalf
@@ -49,14 +144,14 @@ class Request:
     async def body(self) -> dict[str, Any]:
         """Whatever a client calls it, it is JSON, and what is null is not there."""
         content = await self.call.body()
-        found = parse(content, JSON) if content else {}
+        found = parse_body(content, JSON) if content else {}
         if not isinstance(found, dict):
             raise BadRequest("the body of the request must be an object")
         body: dict[str, Any] = without_nulls(found)
         return body
 
-    def answer(self, obj: Any) -> Answer:
-        return answer(obj)
+    def answer(self, obj: Any) -> ApiResponse:
+        return json_response(obj)
 
     async def stream(self, messages: AsyncIterator[Any]) -> None:
         """Sends each message as it comes, as server-sent events where the client asks for these, else one per line.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.embedded.api.calls import Answer
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.errors import AlreadyExists, BadRequest, NotFound
-from muster.server.argo.failures import Unimplemented
-from muster.server.argo.requests import Request
+from muster.server.argo.requests import Request, Unimplemented
+from muster.server.kubernetes.request import ApiResponse
 
 _CONFIG_MAP_TYPES = ("", "CONFIGMAP", "0")
 
 
-async def create(request: Request) -> Answer:
+async def create(request: Request) -> ApiResponse:
     name, key, limit = _asked(await request.body(), "")
     try:
         found = await request.api.get(CONFIG_MAP, name, request.namespace)
@@ -34,7 +33,7 @@ async def create(request: Request) -> Answer:
     return _told(request, name, key, limit)
 
 
-async def get(request: Request) -> Answer:
+async def get(request: Request) -> ApiResponse:
     name, key = _where(request)
     text = await _current(request, name, key)
     if not text.strip().isdigit():
@@ -42,14 +41,14 @@ async def get(request: Request) -> Answer:
     return _told(request, name, key, int(text))
 
 
-async def update(request: Request) -> Answer:
+async def update(request: Request) -> ApiResponse:
     name, key, limit = _asked(await request.body(), request.names["key"])
     await _current(request, name, key)
     await request.api.patch(CONFIG_MAP, name, request.namespace, {"data": {key: str(limit)}})
     return _told(request, name, key, limit)
 
 
-async def delete(request: Request) -> Answer:
+async def delete(request: Request) -> ApiResponse:
     name, key = _where(request)
     await _current(request, name, key)
     await request.api.patch(CONFIG_MAP, name, request.namespace, {"data": {key: None}})
@@ -87,6 +86,6 @@ def _require_config_map(kind: str) -> None:
         raise Unimplemented("limits are kept in ConfigMaps here, not in a database: use --type configmap")
 
 
-def _told(request: Request, name: str, key: str, limit: int) -> Answer:
+def _told(request: Request, name: str, key: str, limit: int) -> ApiResponse:
     """Without a type: the first of its values is the ConfigMap, and Go leaves such a value out."""
     return request.answer({"cmName": name, "namespace": request.namespace, "key": key, "limit": limit})

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muster.embedded.api.calls import Answer
 from muster.kube.errors import BadRequest
 from muster.kube.kinds import Kind
 from muster.kube.objects import meta, name_of, version_of
-from muster.server.argo.labels import created_by, labelled_by
-from muster.server.argo.linting import require_sound
+from muster.server.argo.access import created_by, labelled_by, require_sound
 from muster.server.argo.requests import Request
 from muster.server.argo.workflows import placed
+from muster.server.kubernetes.request import ApiResponse
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW, WORKFLOW_TEMPLATE
 
 
@@ -23,7 +22,7 @@ class Service:
     field: str
     """Where in a request's body the object is."""
 
-    async def create(self, request: Request) -> Answer:
+    async def create(self, request: Request) -> ApiResponse:
         body = await request.body()
         obj = placed(body.get(self.field), self.field, self.kind, request.namespace)
         obj = created_by(request.api.user, obj)
@@ -31,10 +30,10 @@ class Service:
         dry_run = bool((body.get("createOptions") or {}).get("dryRun"))
         return request.answer(await request.api.create(obj, self.kind, dry_run=dry_run))
 
-    async def get(self, request: Request) -> Answer:
+    async def get(self, request: Request) -> ApiResponse:
         return request.answer(await request.api.get(self.kind, request.name, request.namespace))
 
-    async def list_all(self, request: Request) -> Answer:
+    async def list_all(self, request: Request) -> ApiResponse:
         listing = await request.api.list(
             self.kind,
             request.namespace,
@@ -58,7 +57,7 @@ class Service:
             "items": items[begin:end],
         })  # fmt: skip
 
-    async def update(self, request: Request) -> Answer:
+    async def update(self, request: Request) -> ApiResponse:
         body = await request.body()
         obj = placed(body.get(self.field), self.field, self.kind, request.namespace)
         name = name_of(obj) or request.name
@@ -71,11 +70,11 @@ class Service:
             obj = {**obj, "metadata": {**meta(obj), "resourceVersion": version_of(now)}}
         return request.answer(await request.api.update(obj, self.kind))
 
-    async def delete(self, request: Request) -> Answer:
+    async def delete(self, request: Request) -> ApiResponse:
         await request.api.delete(self.kind, request.name, request.namespace)
         return request.answer({})
 
-    async def lint(self, request: Request) -> Answer:
+    async def lint(self, request: Request) -> ApiResponse:
         body = await request.body()
         obj = placed(body.get(self.field), self.field, self.kind, request.namespace)
         await require_sound(request.api, obj, strict=True)
@@ -87,14 +86,14 @@ CLUSTER_WORKFLOW_TEMPLATES = Service(CLUSTER_WORKFLOW_TEMPLATE, "template")
 CRON_WORKFLOWS = Service(CRON_WORKFLOW, "cronWorkflow")
 
 
-async def suspend_cron(request: Request) -> Answer:
+async def suspend_cron(request: Request) -> ApiResponse:
     return await _suspended(request, True)
 
 
-async def resume_cron(request: Request) -> Answer:
+async def resume_cron(request: Request) -> ApiResponse:
     return await _suspended(request, False)
 
 
-async def _suspended(request: Request, suspend: bool) -> Answer:
+async def _suspended(request: Request, suspend: bool) -> ApiResponse:
     patch = {"spec": {"suspend": suspend}}
     return request.answer(await request.api.patch(CRON_WORKFLOW, request.name, request.namespace, patch))

@@ -1,1 +1,1 @@
-"""The platform's API: REST under /api/v1, on the port that people's browsers use."""
+"""The platform's API: REST under /api/v1, on the port that browsers use."""

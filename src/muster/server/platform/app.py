@@ -19,13 +19,12 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI
 
 from muster import __version__
-from muster.server.platform.bodies import only_known_parameters
-from muster.server.platform.identity import identify
 from muster.server.platform.pages import add_pages
 from muster.server.platform.problems import ProblemDocument, answer_problems
-from muster.server.platform.remembering import Remembering
-from muster.server.platform.security import Security
-from muster.server.platform.state import Platform
+from muster.server.platform.response_cache import ResponseCache
+from muster.server.platform.rest import only_known_parameters
+from muster.server.platform.security import Security, identify
+from muster.server.platform.services import Services
 
 PREFIX = "/api/v1"
 
@@ -60,13 +59,13 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def platform_app(platform: Platform) -> FastAPI:
+def platform_app(platform: Services) -> FastAPI:
     """Serves it all. Its background work is for `backgrounds`."""
     app = _routed()
     app.state.platform = platform
     answer_problems(app)
     add_pages(app)
-    app.add_middleware(Remembering, database=platform.database)
+    app.add_middleware(ResponseCache, database=platform.database)
     app.add_middleware(Security, https=platform.url.startswith("https:"))
     return app
 
@@ -76,7 +75,7 @@ def openapi_document() -> dict[str, Any]:
     return _routed().openapi()
 
 
-def backgrounds() -> list[Callable[[Platform], Coroutine[Any, Any, None]]]:
+def backgrounds() -> list[Callable[[Services], Coroutine[Any, Any, None]]]:
     """What is to run beside the app, each until it is cancelled."""
     return [module.background for module in _modules() if hasattr(module, "background")]
 

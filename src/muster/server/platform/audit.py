@@ -9,10 +9,9 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime
 
 from muster.platform.users.audit import AuditFilter, list_audit
-from muster.server.platform.bodies import Answer
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here
+from muster.server.platform.rest import Answer, PageOf, Paging, Search, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 

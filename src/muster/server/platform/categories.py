@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import Field
 
-from muster.platform.modules.categories import (
+from muster.platform.modules.modules import (
     Category,
     create_category,
     delete_category,
@@ -16,11 +16,9 @@ from muster.platform.modules.categories import (
     get_category,
     list_categories,
 )
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here
 
 router = APIRouter(prefix="/categories", tags=["categories"])
 

@@ -24,20 +24,25 @@ from muster.kube.objects import (
     split_api_version,
     status_of,
 )
-from muster.kube.requests import as_resources, effective_requests
-from muster.platform.database.columns import now
+from muster.kube.pod_resources import format_amounts, pod_requests
+from muster.platform.database.tables import now
 from muster.platform.errors import NotFound
-from muster.platform.resources.clusters import VirtualCluster, all_clusters, get_cluster
-from muster.platform.resources.lines import gang, queue_line
-from muster.platform.resources.machines import host_of, is_over, machine, matches, moment_of, skus_available
-from muster.platform.resources.queues import queues, skus_used
-from muster.platform.resources.usage import KEPT, Look, joined, note_usage, step_for, usage_since
-from muster.platform.rules import Actor, Subject, may, require
-from muster.platform.runs.behind import RunBehind, run_id_of, runs_behind
-from muster.server.platform.bodies import Answer
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf
-from muster.server.platform.state import Here, Platform
+from muster.platform.permissions import Actor, Subject, may, require
+from muster.platform.resources.nodes import (
+    describe_node,
+    host_of,
+    is_finished,
+    matches_selector,
+    parse_optional_time,
+    skus_available,
+)
+from muster.platform.resources.queues import describe_pod_group, describe_queue, list_queues, skus_used
+from muster.platform.resources.usage import KEPT, UsageSample, merge_steps, record_usage, step_for, usage_since
+from muster.platform.resources.virtual_clusters import VirtualCluster, all_clusters, get_cluster
+from muster.platform.runs.ownership import OwningRun, find_owning_runs, run_id_of
+from muster.server.platform.rest import Answer, PageOf
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 
 router = APIRouter(tags=["cluster"])
 
@@ -171,7 +176,7 @@ async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
         raise NotFound.of("node", node)
     pods = _by_host((await here.cluster.list(POD)).items)[node]
     clusters, behind = await here.database.read(
-        lambda connection: (all_clusters(connection), runs_behind(connection, who, map(run_id_of, pods)))
+        lambda connection: (all_clusters(connection), find_owning_runs(connection, who, map(run_id_of, pods)))
     )
     shown = [_pod(pod, behind.get(run_id_of(pod)), who) for pod in pods]
     shown.sort(key=lambda pod: (pod.owner_name or "", pod.run_name or "", pod.name or ""))
@@ -183,7 +188,7 @@ async def all_queues(here: Here, who: Who) -> PageOf[QueueAnswer]:
     """Those of virtual clusters, and all others that there are."""
     require(who, "view", Subject("queue"))
     names = await _cluster_names(here)
-    lines = [queue_line(queue) for queue in (await here.cluster.list(QUEUE)).items]
+    lines = [describe_queue(queue) for queue in (await here.cluster.list(QUEUE)).items]
     found = [
         QueueAnswer(**{**asdict(line), "cluster_id": line.cluster_id or None}, cluster_name=names.get(line.name))
         for line in lines
@@ -202,12 +207,12 @@ async def all_pod_groups(
     """Gangs, the newest first, with the reason why they wait. 500 at most."""
     require(who, "view", Subject("queue"))
     objects = [each for kind in (POD_GROUP, PLUGIN_POD_GROUP) for each in (await here.cluster.list(kind)).items]
-    found = [(each, gang(each)) for each in objects]
+    found = [(each, describe_pod_group(each)) for each in objects]
     found = [(obj, each) for obj, each in found if queue in ("", each.queue) and phase in ("", each.phase)]
     found.sort(key=lambda pair: meta(pair[0]).get("creationTimestamp") or "", reverse=True)
     chosen = found[:_MOST_GROUPS]
     run_ids = [await _run_behind_group(here.cluster, obj) for obj, _ in chosen]
-    behind = await here.database.read(lambda connection: runs_behind(connection, who, run_ids))
+    behind = await here.database.read(lambda connection: find_owning_runs(connection, who, run_ids))
     names = await _cluster_names(here)
     items = []
     for (_, each), run_id in zip(chosen, run_ids, strict=True):
@@ -230,57 +235,57 @@ async def usage_of_cluster(
     require(who, "view", found.subject, cluster)
     stretches = await here.database.read(lambda connection: usage_since(connection, found.id, until - time))
     step = step_for(time)
-    points = [UsagePoint.model_validate(each) for each in joined(stretches, step)]
+    points = [UsagePoint.model_validate(each) for each in merge_steps(stretches, step)]
     return UsageAnswer(step_seconds=int(step.total_seconds()), since=until - time, until=until, points=points)
 
 
-async def background(here: Platform) -> None:
+async def background(here: Services) -> None:
     """Looks at how many SKUs are handed out, again and again."""
     while True:
         await look(here, now())
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def look(here: Platform, at: datetime) -> None:
+async def look(here: Services, at: datetime) -> None:
     clusters = await here.database.read(all_clusters)
     if not clusters:
         return
-    there = await queues(here.cluster)
+    there = await list_queues(here.cluster)
     nodes = (await here.cluster.list(NODE)).items
     found = {each.id: _look(each, there.get(each.id), nodes) for each in clusters}
-    await here.database.write(lambda connection: note_usage(connection, found, at))
+    await here.database.write(lambda connection: record_usage(connection, found, at))
 
 
-def _look(cluster: VirtualCluster, queue: Object | None, nodes: Iterable[Object]) -> Look:
+def _look(cluster: VirtualCluster, queue: Object | None, nodes: Iterable[Object]) -> UsageSample:
     available = skus_available(nodes, cluster.node_selector, cluster.sku, cluster.total)
-    return Look(skus_used(queue, cluster), available)
+    return UsageSample(skus_used(queue, cluster), available)
 
 
 def _by_host(pods: Iterable[Object]) -> Mapping[str, list[Object]]:
     found: defaultdict[str, list[Object]] = defaultdict(list)
     for pod in pods:
         host = host_of(pod)
-        if host and not is_over(pod):
+        if host and not is_finished(pod):
             found[host].append(pod)
     return found
 
 
 def _machine(node: Object, pods: list[Object], clusters: Iterable[VirtualCluster]) -> dict[str, Any]:
-    part_of = [cluster.name for cluster in clusters if matches(node, cluster.node_selector)]
-    return {**asdict(machine(node, pods)), "clusters": part_of}
+    part_of = [cluster.name for cluster in clusters if matches_selector(node, cluster.node_selector)]
+    return {**asdict(describe_node(node, pods)), "clusters": part_of}
 
 
-def _pod(pod: Object, run: RunBehind | None, who: Actor) -> PodThere:
-    requests = effective_requests(spec_of(pod))
+def _pod(pod: Object, run: OwningRun | None, who: Actor) -> PodThere:
+    requests = pod_requests(spec_of(pod))
     return PodThere(
         **_named(name_of(pod), namespace_of(pod), run, who),
         phase=status_of(pod).get("phase") or "Pending",
-        requests=as_resources({name: amount for name, amount in requests.items() if name != "pods"}),
-        started=moment_of(status_of(pod).get("startTime")),
+        requests=format_amounts({name: amount for name, amount in requests.items() if name != "pods"}),
+        started=parse_optional_time(status_of(pod).get("startTime")),
     )
 
 
-def _named(name: str, namespace: str, run: RunBehind | None, who: Actor) -> dict[str, str | None]:
+def _named(name: str, namespace: str, run: OwningRun | None, who: Actor) -> dict[str, str | None]:
     """What things are called is for those who may look into them; whose they are is for all."""
     shown = bool(may(who, "inspect", Subject("node"))) or (run is not None and run.open)
     return {
@@ -307,6 +312,6 @@ async def _run_behind_group(cluster: Cluster, group: Object) -> str:
         return ""
 
 
-async def _cluster_names(here: Platform) -> dict[str, str]:
+async def _cluster_names(here: Services) -> dict[str, str]:
     """By the name of their queue."""
     return {each.queue: each.name for each in await here.database.read(all_clusters)}

@@ -10,21 +10,21 @@ from fastapi import APIRouter
 from pydantic import Field
 from sqlalchemy import Connection
 
+from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.context import Context
-from muster.platform.graphs.importing import from_manifest
-from muster.platform.graphs.messages import Problem
+from muster.platform.graphs.findings import Finding
 from muster.platform.graphs.model import Document, is_graph
-from muster.platform.graphs.problems import problems
 from muster.platform.graphs.schema import LONGEST_MANIFEST, json_schema
-from muster.platform.rules import Actor, Subject, relations
-from muster.platform.rules import Who as RuleWho
-from muster.platform.runs.ordering import NAMESPACE
-from muster.platform.sharing import allowed, shared_with
+from muster.platform.graphs.validation import validate_graph
+from muster.platform.permissions import Actor, Subject, relations
+from muster.platform.permissions import Relation as RuleWho
+from muster.platform.pod_policy import list_shared, pod_allowances
+from muster.platform.runs.create import NAMESPACE
 from muster.platform.workflows.surroundings import graph_context
-from muster.platform.workflows.versions import Look
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.identity import Who
-from muster.server.platform.state import Here, Platform
+from muster.platform.workflows.versions import ContextLoader
+from muster.server.platform.rest import Answer, Body
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 
 router = APIRouter(prefix="/graphs", tags=["graphs"])
 
@@ -50,7 +50,7 @@ class GraphProblem(Answer):
     severity: Literal["error", "warning"]
 
     @classmethod
-    def of(cls, problem: Problem) -> GraphProblem:
+    def of(cls, problem: Finding) -> GraphProblem:
         return cls.model_validate(problem.to_json())
 
 
@@ -64,9 +64,9 @@ class ImportAnswer(Answer):
     problems: list[GraphProblem]
 
 
-def look_of(here: Platform) -> Look:
+def look_of(here: Services) -> ContextLoader:
     """For a thread of the database."""
-    found: Look = here.parts.get(LOOK, graph_context)
+    found: ContextLoader = here.parts.get(LOOK, graph_context)
     loop = asyncio.get_running_loop()
 
     def look(connection: Connection, actor: Actor, document: Document) -> Context:
@@ -74,9 +74,9 @@ def look_of(here: Platform) -> Look:
         if is_graph(document) or relations(actor, Subject("workflow")) & RuleWho.ADMIN:
             return context
         # Only for manifests: the cluster has to be asked, which belongs to the loop.
-        sharing = asyncio.run_coroutine_threadsafe(shared_with(here.cluster, NAMESPACE, actor), loop)
+        sharing = asyncio.run_coroutine_threadsafe(list_shared(here.cluster, NAMESPACE, actor), loop)
         roots = [root for root in context.roots.values() if root.usable]
-        return replace(context, allowed=allowed(roots, sharing.result()))
+        return replace(context, allowed=pod_allowances(roots, sharing.result()))
 
     return look
 
@@ -92,7 +92,7 @@ async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
     """What is wrong with a document, and what to write instead. With errors it could not be stored."""
     look = look_of(here)
     context = await here.database.read(lambda connection: look(connection, who, body.document))
-    return Findings(problems=[GraphProblem.of(problem) for problem in problems(body.document, context)])
+    return Findings(problems=[GraphProblem.of(problem) for problem in validate_graph(body.document, context)])
 
 
 @router.post("/import")

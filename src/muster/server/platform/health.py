@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from muster import __version__
-from muster.server.platform.bodies import Answer
-from muster.server.platform.state import Here
+from muster.server.platform.rest import Answer
+from muster.server.platform.services import Here
 
 router = APIRouter(tags=["health"])
 open_router = APIRouter(tags=["health"])

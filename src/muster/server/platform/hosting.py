@@ -17,15 +17,14 @@ import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from muster.embedded.settings import Settings
-from muster.embedded.web_settings import PORT
 from muster.kube.cluster import Cluster
+from muster.platform.settings import DEFAULT_WEB_PORT
 from muster.platform.users.local_secrets import platform_folder, prepare_secrets
-from muster.server.https import http
-from muster.server.listening import listening
+from muster.server.https import open_listener, serve_http
 
 if TYPE_CHECKING:
-    from muster.server.platform.state import Platform
-    from muster.workflows.artifacts.artifacts import Artifacts
+    from muster.server.platform.services import Services
+    from muster.workflows.artifacts.client import ArtifactClient
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +33,13 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 @asynccontextmanager
-async def hosting(settings: Settings, cluster: Cluster, artifacts: Artifacts | None = None) -> AsyncIterator[str]:
+async def host_platform(
+    settings: Settings, cluster: Cluster, artifacts: ArtifactClient | None = None
+) -> AsyncIterator[str]:
     """For as long as the block lasts; answers where."""
     web = settings.web
     prepare_secrets(platform_folder(settings.home))
-    with listening(web.host, web.port, settings.home / "web-port", usual=PORT) as listener:
+    with open_listener(web.host, web.port, settings.home / "web-port", usual=DEFAULT_WEB_PORT) as listener:
         port = listener.getsockname()[1]
         host = "127.0.0.1" if web.host == "0.0.0.0" else web.host  # noqa: S104 (it is asked about, not listened on)
         url = web.url or f"http://{host}:{port}"
@@ -47,7 +48,7 @@ async def hosting(settings: Settings, cluster: Cluster, artifacts: Artifacts | N
         hosted = _Hosted(settings, cluster, url, artifacts)
         task = asyncio.create_task(hosted.run(), name="platform")
         try:
-            async with http(hosted, listener, behind_proxy=bool(web.url)):
+            async with serve_http(hosted, listener, behind_proxy=bool(web.url)):
                 yield url
         finally:
             task.cancel()
@@ -57,7 +58,7 @@ async def hosting(settings: Settings, cluster: Cluster, artifacts: Artifacts | N
 class _Hosted:
     """An app that loads the real one."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, url: str, artifacts: Artifacts | None) -> None:
+    def __init__(self, settings: Settings, cluster: Cluster, url: str, artifacts: ArtifactClient | None) -> None:
         self._settings, self._cluster, self._url, self._artifacts = settings, cluster, url, artifacts
         self._app: ASGIApp | None = None
         self._trouble = ""
@@ -89,14 +90,14 @@ class _Hosted:
         await asyncio.to_thread(import_module, "muster.server.platform.app")
         from muster.platform.database.database import Database, sqlite_url
         from muster.server.platform.app import backgrounds, platform_app
-        from muster.server.platform.starting import started
+        from muster.server.platform.starting import create_services
 
         database = await Database.open(
             self._settings.web.database or sqlite_url(self._file),
             survives_power_cut=self._settings.durability == "power",
         )
         try:
-            platform = await started(database, self._cluster, self._settings, self._url, self._artifacts)
+            platform = await create_services(database, self._cluster, self._settings, self._url, self._artifacts)
             self._app, self._trouble = platform_app(platform), ""
             self._settled.set()
             async with asyncio.TaskGroup() as group:
@@ -111,7 +112,7 @@ class _Hosted:
         return platform_folder(self._settings.home) / "platform.db"
 
 
-async def _kept_up(background: Callable[[Platform], Coroutine[Any, Any, None]], platform: Platform) -> None:
+async def _kept_up(background: Callable[[Services], Coroutine[Any, Any, None]], platform: Services) -> None:
     """One that fails begins again, and takes nobody else down."""
     while True:
         try:

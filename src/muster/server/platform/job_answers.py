@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from muster.server.platform.bodies import Answer, Body
+from muster.server.platform.rest import Answer, Body
 
 State = Literal["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
 _LARGEST = 1_000_000

@@ -14,13 +14,13 @@ from muster.kube.builtin import POD
 from muster.kube.errors import NotFound as NotThere
 from muster.kube.objects import Object, controller_of, name_of, status_of, uid_of
 from muster.platform.errors import NotFound
+from muster.platform.jobs.detail import trainer_containers
 from muster.platform.jobs.jobs import ENDED, Job, dialect_of
-from muster.platform.jobs.members import trainers
-from muster.platform.rules import Actor
-from muster.platform.runs.logs import Line, LogPlace, log_lines
-from muster.server.platform.identity import Who
+from muster.platform.permissions import Actor
+from muster.platform.runs.logs import LogLine, LogSource, read_log_lines
 from muster.server.platform.jobs import masks_of, visible_job
-from muster.server.platform.state import Here, Platform
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, Event, event_stream, last_event_id
 
 router = APIRouter(prefix="/jobs/{namespace}/{kind}/{name}/pods/{pod}", tags=["jobs"])
@@ -46,14 +46,14 @@ async def log_of_member(
     found = await _member(here, who, _Wanted(namespace, kind, name, pod, container))
     masks = await masks_of(here, found.job, found.object)
 
-    def shown(line: Line) -> str:
+    def shown(line: LogLine) -> str:
         return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
 
     async def content() -> AsyncIterator[str]:
-        last: deque[Line] = deque(maxlen=tail)
+        last: deque[LogLine] = deque(maxlen=tail)
         if found.pod is None:
             return
-        async for bunch in log_lines(here.cluster, found.place, follow=False, ended=_yes):
+        async for bunch in read_log_lines(here.cluster, found.place, follow=False, ended=_yes):
             if tail is None:
                 yield "".join(map(shown, bunch))
             else:
@@ -96,7 +96,7 @@ class _Member:
     object: Object
     pod: Object | None
     """None if it is not there: not yet, or not any more."""
-    place: LogPlace
+    place: LogSource
 
     @property
     def over(self) -> bool:
@@ -105,7 +105,7 @@ class _Member:
         return status_of(self.pod).get("phase") in ("Succeeded", "Failed")
 
 
-async def _log_events(here: Platform, who: Actor, wanted: _Wanted, last: str) -> AsyncIterator[Event]:
+async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) -> AsyncIterator[Event]:
     found = await _member(here, who, wanted)
     masks = await masks_of(here, found.job, found.object)
     uid = uid_of(found.pod) if found.pod is not None else ""
@@ -118,14 +118,14 @@ async def _log_events(here: Platform, who: Actor, wanted: _Wanted, last: str) ->
         uid = uid_of(found.pod) if found.pod is not None else uid
         return found.over
 
-    async for bunch in log_lines(here.cluster, found.place, follow=True, ended=ended, after=after):
+    async for bunch in read_log_lines(here.cluster, found.place, follow=True, ended=ended, after=after):
         for line in bunch:
             after = line.number
             yield Event(f"{uid}.{after}", {"time": line.time, "text": masks.text(line.text)}, "line")
     yield Event(f"{uid}.{after}", {"pod": wanted.pod}, "end")
 
 
-async def _member(here: Platform, who: Actor, wanted: _Wanted) -> _Member:
+async def _member(here: Services, who: Actor, wanted: _Wanted) -> _Member:
     """A Pod that the job has or will have, and nobody else's of that name."""
     job, obj = await visible_job(here, who, wanted.namespace, wanted.kind, wanted.name)
     dialect = dialect_of(job.word)
@@ -134,12 +134,12 @@ async def _member(here: Platform, who: Actor, wanted: _Wanted) -> _Member:
         pod: Object | None = await here.cluster.get(POD, wanted.pod, wanted.namespace)
     except NotThere:
         pod = None
-    known = trainers(dialect, dialect.read(obj))
+    known = trainer_containers(dialect, dialect.read(obj))
     own = pod is not None and (controller_of(pod) or {}).get("uid") == job.uid
     if not own and (pod is not None or wanted.pod not in known):
         raise NotFound(f'the {job.kind} "{name_of(obj)}" has no Pod "{wanted.pod}"')
     container = wanted.container or known.get(wanted.pod, "")
-    return _Member(job, obj, pod, LogPlace(wanted.namespace, wanted.pod, container))
+    return _Member(job, obj, pod, LogSource(wanted.namespace, wanted.pod, container))
 
 
 def _line_after(last: str, uid: str) -> int:

@@ -12,30 +12,32 @@ from fastapi import APIRouter, Query, Request, Response
 
 from muster.kube.manifests import dump
 from muster.kube.objects import Object, meta
-from muster.platform.database.ids import new_id
+from muster.platform.database.queries import new_id
 from muster.platform.errors import NotFound
-from muster.platform.jobs import submitting
-from muster.platform.jobs.belonging import belongings, names, user_ids
-from muster.platform.jobs.checking import Told
+from muster.platform.jobs import submit
+from muster.platform.jobs.detail import JobDetail, describe_detail, events_about, masks_for, watch_detail
 from muster.platform.jobs.jobs import (
-    Belonging,
     Job,
+    JobFilter,
+    JobWatch,
+    RunOwner,
     can_be_suspended,
+    check_filter,
+    describe_job,
     dialect_for,
     dialect_of,
-    seen,
+    filter_jobs,
+    page_of_jobs,
     subject_of,
     word_of,
 )
-from muster.platform.jobs.listing import JobFilter, check_filter, chosen, page_of_jobs
-from muster.platform.jobs.looking import Looked, events_about, look_at, looking_out, masks_for
-from muster.platform.jobs.submitting import found_job
-from muster.platform.jobs.watching import JobWatch
-from muster.platform.rules import Actor, Subject, may, require
+from muster.platform.jobs.ownership import find_names, find_run_owners, user_ids
+from muster.platform.jobs.submit import find_job
+from muster.platform.jobs.validation import ManifestFinding
+from muster.platform.permissions import Actor, Subject, may, require
+from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.masks import Masks
-from muster.platform.runs.node_details import event_summary
-from muster.platform.runs.ordering import NAMESPACE
-from muster.server.platform.identity import Who
+from muster.platform.runs.node_detail import event_summary
 from muster.server.platform.job_answers import (
     CheckedManifest,
     JobAnswer,
@@ -47,12 +49,13 @@ from muster.server.platform.job_answers import (
     State,
     WholeJob,
 )
-from muster.server.platform.paging import PageOf, Paging, Search
+from muster.server.platform.rest import PageOf, Paging, Search
 from muster.server.platform.run_nodes import HappeningAnswer
 from muster.server.platform.runs import keeper_of
-from muster.server.platform.state import Here, Platform
-from muster.server.platform.streams import EVENTS, Event, Feed, event_stream, last_event_id
-from muster.training.registry import DIALECTS
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
+from muster.server.platform.streams import EVENTS, Event, EventFeed, event_stream, last_event_id
+from muster.training.registry import JOB_KINDS
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -61,7 +64,7 @@ _SETTLE_SECONDS = 0.2
 _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
-def watch_of(here: Platform) -> JobWatch:
+def watch_of(here: Services) -> JobWatch:
     watch: JobWatch | None = here.parts.get("jobs")
     if watch is None:
         feed = feed_of(here)
@@ -70,13 +73,13 @@ def watch_of(here: Platform) -> JobWatch:
     return watch
 
 
-def feed_of(here: Platform) -> Feed:
+def feed_of(here: Services) -> EventFeed:
     """What happens to all jobs."""
-    feed: Feed = here.parts.setdefault("job feed", Feed(5000, epoch=f"{new_id()}-"))
+    feed: EventFeed = here.parts.setdefault("job feed", EventFeed(5000, epoch=f"{new_id()}-"))
     return feed
 
 
-async def background(here: Platform) -> None:
+async def background(here: Services) -> None:
     await watch_of(here).run()
 
 
@@ -98,23 +101,23 @@ async def all_jobs(
     the cluster itself belong to nobody: only admins see them."""
     owners = await here.database.read(lambda connection: user_ids(connection, owner)) if owner else None
     only = JobFilter(q, tuple(kind or ()), tuple(state or ()), owners, run, namespace, since, until)
-    check_filter(only, [word_of(dialect.kind) for dialect in DIALECTS])
+    check_filter(only, [word_of(dialect.kind) for dialect in JOB_KINDS])
     jobs = list(await watch_of(here).jobs())
     runs = await _runs(here, jobs)
     visible = [job for job in jobs if may(who, "view", subject_of(job, runs))]
-    page = page_of_jobs(chosen(visible, only, lambda job: subject_of(job, runs).owner), paging)
+    page = page_of_jobs(filter_jobs(visible, only, lambda job: subject_of(job, runs).owner), paging)
     return PageOf(items=await _answers(here, who, page.items), next=page.next, total=page.total)
 
 
 @router.get("/kinds", operation_id="list_job_kinds")
 async def kinds_of_jobs(who: Who) -> list[JobKindAnswer]:
-    return [JobKindAnswer(word=word_of(d.kind), kind=d.kind.kind, api_version=d.kind.api_version) for d in DIALECTS]
+    return [JobKindAnswer(word=word_of(d.kind), kind=d.kind.kind, api_version=d.kind.api_version) for d in JOB_KINDS]
 
 
 @router.post("/validate", operation_id="check_jobs")
 async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedManifest:
     """What is wrong with a manifest, with the lines. Nothing is made of it."""
-    looked = await submitting.checked(here.database, here.cluster, who, body.manifest)
+    looked = await submit.check_manifest(here.database, here.cluster, who, body.manifest)
     jobs = [
         ManifestJob(
             kind=str(document.object.get("kind")),
@@ -131,8 +134,8 @@ async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedM
 @router.post("", status_code=201, operation_id="create_jobs")
 async def new_jobs(body: JobBody, here: Here, who: Who) -> list[JobAnswer]:
     """All jobs of a manifest, or none if something is wrong with one of them."""
-    made = await submitting.submit(here.database, here.cluster, who, body.manifest, body.team)
-    jobs = [seen(dialect, obj) for obj in made if (dialect := dialect_for(obj))]
+    made = await submit.submit(here.database, here.cluster, who, body.manifest, body.team)
+    jobs = [describe_job(dialect, obj) for obj in made if (dialect := dialect_for(obj))]
     return await _answers(here, who, jobs)
 
 
@@ -179,7 +182,7 @@ async def events_of_job(namespace: str, kind: str, name: str, here: Here, who: W
 async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> WholeJob:
     """Its Pods go; what they have written to storage stays."""
     job, _ = await visible_job(here, who, namespace, kind, name, "suspend")
-    await submitting.set_suspended(here.database, here.cluster, who, job, True)
+    await submit.set_suspended(here.database, here.cluster, who, job, True)
     return await _whole(here, who, namespace, kind, name)
 
 
@@ -187,7 +190,7 @@ async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: W
 async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> WholeJob:
     """It begins anew."""
     job, _ = await visible_job(here, who, namespace, kind, name, "resume")
-    await submitting.set_suspended(here.database, here.cluster, who, job, False)
+    await submit.set_suspended(here.database, here.cluster, who, job, False)
     return await _whole(here, who, namespace, kind, name)
 
 
@@ -195,32 +198,32 @@ async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who
 async def drop_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> None:
     """With its Pods and their logs. If it runs, it is ended."""
     job, _ = await visible_job(here, who, namespace, kind, name, "delete")
-    await submitting.delete(here.database, here.cluster, who, job)
+    await submit.delete(here.database, here.cluster, who, job)
 
 
 async def visible_job(
-    here: Platform, who: Actor, namespace: str, kind: str, name: str, action: str = "view"
+    here: Services, who: Actor, namespace: str, kind: str, name: str, action: str = "view"
 ) -> tuple[Job, Object]:
     """If whoever asks may do that to it."""
-    job, obj = await found_job(here.cluster, kind, namespace, name)
+    job, obj = await find_job(here.cluster, kind, namespace, name)
     runs = await _runs(here, [job])
     require(who, action, subject_of(job, runs), f"{namespace}/{name}")
     return job, obj
 
 
-async def masks_of(here: Platform, job: Job, obj: Object) -> Masks:
+async def masks_of(here: Services, job: Job, obj: Object) -> Masks:
     return await keeper_of(here).masks(job.run_id) if job.run_id else await masks_for(here.cluster, obj)
 
 
-async def _whole(here: Platform, who: Actor, namespace: str, kind: str, name: str) -> WholeJob:
+async def _whole(here: Services, who: Actor, namespace: str, kind: str, name: str) -> WholeJob:
     job, obj = await visible_job(here, who, namespace, kind, name)
-    looked = await look_at(here.cluster, obj)
+    looked = await describe_detail(here.cluster, obj)
     (answer,) = await _answers(here, who, [job])
     masks = await masks_of(here, job, obj)
     return WholeJob(**answer.model_dump(), **masks.anything(_details(looked)))
 
 
-def _details(looked: Looked) -> dict[str, Any]:
+def _details(looked: JobDetail) -> dict[str, Any]:
     roles = [asdict(role) for role in looked.roles]
     return {
         "roles": roles,
@@ -240,11 +243,11 @@ def _details(looked: Looked) -> dict[str, Any]:
     }
 
 
-async def _answers(here: Platform, who: Actor, jobs: Sequence[Job]) -> list[JobAnswer]:
+async def _answers(here: Services, who: Actor, jobs: Sequence[Job]) -> list[JobAnswer]:
     runs = await _runs(here, jobs)
     subjects = [subject_of(job, runs) for job in jobs]
     known = await here.database.read(
-        lambda connection: names(
+        lambda connection: find_names(
             connection,
             of_users=[subject.owner for subject in subjects],
             of_teams=[subject.team for subject in subjects],
@@ -282,20 +285,20 @@ def _may(who: Actor, job: Job, subject: Subject) -> list[str]:
     return [action for action in _CHANGES if sensible[action] and may(who, action, subject)]
 
 
-async def _runs(here: Platform, jobs: Iterable[Job]) -> dict[str, Belonging]:
+async def _runs(here: Services, jobs: Iterable[Job]) -> dict[str, RunOwner]:
     """Whose the runs are that made these jobs. That never changes, so it is asked for once."""
-    known: dict[str, Belonging] = here.parts.setdefault("runs of jobs", {})
+    known: dict[str, RunOwner] = here.parts.setdefault("runs of jobs", {})
     unknown = {job.run_id for job in jobs if job.run_id and job.run_id not in known}
     if unknown:
-        known |= await here.database.read(lambda connection: belongings(connection, unknown))
+        known |= await here.database.read(lambda connection: find_run_owners(connection, unknown))
     return known
 
 
-def _publish(feed: Feed, job: Job, gone: bool) -> None:
+def _publish(feed: EventFeed, job: Job, gone: bool) -> None:
     feed.publish(job, "gone" if gone else "job")
 
 
-async def _changes(here: Platform, who: Actor, last: str) -> AsyncIterator[Event]:
+async def _changes(here: Services, who: Actor, last: str) -> AsyncIterator[Event]:
     async for event in feed_of(here).after(last):
         job: Job | None = event.data
         if job is None:
@@ -305,10 +308,10 @@ async def _changes(here: Platform, who: Actor, last: str) -> AsyncIterator[Event
             yield Event(event.id, told, event.name)
 
 
-async def _job_changes(here: Platform, who: Actor, namespace: str, kind: str, name: str) -> AsyncIterator[Event]:
+async def _job_changes(here: Services, who: Actor, namespace: str, kind: str, name: str) -> AsyncIterator[Event]:
     _, obj = await visible_job(here, who, namespace, kind, name)
     number = 0
-    async with looking_out(here.cluster, obj) as news:
+    async with watch_detail(here.cluster, obj) as news:
         while True:
             news.clear()
             try:
@@ -322,7 +325,7 @@ async def _job_changes(here: Platform, who: Actor, namespace: str, kind: str, na
             await asyncio.sleep(_SETTLE_SECONDS)  # changes come in bursts
 
 
-def _problem(told: Told) -> ManifestProblem:
+def _problem(told: ManifestFinding) -> ManifestProblem:
     return ManifestProblem(
         line=told.line,
         column=told.column,

@@ -10,18 +10,15 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
-from muster.platform.modules.modules import Module, get_module
+from muster.platform.modules.modules import Module, get_module, steps_from
 from muster.platform.modules.reviews import ask_review
-from muster.platform.modules.states import steps_from
 from muster.platform.modules.versions import ModuleVersion, find_version, list_versions, readme_of, take_step
-from muster.platform.rules import Actor, require
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import etag, fresh
-from muster.server.platform.identity import Who
+from muster.platform.permissions import Actor, require
 from muster.server.platform.modules import builds_of
-from muster.server.platform.paging import PageOf, Paging, page_of
+from muster.server.platform.rest import Answer, Body, PageOf, Paging, etag, not_modified, page_of
 from muster.server.platform.reviews import ReviewAnswer, review_answer
-from muster.server.platform.state import Here, Platform
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import Event, event_stream, last_event_id
 
 router = APIRouter(prefix="/modules/{module}/versions", tags=["modules"])
@@ -145,7 +142,7 @@ async def version_of_module(
     seen = found.seen_by(who, of)
     hidden = int(seen.source.env != found.source.env)
     tag = etag(found.id, hidden, found.revision)
-    known = fresh(request, tag)
+    known = not_modified(request, tag)
     if known is not None:
         return known
     whole = WholeModuleVersion(**ModuleVersionAnswer.of(seen).model_dump(), readme=readme)
@@ -225,7 +222,7 @@ async def restore_module_version(module: str, version: str, here: Here, who: Who
 
 
 async def _step(
-    here: Platform, who: Actor, module: str, version: str, step: Literal["stop", "retry", "deprecate", "restore"]
+    here: Services, who: Actor, module: str, version: str, step: Literal["stop", "retry", "deprecate", "restore"]
 ) -> ModuleVersionAnswer:
     def write(connection: Connection) -> ModuleVersion:
         of, found = _found(connection, who, module, version)

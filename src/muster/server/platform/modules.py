@@ -12,7 +12,6 @@ from pydantic import Field
 from muster.platform.graphs.model import Output, Variable
 from muster.platform.graphs.schema import LONGEST_TEXT
 from muster.platform.modules.builds import Builds
-from muster.platform.modules.fields import Parameter, Source
 from muster.platform.modules.modules import (
     Module,
     ModuleFilter,
@@ -21,13 +20,12 @@ from muster.platform.modules.modules import (
     get_module,
     list_modules,
 )
+from muster.platform.modules.validation import ModuleInput, ModuleSource
 from muster.platform.modules.versions import build_again, create_module, edit_module
-from muster.platform.rules import Actor, may
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here, Platform
+from muster.platform.permissions import Actor, may
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 
 router = APIRouter(prefix="/modules", tags=["modules"])
 
@@ -73,7 +71,7 @@ class _SourceBody(Body):
         if "env" in made:
             made["env"] = tuple(Variable(v.name, v.value, v.secret) for v in self.env)
         if "inputs" in made:
-            made["inputs"] = tuple(Parameter(i.name, i.description) for i in self.inputs)
+            made["inputs"] = tuple(ModuleInput(i.name, i.description) for i in self.inputs)
         if "outputs" in made:
             made["outputs"] = tuple(Output(o.name, o.path, o.type, o.description) for o in self.outputs)
         return made
@@ -93,9 +91,9 @@ class CreateModule(_SourceBody):
     def module(self) -> NewModule:
         return NewModule(self.name, self.category, self.description, self.team)
 
-    def source(self) -> Source:
+    def source(self) -> ModuleSource:
         about = set(NewModule.__dataclass_fields__)
-        return Source(**{name: value for name, value in self.written().items() if name not in about})
+        return ModuleSource(**{name: value for name, value in self.written().items() if name not in about})
 
 
 class ModuleChange(_SourceBody):
@@ -199,11 +197,11 @@ async def drop_module(module: str, here: Here, who: Who, seen: IfMatch) -> None:
     await builds_of(here).forget(gone.id, images)
 
 
-async def background(platform: Platform) -> None:
+async def background(platform: Services) -> None:
     await builds_of(platform).run()
 
 
-def builds_of(here: Platform) -> Builds:
+def builds_of(here: Services) -> Builds:
     found: Builds | None = here.parts.get(_BUILDS)
     if found is None:
         settings = here.settings

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from muster.platform.errors import NotFound
-from muster.platform.users.openid import Attempt, OpenId, welcome
+from muster.platform.users.openid import Attempt, OpenId, sign_in_user
+from muster.server.platform.services import Here, Services
 from muster.server.platform.sessions import open_session
-from muster.server.platform.state import Here, Platform
 
 router = APIRouter(prefix="/openid", tags=["session"])
 open_router = APIRouter(prefix="/openid", tags=["session"])
@@ -57,14 +57,16 @@ async def openid_callback(
     if error:
         said.update(error=error, error_description=error_description)
     person = await provider.finish(attempt, said)
-    user = await here.database.write(lambda connection: welcome(connection, person, provider.settings.admin_groups))
+    user = await here.database.write(
+        lambda connection: sign_in_user(connection, person, provider.settings.admin_groups)
+    )
     response = RedirectResponse(attempt.return_to, 302)
     await open_session(here, user, request, response, "openid")
     response.delete_cookie(_COOKIE, path=CALLBACK)
     return response
 
 
-def _provider(here: Platform) -> OpenId:
+def _provider(here: Services) -> OpenId:
     if here.openid is None:
         raise NotFound("no OpenID provider is set; write one under `oidc` in config.yaml")
     return here.openid

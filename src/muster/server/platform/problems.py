@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from muster.platform.errors import FieldError, Invalid, Problem, Unavailable
-from muster.platform.sentences import fault
+from muster.platform.messages import field_error
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _field_error(given: Any) -> FieldError:
     known = _KNOWN.get(given["type"])
     if known is not None:
         code, arguments = known
-        return fault(where, code, **{name: given["ctx"][key] for name, key in arguments.items()})
+        return field_error(where, code, **{name: given["ctx"][key] for name, key in arguments.items()})
     message = str(given["msg"]).removeprefix("Value error, ")
     return FieldError(where, message[:1].lower() + message[1:])
 

@@ -13,7 +13,19 @@ from sqlalchemy import Connection
 
 from muster.kube.builtin import NODE
 from muster.kube.objects import Object
-from muster.platform.resources.clusters import (
+from muster.platform.permissions import Actor, Subject, may, require
+from muster.platform.resources.nodes import skus_available
+from muster.platform.resources.queues import list_queues, skus_used, sync_queues
+from muster.platform.resources.storage_roots import (
+    NewRoot,
+    StorageRoot,
+    create_root,
+    delete_root,
+    edit_root,
+    get_root,
+    list_roots,
+)
+from muster.platform.resources.virtual_clusters import (
     MOST_SKUS,
     NewCluster,
     VirtualCluster,
@@ -24,24 +36,10 @@ from muster.platform.resources.clusters import (
     get_cluster,
     list_clusters,
 )
-from muster.platform.resources.machines import skus_available
-from muster.platform.resources.queues import queues, settle_queues, skus_used
-from muster.platform.resources.roots import (
-    NewRoot,
-    StorageRoot,
-    create_root,
-    delete_root,
-    edit_root,
-    get_root,
-    list_roots,
-)
-from muster.platform.rules import Actor, Subject, may, require
-from muster.platform.runs.usage import Use, in_use
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search
-from muster.server.platform.state import Here, Platform
+from muster.platform.runs.runs import SkuUse, find_sku_users
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 
 router = APIRouter(tags=["resources"])
 
@@ -175,10 +173,10 @@ async def new_virtual_cluster(body: ClusterBody, here: Here, who: Who, response:
 async def one_virtual_cluster(cluster: str, here: Here, who: Who, response: Response) -> WholeCluster:
     """By id or name, with who uses it."""
 
-    def read(connection: Connection) -> tuple[VirtualCluster, list[Use]]:
+    def read(connection: Connection) -> tuple[VirtualCluster, list[SkuUse]]:
         found = get_cluster(connection, cluster)
         require(who, "view", found.subject, cluster)
-        uses = in_use(connection, found.name)
+        uses = find_sku_users(connection, found.name)
         # The token of a run reaches no other run.
         return found, [use for use in uses if may(who, "view", Subject("run", use.run_id))]
 
@@ -239,27 +237,27 @@ async def drop_storage_root(root: str, here: Here, who: Who, seen: IfMatch) -> N
     await here.database.write(lambda connection: delete_root(connection, who, root, seen))
 
 
-async def background(here: Platform) -> None:
+async def background(here: Services) -> None:
     """The scheduler's queues are as the virtual clusters are, also if somebody else changes them."""
     while True:
         await settle(here)
         await asyncio.sleep(_SETTLE_SECONDS)
 
 
-async def settle(here: Platform) -> None:
+async def settle(here: Services) -> None:
     lock: asyncio.Lock = here.parts.setdefault("settling queues", asyncio.Lock())
     async with lock:
-        await settle_queues(here.cluster, await here.database.read(all_clusters))
+        await sync_queues(here.cluster, await here.database.read(all_clusters))
 
 
-async def _settled(here: Platform, who: Actor, cluster: VirtualCluster, response: Response) -> ClusterAnswer:
+async def _settled(here: Services, who: Actor, cluster: VirtualCluster, response: Response) -> ClusterAnswer:
     await settle(here)
     response.headers["ETag"] = etag(cluster.id, cluster.revision)
     return ClusterAnswer(**_shown(cluster, await _there(here), who))
 
 
-async def _there(here: Platform) -> _There:
-    return _There(await queues(here.cluster), (await here.cluster.list(NODE)).items)
+async def _there(here: Services) -> _There:
+    return _There(await list_queues(here.cluster), (await here.cluster.list(NODE)).items)
 
 
 def _shown(cluster: VirtualCluster, there: _There, who: Actor) -> dict[str, Any]:

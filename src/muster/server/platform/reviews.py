@@ -10,12 +10,10 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from muster.platform.modules.reviews import Decision, Review, ReviewFilter, decide, get_review, list_reviews
-from muster.platform.rules import Actor
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here, Platform
+from muster.platform.permissions import Actor
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 
 router = APIRouter(prefix="/reviews", tags=["reviews"])
 
@@ -103,7 +101,7 @@ def review_answer(review: Review, who: Actor, response: Response) -> ReviewAnswe
 
 
 async def _decided(
-    here: Platform,
+    here: Services,
     who: Actor,
     review: str,
     decision: Decision,

@@ -12,15 +12,15 @@ from starlette.responses import StreamingResponse
 
 from muster.kube.objects import Object, labels_of, name_of
 from muster.platform.errors import Invalid
-from muster.platform.rules import Actor
-from muster.platform.runs.logs import Line, LogPlace, log_lines, log_texts, place_of
-from muster.platform.runs.ordering import NAMESPACE
+from muster.platform.permissions import Actor
+from muster.platform.runs.create import NAMESPACE
+from muster.platform.runs.logs import LogLine, LogSource, find_log_source, read_log_lines, read_log_text
 from muster.platform.runs.runs import Attempt
-from muster.platform.runs.seeing import DONE, ENDED
-from muster.server.platform.identity import Who
+from muster.platform.runs.status import DONE, ENDED
 from muster.server.platform.run_nodes import FoundNode, found_node, training_pods
 from muster.server.platform.runs import feed_of, keeper_of
-from muster.server.platform.state import Here, Platform
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, Event, event_stream, last_event_id
 
 router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
@@ -46,18 +46,18 @@ async def log_of_node(
     place, _ = await _place(here, found, attempt, pod, container)
     masks = await keeper_of(here).masks(run)
 
-    def shown(line: Line) -> str:
+    def shown(line: LogLine) -> str:
         return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
 
     async def content() -> AsyncIterator[str]:
         if place is None:
             return
         if tail is None and not times:
-            async for text in log_texts(here.cluster, place, follow=False, ended=_yes):
+            async for text in read_log_text(here.cluster, place, follow=False, ended=_yes):
                 yield masks.text(text.text)
             return
-        last: deque[Line] = deque(maxlen=tail)
-        async for bunch in log_lines(here.cluster, place, follow=False, ended=_yes):
+        last: deque[LogLine] = deque(maxlen=tail)
+        async for bunch in read_log_lines(here.cluster, place, follow=False, ended=_yes):
             if tail is None:
                 yield "".join(map(shown, bunch))
             else:
@@ -96,7 +96,7 @@ class _Wanted:
     bunches: bool
 
 
-async def _log_events(here: Platform, who: Actor, wanted: _Wanted, last: str) -> AsyncIterator[Event]:
+async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) -> AsyncIterator[Event]:
     number, after = _decoded(last)
     found = await _until_begun(here, who, wanted)
     place, attempt = await _place(here, found, number or wanted.attempt, wanted.pod, wanted.container)
@@ -109,18 +109,18 @@ async def _log_events(here: Platform, who: Actor, wanted: _Wanted, last: str) ->
         return same is None or same.state in ENDED | DONE
 
     if place is not None and wanted.bunches:
-        async for text in log_texts(here.cluster, place, follow=True, ended=ended, after=after):
+        async for text in read_log_text(here.cluster, place, follow=True, ended=ended, after=after):
             after = text.last
             yield Event(f"{count}.{after}", {"text": masks.text(text.text)}, "lines")
     elif place is not None:
-        async for bunch in log_lines(here.cluster, place, follow=True, ended=ended, after=after):
+        async for bunch in read_log_lines(here.cluster, place, follow=True, ended=ended, after=after):
             for line in bunch:
                 after = line.number
                 yield Event(f"{count}.{after}", {"time": line.time, "text": masks.text(line.text)}, "line")
     yield Event(f"{count}.{after}", {"attempt": count}, "end")
 
 
-async def _until_begun(here: Platform, who: Actor, wanted: _Wanted) -> FoundNode:
+async def _until_begun(here: Services, who: Actor, wanted: _Wanted) -> FoundNode:
     """Or until it is clear that it never will."""
     feed = feed_of(here)
     place = feed.last
@@ -137,8 +137,8 @@ async def _until_begun(here: Platform, who: Actor, wanted: _Wanted) -> FoundNode
 
 
 async def _place(
-    here: Platform, found: FoundNode, number: int | None, pod: str, container: str
-) -> tuple[LogPlace | None, Attempt | None]:
+    here: Services, found: FoundNode, number: int | None, pod: str, container: str
+) -> tuple[LogSource | None, Attempt | None]:
     """Where the log is; None if nothing has begun."""
     attempt = found.attempts[-1] if found.attempts else None
     if number is not None:
@@ -148,14 +148,14 @@ async def _place(
     if pod and not any(each.pod == pod for each in found.attempts):
         if not any(name_of(each) == pod for each in await training_pods(here, found)):
             raise Invalid.field("pod", f'"{pod}" is not a Pod of this node')
-        return LogPlace(NAMESPACE, pod, container), attempt
+        return LogSource(NAMESPACE, pod, container), attempt
     if attempt is None:
         return None, None
     if not attempt.pod:
         replicas = sorted(await training_pods(here, found), key=_rank)
-        return (LogPlace(NAMESPACE, name_of(replicas[0]), container) if replicas else None), attempt
+        return (LogSource(NAMESPACE, name_of(replicas[0]), container) if replicas else None), attempt
     newest = not any(each.pod == attempt.pod and each.number > attempt.number for each in found.attempts)
-    place = place_of(here.folder, found.run.id, attempt.round, NAMESPACE, attempt.pod, container or "main")
+    place = find_log_source(here.folder, found.run.id, attempt.round, NAMESPACE, attempt.pod, container or "main")
     if newest and place.kept is not None and found.run.retries == attempt.round:
         place = place._replace(kept=None)
     return place, attempt

@@ -16,28 +16,28 @@ from muster.kube.errors import ApiError
 from muster.kube.errors import NotFound as NotThere
 from muster.kube.objects import Object, name_of
 from muster.platform.errors import Conflict, NotFound, Unavailable
+from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.graphs.context import with_modules
 from muster.platform.graphs.model import Graph, Node, is_graph, read
-from muster.platform.graphs.setting import RUN_LABEL
-from muster.platform.rules import SYSTEM, Actor
-from muster.platform.runs.node_details import (
+from muster.platform.permissions import SYSTEM, Actor
+from muster.platform.runs.create import NAMESPACE
+from muster.platform.runs.node_detail import (
     artifact_in,
+    describe_execution,
     event_summary,
-    how_it_runs,
     inputs_of,
     outputs_of,
     pod_summary,
     template_of,
 )
-from muster.platform.runs.ordering import NAMESPACE
 from muster.platform.runs.runs import Attempt, Run, RunNode, attempts_of, get_run, nodes_of, parameters_given
 from muster.platform.workflows.versions import document_of
-from muster.server.platform.bodies import Answer
 from muster.server.platform.graphs import look_of
-from muster.server.platform.identity import Who
+from muster.server.platform.rest import Answer
 from muster.server.platform.runs import NodeAnswer, NodeState, keeper_of
-from muster.server.platform.state import Here, Platform
-from muster.workflows.artifacts.problems import ArtifactError, ArtifactMissing
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing
 
 _FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/gzip": {"schema": {"type": "string"}}}}}
 router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
@@ -152,7 +152,7 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> WholeNode:
     workflow, masks = await _workflow(here, run), await keeper_of(here).masks(run)
     inputs = inputs_of(found.drawn, found.graph, workflow, node, found.parameters)
     details = {
-        **how_it_runs(found.drawn, workflow, node),
+        **describe_execution(found.drawn, workflow, node),
         "inputs": [{"description": "", **given, "origin": given.get("from", "")} for given in inputs],
         "outputs": [{"description": "", **output} for output in outputs_of(found.drawn, workflow, node)],
     }
@@ -221,7 +221,7 @@ async def content_of_output(run: str, node: str, output: str, here: Here, who: W
     return StreamingResponse(content(), media_type="application/gzip", headers=headers)
 
 
-async def found_node(here: Platform, who: Actor, run_id: str, name: str) -> FoundNode:
+async def found_node(here: Services, who: Actor, run_id: str, name: str) -> FoundNode:
     refers_to = look_of(here)
 
     def look(connection: Connection) -> FoundNode:
@@ -239,14 +239,14 @@ async def found_node(here: Platform, who: Actor, run_id: str, name: str) -> Foun
     return await here.database.read(look)
 
 
-async def _workflow(here: Platform, run_id: str) -> Object | None:
+async def _workflow(here: Services, run_id: str) -> Object | None:
     try:
         return await keeper_of(here).workflow(run_id)
     except NotThere:
         return None
 
 
-async def _pods(here: Platform, found: FoundNode) -> list[Object]:
+async def _pods(here: Services, found: FoundNode) -> list[Object]:
     """Those of its attempts, and those of its training job."""
     pods: dict[str, Object] = {}
     for attempt in found.attempts:
@@ -260,7 +260,7 @@ async def _pods(here: Platform, found: FoundNode) -> list[Object]:
     return list(pods.values())
 
 
-async def training_pods(here: Platform, found: FoundNode) -> list[Object]:
+async def training_pods(here: Services, found: FoundNode) -> list[Object]:
     task = template_of(await _workflow(here, found.run.id), found.node.name).get("name")
     labels = f"{RUN_LABEL}={found.run.id},muster.dev/task={task}"
     return (await here.cluster.list(POD, NAMESPACE, labels=labels)).items

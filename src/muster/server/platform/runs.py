@@ -11,12 +11,12 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
-from muster.platform.database.ids import new_id
-from muster.platform.graphs.secrecy import masked
-from muster.platform.rules import Actor, Subject, may
-from muster.platform.runs.keeper import RunKeeper
-from muster.platform.runs.ordering import NewRun, Prepared, prepare_copy, prepare_run, store_run
-from muster.platform.runs.recording import Recorded
+from muster.platform.database.queries import new_id
+from muster.platform.graphs.document import mask_secrets
+from muster.platform.permissions import Actor, Subject, may
+from muster.platform.runs.controller import RunController
+from muster.platform.runs.create import NewRun, PreparedRun, prepare_copy, prepare_run, store_run
+from muster.platform.runs.persist import StoredRun
 from muster.platform.runs.runs import (
     Run,
     RunFilter,
@@ -29,13 +29,11 @@ from muster.platform.runs.runs import (
     parameters_given,
 )
 from muster.platform.workflows.versions import document_of
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag
 from muster.server.platform.graphs import look_of
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search
-from muster.server.platform.state import Here, Platform
-from muster.server.platform.streams import EVENTS, Event, Feed, event_stream, last_event_id
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
+from muster.server.platform.streams import EVENTS, Event, EventFeed, event_stream, last_event_id
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -125,22 +123,22 @@ class WholeRun(RunAnswer):
     """What whoever asks may do with it."""
 
 
-def keeper_of(here: Platform) -> RunKeeper:
-    keeper: RunKeeper | None = here.parts.get("runs")
+def keeper_of(here: Services) -> RunController:
+    keeper: RunController | None = here.parts.get("runs")
     if keeper is None:
         feed = feed_of(here)
-        keeper = RunKeeper(here.database, here.cluster, here.folder, lambda told: _publish(feed, told))
+        keeper = RunController(here.database, here.cluster, here.folder, lambda told: _publish(feed, told))
         here.parts["runs"] = keeper
     return keeper
 
 
-def feed_of(here: Platform) -> Feed:
+def feed_of(here: Services) -> EventFeed:
     """What happens to all runs. Its ids are this process's own: after a restart everybody loads everything anew."""
-    feed: Feed = here.parts.setdefault("run feed", Feed(5000, epoch=f"{new_id()}-"))
+    feed: EventFeed = here.parts.setdefault("run feed", EventFeed(5000, epoch=f"{new_id()}-"))
     return feed
 
 
-async def background(here: Platform) -> None:
+async def background(here: Services) -> None:
     await keeper_of(here).run()
 
 
@@ -237,14 +235,14 @@ async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Res
     return event_stream(request, _run_changes(here, who, run, last_event_id(request)))
 
 
-async def _begun(here: Platform, who: Actor, made: Prepared, response: Response) -> RunAnswer:
+async def _begun(here: Services, who: Actor, made: PreparedRun, response: Response) -> RunAnswer:
     run = await here.database.write(lambda connection: store_run(connection, who, made))
     await keeper_of(here).begin(run.id)
     response.headers["Location"] = f"/api/v1/runs/{run.id}"
     return RunAnswer.model_validate(await here.database.read(lambda connection: get_run(connection, who, run.id)))
 
 
-async def _answer(here: Platform, who: Actor, run_id: str, response: Response) -> WholeRun:
+async def _answer(here: Services, who: Actor, run_id: str, response: Response) -> WholeRun:
     def read(connection: Connection) -> WholeRun:
         run = get_run(connection, who, run_id)
         inspects = may(who, "inspect", run.subject)
@@ -252,7 +250,7 @@ async def _answer(here: Platform, who: Actor, run_id: str, response: Response) -
             **RunAnswer.model_validate(run).model_dump(),
             node_states=[NodeAnswer.model_validate(node) for node in nodes_of(connection, run_id)],
             parameters=parameters_given(connection, run_id) if inspects else None,
-            document=masked(document_of(connection, run.version_id)),
+            document=mask_secrets(document_of(connection, run.version_id)),
             may=[action for action in _ACTIONS if may(who, action, run.subject)],
         )
 
@@ -266,17 +264,17 @@ def _told(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:
     return {**RunAnswer.model_validate(run).model_dump(mode="json"), "node_states": states}
 
 
-def _publish(feed: Feed, told: Recorded) -> None:
+def _publish(feed: EventFeed, told: StoredRun) -> None:
     feed.publish(_told(told.run, told.nodes), "run")
 
 
-async def _changes(feed: Feed, who: Actor, last: str) -> AsyncIterator[Event]:
+async def _changes(feed: EventFeed, who: Actor, last: str) -> AsyncIterator[Event]:
     async for event in feed.after(last):
         if event.data is None or may(who, "view", Subject("run", event.data["id"], owner=event.data["owner_id"])):
             yield event
 
 
-async def _run_changes(here: Platform, who: Actor, run_id: str, last: str) -> AsyncIterator[Event]:
+async def _run_changes(here: Services, who: Actor, run_id: str, last: str) -> AsyncIterator[Event]:
     feed = feed_of(here)
 
     def read(connection: Connection) -> dict[str, Any]:

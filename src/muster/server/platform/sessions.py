@@ -11,19 +11,16 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from muster.platform.errors import Invalid, NotFound, TooManyRequests, Unauthenticated
-from muster.platform.rules import Actor, Scope
-from muster.platform.sentences import fault
+from muster.platform.messages import field_error
+from muster.platform.permissions import Actor, Scope
 from muster.platform.users.accounts import User, get_user, password_hash_of, set_password
-from muster.platform.users.audit import record
-from muster.platform.users.credentials import csrf_token
-from muster.platform.users.first import forget_used_link
-from muster.platform.users.links import link_user, use_link
-from muster.platform.users.passwords import hash_password, outdated, password_fault, verify_password
-from muster.platform.users.sessions import LASTS, Session, begin_session, end_session, list_sessions
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.identity import CSRF_COOKIE, SESSION_COOKIE, Who, address_of
-from muster.server.platform.paging import PageOf, Paging, page_of
-from muster.server.platform.state import Here, Platform
+from muster.platform.users.audit import write_audit
+from muster.platform.users.credentials import check_password, csrf_token, hash_password, needs_rehash, verify_password
+from muster.platform.users.links import forget_used_link, link_user, use_link
+from muster.platform.users.sessions import SESSION_LIFETIME, Session, begin_session, end_session, list_sessions
+from muster.server.platform.rest import Answer, Body, PageOf, Paging, page_of
+from muster.server.platform.security import CSRF_COOKIE, SESSION_COOKIE, Who, client_address
+from muster.server.platform.services import Here, Services
 from muster.server.platform.users import UserAnswer
 
 router = APIRouter(tags=["session"])
@@ -89,7 +86,7 @@ async def login_options(here: Here) -> LoginOptions:
 @open_router.post("/session")
 async def log_in(body: Login, request: Request, response: Response, here: Here) -> UserAnswer:
     """Sets the session's cookie, and one that a page has to repeat as the header X-CSRF-Token with every change."""
-    address = address_of(request)
+    address = client_address(request)
     wait = here.logins.wait(body.name, address, time.monotonic())
     if wait > 0:
         seconds = int(wait) + 1
@@ -101,11 +98,11 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
         if user is not None:
             actor = Actor(user.id, user.name, address=address)
             await here.database.write(
-                lambda connection: record(connection, actor, "fail to log in", "user", user.id, user.name)
+                lambda connection: write_audit(connection, actor, "fail to log in", "user", user.id, user.name)
             )
         raise Unauthenticated(WRONG)
     here.logins.succeeded(body.name)
-    if stored is not None and outdated(stored):
+    if stored is not None and needs_rehash(stored):
         stronger = await hash_password(body.password)
         actor = Actor(user.id, user.name, address=address)
         await here.database.write(lambda connection: set_password(connection, actor, user, stronger))
@@ -157,7 +154,7 @@ async def change_password(body: PasswordChange, here: Here, who: Who) -> None:
     )
     if not await verify_password(body.old, stored):
         here.logins.failed(who.name, who.address, time.monotonic())
-        raise Invalid.fields([fault("old", "password.wrong")])
+        raise Invalid.fields([field_error("old", "password.wrong")])
     _check("new", body.new, user.name)
     new = await hash_password(body.new)
     await here.database.write(lambda connection: set_password(connection, who, user, new, keep_session=who.credential))
@@ -176,18 +173,18 @@ async def use_one_time_link(body: NewPassword, request: Request, response: Respo
     user = await here.database.read(lambda connection: link_user(connection, body.secret))
     _check("password", body.password, user.name)
     chosen = await hash_password(body.password)
-    address = address_of(request)
+    address = client_address(request)
     user = await here.database.write(lambda connection: use_link(connection, body.secret, chosen, address))
     await here.database.read(lambda connection: forget_used_link(connection, here.folder))
     await open_session(here, user, request, response, "link")
     return UserAnswer.whole(user)
 
 
-async def open_session(here: Platform, user: User, request: Request, response: Response, how: str) -> None:
+async def open_session(here: Services, user: User, request: Request, response: Response, how: str) -> None:
     """Sets the cookies. Whoever had a session before gets a new one, so nobody can wait inside one they prepared."""
-    address, browser = address_of(request), request.headers.get("user-agent", "")
+    address, browser = client_address(request), request.headers.get("user-agent", "")
     secret = await here.database.write(lambda connection: begin_session(connection, user, address, browser, how))
-    secure, seconds = here.url.startswith("https:"), int(LASTS.total_seconds())
+    secure, seconds = here.url.startswith("https:"), int(SESSION_LIFETIME.total_seconds())
     response.set_cookie(SESSION_COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")
     response.set_cookie(
         CSRF_COOKIE, csrf_token(secret), max_age=seconds, path="/", secure=secure, httponly=False, samesite="lax"
@@ -208,6 +205,6 @@ def _account(connection: Connection, name: str) -> tuple[User | None, str | None
 
 
 def _check(field: str, password: str, name: str) -> None:
-    wrong = password_fault(field, password, name=name)
+    wrong = check_password(field, password, name=name)
     if wrong:
         raise Invalid.fields([wrong])

@@ -14,7 +14,7 @@ from fastapi import Request
 from starlette.responses import StreamingResponse
 
 from muster.platform.errors import Problem
-from muster.server.platform.identity import whoever_asks
+from muster.server.platform.security import authenticate
 
 HEARTBEAT_SECONDS = 15.0
 EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
@@ -49,7 +49,7 @@ def encode(event: Event) -> bytes:
     return f"id: {event.id}\n{name}data: {data}\n\n".encode()
 
 
-class Feed:
+class EventFeed:
     """What happened to one thing, for everybody who watches it. The last so many events are kept for those who come
     back; whoever was away for longer is told to load everything anew by an event called `reset`."""
 
@@ -105,7 +105,7 @@ async def _lines(request: Request, events: AsyncIterator[Event], heartbeat: floa
             coming = coming or asyncio.ensure_future(anext(events))
             done, _ = await asyncio.wait([coming], timeout=heartbeat)
             if not done:
-                await whoever_asks(request)
+                await authenticate(request)
                 yield b": still here\n\n"
                 continue
             yield encode(coming.result())

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
-from muster.platform.rules import Actor, TeamRole, may
+from muster.platform.permissions import Actor, TeamRole, may
 from muster.platform.users.teams import (
     Team,
     create_team,
@@ -20,11 +20,9 @@ from muster.platform.users.teams import (
     remove_member,
     set_member,
 )
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here
 
 router = APIRouter(prefix="/teams", tags=["teams"])
 

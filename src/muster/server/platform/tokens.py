@@ -8,14 +8,13 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from muster.platform.database.columns import now
-from muster.platform.rules import Scope
+from muster.platform.database.tables import now
+from muster.platform.permissions import Scope
 from muster.platform.users.accounts import get_user
 from muster.platform.users.tokens import create_token, list_tokens, revoke_token
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here
+from muster.server.platform.rest import Answer, Body, PageOf, Paging, Search, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here
 
 router = APIRouter(prefix="/tokens", tags=["tokens"])
 

@@ -9,15 +9,13 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
 from muster.platform.errors import Invalid
-from muster.platform.rules import Actor, may
+from muster.platform.permissions import Actor, may
 from muster.platform.users.accounts import Role, User, UserFilter, create_user, edit_user, get_user, list_users
+from muster.platform.users.credentials import check_password, hash_password
 from muster.platform.users.links import create_link
-from muster.platform.users.passwords import hash_password, password_fault
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here
 
 router = APIRouter(prefix="/users", tags=["users"])
 
@@ -107,7 +105,7 @@ async def list_accounts(
 async def create_account(body: NewUser, here: Here, who: Who) -> NewUserAnswer:
     password = None
     if body.password is not None:
-        fault = password_fault("password", body.password, name=body.name)
+        fault = check_password("password", body.password, name=body.name)
         if fault:
             raise Invalid.fields([fault])
         password = await hash_password(body.password)

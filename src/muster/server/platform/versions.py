@@ -11,18 +11,17 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from muster.platform.errors import Conflict, Invalid
-from muster.platform.graphs.compile import GraphError, parameters_of
-from muster.platform.graphs.exporting import to_yaml
+from muster.platform.graphs.compile import GraphError, parameters_of, to_yaml
 from muster.platform.graphs.schema import LONGEST_MANIFEST
-from muster.platform.rules import Actor, may
+from muster.platform.permissions import Actor, may
 from muster.platform.workflows.versions import (
     NewVersion,
-    Stored,
+    StoredVersion,
     Version,
     add_version,
     archive_version,
-    compare,
     copy_version,
+    diff_versions,
     document_for,
     document_of,
     find_version,
@@ -30,12 +29,10 @@ from muster.platform.workflows.versions import (
     list_versions,
 )
 from muster.platform.workflows.workflows import NewWorkflow, Workflow, get_workflow
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag, fresh
 from muster.server.platform.graphs import GraphProblem, look_of
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here, Platform
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, not_modified, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here, Services
 
 router = APIRouter(tags=["versions"])
 
@@ -119,7 +116,7 @@ class StoredAnswer(Answer):
     """What is worth a second look."""
 
     @classmethod
-    def of(cls, stored: Stored) -> StoredAnswer:
+    def of(cls, stored: StoredVersion) -> StoredAnswer:
         return cls(
             workflow_id=stored.workflow.id,
             workflow_name=stored.workflow.name,
@@ -224,7 +221,7 @@ async def differences_between_versions(
         (_, before), (_, after) = (
             _found(connection, who, *place) for place in ((workflow, version), (of or workflow, to))
         )
-        changes = [ChangeAnswer.model_validate(change.to_json()) for change in compare(connection, before, after)]
+        changes = [ChangeAnswer.model_validate(change.to_json()) for change in diff_versions(connection, before, after)]
         return DiffAnswer(
             before=VersionAnswer.model_validate(before), after=VersionAnswer.model_validate(after), changes=changes
         )
@@ -242,7 +239,7 @@ async def copy_of_version(
     look, new = look_of(here), body.version.version()
     into = body.workflow.workflow() if body.workflow is not None else body.into or workflow
 
-    def write(connection: Connection) -> Stored:
+    def write(connection: Connection) -> StoredVersion:
         return copy_version(connection, who, _found(connection, who, workflow, version), into, new, look)
 
     stored = await here.database.write(write)
@@ -267,7 +264,7 @@ def _found(connection: Connection, who: Actor, workflow: str, version: str) -> t
 
 
 async def _whole(
-    here: Platform, who: Actor, request: Request, find: Callable[[Connection], tuple[Workflow, Version]]
+    here: Services, who: Actor, request: Request, find: Callable[[Connection], tuple[Workflow, Version]]
 ) -> WholeVersion | Response:
     """A client that has it need not get it again: a version never changes, only who may see its secrets."""
 
@@ -284,13 +281,13 @@ async def _whole(
         return whole, tag
 
     whole, tag = await here.database.read(read)
-    known = fresh(request, tag)
+    known = not_modified(request, tag)
     if known is not None:
         return known
     return Response(whole.model_dump_json(), media_type="application/json", headers={"ETag": tag})
 
 
-async def _archived(here: Platform, who: Actor, workflow: str, version: str, *, archived: bool) -> VersionAnswer:
+async def _archived(here: Services, who: Actor, workflow: str, version: str, *, archived: bool) -> VersionAnswer:
     def write(connection: Connection) -> Version:
         return archive_version(connection, who, *_found(connection, who, workflow, version), archived=archived)
 

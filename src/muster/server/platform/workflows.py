@@ -18,12 +18,10 @@ from muster.platform.workflows.workflows import (
     get_workflow,
     list_workflows,
 )
-from muster.server.platform.bodies import Answer, Body
-from muster.server.platform.etags import IfMatch, etag
 from muster.server.platform.graphs import look_of
-from muster.server.platform.identity import Who
-from muster.server.platform.paging import PageOf, Paging, Search, page_of
-from muster.server.platform.state import Here
+from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, page_of
+from muster.server.platform.security import Who
+from muster.server.platform.services import Here
 from muster.server.platform.versions import StoredAnswer, VersionBody, WorkflowBody
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])

@@ -1,1 +1,1 @@
-"""Artifacts: where they are kept, how they are packed, and the stores that hold them."""
+"""Artifacts: their locations, archives and stores."""

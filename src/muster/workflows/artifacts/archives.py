@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal, TypeAlias
 
-from muster.workflows.artifacts.problems import ArtifactError
+from muster.workflows.artifacts.locations import ArtifactError
 
 Form: TypeAlias = Literal["none", "tar", "zip"]
 

@@ -1,4 +1,4 @@
-"""Where an artifact is, as its fields say: a whole location, or a key in the workflow's artifact repository. Pure."""
+"""Where an artifact is: a full location, or a key in the workflow's artifact repository. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,27 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from muster.workflows.artifacts.problems import ArtifactError
-from muster.workflows.expressions.tags import substitute
+from muster.workflows.lang.tags import substitute
+
+# Merged from problems: What can go wrong with an artifact. Messages are for the user, and never hold what a Secret
+# holds.
+
+
+class ArtifactError(Exception):
+    """It cannot be had, or kept, the way its fields say."""
+
+
+class ArtifactMissing(ArtifactError):
+    """Nothing is there. An optional artifact may be."""
+
+
+class ArtifactUnreachable(ArtifactError):
+    """The store did not answer. Trying again may help."""
+
+
+# Merged from locations: Where an artifact is, as its fields say: a whole location, or a key in the workflow's
+# artifact repository. Pure.
+
 
 Artifact: TypeAlias = Mapping[str, Any]
 Location: TypeAlias = dict[str, Any]
@@ -75,7 +94,7 @@ def with_key(location: Location, key: str) -> Location:
     return {kind: {**location[kind], field: key}}
 
 
-def recorded(artifact: Artifact, repository: Mapping[str, Any], key: str) -> dict[str, Any]:
+def artifact_with_key(artifact: Artifact, repository: Mapping[str, Any], key: str) -> dict[str, Any]:
     """An artifact that was given its key by the repository, as `status.nodes` has it: without the repository's
     settings, which may change."""
     kind = kind_of(repository)

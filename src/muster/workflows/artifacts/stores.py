@@ -1,19 +1,27 @@
-"""Which store holds an artifact, and what is asked of any store."""
+"""The interface of an artifact store, and the two stores that need no server: a local folder, and `raw` text in
+the manifest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from tempfile import mkdtemp
+from typing import IO, Any, Protocol, TypeAlias
 
-from muster.workflows.artifacts.locations import Location
-from muster.workflows.artifacts.problems import ArtifactError
+from muster.workflows.artifacts.archives import walk
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, Location
+
+# Merged from stores: Which store holds an artifact, and what is asked of any store.
+
 
 SecretOf: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
 """{name, key} of a Secret in the workflow's namespace -> what it holds. Raises ArtifactError."""
 
 
-class Store(Protocol):
+class ArtifactStore(Protocol):
     """Of one kind of location. Raises ArtifactError, with ArtifactMissing where nothing is."""
 
     async def load(self, location: Location, target: Path) -> None:
@@ -50,3 +58,105 @@ class ReadOnlyStore:
 
     async def keys(self, location: Location) -> list[str]:
         raise ArtifactError(f"{self.what} cannot be listed")
+
+
+# Merged from raw: Artifacts that are written out in the manifest.
+
+
+class RawStore(ReadOnlyStore):
+    what = "raw artifacts"
+
+    async def load(self, location: Location, target: Path) -> None:
+        target.write_bytes(_data(location))
+
+    async def read(self, location: Location) -> AsyncIterator[bytes]:
+        yield _data(location)
+
+
+def _data(location: Location) -> bytes:
+    return str(location["raw"].get("data") or "").encode()
+
+
+# Merged from local: The artifact repository that every box has: a folder, in which a key is a path.
+
+
+_COMING = ".coming-"
+
+
+class LocalStore:
+    """Of one namespace. What is there is whole: a file or folder appears under its key at one blow."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def place(self, key: str) -> Path:
+        parts = PurePosixPath(key.lstrip("/")).parts
+        if not parts or ".." in parts or any(part.startswith(_COMING) for part in parts):
+            raise ArtifactError(f'"{key}" is no key: write a path without ".."')
+        return self.folder.joinpath(*parts)
+
+    def load(self, key: str, target: Path) -> None:
+        source = self.place(key)
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True)
+        elif source.is_file():
+            shutil.copyfile(source, target)
+        else:
+            raise _missing(key)
+
+    def open(self, key: str) -> IO[bytes]:
+        place = self.place(key)
+        if place.is_dir():
+            raise ArtifactError(f'"{key}" is a folder: its files are read one by one')
+        try:
+            return place.open("rb")
+        except OSError:
+            raise _missing(key) from None
+
+    def save(self, source: Path, key: str) -> None:
+        """Moves it there if both are on one file system, else copies."""
+        target = self.place(key)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ArtifactError(f'"{key}" cannot be there: a part of it is the key of another artifact') from None
+        if target.is_dir() and not source.is_dir():
+            raise ArtifactError(f'"{key}" cannot be a file: other artifacts have it as the beginning of their keys')
+        coming = Path(mkdtemp(prefix=_COMING, dir=target.parent))
+        try:
+            shutil.move(source, coming / "it")
+            if target.is_dir():
+                target.rename(coming / "old")
+            (coming / "it").replace(target)
+        finally:
+            shutil.rmtree(coming, ignore_errors=True)
+
+    def delete(self, key: str) -> None:
+        """Nothing may be there. Folders that it leaves empty go as well."""
+        place = self.place(key)
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                place.unlink()
+        with suppress(OSError):
+            for parent in place.parents:
+                if parent == self.folder:
+                    return
+                parent.rmdir()
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """All below this one, and itself."""
+        folder = self.place(prefix) if prefix.strip("/") else self.folder
+        if folder.is_file():
+            yield prefix.strip("/")
+        if not folder.is_dir():
+            return
+        above = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        for inside, path in walk(folder):
+            if path.is_file() and _COMING not in inside:
+                yield f"{above}{inside}"
+
+
+def _missing(key: str) -> ArtifactMissing:
+    return ArtifactMissing(f'the artifact repository holds nothing under "{key}"')

@@ -1,1 +1,1 @@
-"""CronWorkflows: workflows that run at certain times."""
+"""CronWorkflows: workflows that run on a schedule."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller
 from muster.kube.errors import AlreadyExists, BadRequest, Forbidden, Invalid, NotFound, TooLarge
-from muster.kube.informer import Informer, by_controller
+from muster.kube.informer import Informer, index_by_controller
 from muster.kube.objects import (
     Key,
     Object,
@@ -30,8 +30,8 @@ from muster.kube.objects import (
 )
 from muster.workflows.cron import plan
 from muster.workflows.cron.schedule import Schedule, ScheduleError
-from muster.workflows.expressions.errors import ExpressionError
 from muster.workflows.kinds import CRON_WORKFLOW, WORKFLOW
+from muster.workflows.lang.errors import ExpressionError
 
 _REFUSALS = (BadRequest, Forbidden, Invalid, NotFound, TooLarge)
 
@@ -61,7 +61,7 @@ class CronController:
             WORKFLOW,
             labels=plan.CRON_LABEL,
             on_change=self._workflow_changed,
-            indexers={"owner": by_controller},
+            indexers={"owner": index_by_controller},
         )
         self._until: dict[tuple[str, str], datetime] = {}
         """By uid and schedule: what was due until then has been seen to."""

@@ -24,13 +24,13 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.workflows.cron.schedule import Schedule, parse_schedule
-from muster.workflows.expressions.environment import evaluate_bool
-from muster.workflows.expressions.gojson import to_json
-from muster.workflows.expressions.gotime import SECOND
-from muster.workflows.expressions.govaluate import evaluate_when
-from muster.workflows.expressions.moments import Time
-from muster.workflows.expressions.tags import substitute
-from muster.workflows.submission import from_cron
+from muster.workflows.lang.environment import evaluate_bool
+from muster.workflows.lang.go_encoding import to_json
+from muster.workflows.lang.go_time import SECOND
+from muster.workflows.lang.go_time_values import Time
+from muster.workflows.lang.govaluate import evaluate_when
+from muster.workflows.lang.tags import substitute
+from muster.workflows.submit import workflow_from_cron
 
 CRON_LABEL = "workflows.argoproj.io/cron-workflow"
 COMPLETED_LABEL = "cronworkflows.argoproj.io/completed"
@@ -132,7 +132,7 @@ def may_run(cron: Object, status: Mapping[str, Any]) -> bool:
 
 def workflow_for(cron: Object, due: datetime, schedule: Schedule) -> Object:
     """Its name follows from the time it is due, so it cannot be made twice."""
-    made = from_cron(cron, schedule.written(due))
+    made = workflow_from_cron(cron, schedule.written(due))
     passed_on = {name: value for name, value in labels_of(cron).items() if name in _PASSED_ON}
     metadata = {name: value for name, value in meta(made).items() if name != "generateName"}
     return {

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.gotime import (
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_time import (
     DAY,
     HOUR,
     MINUTE,

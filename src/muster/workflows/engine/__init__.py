@@ -1,1 +1,4 @@
-"""The workflow engine: decides what a Workflow does next. Pure: it does no I/O and knows no clock but the World's."""
+"""The workflow engine: decides what a Workflow does next.
+
+It is pure: it does no I/O, and clock and randomness are handed in.
+"""

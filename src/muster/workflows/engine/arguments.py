@@ -1,17 +1,48 @@
-"""A template with its inputs: arguments and defaults put in, tags replaced."""
+"""Fills in the inputs of a template: arguments, defaults and tags."""
 
 from __future__ import annotations
 
+import json
 from collections import ChainMap
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from muster.workflows.engine.dice import CHANCE
-from muster.workflows.engine.errors import Refused
-from muster.workflows.engine.values import ABSENT, parameters_json, text_of
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.tags import substitute, tags_in
+from muster.workflows.engine.clock import CHANCE
+from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_encoding import to_json
+from muster.workflows.lang.tags import find_tags_in, substitute
 from muster.workflows.model import Template
+
+# Merged from values: Values of parameters: whatever a manifest has, as the text Argo makes of it.
+
+
+ABSENT = "__argo-internal.absent-optional-output__"
+"""An argument that is but a reference to an output nobody made: as if it had not been given."""
+_PARAMETER_FIELDS = ("name", "default", "value", "valueFrom", "globalName", "enum", "description")
+
+
+def to_text(value: Any) -> str:
+    """`3`, `true` and lists as JSON, a text as it is."""
+    return value if isinstance(value, str) else to_json(value)
+
+
+def parameters_json(parameters: Iterable[Mapping[str, Any]]) -> str:
+    """What `{{workflow.parameters}}` and `{{inputs.parameters}}` stand for."""
+    listed = [_parameter_fields(p) for p in parameters]
+    return json.dumps(listed, ensure_ascii=False, separators=(",", ":")) if listed else "null"
+
+
+def _parameter_fields(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {f: parameter[f] for f in _PARAMETER_FIELDS if parameter.get(f) is not None}
+    for field in ("default", "value"):
+        if field in out:
+            out[field] = to_text(out[field])
+    return out
+
+
+# Merged from arguments: A template with its inputs: arguments and defaults put in, tags replaced.
+
 
 ConfigMaps = Callable[[str], Mapping[str, str] | None]
 
@@ -24,7 +55,7 @@ _NO_LOCATION = frozenset(
 """Fields of an artifact that do not say where it is."""
 
 
-def with_arguments(
+def fill_inputs(
     template: Template,
     arguments: Mapping[str, Any],
     variables: Mapping[str, str],
@@ -47,10 +78,10 @@ def with_arguments(
         if inputs.get("artifacts"):
             filled["artifacts"] = [_artifact(a, files.get(a["name"])) for a in inputs["artifacts"]]
         template = {**template, "inputs": filled}
-    return substituted(template, variables, own, takes_only_inputs=takes_only_inputs)
+    return substitute_template(template, variables, own, takes_only_inputs=takes_only_inputs)
 
 
-def substituted(
+def substitute_template(
     template: Template,
     variables: Mapping[str, str],
     own: MutableMapping[str, str],
@@ -85,7 +116,7 @@ def substituted(
 def takes_only_inputs(template: Template) -> bool:
     """Whether all tags of a template are about its own inputs and outputs, so one look at it will do."""
     try:
-        found = list(tags_in(template))
+        found = list(find_tags_in(template))
     except ExpressionError:
         return False
     return all(not tag.is_expression and tag.path.startswith(("inputs.", "outputs.")) for tag in found)
@@ -104,7 +135,7 @@ def _parameter(
         parameter["value"] = parameter["default"]
     if given is not None and given.get("value") == ABSENT:
         if parameter.get("value") is None and not parameter.get("valueFrom"):
-            raise Refused(
+            raise WorkflowError(
                 f"inputs.parameters.{name}: argument references an absent optional "
                 "(skipped/omitted node output with no default)"
             )
@@ -117,14 +148,14 @@ def _parameter(
     source = parameter.get("valueFrom") or {}
     if source.get("configMapKeyRef"):
         where = f"inputs.parameters.{name}"
-        parameter["value"] = from_config_map(source, where, variables, config_maps)
+        parameter["value"] = config_map_value(source, where, variables, config_maps)
     elif parameter.get("value") is None:
-        raise Refused(f"inputs.parameters.{name} was not supplied")
-    parameter["value"] = text_of(parameter["value"])
+        raise WorkflowError(f"inputs.parameters.{name} was not supplied")
+    parameter["value"] = to_text(parameter["value"])
     return parameter
 
 
-def from_config_map(
+def config_map_value(
     source: Mapping[str, Any], where: str, variables: Mapping[str, str], config_maps: ConfigMaps
 ) -> str:
     """The value a `configMapKeyRef` refers to, or the default beside it. Raises Refused."""
@@ -133,20 +164,20 @@ def from_config_map(
     if data is not None and ref.get("key") in data:
         return data[ref["key"]]
     if source.get("default") is not None:
-        return text_of(source["default"])
+        return to_text(source["default"])
     if ref.get("optional"):
         return ""
     missing = f"ConfigMap '{ref.get('name')}' does not exist" if data is None else f"it has no key '{ref.get('key')}'"
-    raise Refused(f"unable to retrieve {where} from ConfigMap '{ref.get('name')}': {missing}")
+    raise WorkflowError(f"unable to retrieve {where} from ConfigMap '{ref.get('name')}': {missing}")
 
 
 def _artifact(declared: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
     name = declared["name"]
     if not declared.get("optional") and not has_location(declared):
         if given is None:
-            raise Refused(f"inputs.artifacts.{name} was not supplied")
+            raise WorkflowError(f"inputs.artifacts.{name} was not supplied")
         if not has_location(given):
-            raise Refused(f"inputs.artifacts.{name} missing location information")
+            raise WorkflowError(f"inputs.artifacts.{name} missing location information")
     if given is None:
         return dict(declared)
     artifact = {field: value for field, value in given.items() if field not in ("path", "mode", "recurseMode")}

@@ -6,18 +6,18 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from muster.workflows.engine.arguments import with_arguments
-from muster.workflows.engine.dice import throw_for
-from muster.workflows.engine.errors import Refused, message_of
-from muster.workflows.engine.phases import is_ended, is_fulfilled
+from muster.workflows.engine.arguments import fill_inputs
+from muster.workflows.engine.clock import throw_for
+from muster.workflows.engine.errors import WorkflowError, error_message
+from muster.workflows.engine.node_tree import is_ended, is_fulfilled
 from muster.workflows.engine.synchronization import locks_of
 from muster.workflows.engine.templates import POD_TYPES, Context, node_type, type_of
-from muster.workflows.engine.work import Owner, Parent, Place, Work
-from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.engine.work_queue import Owner, Parent, Place, Work
+from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Node, NodeType, Phase, Template
 
 if TYPE_CHECKING:
-    from muster.workflows.engine.child import Child
+    from muster.workflows.engine.hooks import Child
     from muster.workflows.engine.run import Run
 
 _DEEPEST = 100
@@ -152,8 +152,8 @@ class Call(Parent):
         try:
             self.inner, template = self.run.templates.resolve(self.holder, self.context)
             self.template = self._filled(template)
-        except (Refused, ExpressionError) as error:
-            self.fail(message_of(error))
+        except (WorkflowError, ExpressionError) as error:
+            self.fail(error_message(error))
             return False
         return True
 
@@ -166,20 +166,20 @@ class Call(Parent):
             own["tasks.name"] = own["steps.name"] = step
         throw_for(self.id)
         plain = self.run.templates.takes_only_inputs(template)
-        filled = with_arguments(
+        filled = fill_inputs(
             template, self.arguments, self.run.variables, own, self.run.config_map, takes_only_inputs=plain
         )
         shown = (filled.get("annotations") or {}).get(_DISPLAY_NAME)
         if shown and not _SHOWABLE.match(shown):
-            raise Refused(f"displayName must match the regex {_SHOWABLE.pattern}")
+            raise WorkflowError(f"displayName must match the regex {_SHOWABLE.pattern}")
         return filled
 
     def _locked(self) -> bool:
         """Whether all locks are held now. If not, its node waits."""
         try:
             waiting = self.run.locking.acquire(self.id, locks_of(self.template["synchronization"], self.run.namespace))
-        except Refused as error:
-            self.fail(message_of(error))
+        except WorkflowError as error:
+            self.fail(error_message(error))
             return False
         if waiting is None:
             if self.node is not None:
@@ -198,14 +198,14 @@ class Call(Parent):
         if self.template.get("synchronization"):
             try:
                 self.run.locking.restore(self.id, locks_of(self.template["synchronization"], self.run.namespace))
-            except Refused as error:
-                self.fail(message_of(error))
+            except WorkflowError as error:
+                self.fail(error_message(error))
 
     def _is_remembered(self) -> bool:
         try:
             self.memo, outputs = self.run.recall(self.template["memoize"])
-        except Refused as error:
-            self.fail(message_of(error))
+        except WorkflowError as error:
+            self.fail(error_message(error))
             return True
         if self.memo is None or not self.memo["hit"]:
             if self.node is not None:

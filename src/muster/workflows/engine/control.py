@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from muster.workflows.engine.phases import is_ended
+from muster.workflows.engine.node_tree import is_ended
 from muster.workflows.model import Stop
 
 if TYPE_CHECKING:

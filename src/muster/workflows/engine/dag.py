@@ -1,28 +1,78 @@
-"""A dag template: a task runs once those it depends on have come to what it asks for."""
+"""A dag template: a task runs once its dependencies have the results it asks for."""
 
 from __future__ import annotations
 
 import heapq
+import json
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.child import Child, HookMaker
-from muster.workflows.engine.dag_phase import phase_of
-from muster.workflows.engine.dag_scope import TaskScopes
-from muster.workflows.engine.dice import throw_for
-from muster.workflows.engine.errors import Refused, message_of
-from muster.workflows.engine.graph import Graph, results_of
-from muster.workflows.engine.items import expand, is_loop
-from muster.workflows.engine.phases import has_failed, is_ended, is_fulfilled
-from muster.workflows.engine.references import outputs_of, resolved
-from muster.workflows.engine.scope import Scope
+from muster.workflows.engine.clock import throw_for
+from muster.workflows.engine.dag_graph import Graph, phase_of, results_of
+from muster.workflows.engine.errors import WorkflowError, error_message
+from muster.workflows.engine.hooks import Child, HookMaker
+from muster.workflows.engine.loops import expand_loop, is_loop
+from muster.workflows.engine.node_tree import has_failed, is_ended, is_fulfilled
+from muster.workflows.engine.references import resolve_outputs, resolve_step
+from muster.workflows.engine.scope import Scope, mentioned_steps
 from muster.workflows.engine.steps import FAIL_FAST
-from muster.workflows.engine.work import Owner, Work
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.govaluate import evaluate_when
+from muster.workflows.engine.work_queue import Owner, Work
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.model import Node, NodeType, Phase
+
+# Merged from dag_scope: What the tasks of a DAG know of one another.
+
+
+class TaskScopes:
+    """Looks only at tasks that somebody names: a task may have thousands before it."""
+
+    def __init__(self, dag: Work, graph: Graph) -> None:
+        self._dag = dag
+        self._graph = graph
+        self._known: dict[str, Scope] = {}
+
+    def seen_by(self, text: Mapping[str, Any]) -> Scope:
+        """The inputs of the template, the outputs of the workflow, and of the tasks that are done those that the text
+        names."""
+        scope = Scope(self._dag.template)
+        scope.add_outputs("workflow", self._dag.run.outputs)
+        names = mentioned_steps(json.dumps(text, ensure_ascii=False, default=str))
+        for name in self._graph.tasks if names is None else names:
+            known = self._of(name)
+            if known is not None:
+                scope.include(known)
+        return scope
+
+    def _of(self, task: str) -> Scope | None:
+        if task in self._known:
+            return self._known[task]
+        tree = self._dag.run.tree
+        node = tree.named(f"{self._dag.name}.{task}") if task in self._graph.tasks else None
+        if node is None or not is_fulfilled(node):
+            return None
+        scope, prefix = Scope(), f"tasks.{task}"
+        if node["type"] == "TaskGroup":
+            own = f"{node['name']}("
+            scope.add_loop(prefix, [n for n in tree.children(node["id"]) if n["name"].startswith(own)])
+        scope.add_node(prefix, node, tree)
+        if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):
+            self._add_skipped(scope, prefix, self._graph.tasks[task])
+        if is_ended(node):
+            self._known[task] = scope
+        return scope
+
+    def _add_skipped(self, scope: Scope, prefix: str, task: Mapping[str, Any]) -> None:
+        try:
+            _, template = self._dag.run.templates.resolve(task, self._dag.call.inner)
+        except WorkflowError:
+            return
+        scope.add_skipped(prefix, template, with_artifacts=False)
+
+
+# Merged from dag: A dag template: a task runs once those it depends on have come to what it asks for.
 
 
 class Loop:
@@ -104,8 +154,8 @@ class Dag(Work, Owner):
     def _drawn(self) -> Graph:
         try:
             return Graph(self.template["dag"])
-        except (Refused, ExpressionError) as error:
-            self.broken = message_of(error)
+        except (WorkflowError, ExpressionError) as error:
+            self.broken = error_message(error)
             return Graph({})
 
     def _restore_task(self, name: str) -> None:
@@ -170,13 +220,13 @@ class Dag(Work, Owner):
                 self._skip(name, name, task, "Omitted", "omitted: depends condition not met")
                 return True
             scope = self.variables_for(task)
-            step = resolved(task, scope, self.run.variables)
+            step = resolve_step(task, scope, self.run.variables)
             if not is_loop(task):
                 self._begin_single(name, step)
                 return True
             items = self._expanded(name, step, scope)
-        except (Refused, ExpressionError) as error:
-            self._skip(name, name, task, "Error", message_of(error))
+        except (WorkflowError, ExpressionError) as error:
+            self._skip(name, name, task, "Error", error_message(error))
             return True
         if not items:
             self._skip(name, name, task, "Skipped", "Skipped, empty params")
@@ -231,7 +281,7 @@ class Dag(Work, Owner):
                 self._add_node(child.name, "Skipped", "Skipped", declared, f"when '{when}' evaluated false")
                 return
         except ExpressionError as error:
-            self._add_node(child.name, "Skipped", "Error", declared, message_of(error))
+            self._add_node(child.name, "Skipped", "Error", declared, error_message(error))
             return
         assert child.call is not None
         child.call.start()
@@ -278,21 +328,21 @@ class Dag(Work, Owner):
 
     def _resolved_again(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            return resolved(task, self.variables_for(task), self.run.variables)
-        except (Refused, ExpressionError):
+            return resolve_step(task, self.variables_for(task), self.run.variables)
+        except (WorkflowError, ExpressionError):
             return task  # It could be resolved when it began, and its node has the inputs.
 
     def _items(self, name: str) -> list[Child]:
         task = self.graph.tasks[name]
         try:
             scope = self.variables_for(task)
-            return self._expanded(name, resolved(task, scope, self.run.variables), scope)
-        except (Refused, ExpressionError):
+            return self._expanded(name, resolve_step(task, scope, self.run.variables), scope)
+        except (WorkflowError, ExpressionError):
             return []
 
     def _expanded(self, name: str, step: Mapping[str, Any], scope: Scope) -> list[Child]:
         found = []
-        for index, item in enumerate(expand(step, scope.texts(self.run.variables))):
+        for index, item in enumerate(expand_loop(step, scope.texts(self.run.variables))):
             child = self._child(item.name, item.step, None, index)
             # The hooks of a loop hang on its group; only the last one is run for each item, too.
             child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _only_exit(item.step)
@@ -375,10 +425,10 @@ class Dag(Work, Owner):
     def _succeed(self) -> None:
         try:
             scope = self.variables_for(self.template.get("outputs") or {}) if self.template.get("outputs") else Scope()
-            outputs = outputs_of(self.template, scope, self.run.variables)
-        except (Refused, ExpressionError) as error:
+            outputs = resolve_outputs(self.template, scope, self.run.variables)
+        except (WorkflowError, ExpressionError) as error:
             self._wind_up()
-            self.fail(message_of(error))
+            self.fail(error_message(error))
             return
         if outputs is not None:
             self.run.tree.change(self.id, outputs=outputs)

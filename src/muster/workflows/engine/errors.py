@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.lang.errors import ExpressionError
 
 
-class Refused(Exception):
+class WorkflowError(Exception):
     """Something in the workflow cannot be done. The message becomes that of a node, or of the workflow."""
 
 
-def message_of(error: Refused | ExpressionError) -> str:
+def error_message(error: WorkflowError | ExpressionError) -> str:
     """With the text that is wrong and a caret below it, if it is about one."""
     return str(error)

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Any, cast
 
 from muster.workflows.engine.arguments import ConfigMaps
-from muster.workflows.engine.errors import Refused
-from muster.workflows.engine.times import duration, moment_of, stamp
+from muster.workflows.engine.clock import format_timestamp, parse_duration_field, parse_timestamp
+from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.model import Memo, Node, Outputs
 
 _KEY = re.compile(r"^[a-zA-Z0-9][-a-zA-Z0-9]*$")
 
 
-def recall(
+def find_memo(
     memoize: Mapping[str, Any],
     config_maps: ConfigMaps,
     now: datetime,
@@ -27,21 +27,21 @@ def recall(
     key = str(memoize.get("key") or "")
     name = str(((memoize.get("cache") or {}).get("configMap") or {}).get("name") or "")
     if not name:
-        raise Refused("memoize needs cache.configMap.name: where answers are kept")
+        raise WorkflowError("memoize needs cache.configMap.name: where answers are kept")
     if not _KEY.match(key):
-        raise Refused(f"invalid cache key: {key} (letters, digits and dashes, and no dash first)")
-    longest = duration(memoize["maxAge"], "memoize.maxAge") if memoize.get("maxAge") else None
+        raise WorkflowError(f"invalid cache key: {key} (letters, digits and dashes, and no dash first)")
+    longest = parse_duration_field(memoize["maxAge"], "memoize.maxAge") if memoize.get("maxAge") else None
     if (name, key) in recent:
         return {"hit": True, "key": key, "cacheName": name}, recent[name, key].outputs
     entry = _entry(config_maps(name), key)
     hit = entry is not None and bool(entry.get("nodeID"))
     if hit and entry is not None and longest is not None:
-        hit = now - moment_of(str(entry.get("creationTimestamp") or "1970-01-01T00:00:00Z")) <= longest
+        hit = now - parse_timestamp(str(entry.get("creationTimestamp") or "1970-01-01T00:00:00Z")) <= longest
     status = {"hit": hit, "key": key, "cacheName": name}
     return status, cast(Outputs, entry.get("outputs") or {}) if hit and entry is not None else None
 
 
-def memo_of(node: Node) -> Memo | None:
+def memo_from_node(node: Node) -> Memo | None:
     """What to remember of a node that has succeeded."""
     status = node.get("memoizationStatus")
     if not status or status.get("hit"):
@@ -54,8 +54,8 @@ def entry_text(memo: Memo, now: datetime) -> str:
     entry = {
         "nodeID": memo.node,
         "outputs": memo.outputs,
-        "creationTimestamp": stamp(now),
-        "lastHitTimestamp": stamp(now),
+        "creationTimestamp": format_timestamp(now),
+        "lastHitTimestamp": format_timestamp(now),
     }
     return json.dumps(entry, separators=(",", ":"))
 
@@ -67,5 +67,7 @@ def _entry(data: Mapping[str, str] | None, key: str) -> dict[str, Any] | None:
     try:
         entry = json.loads(text)
     except ValueError as error:
-        raise Refused(f"malformed cache entry '{key}': could not unmarshal JSON; unable to parse: {error}") from None
+        raise WorkflowError(
+            f"malformed cache entry '{key}': could not unmarshal JSON; unable to parse: {error}"
+        ) from None
     return entry if isinstance(entry, dict) else None

@@ -6,15 +6,15 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from muster.workflows.engine.dice import CHANCE
-from muster.workflows.engine.errors import Refused
-from muster.workflows.engine.items import is_loop
+from muster.workflows.engine.arguments import ABSENT, to_text
+from muster.workflows.engine.clock import CHANCE
+from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.engine.loops import is_loop
 from muster.workflows.engine.scope import Scope
-from muster.workflows.engine.values import ABSENT, text_of
-from muster.workflows.expressions.environment import evaluate_in
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.govaluate import evaluate_when
-from muster.workflows.expressions.tags import substitute
+from muster.workflows.lang.environment import evaluate_in
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.govaluate import evaluate_when
+from muster.workflows.lang.tags import substitute
 from muster.workflows.model import Outputs, Template
 
 _REQUIRED = ("steps", "tasks")
@@ -22,7 +22,7 @@ _LATER = ("hooks", "inline")
 _LOCATIONS = {"azure": "blob", "http": "url", "artifactory": "url", "hdfs": "path"}
 
 
-def resolved(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
+def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
     """The step with its references replaced; if it does not run, only its `when`. Raises Refused, ExpressionError."""
     texts = scope.texts(variables)
     out = dict(step)
@@ -42,7 +42,7 @@ def resolved(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -
     return {**_with_artifacts(out, scope, variables), **later}
 
 
-def resolved_arguments(arguments: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
+def resolve_arguments(arguments: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a hook: what cannot be known yet stays as it is."""
     out = dict(arguments)
     if arguments.get("parameters"):
@@ -53,7 +53,7 @@ def resolved_arguments(arguments: Mapping[str, Any], scope: Scope, variables: di
     return found
 
 
-def outputs_of(template: Template, scope: Scope, variables: dict[str, Any]) -> Outputs | None:
+def resolve_outputs(template: Template, scope: Scope, variables: dict[str, Any]) -> Outputs | None:
     """The outputs of a steps or dag template. Raises Refused and ExpressionError."""
     declared = template.get("outputs") or {}
     outputs = Outputs()
@@ -63,7 +63,7 @@ def outputs_of(template: Template, scope: Scope, variables: dict[str, Any]) -> O
         outputs["artifacts"] = []
         for artifact in declared["artifacts"]:
             try:
-                found = artifact_of(artifact, scope, variables)
+                found = resolve_artifact(artifact, scope, variables)
             except ExpressionError as error:
                 if artifact.get("optional") and "Unable to resolve" in error.message:
                     continue
@@ -75,7 +75,7 @@ def outputs_of(template: Template, scope: Scope, variables: dict[str, Any]) -> O
     return outputs or None
 
 
-def artifact_of(artifact: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> dict[str, Any] | None:
+def resolve_artifact(artifact: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> dict[str, Any] | None:
     """What `from` or `fromExpression` refers to; None without either. Raises Refused and ExpressionError."""
     expression, source = artifact.get("fromExpression"), artifact.get("from")
     if expression:
@@ -89,7 +89,7 @@ def artifact_of(artifact: Mapping[str, Any], scope: Scope, variables: Mapping[st
     else:
         return None
     if not isinstance(found, dict):
-        raise Refused(f"Variable {{{{{shown}}}}} is not an artifact")
+        raise WorkflowError(f"Variable {{{{{shown}}}}} is not an artifact")
     out = dict(found)
     if artifact.get("subPath"):
         sub = substitute(str(artifact["subPath"]), scope.texts({}), allow_unresolved=True, chance=CHANCE)
@@ -124,8 +124,8 @@ def _with_artifacts(
     artifacts = []
     for artifact in arguments["artifacts"]:
         try:
-            found = artifact_of(artifact, scope, variables)
-        except (Refused, ExpressionError):
+            found = resolve_artifact(artifact, scope, variables)
+        except (WorkflowError, ExpressionError):
             if not artifact.get("optional"):
                 raise
             if keep_optional:
@@ -138,7 +138,7 @@ def _with_artifacts(
 def _output(declared: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> dict[str, Any]:
     source = declared.get("valueFrom")
     if not source:
-        raise Refused(f"output parameter '{declared.get('name')}' must have a valueFrom")
+        raise WorkflowError(f"output parameter '{declared.get('name')}' must have a valueFrom")
     default = source.get("default")
     try:
         value = _output_value(source, scope, variables)
@@ -149,11 +149,11 @@ def _output(declared: Mapping[str, Any], scope: Scope, variables: Mapping[str, A
     if value is None:
         value = default
     if value is None:
-        raise Refused(
+        raise WorkflowError(
             f'output parameter "{declared.get("name")}": "{source.get("parameter")}" is an absent optional '
             "(skipped/omitted node output with no default)"
         )
-    return {**{f: v for f, v in declared.items() if f != "valueFrom"}, "value": text_of(value)}
+    return {**{f: v for f, v in declared.items() if f != "valueFrom"}, "value": to_text(value)}
 
 
 def _output_value(source: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> Any:
@@ -188,4 +188,4 @@ def _below(artifact: dict[str, Any], sub: str) -> dict[str, Any]:
             return {**artifact, name: {**location, field: posixpath.join(location[field], sub.lstrip("/"))}}
     if artifact.get("optional"):
         return artifact
-    raise Refused(f"a subPath needs an artifact that is kept under a key: '{artifact.get('name')}' is not")
+    raise WorkflowError(f"a subPath needs an artifact that is kept under a key: '{artifact.get('name')}' is not")

@@ -1,19 +1,171 @@
-"""A node that has a template run until it succeeds, one attempt after the other."""
+"""Retries: runs a template until it succeeds, and decides after each failed attempt whether and when to try again."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
-from muster.workflows.engine.arguments import substituted
-from muster.workflows.engine.dice import throw_for
-from muster.workflows.engine.errors import Refused, message_of
-from muster.workflows.engine.leaf import Leaf
-from muster.workflows.engine.phases import has_failed, is_ended
-from muster.workflows.engine.retry_policy import decide, last_retry, policy_of, seconds_left
+from muster.workflows.engine.arguments import substitute_template
+from muster.workflows.engine.clock import (
+    CHANCE,
+    format_duration,
+    parse_duration_field,
+    parse_timestamp,
+    seconds_between,
+    throw_for,
+)
+from muster.workflows.engine.errors import WorkflowError, error_message
+from muster.workflows.engine.leaf_nodes import LeafNode
+from muster.workflows.engine.node_tree import has_failed, is_ended
 from muster.workflows.engine.templates import POD_TYPES, node_type, type_of
-from muster.workflows.engine.work import Parent, Work
-from muster.workflows.expressions.errors import ExpressionError
+from muster.workflows.engine.work_queue import Parent, Work
+from muster.workflows.lang.environment import evaluate_bool
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_numbers import format_float
 from muster.workflows.model import Node
+
+# Merged from retry_policy: What comes after an attempt that failed: another one, now or later, or the end.
+
+
+_FAR = timedelta(days=365 * 290)
+_TRANSIENT = (
+    "Connection closed by foreign host",
+    "net/http: TLS handshake timeout",
+    "i/o timeout",
+    "connection timed out",
+    "connection reset by peer",
+    "http2: client connection lost",
+    "http2: server sent GOAWAY and closed the connection",
+    "connect: connection refused",
+    "invalid connection",
+    "etcdserver: leader changed",
+    "etcdserver: request timed out",
+    "etcdserver: too many requests",
+)
+_POLICIES = {
+    "Always": (True, True),
+    "OnFailure": (True, False),
+    "OnError": (False, True),
+}
+"""Whether to retry what is (Failed, in Error)."""
+
+
+class Decision(NamedTuple):
+    retry: bool = False
+    message: str = ""
+    """Of the end, or of the wait."""
+    until: datetime | None = None
+    """Not before then."""
+
+
+def decide(strategy: Mapping[str, Any], attempts: Sequence[Node], now: datetime) -> Decision:
+    """What to do after the last of the attempts has failed. Raises Refused and ExpressionError."""
+    last = attempts[-1]
+    limit = _limit(strategy)
+    backoff = strategy.get("backoff")
+    if backoff:
+        longest = (
+            parse_duration_field(backoff["maxDuration"], "backoff.maxDuration") if backoff.get("maxDuration") else None
+        )
+        over = parse_timestamp(attempts[0]["startedAt"]) + longest if longest is not None else None
+        if over is not None and now > over:
+            return Decision(message="Max duration limit exceeded")
+        wait = _wait(backoff, len(attempts))
+        until = _later(parse_timestamp(last.get("finishedAt") or last["startedAt"]), wait)
+        if over is not None and until > over:
+            return Decision(message="Backoff would exceed max duration limit")
+        if now < until and limit is not None and len(attempts) <= limit:
+            return Decision(retry=True, message=f"Backoff for {format_duration(wait)}", until=until)
+    if not _is_retried(strategy, last):
+        return Decision(message=last.get("message") or "")
+    if limit is not None and len(attempts) > limit:
+        return Decision(message="No more retries left")
+    known = last_retry(attempts, default_exit_code="-1")
+    if strategy.get("expression") and not evaluate_bool(str(strategy["expression"]), known, CHANCE):
+        return Decision(message="retryStrategy.expression evaluated to false")
+    return Decision(retry=True)
+
+
+def seconds_left(strategy: Mapping[str, Any], attempts: Sequence[Node]) -> int | None:
+    """How long the last of the attempts may take until `backoff.maxDuration` is over. Attempts begin in time."""
+    longest = (strategy.get("backoff") or {}).get("maxDuration")
+    if not longest or len(attempts) < 2:
+        return None
+    spent = seconds_between(attempts[0]["startedAt"], attempts[-1]["startedAt"])
+    return max(1, int(parse_duration_field(longest, "backoff.maxDuration").total_seconds() - spent))
+
+
+def last_retry(attempts: Sequence[Node], default_exit_code: str = "0") -> dict[str, str]:
+    """`retries` and `lastRetry.*` as the next attempt, or the strategy's expression, sees them."""
+    if not attempts:
+        empty = {"lastRetry.exitCode": "0", "lastRetry.duration": "0", "lastRetry.status": "", "lastRetry.message": ""}
+        return {"retries": "0", **empty}
+    last = attempts[-1]
+    seconds = seconds_between(last["startedAt"], last.get("finishedAt") or "")
+    return {
+        # The strategy asks how often it has been tried again, the attempt how many came before it.
+        "retries": str(len(attempts) - 1 if default_exit_code == "-1" else len(attempts)),
+        "lastRetry.exitCode": (last.get("outputs") or {}).get("exitCode") or default_exit_code,
+        "lastRetry.status": last["phase"],
+        "lastRetry.duration": format_float(seconds),
+        "lastRetry.message": last.get("message") or "",
+    }
+
+
+def policy_of(strategy: Mapping[str, Any]) -> str:
+    return str(strategy.get("retryPolicy") or ("Always" if strategy.get("expression") else "OnFailure"))
+
+
+def _is_retried(strategy: Mapping[str, Any], last: Node) -> bool:
+    policy = policy_of(strategy)
+    if policy == "OnTransientError":
+        return any(pattern in (last.get("message") or "") for pattern in _TRANSIENT)
+    if policy not in _POLICIES:
+        known = ", ".join((*_POLICIES, "OnTransientError"))
+        raise WorkflowError(f"{policy} is not a valid RetryPolicy: it may be one of {known}")
+    on_failed, on_error = _POLICIES[policy]
+    return on_error if last["phase"] == "Error" else on_failed
+
+
+def _limit(strategy: Mapping[str, Any]) -> int | None:
+    limit = strategy.get("limit")
+    if limit is None:
+        return None
+    try:
+        return int(str(limit))
+    except ValueError:
+        raise WorkflowError(f"retryStrategy.limit must be a whole number, not '{limit}'") from None
+
+
+def _wait(backoff: Mapping[str, Any], attempts: int) -> timedelta:
+    if not backoff.get("duration"):
+        raise WorkflowError("no base duration specified for retryStrategy: write backoff.duration")
+    wait = parse_duration_field(backoff["duration"], "backoff.duration")
+    factor = backoff.get("factor")
+    if factor is not None:
+        try:
+            number = int(str(factor))
+        except ValueError:
+            raise WorkflowError(f"retryStrategy.backoff.factor must be a whole number, not '{factor}'") from None
+        if number > 0:
+            try:
+                wait = min(wait * number ** min(attempts - 1, 200), _FAR)
+            except OverflowError:
+                wait = _FAR
+    if backoff.get("cap"):
+        wait = min(wait, parse_duration_field(backoff["cap"], "backoff.cap"))
+    return wait
+
+
+def _later(moment: datetime, span: timedelta) -> datetime:
+    try:
+        return moment + span
+    except OverflowError:
+        return datetime.max.replace(tzinfo=moment.tzinfo)
+
+
+# Merged from retry: A node that has a template run until it succeeds, one attempt after the other.
 
 
 class Retry(Work, Parent):
@@ -41,7 +193,7 @@ class Retry(Work, Parent):
         attempts = self._attempts()
         if attempts and not is_ended(attempts[-1]):
             self.attempt = self._attempt(len(attempts) - 1, attempts[:-1])
-            if isinstance(self.attempt, Leaf):
+            if isinstance(self.attempt, LeafNode):
                 self.attempt.deadline_seconds = seconds_left(self.strategy, attempts)
             if self.attempt is not None:
                 self.attempt.restore()
@@ -67,8 +219,8 @@ class Retry(Work, Parent):
                 return
             try:
                 decision = decide(self.strategy, attempts, self.run.now)
-            except (Refused, ExpressionError) as error:
-                self.fail(message_of(error))
+            except (WorkflowError, ExpressionError) as error:
+                self.fail(error_message(error))
                 return
             if not decision.retry:
                 self._give_up(attempts[-1], decision.message)
@@ -108,7 +260,7 @@ class Retry(Work, Parent):
         node = self.call.new_node(
             self.attempt.name, node_type(self.template), "Pending", self.attempt.template, flag=flag
         )
-        if isinstance(self.attempt, Leaf):
+        if isinstance(self.attempt, LeafNode):
             self.attempt.deadline_seconds = seconds_left(self.strategy, [*attempts, node])
         self.attempt.start()
 
@@ -119,9 +271,9 @@ class Retry(Work, Parent):
             own["pod.name"] = self.run.pod_name(name, self.template)
         try:
             throw_for(self.run.tree.id_of(name))
-            template = substituted(self.template, self.run.variables, own)
-        except (Refused, ExpressionError) as error:
-            self.fail(message_of(error))
+            template = substitute_template(self.template, self.run.variables, own)
+        except (WorkflowError, ExpressionError) as error:
+            self.fail(error_message(error))
             return None
         return self.run.new_work(self.call, self, name, template)
 

@@ -1,7 +1,4 @@
-"""A workflow while it runs: its nodes, and all that has to be known to go on with them.
-
-What is known can be read again from the nodes: a Run that is loaded goes on like the one it is a copy of.
-"""
+"""A workflow while it runs: its nodes, its status, and everything needed to continue it."""
 
 from __future__ import annotations
 
@@ -11,39 +8,104 @@ from typing import Any, cast
 
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
 from muster.workflows.engine import control, names
-from muster.workflows.engine.agenda import Agenda
+from muster.workflows.engine.arguments import to_text
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.daemons import Daemons
+from muster.workflows.engine.clock import format_timestamp, parse_timestamp, seconds_between, set_time
 from muster.workflows.engine.dag import Dag
-from muster.workflows.engine.dice import set_time
-from muster.workflows.engine.global_outputs import with_outputs
-from muster.workflows.engine.leaf import Leaf
-from muster.workflows.engine.locking import Locking
-from muster.workflows.engine.memoization import memo_of, recall
-from muster.workflows.engine.resolving import CONTROLS, resolve_workflow
+from muster.workflows.engine.entrypoint import Entrypoint
+from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, SuspendNode, Unsupported
+from muster.workflows.engine.memoization import find_memo, memo_from_node
+from muster.workflows.engine.node_tree import NodeTree
 from muster.workflows.engine.retry import Retry
-from muster.workflows.engine.root import Root
-from muster.workflows.engine.scope import results_wanted
-from muster.workflows.engine.status import Status
+from muster.workflows.engine.scope import results_wanted, with_outputs
 from muster.workflows.engine.steps import Steps
-from muster.workflows.engine.suspend import Suspend
-from muster.workflows.engine.synchronization import Holdings
+from muster.workflows.engine.synchronization import Holdings, Locking
 from muster.workflows.engine.templates import Context, Templates, type_of
-from muster.workflows.engine.times import moment_of, seconds_between, stamp
-from muster.workflows.engine.tree import Tree
-from muster.workflows.engine.unsupported import Unsupported
-from muster.workflows.engine.values import text_of
-from muster.workflows.engine.variables import metadata_variables
-from muster.workflows.engine.work import Advancing, Parent, Place, Work
-from muster.workflows.model import Actions, Launch, Memo, News, Node, NodeType, Outcome, Outputs, Phase, Template, World
+from muster.workflows.engine.work_queue import Advancing, Parent, Place, Work, WorkQueue
+from muster.workflows.engine.workflow_spec import CONTROLS, metadata_variables, resolve_workflow
+from muster.workflows.model import (
+    Actions,
+    ClusterView,
+    Launch,
+    Memo,
+    Node,
+    NodeType,
+    Outcome,
+    Outputs,
+    Phase,
+    Template,
+    WorkflowEvent,
+)
 
-_WORKS: Mapping[str, type[Work]] = {"steps": Steps, "dag": Dag, "suspend": Suspend, "plugin": Unsupported}
+# Merged from status: `status` of a Workflow, without its nodes.
+
+
+_FINISHED = frozenset(("Succeeded", "Failed", "Error"))
+_OURS = frozenset(
+    (
+        "phase", "startedAt", "finishedAt", "progress", "message", "conditions", "outputs", "synchronization",
+        "storedTemplates", "storedWorkflowTemplateSpec", "resourcesDuration", "nodes",
+    )
+)  # fmt: skip
+"""Fields that the engine writes; others may be written by whoever makes volumes or collects garbage."""
+
+
+class Status:
+    """The fields are replaced, never changed: they may be on their way to the disk."""
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        self.fields: dict[str, Any] = {name: value for name, value in status.items() if name != "nodes"}
+        self._changed = False
+
+    @property
+    def is_finished(self) -> bool:
+        return self.fields.get("phase") in _FINISHED
+
+    def set(self, **fields: Any) -> None:
+        """None removes a field."""
+        if all(self.fields.get(name) == value for name, value in fields.items()):
+            return
+        merged = {**self.fields, **fields}
+        self.fields = {name: value for name, value in merged.items() if value is not None}
+        self._changed = True
+
+    def adopt(self, status: Mapping[str, Any]) -> None:
+        """Takes over what others have written."""
+        theirs = {name: value for name, value in status.items() if name not in _OURS}
+        self.fields = {name: value for name, value in self.fields.items() if name in _OURS} | theirs
+
+    def set_condition(self, kind: str, value: str) -> None:
+        known = self.fields.get("conditions") or []
+        others = [condition for condition in known if condition.get("type") != kind]
+        if {"type": kind, "status": value} not in known:
+            self.set(
+                conditions=sorted([*others, {"type": kind, "status": value}], key=lambda c: c["type"] == "Completed")
+            )
+
+    def finish(self, phase: str, message: str, now: str) -> None:
+        self.set(phase=phase, message=message or None, finishedAt=now)
+        if not self.fields.get("startedAt"):
+            self.set(startedAt=now)
+        self.set_condition("Completed", "True")
+
+    def take(self) -> dict[str, Any] | None:
+        """The status if it has changed since the last time."""
+        changed, self._changed = self._changed, False
+        return self.fields if changed else None
+
+
+# Merged from run: A workflow while it runs: its nodes, and all that has to be known to go on with them.
+#
+# What is known can be read again from the nodes: a Run that is loaded goes on like the one it is a copy of.
+
+
+_WORKS: Mapping[str, type[Work]] = {"steps": Steps, "dag": Dag, "suspend": SuspendNode, "plugin": Unsupported}
 
 
 class Run:
     """Made by `Run.load`; moved on by `step`."""
 
-    def __init__(self, workflow: Object, nodes: Mapping[str, Node], world: World) -> None:
+    def __init__(self, workflow: Object, nodes: Mapping[str, Node], world: ClusterView) -> None:
         self.workflow = workflow
         self.name = name_of(workflow)
         self.namespace = namespace_of(workflow)
@@ -51,8 +113,8 @@ class Run:
         self.world = world
         self.now = world.now.astimezone(UTC)
         set_time(self.now)
-        self.tree = Tree(self.name, dict(nodes))
-        self.tree.now = stamp(self.now)
+        self.tree = NodeTree(self.name, dict(nodes))
+        self.tree.now = format_timestamp(self.now)
         self.book = Status(status_of(workflow))
         resolved = resolve_workflow(workflow, world, self.now, self.config_map)
         self.problem = (resolved.phase, resolved.message) if resolved.phase else None
@@ -67,14 +129,14 @@ class Run:
         self.templates = Templates(self.spec, self.book.fields.get("storedTemplates") or {})
         self.templates.world = world
         self.actions = Actions()
-        self.agenda = Agenda()
+        self.agenda = WorkQueue()
         self.daemons = Daemons(self.tree)
         self.locking = Locking(self, Holdings(self.book.fields.get("synchronization")))
         self.locks_released = False
-        self.leaves: dict[str, Leaf] = {}
-        self.leaving: dict[str, Leaf] = {}
+        self.leaves: dict[str, LeafNode] = {}
+        self.leaving: dict[str, LeafNode] = {}
         """Leaves that have been told to end, and for whose end nobody waits."""
-        self.suspended_nodes: dict[str, Suspend] = {}
+        self.suspended_nodes: dict[str, SuspendNode] = {}
         self.live: dict[str, Work] = {}
         """Steps, DAGs and retries that have not ended."""
         self._memos: dict[tuple[str, str], Memo] = {}
@@ -83,10 +145,10 @@ class Run:
         self._shutdown_applied = ""
         self._deadline_applied = False
         self._restore_outputs()
-        self.root = Root(self)
+        self.root = Entrypoint(self)
 
     @classmethod
-    def load(cls, workflow: Object, nodes: Mapping[str, Node], world: World) -> Run:
+    def load(cls, workflow: Object, nodes: Mapping[str, Node], world: ClusterView) -> Run:
         """The run of a workflow with these nodes; none for a new one. Nothing is done before the first step."""
         run = cls(workflow, nodes, world)
         if not run.finished and run.problem is None:
@@ -131,10 +193,10 @@ class Run:
 
     # -- used by `step` ------------------------------------------------------------------------------------------------
 
-    def begin(self, world: World) -> None:
+    def begin(self, world: ClusterView) -> None:
         self.world = self.templates.world = world
         self.now = world.now.astimezone(UTC)
-        self.tree.now = stamp(self.now)
+        self.tree.now = format_timestamp(self.now)
         set_time(self.now)
         self._know_duration()
 
@@ -191,7 +253,7 @@ class Run:
     @property
     def deadline(self) -> datetime | None:
         seconds, started = self.spec.get("activeDeadlineSeconds"), self.book.fields.get("startedAt")
-        return moment_of(started) + timedelta(seconds=seconds) if seconds is not None and started else None
+        return parse_timestamp(started) + timedelta(seconds=seconds) if seconds is not None and started else None
 
     @property
     def is_over_deadline(self) -> bool:
@@ -239,7 +301,7 @@ class Run:
         return self.new_work(call, call, call.name, call.template)
 
     def new_work(self, call: Call, parent: Parent, name: str, template: Template) -> Work:
-        work = _WORKS.get(type_of(template), Leaf)(self, call, parent, name, template)
+        work = _WORKS.get(type_of(template), LeafNode)(self, call, parent, name, template)
         return self._registered(work)
 
     def new_node(
@@ -275,10 +337,10 @@ class Run:
         return names.step_of(node_name) in around.results
 
     def recall(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
-        return recall(memoize, self.config_map, self.now, self._memos)
+        return find_memo(memoize, self.config_map, self.now, self._memos)
 
     def remember(self, node: Node) -> None:
-        memo = memo_of(node)
+        memo = memo_from_node(node)
         if memo is not None:
             self._memos[memo.cache, memo.key] = memo
             self.actions.remember.append(memo)
@@ -291,12 +353,12 @@ class Run:
             return
         self.book.set(outputs=dict(found))
         for parameter in found.get("parameters") or ():
-            self.variables[f"workflow.outputs.parameters.{parameter['name']}"] = text_of(parameter["value"])
+            self.variables[f"workflow.outputs.parameters.{parameter['name']}"] = to_text(parameter["value"])
 
     def warn_once(self, reason: str, message: str) -> None:
         if reason not in self._warned:
             self._warned.add(reason)
-            self.actions.news.append(News("Warning", reason, message))
+            self.actions.news.append(WorkflowEvent("Warning", reason, message))
 
     def wake_all(self) -> None:
         for work in list(self.live.values()):
@@ -309,7 +371,7 @@ class Run:
             self.book.set(startedAt=first["startedAt"] if first is not None else self.tree.now)
         if self.book.fields.get("phase") != "Running":
             self.book.set(phase="Running", message=None)
-            self.actions.news.append(News("Normal", "WorkflowRunning", "Workflow Running"))
+            self.actions.news.append(WorkflowEvent("Normal", "WorkflowRunning", "Workflow Running"))
             self.variables["workflow.status"] = "Running"
         self._know_duration()
         deadline = self.deadline
@@ -325,13 +387,13 @@ class Run:
         self.book.finish(phase, message, self.tree.now)
         succeeded = phase == "Succeeded"
         reason, text = ("WorkflowSucceeded", "Workflow completed") if succeeded else ("WorkflowFailed", message)
-        self.actions.news.append(News("Normal" if succeeded else "Warning", reason, text))
+        self.actions.news.append(WorkflowEvent("Normal" if succeeded else "Warning", reason, text))
 
     def set_status(self, **fields: Any) -> None:
         self.book.set(**fields)
 
     def _registered(self, work: Work) -> Work:
-        if not isinstance(work, Leaf | Suspend):
+        if not isinstance(work, LeafNode | SuspendNode):
             self.live[work.id] = work
         return work
 
@@ -352,7 +414,7 @@ class Run:
         if known:
             self.book.set(outputs=dict(known))
         for parameter in known.get("parameters") or ():
-            self.variables[f"workflow.outputs.parameters.{parameter['name']}"] = text_of(parameter["value"])
+            self.variables[f"workflow.outputs.parameters.{parameter['name']}"] = to_text(parameter["value"])
         self.variables["workflow.status"] = str(self.book.fields.get("phase") or "")
 
     def _know_duration(self) -> None:
@@ -386,3 +448,21 @@ class Run:
 
 def _fresh(launch: Launch, nodes: Mapping[str, Node]) -> Launch:
     return Launch(nodes[launch.node["id"]], launch.kind, launch.template, launch.pod_name, launch.wants_result)
+
+
+# Merged from step: One step of a workflow.
+
+
+def advance_run(run: Run, outcomes: Mapping[str, Outcome], world: ClusterView) -> Actions:
+    """Moves a run on as far as it goes: by what has been seen of its leaves, by time, by what changed about it. The
+    costs are those of what changes, whatever the workflow's size. Whatever is wrong with a workflow becomes its
+    message, or that of a node; nothing is raised."""
+    run.begin(world)
+    if run.finished:
+        return run.take_actions()
+    try:
+        run.observe(outcomes)
+        run.proceed()
+    except Exception as error:  # the workflow has found a mistake of ours: it ends, and the server goes on
+        run.finish("Error", f"internal error: {type(error).__name__}: {error}")
+    return run.take_actions()

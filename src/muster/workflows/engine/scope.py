@@ -1,4 +1,4 @@
-"""The variables that the steps or tasks of one template see: its inputs, and what those before them came to."""
+"""The variables that the steps or tasks of a template see: its inputs, earlier outputs and global outputs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import json
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, cast
 
-from muster.workflows.engine.phases import is_ended
-from muster.workflows.engine.tree import Tree
-from muster.workflows.engine.values import text_of
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.gojson import from_json, to_json
+from muster.workflows.engine.arguments import to_text
+from muster.workflows.engine.node_tree import NodeTree, is_ended
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_encoding import from_json, to_json
 from muster.workflows.model import Node, Outputs, Template
+
+# Merged from scope: The variables that the steps or tasks of one template see: its inputs, and what those before them
+# came to.
+
 
 _MENTION = re.compile(r"""\b(?:steps|tasks)\b(?:\s*\.\s*([\w-]+)|\s*\[\s*\\?["']([^"'\\\]]+)\\?["']\s*\])?""")
 _RESULT = re.compile(r"""\s*(?:\.|\?\.)\s*outputs\b\s*(?:\??\.\s*result\b|\[\\?["']result)""")
@@ -32,7 +35,7 @@ class Scope:
         inputs = (template or {}).get("inputs") or {}
         for parameter in inputs.get("parameters") or ():
             if parameter.get("value") is not None:
-                self.parameters[f"inputs.parameters.{parameter['name']}"] = text_of(parameter["value"])
+                self.parameters[f"inputs.parameters.{parameter['name']}"] = to_text(parameter["value"])
         for artifact in inputs.get("artifacts") or ():
             self.artifacts[f"inputs.artifacts.{artifact['name']}"] = artifact
 
@@ -48,7 +51,7 @@ class Scope:
         self.parameters.update(other.parameters)
         self.artifacts.update(other.artifacts)
 
-    def add_node(self, prefix: str, node: Node, tree: Tree) -> None:
+    def add_node(self, prefix: str, node: Node, tree: NodeTree) -> None:
         """What a step or task has come to; of one with retries, its last attempt."""
         node = last_attempt(node, tree) or node
         found = self.parameters
@@ -72,7 +75,7 @@ class Scope:
                 self.parameters[f"{prefix}.exitCode"] = outputs["exitCode"]
         for parameter in outputs.get("parameters") or ():
             if parameter.get("value") is not None:
-                self.parameters[f"{prefix}.outputs.parameters.{parameter['name']}"] = text_of(parameter["value"])
+                self.parameters[f"{prefix}.outputs.parameters.{parameter['name']}"] = to_text(parameter["value"])
         for artifact in outputs.get("artifacts") or ():
             self.artifacts[f"{prefix}.outputs.artifacts.{artifact['name']}"] = artifact
 
@@ -82,7 +85,7 @@ class Scope:
         for parameter in outputs.get("parameters") or ():
             default = (parameter.get("valueFrom") or {}).get("default")
             name = f"{prefix}.outputs.parameters.{parameter['name']}"
-            self.parameters[name] = None if default is None else text_of(default)
+            self.parameters[name] = None if default is None else to_text(default)
         if with_artifacts:
             for artifact in outputs.get("artifacts") or ():
                 self.artifacts[f"{prefix}.outputs.artifacts.{artifact['name']}"] = {}
@@ -102,7 +105,7 @@ class Scope:
             if not outputs or node["phase"] != "Succeeded":
                 continue
             if outputs.get("parameters"):
-                maps.append({p["name"]: text_of(p.get("value", "")) for p in outputs["parameters"]})
+                maps.append({p["name"]: to_text(p.get("value", "")) for p in outputs["parameters"]})
                 for name, text in maps[-1].items():
                     lists.setdefault(name, []).append(text)
             if outputs.get("result") is not None:
@@ -113,7 +116,7 @@ class Scope:
             self.parameters[f"{prefix}.outputs.parameters.{name}"] = _joined(texts)
 
 
-def last_attempt(node: Node, tree: Tree) -> Node | None:
+def last_attempt(node: Node, tree: NodeTree) -> Node | None:
     """Of a node with retries that did run: the attempt that counts."""
     if node["type"] != "Retry" or (node.get("memoizationStatus") or {}).get("hit"):
         return None
@@ -124,7 +127,7 @@ def last_attempt(node: Node, tree: Tree) -> Node | None:
     return last
 
 
-def mentioned(text: str) -> frozenset[str] | None:
+def mentioned_steps(text: str) -> frozenset[str] | None:
     """The steps and tasks that a text (JSON) names in `steps.x`, `tasks['x']`; None if it might mean any."""
     found = set()
     for match in _MENTION.finditer(text):
@@ -183,3 +186,56 @@ def _joined(texts: list[str]) -> str:
     except ExpressionError:
         pass
     return to_json(texts)
+
+
+# Merged from global_outputs: `globalName`: outputs that the whole workflow sees, and that become those of the
+# workflow.
+
+
+def with_outputs(known: Outputs, outputs: Mapping[str, Any] | None) -> Outputs:
+    """The workflow's outputs after a node's have been added; the same object if that changes nothing."""
+    for field in ("parameters", "artifacts"):
+        for output in (outputs or {}).get(field) or ():
+            if output.get("globalName"):
+                known = _with(known, field, output)
+    return known
+
+
+def named_globally(outputs: Outputs, template: Template) -> Outputs:
+    """A node's outputs with the global names that its template declares."""
+    declared = template.get("outputs") or {}
+    out: dict[str, Any] = {**outputs}
+    for field in ("parameters", "artifacts"):
+        known = {o["name"]: o["globalName"] for o in declared.get(field) or () if o.get("globalName")}
+        if known and out.get(field):
+            out[field] = [_named(o, known) for o in _listed(out[field])]
+    return cast(Outputs, out)
+
+
+def _named(output: dict[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+    name = known.get(output["name"])
+    return {**output, "globalName": name} if name else output
+
+
+def _listed(value: Any) -> list[dict[str, Any]]:
+    return list(value)
+
+
+def _with(known: Outputs, field: str, output: Mapping[str, Any]) -> Outputs:
+    name = output["globalName"]
+    if field == "parameters":
+        if output.get("value") is None:
+            return known
+        entry: dict[str, Any] = {"name": name, "value": output["value"]}
+    else:
+        entry = {f: v for f, v in output.items() if f not in ("globalName", "path")} | {"name": name}
+    entries = _listed(known.get(field) or ())
+    for index, old in enumerate(entries):
+        if old["name"] == name:
+            if old == entry:
+                return known
+            entries[index] = entry
+            break
+    else:
+        entries.append(entry)
+    return cast(Outputs, {**known, field: entries})

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.child import Child, HookMaker
-from muster.workflows.engine.dice import throw_for
-from muster.workflows.engine.errors import Refused, message_of
-from muster.workflows.engine.items import expand, is_loop
-from muster.workflows.engine.phases import continues_on, has_failed, is_ended
-from muster.workflows.engine.references import outputs_of, resolved
-from muster.workflows.engine.scope import Scope, mentioned
-from muster.workflows.engine.work import Owner, Work
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.govaluate import evaluate_when
+from muster.workflows.engine.clock import throw_for
+from muster.workflows.engine.errors import WorkflowError, error_message
+from muster.workflows.engine.hooks import Child, HookMaker
+from muster.workflows.engine.loops import expand_loop, is_loop
+from muster.workflows.engine.node_tree import continues_on, has_failed, is_ended
+from muster.workflows.engine.references import resolve_outputs, resolve_step
+from muster.workflows.engine.scope import Scope, mentioned_steps
+from muster.workflows.engine.work_queue import Owner, Work
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.model import Node, Phase
 
 FAIL_FAST = "template has failed or errored children and failFast enabled"
@@ -88,7 +88,7 @@ class Steps(Work, Owner):
         """What a text inside of the template may name: of the steps that are done, those that it does name."""
         scope = Scope(self.template)
         scope.add_outputs("workflow", self.run.outputs)
-        named = mentioned(json.dumps(text, ensure_ascii=False, default=str))
+        named = mentioned_steps(json.dumps(text, ensure_ascii=False, default=str))
         for name in self.done if named is None else named:
             if name in self.done:
                 scope.include(self.done[name])
@@ -138,16 +138,16 @@ class Steps(Work, Owner):
             found: list[Mapping[str, Any]] = []
             for written in self.groups[self.index]:
                 scope = self.variables_for(written)
-                step = resolved(written, scope, self.run.variables)
+                step = resolve_step(written, scope, self.run.variables)
                 if not is_loop(step):
                     found.append(step)
                     continue
-                items = expand(step, scope.texts(self.run.variables))
+                items = expand_loop(step, scope.texts(self.run.variables))
                 found.extend(item.step for item in items)
                 if not items:
                     found.append({**step, "when": "", "_empty": True})
-        except (Refused, ExpressionError) as error:
-            group.error = f"failed to resolve references: {message_of(error)}"
+        except (WorkflowError, ExpressionError) as error:
+            group.error = f"failed to resolve references: {error_message(error)}"
             return group
         group.waiting.extend(self._child(group, step, index) for index, step in enumerate(found))
         return group
@@ -220,7 +220,7 @@ class Steps(Work, Owner):
             if evaluate_when(when):
                 return True
         except ExpressionError as error:
-            group.error = message_of(error)
+            group.error = error_message(error)
             self._skip(child, "Error", group.error)
             return False
         self._skip(child, "Skipped", f"when '{when}' evaluated false")
@@ -258,7 +258,7 @@ class Steps(Work, Owner):
             self._add_to_scope(group.index)
         except ExpressionError as error:
             self._wind_up()
-            self.fail(message_of(error))
+            self.fail(error_message(error))
             return False
         return True
 
@@ -299,17 +299,17 @@ class Steps(Work, Owner):
     def _add_skipped(self, scope: Scope, prefix: str, step: Mapping[str, Any]) -> None:
         try:
             _, template = self.run.templates.resolve(step, self.call.inner)
-        except Refused:
+        except WorkflowError:
             return
         scope.add_skipped(prefix, template, with_artifacts=True)
 
     def _succeed(self) -> None:
         try:
             scope = self.variables_for(self.template["outputs"]) if self.template.get("outputs") else Scope()
-            outputs = outputs_of(self.template, scope, self.run.variables)
-        except (Refused, ExpressionError) as error:
+            outputs = resolve_outputs(self.template, scope, self.run.variables)
+        except (WorkflowError, ExpressionError) as error:
             self._wind_up()
-            self.fail(message_of(error))
+            self.fail(error_message(error))
             return
         if outputs is not None:
             self.run.tree.change(self.id, outputs=outputs)

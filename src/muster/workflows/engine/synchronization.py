@@ -1,12 +1,23 @@
-"""Mutexes and semaphores that a workflow or a template asks for, and how `status.synchronization` tells of them."""
+"""Mutexes and semaphores: what workflows and templates ask for, the locks of one run, and the table of all locks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from muster.kube.objects import meta
 from muster.workflows.engine.arguments import ConfigMaps
-from muster.workflows.engine.errors import Refused
+from muster.workflows.engine.errors import WorkflowError
+
+if TYPE_CHECKING:
+    from muster.workflows.engine.call import Call
+    from muster.workflows.engine.run import Run
+    from muster.workflows.engine.work_queue import Place
+
+
+# Merged from synchronization: Mutexes and semaphores that a workflow or a template asks for, and how
+# `status.synchronization` tells of them.
 
 
 class Lock(NamedTuple):
@@ -24,7 +35,7 @@ def locks_of(written: Mapping[str, Any], namespace: str) -> list[Lock]:
     found = [_semaphore(s, namespace) for s in _both(written, "semaphores", "semaphore")]
     found += [_mutex(m, namespace) for m in _both(written, "mutexes", "mutex")]
     if len({lock.name for lock in found}) < len(found):
-        raise Refused("requested configuration is invalid: duplicate synchronization item found")
+        raise WorkflowError("requested configuration is invalid: duplicate synchronization item found")
     return found
 
 
@@ -35,12 +46,12 @@ def limit_of(lock: Lock, config_maps: ConfigMaps) -> int:
     data = config_maps(lock.config_map)
     problem = f"failed to initialize semaphore {lock.name} with limit"
     if data is None:
-        raise Refused(f"{problem}: ConfigMap '{lock.config_map}' does not exist")
+        raise WorkflowError(f"{problem}: ConfigMap '{lock.config_map}' does not exist")
     text = data.get(lock.key)
     if text is None:
-        raise Refused(f"{problem}: ConfigMap '{lock.config_map}' has no key '{lock.key}'")
+        raise WorkflowError(f"{problem}: ConfigMap '{lock.config_map}' has no key '{lock.key}'")
     if not text.strip().isdecimal() or not int(text):
-        raise Refused(f"{problem}: '{text}' is no whole number above 0")
+        raise WorkflowError(f"{problem}: '{text}' is no whole number above 0")
     return int(text)
 
 
@@ -113,12 +124,12 @@ def _semaphore(written: Mapping[str, Any], namespace: str) -> Lock:
     where, ref = str(written.get("namespace") or namespace), written.get("configMapKeyRef")
     if written.get("database"):
         key = written["database"].get("key")
-        raise Refused(
+        raise WorkflowError(
             f"semaphore '{where}/{key}' takes its limit from a database, and there is none here: "
             "use configMapKeyRef instead"
         )
     if not ref:
-        raise Refused("cannot get LockName for a Semaphore without a configMapKeyRef")
+        raise WorkflowError("cannot get LockName for a Semaphore without a configMapKeyRef")
     name, key = str(ref.get("name") or ""), str(ref.get("key") or "")
     return Lock(f"{where}/ConfigMap/{name}/{key}", "semaphore", name, key)
 
@@ -127,3 +138,199 @@ def _mutex(written: Mapping[str, Any], namespace: str) -> Lock:
     where, name = str(written.get("namespace") or namespace), str(written.get("name") or "")
     in_database = bool(written.get("database"))
     return Lock(f"{where}/{'Database' if in_database else 'Mutex'}/{name}", "mutex", in_database=in_database)
+
+
+# Merged from locking: The locks of one run: taking them, waiting for them, giving them back.
+
+
+class Locking:
+    def __init__(self, run: Run, holdings: Holdings) -> None:
+        self.run = run
+        self.holdings = holdings
+        self._waiting: dict[str, list[tuple[Place, str, Call]]] = {}
+        """By lock, a heap: those that come first in the workflow go first."""
+        self._workflow_waits = False
+
+    def acquire(self, node_id: str, locks: Sequence[Lock]) -> tuple[str, str] | None:
+        """All of the locks, or none: then which one it has to wait for, and the message to show. Raises Refused."""
+        world, holder = self.run.world.locks, self._holder(node_id)
+        limits = [limit_of(lock, self.run.config_map) for lock in locks]
+        taken: list[Lock] = []
+        for lock, limit in zip(locks, limits, strict=True):
+            if lock.in_database:
+                self.run.warn_once(
+                    "DatabaseLock", f"mutex {lock.name} is kept in this server's memory: there is no database for locks"
+                )
+            message = world.acquire(
+                lock.name,
+                holder,
+                limit=limit,
+                priority=int(self.run.spec.get("priority") or 0),
+                since=str(meta(self.run.workflow).get("creationTimestamp") or ""),
+            )
+            if message:
+                for other in taken:
+                    world.release(other.name, holder)
+                    self.holdings.release(other.name, holder)
+                self.holdings.wait(lock, holder)
+                return lock.name, message
+            taken.append(lock)
+        for lock in taken:
+            self.holdings.hold(lock, holder)
+        return None
+
+    def restore(self, node_id: str, locks: Sequence[Lock]) -> None:
+        """What it had before a restart, it still has."""
+        for lock in locks:
+            self.run.world.locks.restore(lock.name, [self._holder(node_id)])
+            self.holdings.hold(lock, self._holder(node_id))
+
+    def wait(self, call: Call, lock: str) -> None:
+        heapq.heappush(self._waiting.setdefault(lock, []), (call.place, call.id, call))
+
+    def wait_for_workflow(self) -> None:
+        self._workflow_waits = True
+
+    def release(self, call: Call) -> None:
+        """A node is done."""
+        if call.template.get("synchronization"):
+            self._release(self._holder(call.id))
+
+    def release_all(self) -> None:
+        """The workflow is done."""
+        for table in (self.holdings.holding, self.holdings.waiting):
+            for holder in [holder for holders in table.values() for holder in holders]:
+                self._release(holder)
+
+    def try_again(self) -> bool:
+        """Those who wait may find a lock free now; whether somebody did."""
+        if self._workflow_waits:
+            self._workflow_waits = False
+            self.run.agenda.add(self.run.root)
+        found = False
+        for lock in list(self._waiting):
+            while (line := self._waiting.get(lock)) and self._try(heapq.heappop(line)[2]):
+                found = True
+            if not self._waiting.get(lock):
+                self._waiting.pop(lock, None)
+        return found
+
+    def give_up(self, message: str, *, keep_exit: bool) -> None:
+        """Nobody gets a lock any more, except what runs at the end."""
+        for lock, line in list(self._waiting.items()):
+            staying = [entry for entry in line if keep_exit and entry[2].on_exit]
+            for *_, call in sorted(line):
+                if not (keep_exit and call.on_exit):
+                    self._release(self._holder(call.id))
+                    self.run.tree.change(call.id, synchronizationStatus=None)
+                    self.run.tree.mark(call.id, "Failed", message)
+                    call.owner.notice(call)
+            if staying:
+                self._waiting[lock] = staying
+                heapq.heapify(staying)
+            else:
+                del self._waiting[lock]
+
+    def _try(self, call: Call) -> bool:
+        call.enter()
+        return not (self.run.tree.nodes[call.id].get("synchronizationStatus") or {}).get("waiting")
+
+    def _release(self, holder: str) -> None:
+        for lock in self.holdings.of(holder):
+            self.run.world.locks.release(lock, holder)
+            self.holdings.release(lock, holder)
+            self.run.locks_released = True
+
+    def _holder(self, node_id: str) -> str:
+        workflow = f"{self.run.namespace}/{self.run.name}"
+        return f"{workflow}/{node_id}" if node_id else workflow
+
+
+# Merged from locks: Mutexes and semaphores of all workflows, in memory.
+
+
+class _Line:
+    """One lock: who has it, and who waits in line for it."""
+
+    def __init__(self) -> None:
+        self.limit = 1
+        self.holders: dict[str, None] = {}
+        self.waiting: dict[str, tuple[int, str, int]] = {}
+        self.heap: list[tuple[int, str, int, str]] = []
+
+    def first(self) -> str | None:
+        while self.heap:
+            *rank, holder = self.heap[0]
+            if self.waiting.get(holder) == tuple(rank):
+                return holder
+            heapq.heappop(self.heap)
+        return None
+
+
+class LockTable:
+    """Implements `Locks`. Holders are `namespace/workflow`, or `namespace/workflow/node`."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+        self._turns: dict[str, None] = {}
+        self._count = 0
+
+    def acquire(self, lock: str, holder: str, *, limit: int, priority: int, since: str) -> str:
+        line = self._lines.setdefault(lock, _Line())
+        line.limit = limit
+        if holder in line.holders:
+            return ""
+        if holder not in line.waiting:
+            self._count += 1
+            rank = (-priority, since, self._count)
+            line.waiting[holder] = rank
+            heapq.heappush(line.heap, (*rank, holder))
+        first = line.first()
+        free = limit - len(line.holders)
+        if free > 0 and first is not None and _workflow(first) == _workflow(holder):
+            del line.waiting[holder]
+            line.holders[holder] = None
+            self._call_next(line)
+            return ""
+        self._call_next(line)
+        return f"Waiting for {lock} lock. Lock status: {max(free, 0)}/{limit}"
+
+    def release(self, lock: str, holder: str) -> None:
+        line = self._lines.get(lock)
+        if line is None:
+            return
+        line.holders.pop(holder, None)
+        line.waiting.pop(holder, None)
+        self._call_next(line)
+        if not line.holders and not line.waiting:
+            del self._lines[lock]
+
+    def restore(self, lock: str, holders: Iterable[str]) -> None:
+        line = self._lines.setdefault(lock, _Line())
+        for holder in holders:
+            line.holders[holder] = None
+            line.waiting.pop(holder, None)
+
+    def forget(self, workflow: str) -> None:
+        """A workflow (`namespace/name`) is gone, and gives back all it had."""
+        for lock, line in list(self._lines.items()):
+            for holder in [h for h in (*line.holders, *line.waiting) if _workflow(h) == workflow]:
+                self.release(lock, holder)
+
+    def holders(self, lock: str) -> list[str]:
+        line = self._lines.get(lock)
+        return list(line.holders) if line is not None else []
+
+    def waiting_for_turn(self) -> list[str]:
+        """The workflows (`namespace/name`) to step, for a lock that they wait for is free; each is told once."""
+        turns, self._turns = list(self._turns), {}
+        return turns
+
+    def _call_next(self, line: _Line) -> None:
+        first = line.first()
+        if first is not None and len(line.holders) < line.limit:
+            self._turns[_workflow(first)] = None
+
+
+def _workflow(holder: str) -> str:
+    return "/".join(holder.split("/", 2)[:2])

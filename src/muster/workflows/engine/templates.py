@@ -1,4 +1,6 @@
-"""Where templates are found: in the workflow, in a WorkflowTemplate it refers to, or inline in a step."""
+"""Finds templates: in the workflow, in a WorkflowTemplate it refers to, or inline in a step; and merges specs and
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,81 @@ from typing import Any, NamedTuple
 
 from muster.kube.objects import Object, spec_of
 from muster.workflows.engine.arguments import takes_only_inputs
-from muster.workflows.engine.errors import Refused
-from muster.workflows.engine.merging import merged
-from muster.workflows.model import NodeType, Template, World
+from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.model import ClusterView, NodeType, Template
+
+# Merged from merging: Specs laid over one another: a Workflow over its WorkflowTemplate, a template over
+# `templateDefaults`.
+
+
+_KEYS = {
+    "templates": "name",
+    "parameters": "name",
+    "artifacts": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "initContainers": "name",
+    "sidecars": "name",
+    "containers": "name",
+    "tasks": "name",
+    "env": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "ports": "containerPort",
+    "hostAliases": "ip",
+    "tolerations": "key",
+}
+"""Lists that are merged item by item, and what tells their items apart. Other lists are replaced."""
+
+
+def merge_specs(base: Any, over: Any, name: str = "") -> Any:
+    """`over` laid over `base`; neither is changed."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        out = dict(base)
+        for field, value in over.items():
+            out[field] = merge_specs(base[field], value, field) if field in base else value
+        return out
+    key = _KEYS.get(name)
+    if key is not None and isinstance(base, list) and isinstance(over, list):
+        return _merged_list(base, over, key)
+    return base if over is None else over
+
+
+def merge_workflow_spec(spec: Object, template_spec: Object) -> Object:
+    """What a Workflow with a `workflowTemplateRef` runs: its own spec over that of the template. Of an argument's
+    value, valueFrom and default only those count that stand in one place."""
+    out: Object = merge_specs(template_spec, spec)
+    hooks = {**(template_spec.get("hooks") or {}), **(spec.get("hooks") or {})}
+    if hooks:
+        out["hooks"] = hooks
+    out.pop("suspend", None)
+    if spec.get("suspend") is not None:
+        out["suspend"] = spec["suspend"]
+    parameters = (out.get("arguments") or {}).get("parameters")
+    if parameters:
+        mine = {p["name"]: p for source in (template_spec, spec) for p in _with_value(source)}
+        out["arguments"] = {**out["arguments"], "parameters": [mine.get(p["name"], p) for p in parameters]}
+    return out
+
+
+def _with_value(spec: Object) -> list[Object]:
+    parameters = (spec.get("arguments") or {}).get("parameters") or []
+    return [p for p in parameters if any(p.get(f) is not None for f in ("value", "valueFrom", "default"))]
+
+
+def _merged_list(base: list[Any], over: list[Any], key: str) -> list[Any]:
+    mine = {item.get(key): item for item in over if isinstance(item, dict)}
+    known = {item.get(key) for item in base if isinstance(item, dict)}
+    kept = [
+        merge_specs(item, mine[item.get(key)]) if isinstance(item, dict) and item.get(key) in mine else item
+        for item in base
+    ]
+    return kept + [item for item in over if not (isinstance(item, dict) and item.get(key) in known)]
+
+
+# Merged from templates: Where templates are found: in the workflow, in a WorkflowTemplate it refers to, or inline in
+# a step.
+
 
 TYPES = ("container", "containerSet", "steps", "dag", "script", "resource", "data", "suspend", "http", "plugin")
 POD_TYPES = frozenset(("container", "containerSet", "script", "resource", "data"))
@@ -54,7 +128,7 @@ class Templates:
     def __init__(self, spec: Object, stored: Mapping[str, Template]) -> None:
         self.spec = spec
         self.stored = dict(stored)
-        self.world: World | None = None
+        self.world: ClusterView | None = None
         self.stored_more = False
         self._local = {t.get("name"): t for t in spec.get("templates") or ()}
         self._ready: dict[str, Template] = {}
@@ -71,7 +145,7 @@ class Templates:
             return inner, self._found(inner, str(ref.get("template") or ""))
         if name:
             return context, self._found(context, str(name))
-        raise Refused(f"'{holder.get('name') or ''}' names no template: it needs template, templateRef or inline")
+        raise WorkflowError(f"'{holder.get('name') or ''}' names no template: it needs template, templateRef or inline")
 
     def takes_only_inputs(self, template: Template) -> bool:
         """Whether a template that `resolve` found names nothing but its own inputs and outputs."""
@@ -98,7 +172,7 @@ class Templates:
     def _local_template(self, name: str) -> Template:
         template = self._local.get(name)
         if template is None:
-            raise Refused(f"template {name} not found")
+            raise WorkflowError(f"template {name} not found")
         return _with_pod_metadata(template, self.spec)
 
     def _outer_template(self, context: Context, name: str, key: str) -> Template:
@@ -106,13 +180,13 @@ class Templates:
             return self.stored[key]
         found = self.world.template(context.name, cluster_scope=context.kind == "cluster") if self.world else None
         if found is None:
-            raise Refused(
+            raise WorkflowError(
                 f"{'cluster ' if context.kind == 'cluster' else ''}workflow template {context.name} not found"
             )
         spec = spec_of(found)
         template = next((t for t in spec.get("templates") or () if t.get("name") == name), None)
         if template is None:
-            raise Refused(f"template {name} not found in workflow template {context.name}")
+            raise WorkflowError(f"template {name} not found in workflow template {context.name}")
         template = _with_pod_metadata(template, spec)
         self._store(key, template)
         return template
@@ -124,14 +198,14 @@ class Templates:
     def _completed(self, template: Template) -> Template:
         kind = type_of(template)
         if not kind:
-            raise Refused(
+            raise WorkflowError(
                 f"template '{template.get('name') or ''}' has no type: it needs one of {', '.join(TYPES[:-1])}"
             )
         defaults = self.spec.get("templateDefaults")
         if not defaults:
             return template
         fitting = {name: value for name, value in defaults.items() if name not in TYPES or name == kind}
-        completed: Template = merged(fitting, template)
+        completed: Template = merge_specs(fitting, template)
         return completed
 
 

@@ -2,6 +2,6 @@
 
 from muster.workflows.lint.effects import warnings
 from muster.workflows.lint.walk import Lookup
-from muster.workflows.lint.workflows import problems
+from muster.workflows.lint.workflow import problems
 
 __all__ = ["Lookup", "problems", "warnings"]

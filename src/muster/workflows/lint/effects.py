@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from muster.embedded.agent.unsupported import ignored_fields
-from muster.kube.causes import nearest
+from muster.embedded.node.unsupported_fields import ignored_fields
 from muster.kube.errors import Cause
+from muster.kube.field_errors import closest_word
 from muster.kube.objects import Object
 from muster.workflows.artifacts.locations import kind_of
-from muster.workflows.expressions.tags import tags
+from muster.workflows.lang.tags import find_tags
 from muster.workflows.lint.scope import CHECKED, tagged_strings
 
 _ROOTS = tuple(prefix.removesuffix(".") for prefix in CHECKED)
@@ -124,7 +124,7 @@ def _unknown_volumes(container: Mapping[str, Any], known: set[Any], path: str) -
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         name = mount.get("name") or ""
         if name not in known and "{{" not in name:
-            near = nearest(name, [str(k) for k in known])
+            near = closest_word(name, [str(k) for k in known])
             meant = f'; did you mean "{near}"?' if near else "; declare it under volumes"
             yield Cause(f"{path}.volumeMounts[{index}].name", f"there is no volume '{name}'{meant}")
 
@@ -138,7 +138,7 @@ def _unused_arguments(step: Mapping[str, Any], by_name: Mapping[Any, Mapping[str
         for index, argument in enumerate((step.get("arguments") or {}).get(group) or ()):
             name = argument.get("name") or ""
             if name and name not in known:
-                near = nearest(name, known)
+                near = closest_word(name, known)
                 meant = f'; did you mean "{near}"?' if near else ""
                 what = f"the template has no inputs.{group}.{name}"
                 yield Cause(f"{path}.arguments.{group}[{index}].name", f"has no effect: {what}{meant}")
@@ -146,7 +146,7 @@ def _unused_arguments(step: Mapping[str, Any], by_name: Mapping[Any, Mapping[str
 
 def _of_tags(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
     for where, text in tagged_strings(spec, path):
-        found = list(tags(text, allow_open=True))
+        found = list(find_tags(text, allow_open=True))
         for tag in found:
             near = "" if tag.is_expression else _misspelt(tag.path)
             if near:
@@ -163,5 +163,5 @@ def _misspelt(name: str) -> str:
         return ""
     if root in ("parameters", "artifacts"):
         return f"inputs.{name}"
-    near = nearest(root, _ROOTS)
+    near = closest_word(root, _ROOTS)
     return f"{near}.{rest}" if near else ""

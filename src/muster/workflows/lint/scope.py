@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.kube.paths import join_path
-from muster.workflows.expressions.tags import tags
-from muster.workflows.lint.findings import Findings
-from muster.workflows.lint.syntax import expression_problem
+from muster.kube.field_errors import join_path
+from muster.workflows.lang.tags import find_tags
+from muster.workflows.lint.field_rules import Findings, expression_problem
 
 CHECKED = ("item.", "steps.", "inputs.", "outputs.", "pod.", "workflow.", "tasks.")
 """Other tags are taken for somebody else's and are left as they are."""
@@ -95,7 +94,7 @@ def check_tags(
         after = _open_tag(text)
         if after.startswith(CHECKED):
             findings.add(where, f"failed to resolve {{{{{after[:50]}: the tag has no }}}}")
-        for tag in tags(text, allow_open=True):
+        for tag in find_tags(text, allow_open=True):
             if tag.is_expression:
                 wrong = expression_problem(tag.text)
                 if wrong:

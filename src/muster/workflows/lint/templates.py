@@ -1,26 +1,144 @@
-"""A template: what holds for every type, and the way on to what is particular to one."""
+"""Validates a template: the rules that hold for every type, then those of its type."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from muster.workflows.lint.artifacts import check_location, check_path
-from muster.workflows.lint.dag import visit_dag
-from muster.workflows.lint.leaves import check_leaf
-from muster.workflows.lint.metrics import check_metrics
-from muster.workflows.lint.names import check_names
-from muster.workflows.lint.outputs import check_outputs
-from muster.workflows.lint.retries import check_memoize, check_retry_strategy, check_synchronization
+from muster.workflows.lint.executor_templates import check_leaf
+from muster.workflows.lint.field_rules import (
+    LEAVES,
+    POD_TYPES,
+    TYPES,
+    Findings,
+    check_names,
+    duration_problem,
+    expression_problem,
+    integer_problem,
+    types_of,
+    when_problem,
+)
+from muster.workflows.lint.inputs_outputs import check_location, check_outputs, check_path
 from muster.workflows.lint.scope import Scope
-from muster.workflows.lint.steps import visit_steps
-from muster.workflows.lint.syntax import duration_problem
-from muster.workflows.lint.types import LEAVES, POD_TYPES, TYPES, types_of
-from muster.workflows.lint.walk import Frame, Walk
+from muster.workflows.lint.steps_and_dag import visit_dag, visit_steps
+from muster.workflows.lint.walk import Frame, TemplateWalk
+
+# Merged from retries: How often, how soon and when something is tried again; locks; what is remembered.
+
+
+_POLICIES = ("Always", "OnFailure", "OnError", "OnTransientError")
+
+
+def check_retry_strategy(findings: Findings, strategy: Mapping[str, Any], path: str) -> None:
+    policy = strategy.get("retryPolicy") or ""
+    if policy and policy not in _POLICIES:
+        meant = findings.meant(policy, _POLICIES) or f"; it is one of {', '.join(_POLICIES)}"
+        findings.add(f"{path}.retryPolicy", f"{policy} is not a valid RetryPolicy{meant}")
+    limit = strategy.get("limit")
+    if limit is not None:
+        wrong = integer_problem(limit)
+        if wrong:
+            findings.add(f"{path}.limit", wrong)
+    expression = strategy.get("expression") or ""
+    wrong = expression_problem(expression) if expression else ""
+    if wrong:
+        findings.add(f"{path}.expression", wrong)
+    backoff = strategy.get("backoff")
+    if backoff is None:
+        return
+    if not backoff.get("duration"):
+        findings.add(f"{path}.backoff.duration", 'no base duration specified for retryStrategy; write "10s", "1m"')
+    for field in ("duration", "maxDuration", "cap"):
+        wrong = duration_problem(backoff[field]) if backoff.get(field) else ""
+        if wrong:
+            findings.add(f"{path}.backoff.{field}", wrong)
+    factor = backoff.get("factor")
+    wrong = integer_problem(factor) if factor is not None else ""
+    if wrong:
+        findings.add(f"{path}.backoff.factor", wrong)
+
+
+def check_synchronization(findings: Findings, synchronization: Mapping[str, Any], path: str) -> None:
+    for field, mutex in _each(synchronization, "mutex", "mutexes", path):
+        if not mutex.get("name"):
+            findings.add(f"{field}.name", "a mutex needs a name")
+    for field, semaphore in _each(synchronization, "semaphore", "semaphores", path):
+        sources = [name for name in ("configMapKeyRef", "database") if semaphore.get(name) is not None]
+        if len(sources) != 1:
+            message = "cannot get LockName for a Semaphore without a ConfigMapRef or Database"
+            findings.add(field, message if not sources else "a semaphore has either configMapKeyRef or database")
+            continue
+        for key in ("name", "key") if sources == ["configMapKeyRef"] else ("key",):
+            if not semaphore[sources[0]].get(key):
+                findings.add(f"{field}.{sources[0]}.{key}", f"a semaphore needs the {key} of where its limit stands")
+
+
+def check_memoize(findings: Findings, memoize: Mapping[str, Any], path: str) -> None:
+    if not memoize.get("key"):
+        findings.add(f"{path}.key", "memoize.key is required: what tells one result from another")
+    if not ((memoize.get("cache") or {}).get("configMap") or {}).get("name"):
+        findings.add(f"{path}.cache", "memoize.cache.configMap.name is required: where results are kept")
+    age = memoize.get("maxAge") or ""
+    wrong = duration_problem(age, plain_seconds=False) if age else ""
+    if wrong:
+        findings.add(f"{path}.maxAge", wrong)
+
+
+def _each(synchronization: Mapping[str, Any], one: str, many: str, path: str) -> list[tuple[str, Mapping[str, Any]]]:
+    found = [(f"{path}.{many}[{index}]", lock) for index, lock in enumerate(synchronization.get(many) or ())]
+    if synchronization.get(one) is not None:
+        found.append((f"{path}.{one}", synchronization[one]))
+    return found
+
+
+# Merged from metrics: Metrics.
+
+
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+_KINDS = ("counter", "gauge", "histogram")
+
+
+def check_metrics(findings: Findings, metrics: Mapping[str, Any], path: str) -> None:
+    for index, metric in enumerate(metrics.get("prometheus") or ()):
+        _check_metric(findings, metric, f"{path}.prometheus[{index}]")
+
+
+def _check_metric(findings: Findings, metric: Mapping[str, Any], path: str) -> None:
+    name = metric.get("name") or ""
+    if not _NAME.fullmatch(name):
+        rule = "Metric names must contain alphanumeric characters or '_'"
+        findings.add(f"{path}.name", f"metric name '{name}' is invalid. {rule}")
+    for index, label in enumerate(metric.get("labels") or ()):
+        if not _NAME.fullmatch(label.get("key") or ""):
+            rule = "keys may only contain alphanumeric characters or '_'"
+            findings.add(f"{path}.labels[{index}].key", f"metric label '{label.get('key')}' is invalid: {rule}")
+    if not metric.get("help"):
+        findings.add(f"{path}.help", f"metric '{name}' must contain a help string under 'help: ' field")
+    used = [kind for kind in _KINDS if metric.get(kind) is not None]
+    if not used:
+        findings.add(path, f"metric '{name}' must have one of counter, gauge and histogram")
+    for kind in used:
+        if not metric[kind].get("value"):
+            findings.add(f"{path}.{kind}.value", f"metric '{name}' error: missing {kind}.value")
+    gauge = metric.get("gauge") or {}
+    if gauge.get("realtime") and "resourcesDuration." in (gauge.get("value") or ""):
+        message = "'resourcesDuration.*' metrics cannot be used in real-time"
+        findings.add(f"{path}.gauge.value", f"metric '{name}' error: {message}")
+    if gauge.get("operation") not in (None, "", "Set", "Add", "Sub"):
+        findings.add(f"{path}.gauge.operation", f"'{gauge['operation']}' is not one of Set, Add, Sub")
+    wrong = when_problem(metric.get("when") or "")
+    if wrong:
+        findings.add(f"{path}.when", wrong)
+
+
+# Merged from templates: A template: what holds for every type, and the way on to what is particular to one.
+
 
 _CHOICES = ", ".join(TYPES)
 
 
-def visit(walk: Walk, frame: Frame) -> Iterator[Frame]:
+def visit(walk: TemplateWalk, frame: Frame) -> Iterator[Frame]:
     """Looks at a template once. Answers the templates that have to be visited before it goes on."""
     if not walk.is_first_visit(frame):
         return

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from muster.kube.objects import Object, name_of
-from muster.workflows.expressions.errors import ExpressionError
-from muster.workflows.expressions.tags import substitute
-from muster.workflows.lint.findings import Findings
-from muster.workflows.lint.outputs import add_global_outputs, visible_suffixes
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.tags import substitute
+from muster.workflows.lint.field_rules import Findings
+from muster.workflows.lint.inputs_outputs import add_global_outputs, visible_suffixes
 from muster.workflows.lint.scope import Globals, Scope
 
 Lookup: TypeAlias = Callable[[str, bool], Object | None]
@@ -70,7 +70,7 @@ class Callee:
     open: bool = False
 
 
-class Walk:
+class TemplateWalk:
     def __init__(self, everywhere: Globals, lookup: Lookup | None) -> None:
         self.everywhere = everywhere
         self._lookup = lookup
@@ -78,7 +78,7 @@ class Walk:
         self._holders: dict[tuple[str, bool], Holder | None] = {}
         self._suffixes: dict[int, tuple[list[str], list[str]]] = {}
 
-    def run(self, visit: Callable[[Walk, Frame], Iterator[Frame]], frame: Frame) -> None:
+    def run(self, visit: Callable[[TemplateWalk, Frame], Iterator[Frame]], frame: Frame) -> None:
         """Visits a template, and before it goes on, each it asks for. Templates may be nested deeper than Python lets
         functions be."""
         open_visits = [visit(self, frame)]

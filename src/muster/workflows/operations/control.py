@@ -1,7 +1,4 @@
-"""Stop, terminate, suspend, resume, and the answers to nodes that wait for somebody. Pure.
-
-As with Argo, a workflow is stopped by a word in its spec, and a node that is suspended goes on by being marked as done.
-"""
+"""Stop, terminate, suspend, resume, and set the outputs of suspended nodes. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +7,49 @@ from typing import Any
 
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, timestamp
+from muster.kube.selectors import parse_fields
 from muster.workflows.model import Node, Outputs, Phase
-from muster.workflows.operations.selection import NodeSelector
+
+# Merged from selection: Node field selectors: `displayName=train,phase!=Succeeded`, as `--node-field-selector` takes
+# them.
+
+
+class NodeSelector:
+    """Of displayName, name, id, phase, templateName, templateRef.name, templateRef.template and
+    inputs.parameters.NAME.value. Raises BadRequest for a text that is no selector."""
+
+    def __init__(self, text: str) -> None:
+        self._requirements = parse_fields(text).requirements
+
+    def matches(self, node: Node) -> bool:
+        return all((_field(node, path) == value) is equal for path, equal, value in self._requirements)
+
+
+def template_name(node: Node) -> str:
+    ref = node.get("templateRef")
+    return str(ref.get("template") or "") if ref else str(node.get("templateName") or "")
+
+
+def _field(node: Node, path: str) -> str:
+    if path == "templateName":
+        return template_name(node)
+    found: Any = node
+    if path.startswith("inputs.parameters.") and path.endswith(".value"):
+        name = path.removeprefix("inputs.parameters.").removesuffix(".value")
+        parameters = (node.get("inputs") or {}).get("parameters") or ()
+        return next((str(p.get("value", "")) for p in parameters if p.get("name") == name), "")
+    if path not in ("displayName", "name", "id", "phase", "templateRef.name", "templateRef.template"):
+        return ""
+    for step in path.split("."):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return "" if found is None else str(found)
+
+
+# Merged from control: Stop, terminate, suspend, resume, and the answers to nodes that wait for somebody. Pure.
+#
+# As with Argo, a workflow is stopped by a word in its spec, and a node that is suspended goes on by being marked as
+# done.
+
 
 _ENDED = frozenset(("Succeeded", "Failed", "Error"))
 

@@ -19,11 +19,17 @@ from muster.kube.objects import (
     timestamp,
 )
 from muster.workflows.engine.names import node_id
+from muster.workflows.executors.resource import RETRIES
+from muster.workflows.executors.resource_actions import STEP_ANNOTATION
 from muster.workflows.model import Node
-from muster.workflows.operations.parameters import with_parameters
-from muster.workflows.operations.retry import ARCHIVING_LABEL, COMPLETED_LABEL, PHASE_LABEL, retry, without_end
-from muster.workflows.resources.actions import MARK
-from muster.workflows.resources.leaves import RETRIES
+from muster.workflows.operations.retry import (
+    ARCHIVING_LABEL,
+    COMPLETED_LABEL,
+    PHASE_LABEL,
+    retry,
+    with_parameters,
+    without_end,
+)
 
 PREVIOUS_LABEL = "workflows.argoproj.io/resubmitted-from-workflow"
 _OWN_LABELS = (
@@ -34,7 +40,7 @@ _OWN_LABELS = (
     "workflows.argoproj.io/creator-email",
     "workflows.argoproj.io/creator-preferred-username",
 )
-_OWN_ANNOTATIONS = (MARK, RETRIES, "kubectl.kubernetes.io/last-applied-configuration")
+_OWN_ANNOTATIONS = (STEP_ANNOTATION, RETRIES, "kubectl.kubernetes.io/last-applied-configuration")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 

@@ -1,22 +1,187 @@
-"""Retry: a workflow that has failed goes on from where it failed.
+"""Retry: a failed workflow continues from where it failed. Pure.
 
-What has succeeded is not run again, and a failure that the workflow itself tolerates (continueOn, depends) is left
-alone: only what made the workflow fail is done again, and what was left out because of that.
+The nodes that failed, and what depends on them, are removed from the status so that the engine runs them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, spec_of, status_of, timestamp
-from muster.workflows.engine.names import pod_name
-from muster.workflows.model import Node
-from muster.workflows.operations.parameters import with_parameters
-from muster.workflows.operations.selection import NodeSelector, template_name
-from muster.workflows.operations.tree import GROUPS, Tree
-from muster.workflows.resources.leaves import RETRIES
+from muster.workflows.engine.names import pod_name, step_of
+from muster.workflows.executors.resource import RETRIES
+from muster.workflows.model import Node, Template
+from muster.workflows.operations.control import NodeSelector, template_name
+from muster.workflows.submit import SubmissionError, override_parameters
+
+# Merged from tree: The nodes of a workflow as a tree of what is part of what, and as a graph of what follows what.
+
+
+GROUPS = frozenset(("Steps", "StepGroup", "DAG", "TaskGroup"))
+_SEPARATORS = re.compile(r"[.\[(]")
+
+
+class OperationTree:
+    """Node names nest: `wf[0].fan(1:b)` is part of `wf[0]`, which is part of `wf`."""
+
+    def __init__(self, workflow: Object) -> None:
+        self._spec = spec_of(workflow)
+        self._status = status_of(workflow)
+        self.nodes: Mapping[str, Node] = self._status.get("nodes") or {}
+        self._ids: dict[str, str] = {str(node["name"]): key for key, node in self.nodes.items()}
+        self.root = self._ids.get(name_of(workflow))
+        self.parts: dict[str, list[str]] = defaultdict(list)
+        self.whole: dict[str, str] = {}
+        """What a node is part of; the root, and what is part of nothing, are not in it."""
+        for key, node in self.nodes.items():
+            whole = self._whole(str(node["name"]))
+            if whole is not None:
+                self.whole[key] = whole
+                self.parts[whole].append(key)
+        self._followers: dict[str, set[str]] | None = None
+        self._declared: dict[str, dict[str, Mapping[str, Any]]] = {}
+        spec = self._status.get("storedWorkflowTemplateSpec") or self._spec
+        self._templates: dict[str, Template] = {str(t.get("name")): t for t in spec.get("templates") or ()}
+
+    def members(self, key: str) -> list[str]:
+        """What makes up a node, hooks left out."""
+        return [part for part in self.parts[key] if not is_hook(self.nodes[part])]
+
+    def hooks(self, key: str) -> list[str]:
+        return [part for part in self.parts[key] if is_hook(self.nodes[part])]
+
+    def everything_in(self, key: str) -> Iterator[str]:
+        """The node itself, too."""
+        waiting = [key]
+        while waiting:
+            found = waiting.pop()
+            yield found
+            waiting += self.parts[found]
+
+    def around(self, key: str) -> Iterator[str]:
+        """What it is part of, from the inside to the outside."""
+        while key in self.whole:
+            key = self.whole[key]
+            yield key
+
+    def followers(self, task: str) -> set[str]:
+        """The tasks of the same DAG that depend on this one."""
+        if self._followers is None:
+            self._followers = self._all_followers()
+        return self._followers.get(task, set())
+
+    def reachable(self, key: str) -> set[str]:
+        """Everything that came after the node or a part of it."""
+        found: set[str] = set()
+        waiting = list(self.everything_in(key))
+        while waiting:
+            for child in self.nodes[waiting.pop()].get("children") or ():
+                if child in self.nodes and child not in found:
+                    found.add(child)
+                    waiting += self.everything_in(child)
+        return found
+
+    def template(self, key: str) -> Template | None:
+        """The template that a node runs, if the workflow has a copy of it."""
+        node = self.nodes[key]
+        stored = self._status.get("storedTemplates") or {}
+        ref = node.get("templateRef")
+        if ref:
+            scope = "cluster" if ref.get("clusterScope") else "namespaced"
+            return stored.get(f"{scope}/{ref.get('name')}/{ref.get('template')}")
+        name = node.get("templateName")
+        if not name:
+            inline: Template | None = (self.declaration(key) or {}).get("inline")
+            return inline
+        found = stored.get(f"{node.get('templateScope')}/{name}")
+        if found is not None:
+            return dict(found)
+        return self._templates.get(name)
+
+    def declaration(self, key: str) -> Mapping[str, Any] | None:
+        """The step or task that a node stems from, as it is written in the template around it."""
+        node = self.nodes[key]
+        boundary = node.get("boundaryID") or ""
+        if boundary not in self._declared:
+            self._declared[boundary] = _declarations(self.template(boundary) if boundary in self.nodes else None)
+        return self._declared[boundary].get(step_of(str(node["name"])))
+
+    def _whole(self, name: str) -> str | None:
+        for separator in reversed(list(_SEPARATORS.finditer(name))):
+            found = self._ids.get(name[: separator.start()])
+            if found is not None:
+                return found
+        return None
+
+    def _all_followers(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for key, node in self.nodes.items():
+            inward = [key, *self.around(key)]
+            for child in node.get("children") or ():
+                dag = self.whole.get(child)
+                if dag is None or self.nodes[dag].get("type") != "DAG" or is_hook(self.nodes[child]):
+                    continue
+                task = next((k for k in inward if self.whole.get(k) == dag), None)
+                if task is not None and task != child:
+                    found[task].add(child)
+        return found
+
+
+def is_hook(node: Node) -> bool:
+    flag = node.get("nodeFlag") or {}
+    return bool(flag.get("hooked") and not flag.get("retried")) or str(node["name"]).endswith(".onExit")
+
+
+def _declarations(template: Template | None) -> dict[str, Mapping[str, Any]]:
+    """The steps or tasks of a template by their names."""
+    found = template or {}
+    steps = [step for group in found.get("steps") or () for step in _listed(group)]
+    return {str(step.get("name")): step for step in (*steps, *((found.get("dag") or {}).get("tasks") or ()))}
+
+
+def _listed(group: Any) -> list[Any]:
+    """A group of steps: a list, or as v3 also had it, a mapping with one."""
+    return list(group.get("steps") or ()) if isinstance(group, Mapping) else list(group)
+
+
+# Merged from parameters: Other arguments for a workflow that has run before.
+
+
+def with_parameters(workflow: Object, parameters: Sequence[str]) -> Object:
+    """`parameters` are NAME=VALUE. They go before what the workflow, or the template it runs, says. Raises
+    BadRequest."""
+    if not parameters:
+        return workflow
+    stored = status_of(workflow).get("storedWorkflowTemplateSpec")
+    try:
+        changed = {**workflow, "spec": _overridden(spec_of(workflow), parameters)}
+        if stored:
+            changed["status"] = {
+                **status_of(workflow),
+                "storedWorkflowTemplateSpec": _overridden(stored, parameters),
+            }
+    except SubmissionError as error:
+        raise BadRequest(str(error)) from None
+    return changed
+
+
+def _overridden(spec: Object, parameters: Sequence[str]) -> Object:
+    arguments = spec.get("arguments") or {}
+    return {
+        **spec,
+        "arguments": {**arguments, "parameters": override_parameters(arguments.get("parameters") or (), parameters)},
+    }
+
+
+# Merged from retry: Retry: a workflow that has failed goes on from where it failed.
+#
+# What has succeeded is not run again, and a failure that the workflow itself tolerates (continueOn, depends) is left
+# alone: only what made the workflow fail is done again, and what was left out because of that.
+
 
 ARCHIVING_LABEL = "workflows.argoproj.io/workflow-archiving-status"
 COMPLETED_LABEL = "workflows.argoproj.io/completed"
@@ -47,7 +212,7 @@ def retry(
             raise BadRequest("To retry a succeeded workflow, set the options restartSuccessful and nodeFieldSelector")
     elif phase not in ("Failed", "Error"):
         raise BadRequest(f"Cannot retry a workflow in phase {phase or 'Pending'}")
-    tree = Tree(workflow)
+    tree = OperationTree(workflow)
     plan = _Plan(tree, is_shut_down=bool(spec_of(workflow).get("shutdown")), has_new_parameters=bool(parameters))
     if restart_successful and node_field_selector:
         selector = NodeSelector(node_field_selector)
@@ -65,7 +230,7 @@ def retry(
 class _Plan:
     """Which nodes go, to be made again, and which are entered again."""
 
-    def __init__(self, tree: Tree, *, is_shut_down: bool, has_new_parameters: bool) -> None:
+    def __init__(self, tree: OperationTree, *, is_shut_down: bool, has_new_parameters: bool) -> None:
         self._tree = tree
         self._is_shut_down = is_shut_down
         self._has_new_parameters = has_new_parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from muster.platform.database.columns import DOCUMENT, STRING, Moment
+from muster.platform.database.tables import DOCUMENT, STRING, UtcDateTime
 
 revision = "modules_0001"
 down_revision = None
@@ -19,7 +19,7 @@ def upgrade() -> None:
         sa.Column("id", STRING, primary_key=True),
         sa.Column("name", STRING, nullable=False),
         sa.Column("description", STRING, nullable=False),
-        sa.Column("created", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.UniqueConstraint("name", name="uq_categories_name"),
     )
@@ -32,8 +32,8 @@ def upgrade() -> None:
         sa.Column("category_id", STRING, category, nullable=False),
         sa.Column("owner_id", STRING, sa.ForeignKey("users.id", name="fk_modules_owner_id"), nullable=False),
         sa.Column("team_id", STRING, sa.ForeignKey("teams.id", name="fk_modules_team_id", ondelete="SET NULL")),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("updated", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("updated", UtcDateTime, nullable=False),
         sa.Column("versions", sa.Integer, nullable=False),
         sa.Column("state", STRING, nullable=False),
         sa.Column("public_number", sa.Integer, nullable=False),
@@ -70,9 +70,9 @@ def _create_versions() -> None:
         sa.Column("folder", STRING, nullable=False),
         sa.Column("size", sa.BigInteger, nullable=False),
         sa.Column("readme", STRING, nullable=False),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("updated", Moment, nullable=False),
-        sa.Column("built", Moment),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("updated", UtcDateTime, nullable=False),
+        sa.Column("built", UtcDateTime),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.UniqueConstraint("module_id", "number", name="uq_module_versions_module_id_number"),
     )
@@ -93,8 +93,8 @@ def _create_reviews() -> None:
         sa.Column("message", STRING, nullable=False),
         sa.Column("reason", STRING, nullable=False),
         sa.Column("decided_by", STRING, sa.ForeignKey("users.id", name="fk_reviews_decided_by")),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("decided", Moment),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("decided", UtcDateTime),
         sa.Column("revision", sa.Integer, nullable=False),
     )
     for column in ("module_id", "version_id", "author_id"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from muster.platform.database.columns import DOCUMENT, STRING, Moment
+from muster.platform.database.tables import DOCUMENT, STRING, UtcDateTime
 
 revision = "resources_0001"
 down_revision = None
@@ -23,8 +23,8 @@ def upgrade() -> None:
         sa.Column("sku", DOCUMENT, nullable=False),
         sa.Column("total", sa.Integer),
         sa.Column("team_id", STRING, sa.ForeignKey("teams.id", name="fk_virtual_clusters_team_id")),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("updated", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("updated", UtcDateTime, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.UniqueConstraint("name", name="uq_virtual_clusters_name"),
     )
@@ -38,8 +38,8 @@ def upgrade() -> None:
         sa.Column("claim", STRING, nullable=False),
         sa.Column("read_only", sa.Boolean, nullable=False),
         sa.Column("team_id", STRING, sa.ForeignKey("teams.id", name="fk_storage_roots_team_id")),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("updated", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("updated", UtcDateTime, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.UniqueConstraint("name", name="uq_storage_roots_name"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from muster.platform.database.columns import STRING, Moment
+from muster.platform.database.tables import STRING, UtcDateTime
 
 revision = "resources_0002"
 down_revision = "resources_0001"
@@ -18,7 +18,7 @@ def upgrade() -> None:
     op.create_table(
         "cluster_usage",
         sa.Column("cluster_id", STRING, cluster, nullable=False),
-        sa.Column("at", Moment, nullable=False),
+        sa.Column("at", UtcDateTime, nullable=False),
         sa.Column("looks", sa.Integer, nullable=False),
         sa.Column("used", sa.Integer, nullable=False),
         sa.Column("peak", sa.Integer, nullable=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from muster.platform.database.columns import DOCUMENT, STRING, Moment
+from muster.platform.database.tables import DOCUMENT, STRING, UtcDateTime
 
 revision = "runs_0001"
 down_revision = None
@@ -29,10 +29,10 @@ def upgrade() -> None:
         sa.Column("nodes", sa.Integer, nullable=False),
         sa.Column("done", sa.Integer, nullable=False),
         sa.Column("retries", sa.Integer, nullable=False),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("started", Moment),
-        sa.Column("finished", Moment),
-        sa.Column("stopping", Moment),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("started", UtcDateTime),
+        sa.Column("finished", UtcDateTime),
+        sa.Column("stopping", UtcDateTime),
         sa.Column("seen", STRING, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
     )
@@ -49,8 +49,8 @@ def upgrade() -> None:
         sa.Column("state", STRING, nullable=False),
         sa.Column("message", STRING, nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("started", Moment),
-        sa.Column("finished", Moment),
+        sa.Column("started", UtcDateTime),
+        sa.Column("finished", UtcDateTime),
         sa.Column("cluster", STRING, nullable=False),
         sa.Column("skus", sa.Integer, nullable=False),
         sa.PrimaryKeyConstraint("run_id", "name", name="pk_run_nodes"),
@@ -68,8 +68,8 @@ def upgrade() -> None:
         sa.Column("message", STRING, nullable=False),
         sa.Column("exit_code", STRING, nullable=False),
         sa.Column("host", STRING, nullable=False),
-        sa.Column("started", Moment),
-        sa.Column("finished", Moment),
+        sa.Column("started", UtcDateTime),
+        sa.Column("finished", UtcDateTime),
         sa.PrimaryKeyConstraint("run_id", "node", "number", name="pk_run_attempts"),
     )
     op.create_table(
@@ -77,12 +77,12 @@ def upgrade() -> None:
         sa.Column("run_id", STRING, _of_run("run_orders"), primary_key=True),
         sa.Column("workflow", DOCUMENT, nullable=False),
         sa.Column("secret", DOCUMENT, nullable=False),
-        sa.Column("created", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
     )
     op.create_table(
         "run_removals",
         sa.Column("run_id", STRING, primary_key=True),
-        sa.Column("created", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from muster.platform.database.columns import DOCUMENT, STRING, Moment
+from muster.platform.database.tables import DOCUMENT, STRING, UtcDateTime
 
 revision = "users_0001"
 down_revision = None
@@ -25,8 +25,8 @@ def upgrade() -> None:
         sa.Column("password", STRING),
         sa.Column("issuer", STRING, nullable=False),
         sa.Column("subject", STRING),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("last_login", Moment),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("last_login", UtcDateTime),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.UniqueConstraint("name", name="uq_users_name"),
         sa.UniqueConstraint("issuer", "subject", name="uq_users_issuer_subject"),
@@ -36,7 +36,7 @@ def upgrade() -> None:
         sa.Column("id", STRING, primary_key=True),
         sa.Column("name", STRING, nullable=False),
         sa.Column("description", STRING, nullable=False),
-        sa.Column("created", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.UniqueConstraint("name", name="uq_teams_name"),
     )
@@ -50,7 +50,7 @@ def upgrade() -> None:
         ),
         _user("memberships"),
         sa.Column("role", STRING, nullable=False),
-        sa.Column("created", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
         sa.PrimaryKeyConstraint("team_id", "user_id", name="pk_memberships"),
     )
     op.create_index("ix_memberships_user_id", "memberships", ["user_id"])
@@ -59,9 +59,9 @@ def upgrade() -> None:
         sa.Column("id", STRING, primary_key=True),
         _user("sessions"),
         sa.Column("hash", STRING, nullable=False),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("last_used", Moment, nullable=False),
-        sa.Column("expires", Moment, nullable=False),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("last_used", UtcDateTime, nullable=False),
+        sa.Column("expires", UtcDateTime, nullable=False),
         sa.Column("address", STRING, nullable=False),
         sa.Column("browser", STRING, nullable=False),
         sa.UniqueConstraint("hash", name="uq_sessions_hash"),
@@ -76,10 +76,10 @@ def upgrade() -> None:
         sa.Column("hint", STRING, nullable=False),
         sa.Column("scopes", DOCUMENT, nullable=False),
         sa.Column("run_id", STRING),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("last_used", Moment),
-        sa.Column("expires", Moment),
-        sa.Column("revoked", Moment),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("last_used", UtcDateTime),
+        sa.Column("expires", UtcDateTime),
+        sa.Column("revoked", UtcDateTime),
         sa.UniqueConstraint("hash", name="uq_api_tokens_hash"),
     )
     op.create_index("ix_api_tokens_user_id", "api_tokens", ["user_id"])
@@ -89,16 +89,16 @@ def upgrade() -> None:
         sa.Column("id", STRING, primary_key=True),
         _user("links"),
         sa.Column("hash", STRING, nullable=False),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("expires", Moment),
-        sa.Column("used", Moment),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("expires", UtcDateTime),
+        sa.Column("used", UtcDateTime),
         sa.UniqueConstraint("hash", name="uq_links_hash"),
     )
     op.create_index("ix_links_user_id", "links", ["user_id"])
     op.create_table(
         "audit",
         sa.Column("id", STRING, primary_key=True),
-        sa.Column("at", Moment, nullable=False),
+        sa.Column("at", UtcDateTime, nullable=False),
         sa.Column("actor_id", STRING, nullable=False),
         sa.Column("actor_name", STRING, nullable=False),
         sa.Column("via", STRING, nullable=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from muster.platform.database.columns import DOCUMENT, STRING, Moment
+from muster.platform.database.tables import DOCUMENT, STRING, UtcDateTime
 
 revision = "workflows_0001"
 down_revision = None
@@ -21,9 +21,9 @@ def upgrade() -> None:
         sa.Column("description", STRING, nullable=False),
         sa.Column("owner_id", STRING, sa.ForeignKey("users.id", name="fk_workflows_owner_id"), nullable=False),
         sa.Column("team_id", STRING, sa.ForeignKey("teams.id", name="fk_workflows_team_id", ondelete="SET NULL")),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("updated", Moment, nullable=False),
-        sa.Column("archived", Moment),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("updated", UtcDateTime, nullable=False),
+        sa.Column("archived", UtcDateTime),
         sa.Column("versions", sa.Integer, nullable=False),
         sa.Column("revision", sa.Integer, nullable=False),
         sa.UniqueConstraint("name", name="uq_workflows_name"),
@@ -45,8 +45,8 @@ def upgrade() -> None:
         sa.Column("nodes", sa.Integer, nullable=False),
         sa.Column("author_id", STRING, sa.ForeignKey("users.id", name="fk_versions_author_id"), nullable=False),
         sa.Column("copied_from", STRING, nullable=False),
-        sa.Column("created", Moment, nullable=False),
-        sa.Column("archived", Moment),
+        sa.Column("created", UtcDateTime, nullable=False),
+        sa.Column("archived", UtcDateTime),
         sa.UniqueConstraint("workflow_id", "number", name="uq_versions_workflow_id_number"),
         sa.UniqueConstraint("workflow_id", "name", name="uq_versions_workflow_id_name"),
     )

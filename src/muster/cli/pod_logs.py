@@ -1,0 +1,243 @@
+"""Reads the logs of many Pods at once: every container, every attempt, from the first line to the last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from muster.kube.cluster import Cluster, LogQuery
+from muster.kube.errors import ApiError
+from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
+from muster.kube.pod_diagnosis import find_failed_containers
+
+# Merged from logtail: The end of the logs of containers that ended badly: usually where the reason stands.
+
+
+_TAIL_TIMEOUT = 5.0
+
+
+async def read_log_tails(cluster: Cluster, pod: Object, count: int) -> dict[str, list[str]]:
+    """By container. A log that cannot be read is left out: the status already says that the container failed."""
+    ends = find_failed_containers(pod)
+    found = await asyncio.gather(*(_tail(cluster, pod, end.container, count, end.running_again) for end in ends))
+    return {end.container: lines for end, lines in zip(ends, found, strict=True) if lines}
+
+
+async def _tail(cluster: Cluster, pod: Object, container: str, count: int, previous: bool) -> list[str]:
+    query = LogQuery(container=container, tail_lines=count, previous=previous)
+    try:
+        async with asyncio.timeout(_TAIL_TIMEOUT):
+            data = b"".join([chunk async for chunk in cluster.logs(name_of(pod), namespace_of(pod), query)])
+    except (ApiError, OSError, TimeoutError):
+        return []
+    return decode_lines(data)[-count:]
+
+
+def decode_lines(data: bytes) -> list[str]:
+    """Text lines; of a line that redraws itself (a progress bar), what it showed last."""
+    lines = data.decode(errors="replace").split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return [visible_text(line) for line in lines]
+
+
+def visible_text(line: str) -> str:
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
+# Merged from follow: Following the logs of many Pods at once: every container, every attempt, from the first line to
+# the last.
+#
+# Lines are asked for with time stamps, which tell what has been seen when a stream has to be opened again.
+
+
+_RETRIES = 12
+_STATUS_PATIENCE = 1.0
+
+
+class LogSource(NamedTuple):
+    namespace: str
+    pod: str
+    container: str
+    alone: bool
+    """Whether it is its Pod's only container, so that the Pod's name says enough."""
+
+    def __str__(self) -> str:
+        return self.pod if self.alone else f"{self.pod}/{self.container}"
+
+
+class LogLine(NamedTuple):
+    stamp: str
+    text: str
+
+
+Emit: TypeAlias = Callable[[LogSource, list[LogLine]], None]
+
+
+class LogFollower:
+    """Show it Pods as they change (`see`, `gone`); it emits their lines. `drain` waits for what is still to come from
+    Pods that have ended."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        emit: Emit,
+        *,
+        container: str = "",
+        tail_lines: int | None = None,
+        since_seconds: float | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._show = emit
+        self._emitted = 0
+        self._container = container
+        self._first = LogQuery(follow=True, timestamps=True, tail_lines=tail_lines, since_seconds=since_seconds)
+        self._streams: dict[tuple[str, str], _Stream] = {}
+
+    def see(self, pod: Object) -> None:
+        alone = len(spec_of(pod).get("containers") or ()) + len(spec_of(pod).get("initContainers") or ()) == 1
+        ended = status_of(pod).get("phase") in ("Succeeded", "Failed")
+        for attempt in container_attempts(pod):
+            if self._container and attempt.container != self._container:
+                continue
+            stream = self._streams.get((uid_of(pod), attempt.container))
+            if stream is None:
+                source = LogSource(namespace_of(pod), name_of(pod), attempt.container, alone)
+                stream = _Stream(self._cluster, source, self._emit, self._first)
+                self._streams[uid_of(pod), attempt.container] = stream
+            stream.see(attempt)
+        if ended:
+            self.gone(pod)
+
+    def _emit(self, source: LogSource, lines: list[LogLine]) -> None:
+        self._emitted += 1
+        self._show(source, lines)
+
+    def gone(self, pod: Object) -> None:
+        """The Pod has ended or was deleted: there will be no further attempt."""
+        for (uid, _), stream in self._streams.items():
+            if uid == uid_of(pod):
+                stream.no_more()
+
+    async def drain(self, silence: float | None = None) -> None:
+        """Returns when everything that ended Pods wrote has been emitted, or nothing has come for so many seconds."""
+        waiting = {stream.task for stream in self._streams.values() if stream.ending}
+        while waiting:
+            before = self._emitted
+            _, waiting = await asyncio.wait(waiting, timeout=silence)
+            if self._emitted == before:
+                return
+
+    async def close(self) -> None:
+        for stream in self._streams.values():
+            stream.task.cancel()
+        await asyncio.gather(*(stream.task for stream in self._streams.values()), return_exceptions=True)
+
+
+class ContainerAttempt(NamedTuple):
+    container: str
+    number: int
+    over: bool
+
+
+def container_attempts(pod: Object) -> Iterator[ContainerAttempt]:
+    """The latest attempt of every container that has run at all, in the order in which they run."""
+    status = status_of(pod)
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        state, last = container.get("state") or {}, container.get("lastState") or {}
+        if "running" in state or "terminated" in state or "terminated" in last:
+            number = int(container.get("restartCount") or 0)
+            yield ContainerAttempt(str(container.get("name")), number, "running" not in state)
+
+
+def split_timestamp(line: str) -> LogLine:
+    stamp, _, text = line.partition(" ")
+    return LogLine(stamp, visible_text(text))
+
+
+class _Stream:
+    """One container. Its task reads attempt after attempt."""
+
+    def __init__(self, cluster: Cluster, source: LogSource, emit: Emit, first: LogQuery) -> None:
+        self._cluster = cluster
+        self._source = source
+        self._emit = emit
+        self._first = first
+        self._begun = -1
+        self._over = -1
+        self._read = -1
+        self._seen = ""
+        self._changed = asyncio.Event()
+        self.ending = False
+        self.task = asyncio.create_task(self._run(), name=f"log of {source}")
+
+    def see(self, attempt: ContainerAttempt) -> None:
+        if attempt.number > self._begun or (attempt.over and attempt.number > self._over):
+            self._begun = attempt.number
+            self._over = attempt.number if attempt.over else attempt.number - 1
+            self._changed.set()
+
+    def no_more(self) -> None:
+        self.ending = True
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            while self._read < self._begun:
+                await self._read_next()
+            if self.ending:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _read_next(self) -> None:
+        latest = self._begun
+        if self._read < latest - 1 and self._read >= 0:
+            # One came and went unseen: its log is still there as the previous one.
+            await self._follow(previous=True)
+        await self._follow(previous=False)
+        while not (self._over >= latest or self.ending):
+            # The log ends with the container, but so does a connection with its server: only the status tells which.
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(_STATUS_PATIENCE):
+                    await self._changed.wait()
+            except TimeoutError:
+                await self._follow(previous=False)
+        self._read = latest
+
+    async def _follow(self, *, previous: bool) -> None:
+        for attempt in range(_RETRIES):
+            try:
+                await self._copy(previous)
+                return
+            except (ApiError, OSError, TimeoutError):
+                # Not there yet, or the connection broke. What was seen is not shown again.
+                await asyncio.sleep(min(0.05 * 2**attempt, 2.0))
+
+    async def _copy(self, previous: bool) -> None:
+        first = self._first
+        query = LogQuery(
+            container=self._source.container,
+            follow=not previous,
+            previous=previous,
+            timestamps=True,
+            tail_lines=first.tail_lines if not self._seen else None,
+            since_seconds=first.since_seconds if not self._seen else None,
+        )
+        already = self._seen
+        rest = b""
+        async for chunk in self._cluster.logs(self._source.pod, self._source.namespace, query):
+            whole, newline, rest = (rest + chunk).rpartition(b"\n")
+            if newline:
+                self._put(whole, already)
+        if rest:
+            self._put(rest, already)
+
+    def _put(self, data: bytes, already: str) -> None:
+        lines = [split_timestamp(line) for line in data.decode(errors="replace").split("\n")]
+        fresh = [line for line in lines if line.stamp > already]
+        if fresh:
+            self._seen = fresh[-1].stamp
+            self._emit(self._source, fresh)

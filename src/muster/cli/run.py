@@ -1,0 +1,348 @@
+"""`muster run`: applies files, shows their progress, and exits as the work ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, NamedTuple
+
+import typer
+
+from muster.cli.errors import CommandError, CommandExit
+from muster.cli.options import ContextName, Debug, Gang, Kubeconfig, Namespace, configure_logging, parse_duration
+from muster.cli.pod_logs import read_log_tails
+from muster.cli.run_display import Display, create_display, format_duration
+from muster.cli.run_objects import (
+    AppliedObject,
+    Outcome,
+    apply_document,
+    check_documents,
+    create_namespaces,
+    delete_applied,
+    find_outcome,
+    is_service,
+    is_workload,
+    sort_for_apply,
+)
+from muster.cli.run_watch import RunWatch
+from muster.cli.selection import read_manifests
+from muster.cli.session import Session, connect_or_start
+from muster.cli.targets import resource_name
+from muster.kube.errors import ApiError
+from muster.kube.events import event_selector
+from muster.kube.events import sort_events as events_in_order
+from muster.kube.manifests import Document
+from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
+from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, pick_telling_pods
+
+# Merged from summary: The last words of a run: that all went well, or what failed and why.
+
+
+class FailureReport(NamedTuple):
+    """A piece of work that failed or did not end, with its Pods, their events, and the end of their logs."""
+
+    title: str
+    outcome: Outcome | None
+    """None: it had not ended when the time was up."""
+    pods: Sequence[Object]
+    events: Mapping[str, Sequence[Object]]
+    """By the Pod's uid."""
+    lines: Mapping[str, Mapping[str, Sequence[str]]]
+    """By the Pod's uid and the container's name."""
+
+
+def format_failure(trouble: FailureReport) -> list[str]:
+    lines = [f"{trouble.title} {_verdict(trouble.outcome)}"]
+    shown = pick_telling_pods(trouble.pods)
+    stories: dict[tuple[str, ...], list[str]] = {}
+    for pod in shown[:MAX_DIAGNOSED_PODS]:
+        stories.setdefault(tuple(_story(pod, trouble)), []).append(f"pod/{name_of(pod)}")
+    for story, pods in stories.items():
+        margin = "  "
+        if pods != [trouble.title]:
+            lines.append(f"  {', '.join(pods)}:")
+            margin = "    "
+        lines += [f"{margin}{line}" for line in story]
+    if len(shown) > MAX_DIAGNOSED_PODS:
+        lines.append(f"  ... and {len(shown) - MAX_DIAGNOSED_PODS} more Pods, which `muster describe` tells about")
+    return lines
+
+
+def _story(pod: Object, trouble: FailureReport) -> list[str]:
+    told = [line for reason in _reasons(pod, trouble) for line in reason.splitlines()]
+    for container, last in (trouble.lines.get(uid_of(pod)) or {}).items():
+        told += [f'last lines of container "{container}":', *(f"  {line}" for line in last)]
+    if not told and trouble.outcome is None and status_of(pod).get("phase") == "Running":
+        return ["it is running"]
+    return told
+
+
+def _verdict(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "had not ended when the time was up"
+    if outcome.reason == "Deleted":
+        return "was deleted before it was done"
+    said = ": ".join(text for text in (outcome.reason, outcome.message) if text and text != "Failed")
+    return f"failed: {said}" if said else "failed"
+
+
+def _reasons(pod: Object, trouble: FailureReport) -> list[str]:
+    reasons = diagnose_pod(pod, trouble.events.get(uid_of(pod)) or ())
+    already = ": ".join(text for text in (trouble.outcome or ()) if isinstance(text, str) and text)
+    return [reason for reason in reasons if reason != already]
+
+
+# Merged from runfile: `muster run`: applies files, shows what becomes of them, and ends as the work ends.
+
+
+_LOG_LINES = 15
+_INTERRUPTED = 130
+_LOOK_SECONDS = 2.0
+
+
+def run(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, directories, or - for stdin.")],
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave everything as it is in the end, what runs included.")
+    ] = False,
+    rm: Annotated[bool, typer.Option("--rm", help="Delete everything that was applied in the end.")] = False,
+    timeout: Annotated[str, typer.Option("--timeout", help="Give up after this long, as in 30m.")] = "",
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop everything when the first work fails.")] = False,
+    runtime: Annotated[str, typer.Option("--runtime", help="sandbox, podman or docker; for a private cluster.")] = "",
+    gang: Gang = False,
+    namespace: Namespace = "",
+    kubeconfig: Kubeconfig = "",
+    context: ContextName = "",
+    debug: Debug = False,
+) -> None:
+    """Run what files describe and end as it ends.
+
+    Uses the cluster that runs, or brings one up for as long as the work takes. Exit code: 0 if all work succeeded,
+    1 if any failed, 130 after Ctrl-C, which also deletes what was applied.
+    """
+    configure_logging(debug)
+    if keep and rm:
+        raise CommandError("give either --keep or --rm")
+    patience = parse_duration(timeout, "--timeout") if timeout else None
+    documents = sort_for_apply(read_manifests(files))
+    if not documents:
+        raise CommandError(f"no objects in {', '.join(files)}")
+    job = _Run(documents, keep=keep, rm=rm, patience=patience, fail_fast=fail_fast)
+
+    async def connected() -> int:
+        with job.display:
+            job.display.wait("looking for a cluster, or starting one")
+            async with connect_or_start(kubeconfig, context, namespace, runtime=runtime, gang=gang) as session:
+                return await job.run(session)
+
+    import uvloop
+
+    code = uvloop.run(connected())
+    if code:
+        raise CommandExit(code)
+
+
+class _Run:
+    def __init__(
+        self, documents: Sequence[Document], *, keep: bool, rm: bool, patience: float | None, fail_fast: bool
+    ) -> None:
+        self.display: Display = create_display()
+        self._documents = documents
+        self._keep = keep
+        self._rm = rm
+        self._patience = patience
+        self._fail_fast = fail_fast
+        self._applied: list[AppliedObject] = []
+
+    async def run(self, session: Session) -> int:
+        began = time.monotonic()
+        async with _interruptions() as interrupted:
+            work = asyncio.create_task(self._work(session, began))
+            stop = asyncio.create_task(interrupted.wait())
+            await asyncio.wait([work, stop], return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+                interrupted.clear()
+                cleaning = asyncio.create_task(self._interrupted(session))
+                again = asyncio.create_task(interrupted.wait())
+                await asyncio.wait([cleaning, again], return_when=asyncio.FIRST_COMPLETED)
+                if not cleaning.done():
+                    self.display.say("not everything was deleted; `muster get all` shows what is left", "yellow")
+                for task in (cleaning, again):
+                    task.cancel()
+                await asyncio.gather(cleaning, again, return_exceptions=True)
+                return _INTERRUPTED
+            stop.cancel()
+            await asyncio.gather(stop, return_exceptions=True)
+            return work.result()
+
+    async def _work(self, session: Session, began: float) -> int:
+        cluster, display = session.cluster, self.display
+        namespaces = await create_namespaces(session, self._documents)
+        try:
+            with session.warnings():
+                await check_documents(session, self._documents)
+        except CommandError:
+            await delete_applied(cluster, namespaces)
+            raise
+        for one in namespaces:
+            self._take_in(one)
+        with session.warnings():
+            for document in self._documents:
+                self._take_in(await apply_document(session, document))
+        watch = RunWatch(cluster, self._applied, display)
+        if not watch.has_work and not watch.stays:
+            display.say("nothing here runs; all of it is applied")
+            return 0
+        async with watch.watching():
+            in_time = await self._until_done(session, watch)
+            code = await self._report(session, watch, time.monotonic() - began, in_time=in_time)
+            left = [pod for end in watch.finished() for pod in end.pods if not _has_ended(pod)]
+        await self._clean_up(session, left)
+        return code
+
+    def _take_in(self, one: AppliedObject) -> None:
+        self._applied.append(one)
+        called = resource_name(one.kind, name_of(one.object))
+        self.display.say(f"{called} {one.change}", "dim")
+        if is_workload(one.object) and one.change in ("configured", "unchanged"):
+            # One that has ended would have been replaced.
+            self.display.say(f"{called} has begun before: this follows it; delete it first to start it anew", "yellow")
+
+    async def _until_done(self, session: Session, watch: RunWatch) -> bool:
+        if not watch.has_work:
+            self.display.say("nothing here ends by itself; Ctrl-C stops and deletes it", "dim")
+        telling = asyncio.create_task(self._tell_trouble(session))
+        try:
+            async with asyncio.timeout(self._patience):
+                await watch.until_done(fail_fast=self._fail_fast)
+        except TimeoutError:
+            await watch.settle()
+            return False
+        finally:
+            telling.cancel()
+        return True
+
+    async def _tell_trouble(self, session: Session) -> None:
+        """Until cancelled: what keeps the cluster from storing how the work goes, and when that is over."""
+        said = ""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            trouble = await session.trouble()
+            if trouble != said:
+                said = trouble
+                self.display.say(f"waiting: {trouble}" if trouble else "the cluster goes on", "yellow")
+
+    async def _report(self, session: Session, watch: RunWatch, took: float, *, in_time: bool) -> int:
+        if not watch.has_work:
+            self.display.say(f"stopped after {format_duration(took)}, as told")
+            return 0
+        failures = [end for end in watch.finished() if not end.outcome.succeeded]
+        troubles = [
+            await _report_failure(
+                session, resource_name(end.work.kind, name_of(end.work.object)), end.outcome, end.pods
+            )
+            for end in failures
+        ]
+        if not in_time:
+            troubles += [
+                await _report_failure(session, resource_name(one.kind, name_of(one.object)), None, pods)
+                for one, pods in watch.unfinished()
+            ]
+        for trouble in troubles:
+            first, *rest = format_failure(trouble)
+            self.display.say(first, "bold red")
+            for line in rest:
+                self.display.say(line)
+        if troubles or not in_time:
+            total = len(watch.finished()) + len(watch.unfinished())
+            failed = f"{len(failures)} of {total} failed" if failures else ""
+            late = (
+                ""
+                if in_time
+                else f"timed out: {len(watch.unfinished())} of {total} not done after {format_duration(took)}"
+            )
+            self.display.say("; ".join(text for text in (failed, late) if text), "red")
+            return 1
+        ends = watch.finished()
+        what = resource_name(ends[0].work.kind, name_of(ends[0].work.object)) if len(ends) == 1 else f"all {len(ends)}"
+        self.display.say(f"{what} succeeded in {format_duration(took)}", "green")
+        return 0
+
+    async def _clean_up(self, session: Session, left: Sequence[Object]) -> None:
+        """Finished work stays to be looked at; what would run on for nobody goes: servers, and Pods that are `left` of
+        jobs that are over, such as parameter servers and MPI workers."""
+        if self._keep:
+            return
+        ours = [one for one in self._applied if one.ours]
+        if not self._rm:
+            now = [await _now(session, one) for one in ours if is_workload(one.object) or is_service(one.object)]
+            ours = [one for one in now if one is not None and find_outcome(one.object) is None]
+            pods = session.cluster.catalogue.of("v1", "Pod")
+            ours += [AppliedObject(pods, pod, "created") for pod in left]
+        await delete_applied(session.cluster, ours)
+
+    async def _interrupted(self, session: Session) -> None:
+        if self._keep:
+            self.display.say("interrupted; everything is left as it is", "yellow")
+            return
+        ours = [one for one in self._applied if one.ours]
+        if ours:
+            self.display.say("interrupted: deleting what was applied (Ctrl-C again to leave it)", "yellow")
+        for one in await delete_applied(session.cluster, ours):
+            self.display.say(f"{resource_name(one.kind, name_of(one.object))} deleted", "dim")
+        trouble = await session.trouble() if ours else ""
+        if trouble:
+            self.display.say(f"not everything was deleted: {trouble}", "yellow")
+
+
+def _has_ended(pod: Object) -> bool:
+    return status_of(pod).get("phase") in ("Succeeded", "Failed")
+
+
+async def _report_failure(
+    session: Session, called: str, outcome: Outcome | None, pods: Sequence[Object]
+) -> FailureReport:
+    events: dict[str, list[Object]] = {}
+    lines: dict[str, dict[str, list[str]]] = {}
+    for pod in pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]:
+        events[uid_of(pod)] = await _events(session, pod)
+        lines[uid_of(pod)] = await read_log_tails(session.cluster, pod, _LOG_LINES)
+    return FailureReport(called, outcome, pods, events, lines)
+
+
+async def _events(session: Session, pod: Object) -> list[Object]:
+    catalogue = session.cluster.catalogue
+    try:
+        page = await session.cluster.list(
+            catalogue.of("v1", "Event"), namespace_of(pod), fields=event_selector(catalogue.of("v1", "Pod"), pod)
+        )
+    except ApiError:
+        return []
+    return events_in_order(page.items)
+
+
+async def _now(session: Session, one: AppliedObject) -> AppliedObject | None:
+    try:
+        obj = await session.cluster.get(one.kind, name_of(one.object), namespace_of(one.object))
+    except ApiError:
+        return None
+    return AppliedObject(one.kind, obj, one.change)
+
+
+@asynccontextmanager
+async def _interruptions() -> AsyncIterator[asyncio.Event]:
+    """Set by Ctrl-C and SIGTERM while the block runs."""
+    loop = asyncio.get_running_loop()
+    interrupted = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted.set)
+    try:
+        yield interrupted
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,395 @@
+"""Shows the progress of a run: a live table below the scrolling logs, or plain lines."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from muster.cli.output import pick_color, supports_color
+from muster.cli.pod_logs import LogLine, LogSource
+from muster.cli.run_objects import find_outcome, is_workload
+from muster.cli.targets import type_name
+from muster.cli.workflow_status import find_waiting_node, is_workflow
+from muster.kube.columns import pod_status
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, is_deleting, name_of, spec_of, status_of, uid_of
+from muster.kube.pod_diagnosis import diagnose_pod, find_failed_containers, find_pending_cause
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+
+# Merged from progress: How a run is going: one row per piece of work and per Pod, kept current from the objects,
+# shown as lines or a table.
+#
+# Times are taken from the moment a change was seen: an object's own time stamps are whole seconds, too coarse for
+# work that takes one.
+
+
+_ORDER = {"Failed": 0, "Running": 1, "Pending": 2, "Succeeded": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRow:
+    title: str
+    owner: str = ""
+    """The uid of the work it belongs to, for the Pods of a Job."""
+    state: str = "Pending"
+    stage: str = "Pending"
+    """Pending, Running, Succeeded or Failed: what the state comes down to."""
+    note: str = ""
+    created: float = 0.0
+    began: float | None = None
+    ended: float | None = None
+
+
+class ProgressBoard:
+    """The rows, by the uid of their object."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, ProgressRow] = {}
+        self.workflows: dict[str, Object] = {}
+        """Those among the work that have a tree of nodes to show, whole."""
+
+    def put(self, kind: Kind, obj: Object, now: float, owner: str = "", events: Sequence[Object] = ()) -> ProgressRow:
+        """Takes in an object as it is now. The events are its own, as far as known, in the order of time."""
+        before = self.rows.get(uid_of(obj))
+        row = progress_row(kind, obj, before, now, owner, events)
+        self.rows[uid_of(obj)] = row
+        return row
+
+    def gone(self, uid: str, now: float) -> None:
+        """A row stays to say how it ended; one that had not ended was deleted."""
+        row = self.rows.get(uid)
+        if row is not None and row.ended is None:
+            self.rows[uid] = replace(row, state="Deleted", stage="Failed", note="", ended=now)
+
+    def without_workflows(self) -> list[tuple[int, ProgressRow]]:
+        """Those rows that no tree tells about."""
+        told = self.workflows.keys()
+        titles = {id(row) for uid, row in self.rows.items() if uid in told or row.owner in told}
+        return [(depth, row) for depth, row in self.in_order() if id(row) not in titles]
+
+    def in_order(self) -> list[tuple[int, ProgressRow]]:
+        """(depth, row): work in the order it came, its Pods below it."""
+        below: dict[str, list[ProgressRow]] = {}
+        for row in self.rows.values():
+            below.setdefault(row.owner if row.owner in self.rows else "", []).append(row)
+        ordered: list[tuple[int, ProgressRow]] = []
+        for uid, row in self.rows.items():
+            if row.owner in self.rows:
+                continue
+            ordered.append((0, row))
+            ordered += [(1, child) for child in below.get(uid, ())]
+        return ordered
+
+
+def progress_row(
+    kind: Kind, obj: Object, before: ProgressRow | None, now: float, owner: str = "", events: Sequence[Object] = ()
+) -> ProgressRow:
+    state, stage, note = _pod(obj) if kind.kind == "Pod" and not kind.group else _work(obj)
+    if stage == "Pending" and not note:
+        note = find_pending_cause(events)
+    row = before or ProgressRow(f"{type_name(kind)}/{name_of(obj)}", owner, created=now)
+    began = row.began
+    if began is None and stage != "Pending":
+        began = now
+    over = stage in ("Succeeded", "Failed")
+    ended = (row.ended or now) if over else None
+    return replace(row, owner=owner or row.owner, state=state, stage=stage, note=note, began=began, ended=ended)
+
+
+def progress_line(row: ProgressRow, before: ProgressRow | None, told: Mapping[str, str] | None = None) -> str | None:
+    """What to print where nothing can be redrawn: a line per change of state, nothing for what is not news. A note of
+    several lines says what to do, and is wanted whole, but once: `told` is what was said already, and of whom."""
+    if before is not None and (row.state, row.note) == (before.state, before.note):
+        return None
+    if before is None and row.stage == "Pending" and not row.note:
+        return None
+    took = f" after {format_duration(row.ended - (row.began or row.created))}" if row.ended is not None else ""
+    return f"{row.title} {row.state}{took}{_note(row.note, told or {})}"
+
+
+def format_duration(seconds: float) -> str:
+    """`0.4s`, `12s`, `3m05s`, `2h07m`."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0):.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02}s"
+    return f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def format_elapsed(row: ProgressRow, now: float) -> str:
+    """How long it has been running, or waiting for it."""
+    return format_duration(
+        (row.ended if row.ended is not None else now) - (row.began if row.began is not None else row.created)
+    )
+
+
+def fit_rows(rows: list[tuple[int, ProgressRow]], height: int) -> tuple[list[tuple[int, ProgressRow]], str]:
+    """The rows that a screen of that height has room for, and a line about the others. What failed or runs is more
+    interesting than what has not begun, and that more than what is over."""
+    if len(rows) <= height:
+        return rows, ""
+    room = max(height - 1, 1)
+    by_interest = sorted(range(len(rows)), key=lambda n: (_ORDER.get(rows[n][1].stage, 1), n))
+    shown = sorted(by_interest[:room])
+    hidden = [rows[n][1].stage for n in by_interest[room:]]
+    counts = ", ".join(f"{hidden.count(stage)} {stage.lower()}" for stage in _ORDER if stage in hidden)
+    return [rows[n] for n in shown], f"... and {len(hidden)} more: {counts}"
+
+
+def format_counts(rows: Iterable[ProgressRow]) -> str:
+    """`3 succeeded, 1 running`: of the Pods, if there are any, else of the work."""
+    all_rows = list(rows)
+    stages = [row.stage for row in [r for r in all_rows if r.title.startswith("pod/")] or all_rows]
+    order = ("Succeeded", "Running", "Pending", "Failed")
+    return ", ".join(f"{stages.count(stage)} {stage.lower()}" for stage in order if stage in stages)
+
+
+def _note(note: str, told: Mapping[str, str]) -> str:
+    if not note:
+        return ""
+    if "\n" in note and note in told:
+        return f": for the same reason as {told[note]}"
+    return ": " + "\n  ".join(note.splitlines())
+
+
+def _pod(pod: Object) -> tuple[str, str, str]:
+    phase = str(status_of(pod).get("phase") or "Pending")
+    stage = phase if phase in _ORDER else "Pending"
+    state = pod_status(pod)
+    if state in ("Completed", "Error"):
+        state = {"Completed": "Succeeded", "Error": "Failed"}[state] if stage in ("Succeeded", "Failed") else state
+    if stage == "Succeeded":
+        return state, stage, ""
+    reasons = diagnose_pod(pod)
+    if reasons == ["no node has been chosen yet"]:
+        reasons = []
+    restarts = sum(int(c.get("restartCount") or 0) for c in status_of(pod).get("containerStatuses") or ())
+    if stage == "Running":
+        again = f"restarted {restarts}x" if restarts else ""
+        ends = [str(end) for end in find_failed_containers(pod)]
+        return state, stage, "; ".join(text for text in (again, *ends[:1]) if text)
+    note = reasons[0] if reasons else ""
+    return state, stage, re.sub(rf'^container "[^"]*": {re.escape(state)}: ', "", note)
+
+
+def _work(obj: Mapping[str, Any]) -> tuple[str, str, str]:
+    outcome = find_outcome(obj)
+    status = status_of(obj)
+    if outcome is not None:
+        stage = "Succeeded" if outcome.succeeded else "Failed"
+        detail = ": ".join(text for text in (outcome.reason, outcome.message) if text and text != stage)
+        return stage, stage, _counts(obj) if outcome.succeeded else detail
+    held = find_waiting_node(dict(obj)) if is_workflow(dict(obj)) else ""
+    if held:
+        return "Suspended", "Pending" if spec_of(obj).get("suspend") else "Running", held
+    if spec_of(obj).get("suspend"):
+        return "Suspended", "Pending", "spec.suspend is true"
+    if is_deleting(obj):
+        return "Terminating", "Running", ""
+    phase = str(status.get("phase") or "")
+    if not phase and is_workload(obj):
+        true = [c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"]
+        phase = "Running" if status.get("active") or "Running" in true else "Pending"
+    return phase or "Applied", "Pending" if phase in ("", "Pending") else "Running", _counts(obj)
+
+
+def _counts(obj: Mapping[str, Any]) -> str:
+    status, spec = status_of(obj), spec_of(obj)
+    if obj.get("kind") != "Job" or not str(obj.get("apiVersion")).startswith("batch/"):
+        return str(status.get("progress") or "")
+    # A Pod that has just ended stands in a list of its own until the Job's controller has let go of it.
+    fresh = status.get("uncountedTerminatedPods") or {}
+    succeeded, failed = (int(status.get(end) or 0) + len(fresh.get(end) or ()) for end in ("succeeded", "failed"))
+    wanted = spec.get("completions") or spec.get("parallelism") or 1
+    return f"{succeeded}/{wanted} done" + (f", {failed} failed" if failed else "")
+
+
+# Merged from display: Where a run is shown: a table that redraws itself below the scrolling logs, or plain lines.
+
+
+_STAGE_STYLES = {"Pending": "yellow", "Running": "cyan", "Succeeded": "green", "Failed": "bold red"}
+_MARKS = {"Pending": "·", "Running": "▸", "Succeeded": "✓", "Failed": "✗"}
+_WIDEST_PREFIX, _TALLEST = 32, 50
+PENDING_GRACE = 1.0
+"""Everything is Pending for a moment; only what stays so is worth a line."""
+
+
+class Display(Protocol):
+    def __enter__(self) -> Display: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def logs(self, source: LogSource, lines: list[LogLine]) -> None: ...
+
+    def say(self, text: str, style: str = "") -> None: ...
+
+    def wait(self, text: str) -> None:
+        """What is going on before there is anything to see."""
+        ...
+
+    def update(self, board: ProgressBoard, now: float) -> None:
+        """The board has changed, or some time has passed."""
+        ...
+
+    def settle(self, board: ProgressBoard, now: float) -> None:
+        """The board will not change any more; what is said from now on stands below it."""
+        ...
+
+
+def create_display(terminal: bool | None = None) -> Display:
+    return LiveDisplay() if (supports_color() if terminal is None else terminal) else PlainDisplay()
+
+
+class PlainDisplay:
+    """A line per thing that happens; logs with the Pod's name in front."""
+
+    def __init__(self) -> None:
+        self._printed: dict[str, ProgressRow] = {}
+        self._told: dict[str, str] = {}
+        self._waits: set[str] = set()
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+
+    def logs(self, source: LogSource, lines: list[LogLine]) -> None:
+        sys.stdout.write("".join(f"{source} | {line.text}\n" for line in lines))
+        sys.stdout.flush()
+
+    def say(self, text: str, style: str = "") -> None:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+
+    def wait(self, text: str) -> None:
+        return
+
+    def update(self, board: ProgressBoard, now: float) -> None:
+        for uid, row in board.rows.items():
+            if row.stage == "Pending" and now - row.created < PENDING_GRACE:
+                continue
+            line = progress_line(row, self._printed.get(uid), self._told)
+            self._printed[uid] = row
+            self._told.setdefault(row.note, row.title)
+            if line is not None and line not in self._waits:
+                self.say(line)
+            if line is not None and row.stage == "Pending":
+                self._waits.add(line)  # an image that is tried again and again is news once
+
+    def settle(self, board: ProgressBoard, now: float) -> None:
+        self.update(board, now)
+        for workflow in board.workflows.values():
+            self._tree(workflow)
+
+    def _tree(self, workflow: Object) -> None:
+        from muster.cli.workflow_tree import format_tree
+
+        for line in format_tree(workflow, datetime.now(UTC)):
+            self.say(line)
+
+
+class LiveDisplay:
+    """Logs scroll by in colours; the table stays below them."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = console or Console(highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._known: dict[str, int] = {}
+        self._told: set[str] = set()
+        self._width = 0
+
+    def __enter__(self) -> LiveDisplay:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def logs(self, source: LogSource, lines: list[LogLine]) -> None:
+        from rich.text import Text
+
+        number = self._known.setdefault(str(source), len(self._known))
+        self._width = max(self._width, min(len(str(source)), _WIDEST_PREFIX))
+        text = Text()
+        for count, line in enumerate(lines):
+            if count:
+                text.append("\n")
+            text.append(f"{source!s:<{self._width}} │ ", pick_color(number))
+            text.append_text(Text.from_ansi(line.text))
+        self._console.print(text, soft_wrap=True)
+
+    def say(self, text: str, style: str = "") -> None:
+        from rich.text import Text
+
+        self._console.print(Text(text, style), soft_wrap=True)
+
+    def wait(self, text: str) -> None:
+        from rich.text import Text
+
+        self._live.update(Text(f"{text} ...", "dim"), refresh=True)
+
+    def update(self, board: ProgressBoard, now: float) -> None:
+        for row in board.rows.values():
+            # A row of the table has one line, too short for what somebody has to do.
+            if "\n" in row.note and row.note not in self._told:
+                self._told.add(row.note)
+                self.say(progress_line(row, None) or "", "yellow")
+        height = max(self._console.height // 2 - 2, 4)
+        self._live.update(self.table(board, now, height), refresh=True)
+
+    def settle(self, board: ProgressBoard, now: float) -> None:
+        self._live.stop()
+        if board.rows:
+            self._console.print(self.table(board, now, _TALLEST))
+
+    def table(self, board: ProgressBoard, now: float, height: int) -> RenderableType:
+        from rich.console import Group
+        from rich.rule import Rule
+        from rich.table import Table
+        from rich.text import Text
+
+        trees = self._trees(board, height)
+        rows, rest = fit_rows(board.without_workflows(), max(height - sum(tree.plain.count("\n") for tree in trees), 4))
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        # If anything has to give way, it is the note.
+        table.add_column(no_wrap=True, min_width=min(max((len(r.title) + 2 * d + 2 for d, r in rows), default=0), 50))
+        table.add_column(no_wrap=True, min_width=max((len(r.state) for _, r in rows), default=0))
+        table.add_column(no_wrap=True, min_width=5, justify="right")
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        for depth, row in rows:
+            style = _STAGE_STYLES.get(row.stage, "")
+            table.add_row(
+                Text(f"{'  ' * depth}{_MARKS.get(row.stage, ' ')} {row.title}", style if row.stage == "Failed" else ""),
+                Text(row.state, style),
+                Text(format_elapsed(row, now), "dim"),
+                Text(" ".join(row.note.split()), "dim"),
+            )
+        parts: list[RenderableType] = [Rule(format_counts(board.rows.values()), style="dim", align="left"), table]
+        if rest:
+            parts.append(Text(rest, "dim"))
+        return Group(*parts, *trees)
+
+    def _trees(self, board: ProgressBoard, height: int) -> list[Text]:
+        if not board.workflows:
+            return []
+        from muster.cli.workflow_tree import format_live_tree
+
+        now = datetime.now(UTC)
+        room = max(height // len(board.workflows), 5)
+        return [format_live_tree(workflow, now, room) for workflow in board.workflows.values()]

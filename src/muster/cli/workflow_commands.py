@@ -1,0 +1,485 @@
+"""`muster submit`, `list`, `stop`, `terminate`, `suspend`, `resume`, `retry` and `resubmit`: commands for Argo
+workflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from muster.cli.errors import CommandError, CommandExit, format_api_error, format_document_error
+from muster.cli.formats import format_objects, parse_format
+from muster.cli.options import AllNamespaces, LabelSelector, on_cluster, parse_duration
+from muster.cli.output import TableWriter, colorize, echo, supports_color, warn
+from muster.cli.session import Session
+from muster.cli.workflow_follow import LogOption, WaitOption, WatchOption, follow_workflow, require_one_way
+from muster.cli.workflow_lookup import find_workflow, list_workflow_summaries, workflow_kind
+from muster.cli.workflow_status import STYLES, format_age, format_workflow_time, is_finished, phase_of, status_word
+from muster.cli.workflow_tree import print_workflow
+from muster.kube.errors import ApiError
+from muster.kube.objects import (
+    Object,
+    creation_order,
+    meta,
+    name_of,
+    namespace_of,
+    parse_time,
+    spec_of,
+    status_of,
+    timestamp,
+)
+
+if TYPE_CHECKING:
+    from muster.kube.manifests import Document
+    from muster.workflows.submit import SubmitOptions
+
+
+# Merged from submit: `muster submit`: starts a workflow from a file or from a template, and follows it if asked to.
+
+
+ParametersOption = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", "-p", help="NAME=VALUE, an argument of the workflow; may be repeated."),
+]
+
+
+@on_cluster
+async def submit(
+    session: Session,
+    files: Annotated[list[str] | None, typer.Argument(metavar="[FILE...]", help="Files, or - for stdin.")] = None,
+    from_: Annotated[
+        str,
+        typer.Option("--from", help="workflowtemplate/NAME, clusterworkflowtemplate/NAME or cronworkflow/NAME."),
+    ] = "",
+    parameter: ParametersOption = None,
+    parameter_file: Annotated[
+        str, typer.Option("--parameter-file", "-f", help="A YAML or JSON file with a value per argument.")
+    ] = "",
+    name: Annotated[str, typer.Option("--name", help="Instead of the name in the file.")] = "",
+    generate_name: Annotated[
+        str, typer.Option("--generate-name", help="The beginning of the name; the cluster adds the rest.")
+    ] = "",
+    entrypoint: Annotated[str, typer.Option("--entrypoint", help="The template to begin with.")] = "",
+    labels: Annotated[str, typer.Option("--labels", "-l", help="Labels to add, as in team=x,run=7.")] = "",
+    annotations: Annotated[str, typer.Option("--annotations", help="Annotations to add.")] = "",
+    serviceaccount: Annotated[str, typer.Option("--serviceaccount", help="Run all Pods as this one.")] = "",
+    priority: Annotated[int | None, typer.Option("--priority", help="Higher goes first.")] = None,
+    watch: WatchOption = False,
+    log: LogOption = False,
+    wait: WaitOption = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="name, yaml or json.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, store nothing.")] = False,
+) -> None:
+    """Start workflows from files or from a template.
+
+    With --watch, --log or --wait, the exit code is 0 if all of them succeeded, else 1.
+    """
+    from muster.workflows.submit import SubmitOptions
+
+    if bool(files) == bool(from_):
+        raise CommandError("say what to submit: files, or --from KIND/NAME")
+    require_one_way(watch=watch, log=log, wait=wait)
+    if dry_run and (watch or log or wait):
+        raise CommandError("a dry run starts nothing that could be followed")
+    format = parse_format(output)
+    options = SubmitOptions(
+        name=name,
+        generate_name=generate_name,
+        entrypoint=entrypoint,
+        service_account=serviceaccount,
+        parameters=[*(read_parameter_file(parameter_file) if parameter_file else ()), *(parameter or ())],
+        labels=labels,
+        annotations=annotations,
+        priority=priority,
+    )
+    if from_:
+        created = [await _create(session, await _from_resource(session, from_, options), dry_run)]
+    else:
+        documents = _documents(files or ())
+        if name and len(documents) > 1:
+            raise CommandError("--name is for one workflow; these files have several")
+        created = [await _create_document(session, document, options, dry_run) for document in documents]
+    kind = workflow_kind()
+    if output:
+        pairs = [(kind, one) for one in created]
+        echo(format_objects(format, pairs, single=len(created) == 1).removesuffix("\n"))
+    for number, workflow in enumerate(created):
+        if not (output or watch):
+            if number:
+                echo()
+            print_workflow(workflow)
+    await follow_workflow(session, created, watch=watch, log=log, wait=wait, quiet=bool(output))
+
+
+def read_parameter_file(path: str) -> list[str]:
+    """NAME=VALUE for each entry of the file, JSON being YAML, too."""
+    from muster.kube.manifests import ManifestError, parse_mapping
+    from muster.workflows.submit import parameters_from_file
+
+    try:
+        found = parse_mapping(Path(path).read_text(), path)
+    except OSError as error:
+        raise CommandError(f"--parameter-file: {path}: {error.strerror}") from None
+    except ManifestError as error:
+        raise CommandError(f"--parameter-file: {error}") from None
+    return parameters_from_file(found.object) if found is not None else []
+
+
+def _documents(files: Sequence[str]) -> list[Document]:
+    from muster.kube.manifests import load_manifest_files
+
+    documents = load_manifest_files(list(files), named=False)
+    for document in documents:
+        kind = document.object.get("kind")
+        if kind != "Workflow":
+            raise CommandError(
+                f"{document.where('kind')} kind: {kind} is not a Workflow; `muster apply -f` stores it, and "
+                "`muster submit --from KIND/NAME` then runs a template"
+            )
+    if not documents:
+        raise CommandError(f"no workflow in {', '.join(files)}")
+    return documents
+
+
+async def _from_resource(session: Session, resource: str, options: SubmitOptions) -> Object:
+    from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW, WORKFLOW_TEMPLATE
+    from muster.workflows.submit import (
+        SubmissionError,
+        apply_options,
+        source_kind,
+        workflow_from_cron,
+        workflow_from_template,
+    )
+
+    word, slash, name = resource.partition("/")
+    if not slash or not name:
+        raise CommandError(f'--from: "{resource}": write KIND/NAME, as in workflowtemplate/{resource or "train"}')
+    try:
+        wanted = source_kind(word)
+        kind = next(k for k in (WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE, CRON_WORKFLOW) if k.kind == wanted)
+        found = await session.cluster.get(kind, name, session.namespace if kind.namespaced else "")
+        if kind is CRON_WORKFLOW:
+            workflow = workflow_from_cron(found, timestamp(datetime.now(UTC)))
+        else:
+            workflow = workflow_from_template(name, cluster_scope=kind is CLUSTER_WORKFLOW_TEMPLATE)
+        return apply_options(workflow, options)
+    except SubmissionError as error:
+        raise CommandError(f"error: {error}") from None
+
+
+async def _create_document(session: Session, document: Document, options: SubmitOptions, dry_run: bool) -> Object:
+    from muster.workflows.submit import SubmissionError, apply_options
+
+    try:
+        return await _create(session, apply_options(document.object, options), dry_run)
+    except SubmissionError as error:
+        raise CommandError(f"error: {error}") from None
+    except ApiError as error:
+        raise CommandError(format_document_error(error, document)) from None
+
+
+async def _create(session: Session, workflow: Object, dry_run: bool) -> Object:
+    placed = {**meta(workflow), "namespace": namespace_of(workflow) or session.namespace}
+    return await session.cluster.create({**workflow, "metadata": placed}, dry_run=dry_run)
+
+
+# Merged from operate: `muster stop | terminate | suspend | resume | retry | resubmit`: what is done to workflows that
+# exist.
+
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="(WORKFLOW... | @latest)")]
+Nodes = Annotated[
+    str,
+    typer.Option("--node-field-selector", help="Only these nodes, as in displayName=approve or phase=Failed."),
+]
+
+
+@on_cluster
+async def stop(
+    session: Session,
+    names: Names = None,
+    selector: LabelSelector = "",
+    node_field_selector: Nodes = "",
+    message: Annotated[str, typer.Option("--message", help="What to echo about the nodes that fail.")] = "",
+) -> None:
+    """Stop workflows; their exit handlers still run."""
+    from muster.workflows.operations.control import stop as stopped
+
+    await _change(session, names, selector, "stopped", lambda w: stopped(w, node_field_selector, message))
+
+
+@on_cluster
+async def terminate(session: Session, names: Names = None, selector: LabelSelector = "") -> None:
+    """End workflows at once, without their exit handlers."""
+    from muster.workflows.operations.control import terminate as terminated
+
+    await _change(session, names, selector, "terminated", terminated)
+
+
+@on_cluster
+async def suspend(session: Session, names: Names = None, selector: LabelSelector = "") -> None:
+    """Keep workflows from beginning anything new."""
+    from muster.workflows.operations.control import suspend as suspended
+
+    await _change(session, names, selector, "suspended", suspended)
+
+
+@on_cluster
+async def resume(
+    session: Session, names: Names = None, selector: LabelSelector = "", node_field_selector: Nodes = ""
+) -> None:
+    """Let workflows, and steps that wait for somebody, go on."""
+    from muster.workflows.operations.control import resume as resumed
+
+    await _change(session, names, selector, "resumed", lambda w: resumed(w, node_field_selector))
+
+
+@on_cluster
+async def retry(
+    session: Session,
+    names: Names = None,
+    selector: LabelSelector = "",
+    parameter: ParametersOption = None,
+    restart_successful: Annotated[
+        bool,
+        typer.Option("--restart-successful", help="Also what --node-field-selector chooses, though it succeeded."),
+    ] = False,
+    node_field_selector: Nodes = "",
+    watch: WatchOption = False,
+    log: LogOption = False,
+    wait: WaitOption = False,
+) -> None:
+    """Let failed workflows go on from where they failed; what succeeded is not run again."""
+    from muster.workflows.operations import carrying_out
+
+    async def one(workflow: Object) -> Object:
+        return await carrying_out.retry(
+            session.cluster,
+            workflow,
+            restart_successful=restart_successful,
+            node_field_selector=node_field_selector,
+            parameters=parameter or (),
+        )
+
+    require_one_way(watch=watch, log=log, wait=wait)
+    done = await _each(session, names, selector, "retried", one)
+    await follow_workflow(session, done, watch=watch, log=log, wait=wait)
+
+
+@on_cluster
+async def resubmit(
+    session: Session,
+    names: Names = None,
+    selector: LabelSelector = "",
+    parameter: ParametersOption = None,
+    memoized: Annotated[
+        bool, typer.Option("--memoized", help="Take over what succeeded, and run only the rest.")
+    ] = False,
+    watch: WatchOption = False,
+    log: LogOption = False,
+    wait: WaitOption = False,
+) -> None:
+    """Start workflows again, as new ones."""
+    from muster.workflows.operations.resubmit import resubmit as resubmitted
+
+    async def one(workflow: Object) -> Object:
+        new = resubmitted(workflow, memoized=memoized, parameters=parameter or ())
+        return await session.cluster.create(new)
+
+    require_one_way(watch=watch, log=log, wait=wait)
+    done = await _each(session, names, selector, "resubmitted", one)
+    if not watch:
+        for workflow in done:
+            print_workflow(workflow)
+    await follow_workflow(session, done, watch=watch, log=log, wait=wait)
+
+
+async def _change(
+    session: Session, names: Sequence[str] | None, labels: str, verb: str, operation: Callable[[Object], Object]
+) -> None:
+    from muster.workflows.operations.carrying_out import write
+
+    async def one(workflow: Object) -> Object:
+        return await write(session.cluster, workflow, operation(workflow))
+
+    await _each(session, names, labels, verb, one)
+
+
+async def _each(
+    session: Session,
+    names: Sequence[str] | None,
+    labels: str,
+    verb: str,
+    one: Callable[[Object], Awaitable[Object]],
+) -> list[Object]:
+    """One that cannot be helped does not keep the others from it."""
+    if bool(names) == bool(labels):
+        raise CommandError("say which workflows: names, @latest, or a selector with -l")
+    words = list(names or ()) or [
+        name_of(found) for found in await list_workflow_summaries(session, session.namespace, labels)
+    ]
+    if not words:
+        raise CommandError(f"error: no workflow in the namespace {session.namespace} has the labels {labels}")
+    done = []
+    failed = False
+    for word in dict.fromkeys(words):
+        try:
+            workflow = await find_workflow(session, word)
+            done.append(await one(workflow))
+            echo(f"workflow {name_of(workflow)} {verb}")
+        except ApiError as error:
+            warn(format_api_error(error))
+            failed = True
+        except CommandError as failure:
+            warn(failure.message)
+            failed = True
+    if failed:
+        raise CommandExit(1)
+    return done
+
+
+# Merged from workflow_list: `muster list`: workflows, one line each.
+
+
+_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Error")
+
+
+class WorkflowFilter(NamedTuple):
+    running: bool = False
+    completed: bool = False
+    phases: tuple[str, ...] = ()
+    prefix: str = ""
+    since: datetime | None = None
+    """Created after."""
+    older: datetime | None = None
+    """Ended before."""
+
+
+@on_cluster
+async def list_workflows(
+    session: Session,
+    running: Annotated[bool, typer.Option("--running", help="Only those that have not ended.")] = False,
+    completed: Annotated[bool, typer.Option("--completed", help="Only those that have ended.")] = False,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", help="Only those in this phase, as in Failed,Error.")
+    ] = None,
+    since: Annotated[str, typer.Option("--since", help="Only those created since, as in 10m.")] = "",
+    older: Annotated[str, typer.Option("--older", help="Only those that ended longer ago, as in 2h.")] = "",
+    prefix: Annotated[str, typer.Option("--prefix", help="Only those whose name begins so.")] = "",
+    selector: LabelSelector = "",
+    all_namespaces: AllNamespaces = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="wide, name, yaml or json.")] = "",
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Without the line of headers.")] = False,
+) -> None:
+    """List workflows, those that run first."""
+    now = datetime.now(UTC)
+    wanted = WorkflowFilter(
+        running=running,
+        completed=completed,
+        phases=_phases(status or ()),
+        prefix=prefix,
+        since=now - timedelta(seconds=parse_duration(since, "--since")) if since else None,
+        older=now - timedelta(seconds=parse_duration(older, "--older")) if older else None,
+    )
+    if running and completed:
+        raise CommandError("--running and --completed leave nothing to show; give one of them")
+    format = parse_format(output)
+    namespace = "" if all_namespaces else session.namespace
+    found = sort_workflows(
+        one for one in await list_workflow_summaries(session, namespace, selector) if matches_filter(one, wanted)
+    )
+    if not format.is_table:
+        kind = workflow_kind()
+        if format.kind != "name":
+            found = [await session.cluster.get(kind, name_of(one), namespace_of(one)) for one in found]
+        echo(format_objects(format, [(kind, one) for one in found], single=False).removesuffix("\n"))
+        return
+    if not found:
+        warn("No workflows found" + (f" in the namespace {namespace}" if namespace else ""))
+        return
+    wide = format.kind == "wide"
+    writer = TableWriter(_headers(wide, all_namespaces), show_headers=not no_headers)
+    lines = writer.lines(workflow_row(one, now, wide=wide, with_namespace=all_namespaces) for one in found)
+    coloured = supports_color()
+    head = 0 if no_headers else 1
+    echo(
+        "\n".join(
+            [*lines[:head], *(_coloured(line, one, coloured) for line, one in zip(lines[head:], found, strict=True))]
+        )
+    )
+
+
+def matches_filter(workflow: Object, wanted: WorkflowFilter) -> bool:
+    if wanted.running and is_finished(workflow):
+        return False
+    if wanted.completed and not is_finished(workflow):
+        return False
+    if wanted.phases and phase_of(workflow) not in wanted.phases:
+        return False
+    if not name_of(workflow).startswith(wanted.prefix):
+        return False
+    created, finished = meta(workflow).get("creationTimestamp"), status_of(workflow).get("finishedAt")
+    if wanted.since is not None and not (created and parse_time(created) > wanted.since):
+        return False
+    return wanted.older is None or bool(finished and parse_time(finished) < wanted.older)
+
+
+def sort_workflows(workflows: Iterable[Object]) -> list[Object]:
+    """Those that run first, the newest first; then what has ended, the last to end first."""
+    found = sorted(workflows, key=creation_order, reverse=True)
+    found.sort(key=lambda one: str(status_of(one).get("finishedAt") or ""), reverse=True)
+    return sorted(found, key=lambda one: bool(status_of(one).get("finishedAt")))
+
+
+def workflow_row(workflow: Object, now: datetime, *, wide: bool = False, with_namespace: bool = False) -> list[str]:
+    status, spec = status_of(workflow), spec_of(workflow)
+    cells = [
+        name_of(workflow),
+        status_word(workflow),
+        format_age(workflow, now),
+        format_workflow_time(status, now),
+        str(spec.get("priority") or 0),
+        " ".join(str(status.get("message") or "").split()),
+    ]
+    if with_namespace:
+        cells.insert(0, namespace_of(workflow))
+    if wide:
+        given = (spec.get("arguments") or {}).get("parameters") or ()
+        shown = ",".join(f"{p.get('name')}={_clipped(str(p['value']))}" for p in given if p.get("value") is not None)
+        cells[-1:] = [str(status.get("progress") or ""), shown, cells[-1]]
+    return cells
+
+
+def _headers(wide: bool, with_namespace: bool) -> list[str]:
+    more = ["PROGRESS", "PARAMETERS"] if wide else []
+    return [
+        *(["NAMESPACE"] if with_namespace else []),
+        "NAME",
+        "STATUS",
+        "AGE",
+        "DURATION",
+        "PRIORITY",
+        *more,
+        "MESSAGE",
+    ]
+
+
+def _coloured(line: str, workflow: Object, on: bool) -> str:
+    word = status_word(workflow)
+    return line.replace(word, colorize(word, STYLES.get(phase_of(workflow), ""), on=on), 1) if on else line
+
+
+def _phases(given: Iterable[str]) -> tuple[str, ...]:
+    phases = tuple(part.strip().capitalize() for text in given for part in text.split(",") if part.strip())
+    for phase in phases:
+        if phase not in _PHASES:
+            raise CommandError(f'--status: "{phase}" is not a phase; write {", ".join(_PHASES)}')
+    return phases
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= 50 else f"{text[:32]}...{text[-15:]}"

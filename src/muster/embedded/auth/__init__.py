@@ -1,0 +1,1 @@
+"""Authentication and authorization: tokens, service accounts, certificates and the kubeconfig."""

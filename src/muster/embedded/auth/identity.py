@@ -1,0 +1,194 @@
+"""Who a request is from, and whether they may do what it asks; and the default ClusterRoles."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from muster.embedded.auth.private_files import ensure_private_key
+from muster.embedded.auth.tokens import AUDIENCE, Claims, ServiceAccountTokens, TokenFile, is_service_account_token
+from muster.kube import builtin
+from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, Conflict, NotFound, Unauthorized
+from muster.kube.informer import Informer
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, name_of, uid_of
+from muster.kube.rbac import Action, Grant, Rule, User, grants_of, is_allowed, missing_actions, service_account_user
+
+# Merged from default_roles: The ClusterRoles every Kubernetes cluster comes with: cluster-admin, admin, edit and
+# view.
+
+
+READ = ["get", "list", "watch"]
+WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+
+_RBAC_GROUP = "rbac.authorization.k8s.io"
+_WORK_IN_PODS = ("pods/attach", "pods/eviction", "pods/exec", "pods/portforward")
+
+
+def default_roles(kinds: Iterable[Kind]) -> list[Object]:
+    """Roles over the given kinds. What lives in a namespace can be viewed and edited, but Secrets are not for viewers
+    and roles are for admins only."""
+    namespaced = [k for k in kinds if k.namespaced and k.group != _RBAC_GROUP]
+    seen = [k for k in namespaced if (k.group, k.plural) != ("", "secrets")]
+    view = [*_rules(seen, READ), _rule("", ["pods/log", "namespaces"], READ)]
+    edit = [
+        *_rules(namespaced, [*READ, *WRITE]),
+        _rule("", ["pods/log", "namespaces"], READ),
+        _rule("", list(_WORK_IN_PODS), ["create", "get"]),
+        _rule("", ["serviceaccounts/token"], ["create"]),
+        _rule("", ["serviceaccounts"], ["impersonate"]),
+    ]
+    admin = [*edit, _rule(_RBAC_GROUP, ["roles", "rolebindings"], [*READ, *WRITE])]
+    everything = [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]
+    return [
+        _role("cluster-admin", everything),
+        _role("admin", admin),
+        _role("edit", edit),
+        _role("view", view),
+    ]
+
+
+def _rules(kinds: Iterable[Kind], verbs: list[str]) -> list[Object]:
+    plurals: dict[str, set[str]] = defaultdict(set)
+    for kind in kinds:
+        plurals[kind.group].add(kind.plural)
+        if kind.has_status:
+            plurals[kind.group].add(f"{kind.plural}/status")
+        if kind.scale:
+            plurals[kind.group].add(f"{kind.plural}/scale")
+    # The status of a thing is for whoever runs it: people read it, controllers write it.
+    read = [name for name in READ if name in verbs]
+    found = []
+    for group in sorted(plurals):
+        plain = sorted(p for p in plurals[group] if not p.endswith("/status"))
+        found.append(_rule(group, plain, verbs))
+        statuses = sorted(p for p in plurals[group] if p.endswith("/status"))
+        if statuses:
+            found.append(_rule(group, statuses, read))
+    return found
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _role(name: str, rules: list[Object]) -> Object:
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}},
+        "rules": rules,
+    }
+
+
+# Merged from identity: The one thing the API asks about everybody: who is this, and may they do that?
+
+
+ROLE_KINDS = (builtin.ROLE, builtin.CLUSTER_ROLE)
+BINDING_KINDS = (builtin.ROLE_BINDING, builtin.CLUSTER_ROLE_BINDING)
+
+_REMEMBERED_USERS = 1000
+
+
+class Identity:
+    """Needs `run()` going to follow Roles and bindings; until then only administrators get in."""
+
+    def __init__(self, cluster: Cluster, tokens: TokenFile, service_accounts: ServiceAccountTokens) -> None:
+        self.tokens = tokens
+        self.service_accounts = service_accounts
+        self._cluster = cluster
+        self._grants: dict[User, list[Grant]] = {}
+        self._roles = [Informer(cluster, kind, on_change=self._forget) for kind in ROLE_KINDS]
+        self._bindings = [Informer(cluster, kind, on_change=self._forget) for kind in BINDING_KINDS]
+
+    @classmethod
+    def open(cls, directory: Path, cluster: Cluster) -> Identity:
+        """With the tokens and keys kept in `directory`, which are made the first time."""
+        return cls(
+            cluster,
+            TokenFile(directory / "tokens.json"),
+            ServiceAccountTokens(ensure_private_key(directory / "service-account.key")),
+        )
+
+    async def run(self) -> None:
+        await self._ensure_default_roles()
+        async with asyncio.TaskGroup() as group:
+            for informer in (*self._roles, *self._bindings):
+                group.create_task(informer.run(), name=f"identity {informer.kind.plural}")
+
+    async def synced(self) -> None:
+        """Returns once `run` has seen every Role and binding there is."""
+        for informer in (*self._roles, *self._bindings):
+            await informer.synced.wait()
+
+    async def authenticate(self, token: str, audiences: Sequence[str] = (AUDIENCE,)) -> User:
+        """Whose token this is. A service account's must be meant for one of the audiences. Raises Unauthorized."""
+        user = self.tokens.verify(token)
+        if user is not None:
+            return user
+        if not is_service_account_token(token):
+            raise Unauthorized("Unauthorized")
+        claims = self.service_accounts.read(token)
+        if not set(audiences) & set(claims.audiences):
+            raise Unauthorized("the token is meant for another audience than this API")
+        return await self.holder(claims)
+
+    async def holder(self, claims: Claims) -> User:
+        """The service account that a token speaks for, if it, and the Pod the token is bound to, still exist."""
+        try:
+            account = await self._cluster.get(builtin.SERVICE_ACCOUNT, claims.name, claims.namespace)
+            pod = await self._cluster.get(builtin.POD, claims.pod, claims.namespace) if claims.pod else None
+        except NotFound:
+            raise Unauthorized("the service account or Pod of this token does not exist any more") from None
+        if uid_of(account) != claims.uid or (pod is not None and uid_of(pod) != claims.pod_uid):
+            raise Unauthorized("the token belongs to an earlier service account or Pod of that name")
+        return service_account_user(claims.namespace, claims.name, claims.uid)
+
+    def may(self, user: User, action: Action) -> bool:
+        return user.is_master or is_allowed(user, action, self.grants(user))
+
+    def grants(self, user: User) -> list[Grant]:
+        """What the roles give this user. A master has no need of grants, and may have none."""
+        found = self._grants.get(user)
+        if found is None:
+            roles = [role for informer in self._roles for role in informer.objects.values()]
+            bindings = [binding for informer in self._bindings for binding in informer.objects.values()]
+            if len(self._grants) >= _REMEMBERED_USERS:
+                self._grants.clear()
+            found = self._grants[user] = grants_of(user, roles, bindings)
+        return found
+
+    def rules_of_role(self, kind: str, namespace: str, name: str) -> Iterable[Rule]:
+        informer = self._roles[0] if kind == "Role" else self._roles[1]
+        role = informer.get(namespace if kind == "Role" else "", name)
+        return (role or {}).get("rules") or ()
+
+    def excess(self, user: User, rules: Iterable[Rule], namespace: str) -> list[Action]:
+        """What `rules` would allow in `namespace` that the user may not do: they cannot be handed out by them."""
+        return [] if user.is_master else missing_actions(rules, namespace, self.grants(user))
+
+    async def _ensure_default_roles(self) -> None:
+        for role in default_roles(self._cluster.catalogue):
+            try:
+                stored = await self._cluster.get(builtin.CLUSTER_ROLE, name_of(role))
+                if stored.get("rules") != role["rules"]:
+                    await self._cluster.update({**stored, "rules": role["rules"]})
+            except NotFound:
+                await self._create_role(role)
+            except Conflict:
+                continue
+
+    async def _create_role(self, role: dict[str, object]) -> None:
+        try:
+            await self._cluster.create(role)
+        except AlreadyExists:
+            return
+
+    def _forget(self, before: object, after: object) -> None:
+        self._grants.clear()

@@ -1,0 +1,245 @@
+"""Bearer tokens: of users, stored as hashes, and of service accounts, which are signed."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from muster.embedded.auth.private_files import write_private
+from muster.kube.errors import Unauthorized
+from muster.kube.objects import parse_time, timestamp
+from muster.kube.rbac import AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, User
+
+# Merged from tokens: Bearer tokens of people and programs. Only their hashes are stored; a token is seen once, when
+# it is issued.
+
+
+PREFIX = "muster_"
+"""What every token starts with, so that one that leaked into a log or a repository can be recognised."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """What is kept of a token. `id` names it in public, for `revoke` and listings."""
+
+    id: str
+    digest: str
+    user: User
+    created: str
+    expires: str = ""
+
+
+class TokenFile:
+    """The tokens of one cluster, kept in a file that only its owner can read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._by_digest: dict[str, IssuedToken] = {}
+        if path.exists():
+            self._by_digest = {token.digest: token for token in _read_tokens(path)}
+
+    def issue(self, user: str, groups: Iterable[str] = (), *, expires: datetime | None = None) -> str:
+        """A new token. It is not stored, so this is the only time it can be shown."""
+        token = PREFIX + secrets.token_urlsafe(32)
+        issued = IssuedToken(
+            id=secrets.token_hex(4),
+            digest=_token_digest(token),
+            user=User(user, frozenset((*groups, AUTHENTICATED))),
+            created=timestamp(),
+            expires=timestamp(expires) if expires else "",
+        )
+        self._replace({**self._by_digest, issued.digest: issued})
+        return token
+
+    def revoke(self, *, id: str = "", user: str = "") -> int:
+        """Forgets the token of that id, or all of a user's. Answers how many there were."""
+        kept = {d: t for d, t in self._by_digest.items() if not ((id and t.id == id) or (user and t.user.name == user))}
+        gone = len(self._by_digest) - len(kept)
+        if gone:
+            self._replace(kept)
+        return gone
+
+    def verify(self, token: str, now: datetime | None = None) -> User | None:
+        """Whose token this is, if anyone's."""
+        digest = _token_digest(token)
+        issued = self._by_digest.get(digest)
+        if issued is None or not hmac.compare_digest(issued.digest, digest):
+            return None
+        if issued.expires and parse_time(issued.expires) <= (now or datetime.now(UTC)):
+            return None
+        return issued.user
+
+    def issued(self) -> list[IssuedToken]:
+        return sorted(self._by_digest.values(), key=lambda t: (t.created, t.id))
+
+    def _replace(self, tokens: dict[str, IssuedToken]) -> None:
+        stored = [
+            {
+                "id": t.id,
+                "sha256": t.digest,
+                "user": t.user.name,
+                "groups": sorted(t.user.groups),
+                "created": t.created,
+                **({"expires": t.expires} if t.expires else {}),
+            }
+            for t in tokens.values()
+        ]
+        write_private(self._path, orjson.dumps({"tokens": stored}, option=orjson.OPT_INDENT_2))
+        self._by_digest = tokens
+
+
+def _token_digest(token: str) -> str:
+    # A token is 256 random bits: there is nothing to guess, so a slow password hash would only cost time.
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read_tokens(path: Path) -> Iterable[IssuedToken]:
+    try:
+        stored: list[dict[str, Any]] = orjson.loads(path.read_bytes())["tokens"]
+        return [
+            IssuedToken(
+                t["id"], t["sha256"], User(t["user"], frozenset(t["groups"])), t["created"], t.get("expires", "")
+            )
+            for t in stored
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged ({type(error).__name__}); remove it and new tokens will be made") from None
+
+
+# Merged from service_accounts: Tokens of service accounts: signed, short-lived, bound to the account and, where it is
+# for one, to a Pod.
+#
+# They have the claims that Kubernetes puts into them, because clients read the expiry and the namespace out of them.
+
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+AUDIENCE = "https://kubernetes.default.svc.cluster.local"
+SHORTEST_SECONDS = 600
+LONGEST_SECONDS = 366 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token says. A pod or its uid is '' where the token is not bound to one."""
+
+    namespace: str
+    name: str
+    uid: str
+    expires: int
+    pod: str = ""
+    pod_uid: str = ""
+    audiences: tuple[str, ...] = (AUDIENCE,)
+    id: str = ""
+
+
+class ServiceAccountTokens:
+    """Signs and reads tokens with one secret key."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def issue(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        seconds: int = 3600,
+        pod: str = "",
+        pod_uid: str = "",
+        audiences: Sequence[str] = (),
+        now: float | None = None,
+    ) -> tuple[str, Claims]:
+        issued = int(time.time() if now is None else now)
+        claims = Claims(
+            namespace,
+            name,
+            uid,
+            issued + min(max(seconds, SHORTEST_SECONDS), LONGEST_SECONDS),
+            pod,
+            pod_uid,
+            tuple(audiences) or (AUDIENCE,),
+            secrets.token_hex(16),
+        )
+        return self._sign(_to_wire(claims, issued)), claims
+
+    def read(self, token: str, now: float | None = None) -> Claims:
+        """What the token says, if we signed it and it has not expired. Whether the account still exists, the caller
+        has to look up."""
+        signed, _, signature = token.rpartition(".")
+        if not signed.startswith(_HEADER + ".") or not hmac.compare_digest(
+            self._mac(signed).encode(), signature.encode("utf-8", "replace")
+        ):
+            raise Unauthorized("the token is not one of this cluster's")
+        claims = _from_wire(signed[len(_HEADER) + 1 :])
+        if claims.expires <= (time.time() if now is None else now):
+            raise Unauthorized("the service account's token has expired")
+        return claims
+
+    def _sign(self, claims: dict[str, Any]) -> str:
+        signed = f"{_HEADER}.{_encode(orjson.dumps(claims))}"
+        return f"{signed}.{self._mac(signed)}"
+
+    def _mac(self, signed: str) -> str:
+        return _encode(hmac.digest(self._key, signed.encode("utf-8", "replace"), hashlib.sha256))
+
+
+def is_service_account_token(token: str) -> bool:
+    return token.startswith(_HEADER + ".")
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+# The one header we write is the one header we read: a token cannot choose its own algorithm.
+_HEADER = _encode(b'{"alg":"HS256","typ":"JWT"}')
+
+
+def _to_wire(claims: Claims, issued: int) -> dict[str, Any]:
+    about: dict[str, Any] = {
+        "namespace": claims.namespace,
+        "serviceaccount": {"name": claims.name, "uid": claims.uid},
+    }
+    if claims.pod:
+        about["pod"] = {"name": claims.pod, "uid": claims.pod_uid}
+    return {
+        "aud": list(claims.audiences),
+        "exp": claims.expires,
+        "iat": issued,
+        "nbf": issued,
+        "iss": ISSUER,
+        "jti": claims.id,
+        "kubernetes.io": about,
+        "sub": f"{SERVICE_ACCOUNT_PREFIX}{claims.namespace}:{claims.name}",
+    }
+
+
+def _from_wire(encoded: str) -> Claims:
+    try:
+        wire = orjson.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
+        about = wire["kubernetes.io"]
+        account, pod = about["serviceaccount"], about.get("pod") or {}
+        return Claims(
+            about["namespace"],
+            account["name"],
+            account["uid"],
+            int(wire["exp"]),
+            pod.get("name", ""),
+            pod.get("uid", ""),
+            tuple(wire["aud"]),
+            wire["jti"],
+        )
+    except (ValueError, KeyError, TypeError, binascii.Error):
+        raise Unauthorized("the token cannot be read") from None

@@ -1,0 +1,549 @@
+"""The batch/v1 Job controller.
+
+`plan_job` is pure: given a Job and its Pods, it says what to create, what to delete and what the status is.
+`JobController` carries that out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, TypeAlias
+
+from muster.kube.builtin import JOB, POD
+from muster.kube.cluster import Cluster
+from muster.kube.conditions import ConditionStatus, get_condition, is_condition_true, set_condition
+from muster.kube.controller import Controller
+from muster.kube.errors import Conflict, NotFound
+from muster.kube.event_recorder import EventRecorder
+from muster.kube.informer import Informer, index_by_controller
+from muster.kube.objects import (
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    meta,
+    name_of,
+    namespace_of,
+    owner_reference,
+    parse_time,
+    spec_of,
+    status_of,
+    timestamp,
+    uid_of,
+)
+
+# Merged from job_indexes: The indexes of an Indexed Job, as its status writes them.
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    """[0, 1, 2, 5] -> '0-2,5', as completedIndexes is written."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def parse_indexes(text: str) -> set[int]:
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+# Merged from jobs: batch/v1 Job, as a pure plan: given a Job and its Pods, what to create, what to delete, what the
+# status is.
+#
+# Pods are counted exactly once even if they are deleted right after they end: each carries a finalizer that is only
+# taken off after its uid stands in `status.uncountedTerminatedPods`, and counted only after it is off.
+
+
+TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
+INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
+FIRST_BACKOFF = 10.0
+LAST_BACKOFF = 360.0
+
+JobVerdict: TypeAlias = tuple[str, str, str]
+"""Complete or Failed, the reason and the message."""
+
+Action: TypeAlias = Literal["FailJob", "FailIndex", "Ignore", "Count"]
+
+
+@dataclass(slots=True)
+class JobPlan:
+    status: Object
+    create: list[Object] = field(default_factory=list)
+    delete: list[Object] = field(default_factory=list)
+    release: list[Object] = field(default_factory=list)
+    """Pods to take the tracking finalizer off, once the status is stored."""
+    events: list[tuple[Literal["Normal", "Warning"], str, str]] = field(default_factory=list)
+    again: float | None = None
+
+
+def is_finished(job: Object) -> bool:
+    conditions = status_of(job).get("conditions") or []
+    return is_condition_true(conditions, "Complete") or is_condition_true(conditions, "Failed")
+
+
+def plan_job(job: Object, pods: Sequence[Object], now: datetime) -> JobPlan:
+    return _Planner(job, pods, now).plan()
+
+
+def expires_in(job: Object, now: datetime) -> float | None:
+    """Seconds until ttlSecondsAfterFinished is over; None if it never is."""
+    ttl = spec_of(job).get("ttlSecondsAfterFinished")
+    if ttl is None or not is_finished(job):
+        return None
+    ended = max(
+        parse_time(c["lastTransitionTime"])
+        for c in status_of(job)["conditions"]
+        if c["type"] in ("Complete", "Failed") and c["status"] == "True"
+    )
+    return max(0.0, (ended + timedelta(seconds=ttl) - now).total_seconds())
+
+
+class _Planner:
+    def __init__(self, job: Object, pods: Sequence[Object], now: datetime) -> None:
+        self.job = job
+        self.spec = spec_of(job)
+        self.now = now
+        self.pods = pods
+        self.indexed = self.spec.get("completionMode") == "Indexed"
+        self.completions: int | None = self.spec.get("completions")
+        self.parallelism = int(self.spec.get("parallelism", 1))
+        old = status_of(job)
+        self.conditions: list[Object] = list(old.get("conditions") or [])
+        self.succeeded = int(old.get("succeeded", 0))
+        self.failed = int(old.get("failed", 0))
+        uncounted = old.get("uncountedTerminatedPods") or {}
+        self.uncounted = {k: list(uncounted.get(k) or ()) for k in ("succeeded", "failed")}
+        self.completed = parse_indexes(old.get("completedIndexes") or "")
+        self.failed_indexes = parse_indexes(old.get("failedIndexes") or "")
+        self.start = old.get("startTime")
+        self.completion_time = old.get("completionTime")
+        self.result = JobPlan(status={})
+
+    def plan(self) -> JobPlan:
+        finished = is_finished(self.job)
+        suspended = bool(self.spec.get("suspend"))
+        verdict = self._count(ignore_deletions=finished or suspended)
+        active = [p for p in self.pods if _is_active(p)]
+        if finished or is_deleting(self.job):
+            self.result.delete += active
+        else:
+            self._suspend_or_start(suspended, active)
+            verdict = self._target() or verdict or self._over(len(active))
+            if verdict is not None:
+                self._finish(verdict, active)
+            elif not suspended:
+                self._balance(active)
+        self._write_status(active)
+        return self.result
+
+    def _count(self, *, ignore_deletions: bool) -> JobVerdict | None:
+        """Moves Pods that ended into the counts, in the two steps that make it exact."""
+        here = {uid_of(p): p for p in self.pods}
+        for outcome in ("succeeded", "failed"):
+            still = []
+            for uid in self.uncounted[outcome]:
+                if uid in here and TRACKING_FINALIZER in (meta(here[uid]).get("finalizers") or ()):
+                    still.append(uid)
+                    self.result.release.append(here[uid])
+                elif outcome == "succeeded":
+                    self.succeeded += 1
+                else:
+                    self.failed += 1
+            self.uncounted[outcome] = still
+        seen = {*self.uncounted["succeeded"], *self.uncounted["failed"]}
+        verdict: JobVerdict | None = None
+        for pod in self.pods:
+            if uid_of(pod) in seen or TRACKING_FINALIZER not in (meta(pod).get("finalizers") or ()):
+                continue
+            phase = status_of(pod).get("phase")
+            index = _index_of(pod)
+            if phase == "Succeeded":
+                if self.indexed and index is not None:
+                    if index in self.completed:
+                        self.result.release.append(pod)
+                        continue
+                    self.completed.add(index)
+                self.uncounted["succeeded"].append(uid_of(pod))
+            elif phase == "Failed":
+                action, why = _failure_action(self.spec, pod)
+                if action == "FailJob" and verdict is None:
+                    verdict = ("Failed", "PodFailurePolicy", why)
+                if action == "FailIndex" and index is not None:
+                    self.failed_indexes.add(index)
+                if action == "Ignore":
+                    self.result.release.append(pod)
+                    continue
+                self.uncounted["failed"].append(uid_of(pod))
+            elif is_deleting(pod) and not spec_of(pod).get("nodeName"):
+                # It never ran, and nobody else will end it.
+                if not ignore_deletions:
+                    self.uncounted["failed"].append(uid_of(pod))
+                self.result.release.append(pod)
+                continue
+            else:
+                continue
+            self.result.release.append(pod)
+        if self.indexed and self.spec.get("backoffLimitPerIndex") is not None:
+            self._fail_exhausted_indexes()
+        return verdict
+
+    def _fail_exhausted_indexes(self) -> None:
+        limit = int(self.spec["backoffLimitPerIndex"])
+        for pod in self.pods:
+            index = _index_of(pod)
+            if index is not None and status_of(pod).get("phase") == "Failed" and index not in self.completed:
+                attempts = int(annotations_of(pod).get("batch.kubernetes.io/job-index-failure-count", "0"))
+                if attempts >= limit:
+                    self.failed_indexes.add(index)
+
+    def _suspend_or_start(self, suspended: bool, active: list[Object]) -> None:
+        was = is_condition_true(self.conditions, "Suspended")
+        if suspended:
+            self.result.delete += active
+            self.start = None
+            if not was:
+                self._condition("Suspended", "True", "JobSuspended", "Job suspended")
+                self.result.events.append(("Normal", "Suspended", "Job suspended"))
+            return
+        if was:
+            self._condition("Suspended", "False", "JobResumed", "Job resumed")
+            self.result.events.append(("Normal", "Resumed", "Job resumed"))
+        if self.start is None:
+            self.start = timestamp(self.now)
+
+    def _over(self, active: int) -> JobVerdict | None:
+        """(condition, reason, message) once nothing more needs to run."""
+        failures = self.failed + len(self.uncounted["failed"])
+        successes = len(self.completed) if self.indexed else self.succeeded + len(self.uncounted["succeeded"])
+        limit = self.spec.get("backoffLimit")
+        if limit is None:
+            limit = 2**31 if self.spec.get("backoffLimitPerIndex") is not None else 6
+        restarts = sum(_restarts(p) for p in self.pods) if _restarts_in_place(self.spec) else 0
+        if failures > limit or restarts >= max(limit, 1):
+            return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        deadline = self.spec.get("activeDeadlineSeconds")
+        if deadline is not None and self.start is not None:
+            left = deadline - (self.now - parse_time(self.start)).total_seconds()
+            if left <= 0:
+                return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
+            self._again(left)
+        most = self.spec.get("maxFailedIndexes")
+        if most is not None and len(self.failed_indexes) > most:
+            return (
+                "Failed",
+                "MaxFailedIndexesExceeded",
+                "Job has exceeded the specified maximal number of failed indexes",
+            )
+        if self._success_policy_met():
+            return "Complete", "SuccessPolicy", "Matched rules at index 0"
+        if self.completions is None:
+            done = successes > 0 and active == 0
+            return ("Complete", "CompletionsReached", "Reached expected number of succeeded pods") if done else None
+        if self.indexed and self.failed_indexes and successes + len(self.failed_indexes) >= self.completions:
+            return "Failed", "FailedIndexes", "Job has failed indexes"
+        if successes >= self.completions:
+            return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
+        return None
+
+    def _success_policy_met(self) -> bool:
+        for rule in (self.spec.get("successPolicy") or {}).get("rules") or ():
+            wanted = parse_indexes(rule["succeededIndexes"]) if "succeededIndexes" in rule else None
+            done = self.completed if wanted is None else self.completed & wanted
+            need = rule.get("succeededCount", len(wanted) if wanted is not None else None)
+            if need is not None and len(done) >= need:
+                return True
+        return False
+
+    def _target(self) -> JobVerdict | None:
+        """What was decided earlier, and waits for the last Pods."""
+        for target, condition in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
+            found = get_condition(self.conditions, target)
+            if found is not None and found["status"] == "True":
+                return condition, found["reason"], found.get("message", "")
+        return None
+
+    def _finish(self, verdict: JobVerdict, active: list[Object]) -> None:
+        """As in Kubernetes, a Job is Complete or Failed when all its Pods have ended and are counted; until then it
+        says where it is heading."""
+        condition, reason, message = verdict
+        self.result.delete += [p for p in active if not is_deleting(p)]
+        if active or any(self.uncounted.values()):
+            target = "SuccessCriteriaMet" if condition == "Complete" else "FailureTarget"
+            self._condition(target, "True", reason, message)
+            return
+        self._condition(condition, "True", reason, message)
+        if condition == "Complete":
+            self.completion_time = timestamp(self.now)
+            self.result.events.append(("Normal", "Completed", "Job completed"))
+        else:
+            self.result.events.append(("Warning", reason, message))
+
+    def _balance(self, active: list[Object]) -> None:
+        """As many Pods as parallelism and the work left allow: no more, no fewer."""
+        want = self._wanted(active)
+        if len(active) > want:
+            surplus = sorted(active, key=lambda p: (status_of(p).get("phase") == "Running", name_of(p)))
+            self.result.delete += surplus[: len(active) - want]
+            return
+        missing = want - len(active)
+        wait = self._backoff()
+        if missing <= 0:
+            return
+        if wait > 0:
+            self._again(wait)
+            return
+        if not self.indexed:
+            self.result.create += [self._pod(None) for _ in range(missing)]
+            return
+        taken = {_index_of(p) for p in active} | self.completed | self.failed_indexes
+        free = (i for i in range(self.completions or 0) if i not in taken)
+        self.result.create += [self._pod(i) for i, _ in zip(free, range(missing), strict=False)]
+
+    def _wanted(self, active: list[Object]) -> int:
+        if self.completions is None:
+            ended_well = self.succeeded + len(self.uncounted["succeeded"])
+            return len(active) if ended_well else self.parallelism
+        successes = len(self.completed) if self.indexed else self.succeeded + len(self.uncounted["succeeded"])
+        return max(0, min(self.parallelism, self.completions - successes - len(self.failed_indexes)))
+
+    def _backoff(self) -> float:
+        """Seconds to wait after failures: 10, 20, 40 ... 360, since the last Pod failed."""
+        ends = sorted(filter(None, (_failed_at(p) for p in self.pods)))
+        failures = min(self.failed + len(self.uncounted["failed"]), 16)
+        if not ends or not failures:
+            return 0.0
+        delay: float = min(FIRST_BACKOFF * 2 ** (failures - 1), LAST_BACKOFF)
+        return max(0.0, delay - (self.now - ends[-1]).total_seconds())
+
+    def _pod(self, index: int | None) -> Object:
+        job, template = self.job, self.spec["template"]
+        name = name_of(job)
+        identity = {
+            "batch.kubernetes.io/controller-uid": uid_of(job),
+            "batch.kubernetes.io/job-name": name,
+            "controller-uid": uid_of(job),
+            "job-name": name,
+        }
+        template_meta = template.get("metadata") or {}
+        annotations = dict(template_meta.get("annotations") or {})
+        labels = {**(template_meta.get("labels") or {}), **identity}
+        spec = dict(template["spec"])
+        base = name[:57]
+        if index is not None:
+            labels[INDEX_ANNOTATION] = annotations[INDEX_ANNOTATION] = str(index)
+            attempts = [
+                int(annotations_of(p).get("batch.kubernetes.io/job-index-failure-count", "0")) + 1
+                for p in self.pods
+                if _index_of(p) == index and status_of(p).get("phase") == "Failed"
+            ]
+            annotations["batch.kubernetes.io/job-index-failure-count"] = str(max(attempts, default=0))
+            env = {"name": "JOB_COMPLETION_INDEX", "value": str(index)}
+            for role in ("initContainers", "containers"):
+                if spec.get(role):
+                    spec[role] = [{**c, "env": [*(c.get("env") or ()), env]} for c in spec[role]]
+            spec.setdefault("hostname", f"{base}-{index}")
+            base = f"{name[:50]}-{index}"
+        pod_meta: dict[str, Any] = {
+            "generateName": f"{base}-",
+            "namespace": namespace_of(job),
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(job)],
+            "finalizers": [TRACKING_FINALIZER],
+        }
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_meta, "spec": spec}
+
+    def _condition(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:
+        self.conditions = set_condition(self.conditions, type, status, reason, message, timestamp(self.now))
+
+    def _again(self, seconds: float) -> None:
+        self.result.again = seconds if self.result.again is None else min(seconds, self.result.again)
+
+    def _write_status(self, active: list[Object]) -> None:
+        doomed = {uid_of(p) for p in self.result.delete}
+        running = [p for p in active if uid_of(p) not in doomed and not is_deleting(p)]
+        status: Object = {
+            "active": len(running) + len(self.result.create),
+            "ready": sum(_is_ready(p) for p in running),
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "terminating": sum(is_deleting(p) and _is_active(p) for p in self.pods),
+            "uncountedTerminatedPods": {k: v for k, v in self.uncounted.items() if v},
+            "conditions": self.conditions,
+            "startTime": self.start,
+            "completionTime": self.completion_time,
+        }
+        if self.indexed:
+            status["completedIndexes"] = format_indexes(self.completed)
+            if self.spec.get("backoffLimitPerIndex") is not None:
+                status["failedIndexes"] = format_indexes(self.failed_indexes)
+        empty_is_absent = ("active", "succeeded", "failed", "terminating", "startTime", "completionTime", "conditions")
+        self.result.status = {k: v for k, v in status.items() if v or k not in empty_is_absent}
+
+
+def _is_active(pod: Object) -> bool:
+    return status_of(pod).get("phase") not in ("Succeeded", "Failed")
+
+
+def _is_ready(pod: Object) -> bool:
+    return is_condition_true(status_of(pod).get("conditions") or [], "Ready")
+
+
+def _index_of(pod: Object) -> int | None:
+    text = annotations_of(pod).get(INDEX_ANNOTATION)
+    return int(text) if text is not None else None
+
+
+def _restarts_in_place(job_spec: Object) -> bool:
+    return bool(job_spec["template"]["spec"].get("restartPolicy") == "OnFailure")
+
+
+def _restarts(pod: Object) -> int:
+    return sum(c.get("restartCount", 0) for c in status_of(pod).get("containerStatuses") or ())
+
+
+def _failed_at(pod: Object) -> datetime | None:
+    if status_of(pod).get("phase") != "Failed":
+        return None
+    ends = [
+        c["state"]["terminated"]["finishedAt"]
+        for c in status_of(pod).get("containerStatuses") or ()
+        if (c.get("state") or {}).get("terminated", {}).get("finishedAt")
+    ]
+    return parse_time(max(ends)) if ends else parse_time(meta(pod)["creationTimestamp"])
+
+
+def _failure_action(job_spec: Object, pod: Object) -> tuple[Action, str]:
+    """What podFailurePolicy says of this failed Pod; without a matching rule it counts."""
+    for number, rule in enumerate((job_spec.get("podFailurePolicy") or {}).get("rules") or ()):
+        where = f"matching {rule['action']} rule at index {number}"
+        if "onExitCodes" in rule:
+            wanted = rule["onExitCodes"]
+            for container in status_of(pod).get("containerStatuses") or ():
+                ended = (container.get("state") or {}).get("terminated")
+                if not ended or not ended.get("exitCode"):
+                    continue
+                if wanted.get("containerName") not in (None, container["name"]):
+                    continue
+                if (ended["exitCode"] in wanted["values"]) == (wanted["operator"] == "In"):
+                    who = f"Container {container['name']} for pod {namespace_of(pod)}/{name_of(pod)}"
+                    return rule["action"], f"{who} failed with exit code {ended['exitCode']} {where}"
+        for pattern in rule.get("onPodConditions") or ():
+            found = get_condition(status_of(pod).get("conditions") or [], pattern["type"])
+            if found is not None and found["status"] == pattern.get("status", "True"):
+                return rule["action"], f"Pod {namespace_of(pod)}/{name_of(pod)} has condition {pattern['type']} {where}"
+    return "Count", ""
+
+
+# Merged from job_controller: Carries out what `jobs.plan` says, Job by Job.
+
+
+_OURS = "kubernetes.io/job-controller"
+
+
+class JobController:
+    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._queue: Controller[Key] = Controller("job", self._reconcile)
+        self._jobs = Informer(cluster, JOB, on_change=self._job_changed)
+        self._pods = Informer(
+            cluster, POD, on_change=self._pod_changed, indexers={"owner": index_by_controller, "job": _job_of}
+        )
+        self._expected: dict[Key, set[str]] = {}
+        """Pods we made that the informer has not shown yet: without this, a quick second look would make them twice."""
+
+    async def run(self) -> None:
+        async with self._pods, self._jobs:
+            await self._queue.run()
+
+    def _job_changed(self, before: Object | None, after: Object | None) -> None:
+        changed = after or before
+        assert changed is not None
+        self._queue.enqueue(key_of(changed))
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> None:
+        pod = after or before
+        assert pod is not None
+        for job in _job_of(pod):
+            self._expected.get(job, set()).discard(uid_of(pod))
+            self._queue.enqueue(job)
+
+    async def _reconcile(self, key: Key) -> float | None:
+        job = self._jobs.get(*key)
+        if job is None:
+            self._expected.pop(key, None)
+            await self._release_orphans(key)
+            return None
+        if spec_of(job).get("managedBy", _OURS) != _OURS or self._expected.get(key):
+            return None
+        now = datetime.now(UTC)
+        ttl = expires_in(job, now)
+        if ttl == 0.0 and not is_deleting(job):
+            await self._ignoring_missing(self._cluster.delete(JOB, key.name, key.namespace, uid=uid_of(job)))
+            return None
+        decided = plan_job(job, self._pods.by("owner", uid_of(job)), now)
+        await self._carry_out(key, job, decided)
+        waits = [w for w in (decided.again, ttl) if w is not None]
+        return min(waits, default=None)
+
+    async def _carry_out(self, key: Key, job: Object, decided: JobPlan) -> None:
+        if decided.status != status_of(job):
+            new = {**job, "status": decided.status}
+            await self._cluster.update(new, subresource="status")
+        for severity, reason, message in decided.events:
+            self._recorder.event(job, severity, reason, message)
+        await asyncio.gather(
+            *(self._release(pod) for pod in decided.release),
+            *(self._delete(job, pod) for pod in decided.delete if not is_deleting(pod)),
+            *(self._create(key, job, pod) for pod in decided.create),
+        )
+
+    async def _create(self, key: Key, job: Object, pod: Object) -> None:
+        made = await self._cluster.create(pod)
+        if self._pods.get(*key_of(made)) is None:
+            self._expected.setdefault(key, set()).add(uid_of(made))
+        self._recorder.event(job, "Normal", "SuccessfulCreate", f"Created pod: {name_of(made)}")
+
+    async def _delete(self, job: Object, pod: Object) -> None:
+        await self._ignoring_missing(self._cluster.delete(POD, *reversed(key_of(pod)), uid=uid_of(pod)))
+        self._recorder.event(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
+
+    async def _release(self, pod: Object) -> None:
+        left = [f for f in meta(pod).get("finalizers") or () if f != TRACKING_FINALIZER]
+        change = {"metadata": {"uid": uid_of(pod), "resourceVersion": meta(pod)["resourceVersion"], "finalizers": left}}
+        try:
+            await self._ignoring_missing(self._cluster.patch(POD, name_of(pod), namespace_of(pod), change))
+        except Conflict:
+            for job in _job_of(pod):
+                self._queue.enqueue_after(job, 0.01)
+
+    async def _release_orphans(self, key: Key) -> None:
+        """A Job that is gone must not leave Pods that cannot go."""
+        for pod in self._pods.by("job", key):
+            if TRACKING_FINALIZER in (meta(pod).get("finalizers") or ()):
+                await self._release(pod)
+
+    @staticmethod
+    async def _ignoring_missing(call: Awaitable[Object]) -> None:
+        try:
+            await call
+        except NotFound:
+            return
+
+
+def _job_of(pod: Object) -> list[Key]:
+    owner = controller_of(pod)
+    return [Key(namespace_of(pod), owner["name"])] if owner is not None and owner["kind"] == "Job" else []

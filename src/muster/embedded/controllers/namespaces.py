@@ -1,0 +1,112 @@
+"""Namespaces: each gets a `default` service account, and one that is being deleted is emptied first."""
+
+from __future__ import annotations
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.store.bulk_delete import bulk_delete
+from muster.embedded.store.history import Change
+from muster.embedded.store.view import Transaction
+from muster.embedded.store.write_hooks import NAMESPACES
+from muster.embedded.store.writes import store_or_remove
+from muster.kube.builtin import NAMESPACE, SERVICE_ACCOUNT
+from muster.kube.cluster import Cluster
+from muster.kube.controller import Controller
+from muster.kube.errors import AlreadyExists
+from muster.kube.informer import Informer
+from muster.kube.objects import Key, Object, is_deleting, name_of, namespace_of, spec_of
+
+# Merged from default_accounts: Every namespace has a service account called `default`, which its Pods are unless they
+# say otherwise.
+
+
+DEFAULT_SERVICE_ACCOUNT = "default"
+
+
+class DefaultServiceAccountController:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._queue: Controller[str] = Controller("default service account", self._ensure, workers=1)
+        self._namespaces = Informer(cluster, NAMESPACE, on_change=self._namespace_changed)
+        self._accounts = Informer(cluster, SERVICE_ACCOUNT, on_change=self._account_changed)
+
+    async def run(self) -> None:
+        async with self._accounts, self._namespaces:
+            await self._queue.run()
+
+    def _namespace_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is not None:
+            self._queue.enqueue(name_of(after))
+
+    def _account_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is None and before is not None and name_of(before) == DEFAULT_SERVICE_ACCOUNT:
+            self._queue.enqueue(namespace_of(before))
+
+    async def _ensure(self, namespace: str) -> None:
+        found = self._namespaces.objects.get(Key("", namespace))
+        if found is None or is_deleting(found) or self._accounts.get(namespace, DEFAULT_SERVICE_ACCOUNT) is not None:
+            return
+        account = {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": DEFAULT_SERVICE_ACCOUNT, "namespace": namespace},
+        }
+        try:
+            await self._cluster.create(account)
+        except AlreadyExists:
+            return
+
+
+# Merged from namespaces: Empties namespaces that are being deleted, then lets them go.
+
+
+class NamespaceController:
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._store = cluster.store
+        self._work: Controller[str] = Controller("namespaces", self._empty, workers=4)
+
+    async def run(self) -> None:
+        stop = self._store.listen(self._changed)
+        try:
+            for namespace in self._store.view.objects(NAMESPACES):
+                if is_deleting(namespace):
+                    self._work.enqueue(name_of(namespace))
+            await self._work.run()
+        finally:
+            stop()
+
+    def _changed(self, resource: str, change: Change) -> None:
+        if resource == NAMESPACES:
+            if change.after is not None and is_deleting(change.after):
+                self._work.enqueue(change.key.name)
+        elif change.after is None and change.key.namespace:
+            namespace = self._store.get(NAMESPACES, Key("", change.key.namespace))
+            if namespace is not None and is_deleting(namespace):
+                self._work.enqueue(change.key.namespace)
+
+    async def _empty(self, name: str) -> None:
+        """One look: deletes what is not being deleted yet, or finalizes. What is slow to go calls back by going."""
+        namespace = self._store.get(NAMESPACES, Key("", name))
+        if namespace is None or not is_deleting(namespace):
+            return
+        contents = False
+        for resource in self._store.view.resources():
+            shelf = self._store.view.shelf(resource, name)
+            if shelf is None or not shelf.objects:
+                continue
+            contents = True
+            keys = [Key(name, each) for each in shelf.objects]
+            await bulk_delete(
+                self._store, self._cluster.catalogue.of_resource(resource), resource, keys, self._cluster.now()
+            )
+        if not contents:
+            await self._store.write(lambda tx: self._finalize(tx, name))
+
+    def _finalize(self, tx: Transaction, name: str) -> None:
+        namespace = tx.get(NAMESPACES, Key("", name))
+        kind = self._cluster.catalogue.of_resource(NAMESPACES)
+        if namespace is None or kind is None or not is_deleting(namespace):
+            return
+        emptied: Object = {**namespace, "spec": {**spec_of(namespace), "finalizers": []}}
+        if spec_of(namespace).get("finalizers"):
+            store_or_remove(tx, kind, namespace, emptied)

@@ -1,0 +1,318 @@
+"""The node agent: runs the Pods that are bound to this machine's nodes and reports their status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from contextlib import suppress
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.hosts import AddressPool, HostsFiles
+from muster.embedded.node.image_engine import ImageEngine
+from muster.embedded.node.images import machine_environment, make_shims
+from muster.embedded.node.isolation import probe_isolation
+from muster.embedded.node.log_files import drop_old_logs
+from muster.embedded.node.logs import Logs
+from muster.embedded.node.machine import DeviceAllocator, MachineInfo, Usage, UsageMeter, inspect_machine, measure_usage
+from muster.embedded.node.nodes import (
+    SIMULATED_SECONDS_ANNOTATION,
+    register_nodes,
+    simulated_status,
+    unreadable_seconds,
+)
+from muster.embedded.node.operations import PodOperations
+from muster.embedded.node.pod_context import ReferencedObjects
+from muster.embedded.node.pod_status import has_ended
+from muster.embedded.node.pod_worker import PodWorker, WorkerContext
+from muster.embedded.node.preparation import NodeContext
+from muster.embedded.node.settings import AgentSettings
+from muster.embedded.node.stand_ins import make_stand_ins
+from muster.embedded.node.supervisor.cgroups import can_limit
+from muster.embedded.node.supervisor.contract import Isolation
+from muster.embedded.node.supervisor.journal_writer import short_socket_path
+from muster.embedded.node.supervisor_client import ZygoteClient
+from muster.kube.builtin import POD
+from muster.kube.controller import Controller
+from muster.kube.errors import Conflict, NotFound
+from muster.kube.event_recorder import EventRecorder
+from muster.kube.informer import Informer
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    is_deleting,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    spec_of,
+    uid_of,
+)
+
+log = logging.getLogger(__name__)
+
+_CHECK_SECONDS = 15.0
+_SWEEP_SECONDS = 3600.0
+_HOSTS_SECONDS = 0.05
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+class Agent:
+    """`run()` it as a task; `ready` is set once it has taken over what an earlier server has left running."""
+
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        recorder: EventRecorder,
+        settings: AgentSettings,
+        *,
+        isolation: Isolation | None = None,
+        machine: MachineInfo | None = None,
+        engine: ImageEngine | None = None,
+    ) -> None:
+        """`isolation`, `machine` and `engine` are what is known already of this machine."""
+        self.settings = settings
+        self.isolation: Isolation = isolation or probe_isolation()[0]
+        self.machine = machine or inspect_machine(settings.home)
+        self.ready = asyncio.Event()
+        self._cluster = cluster
+        self._recorder = recorder
+        self._pods: dict[str, Object] = {}
+        """By uid: the Pods that are bound to our nodes."""
+        self._works: dict[str, PodWorker] = {}
+        self._simulated: set[str] = set()
+        """Names of the nodes that run nothing."""
+        self._dirty: set[str] = set()
+        self._flushing: asyncio.TimerHandle | None = None
+        self._writing_hosts: asyncio.TimerHandle | None = None
+        self._hosts_took = 0.0
+        self._controller: Controller[str] = Controller("agent", self._reconcile, workers=32)
+        self._informer = Informer(cluster, POD, on_change=self._pod_changed)
+        for folder in (settings.home, settings.pods, settings.log_folder, settings.run):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shims = settings.run / "shims"
+        make_shims(shims)
+        stand_ins = make_stand_ins(settings.run / "stand-ins")
+        self._zygote = ZygoteClient(self.isolation, self._supervisor_killed)
+        self._hosts = HostsFiles(settings.run / "hosts", self._hosts_outdated)
+        self._around = ReferencedObjects(cluster, self._hosts, settings.api, self._reference_changed)
+        self._logs = Logs(str(settings.log_folder))
+        self._shop = WorkerContext(
+            cluster=cluster,
+            recorder=recorder,
+            here=NodeContext(
+                settings,
+                self.isolation,
+                machine_environment(shims, settings.environment),
+                limits_cpu=can_limit()[1],
+                stand_ins=stand_ins,
+            ),
+            around=self._around,
+            hosts=self._hosts,
+            addresses=AddressPool(),
+            devices=DeviceAllocator(self.machine.devices),
+            logs=self._logs,
+            starter=self._zygote,
+            nodes={},
+            notify=str(settings.run / "agent.sock"),
+            engines={engine.name: engine} if engine is not None else {},
+        )
+
+        name = settings.node_name or self.machine.hostname
+        cluster.node = PodOperations(name, self._informer, self._works, self._logs, UsageMeter(self.usage), self.ready)
+
+    async def run(self) -> None:
+        running, self._simulated = await register_nodes(self._cluster, self.settings, self.machine)
+        self._shop.nodes.update(running)
+        listening = self._listen()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for informer in self._around.informers:
+                    group.create_task(informer.run(), name=f"agent informer {informer.kind.plural}")
+                await self._around.synced()
+                group.create_task(self._informer.run(), name="agent informer pods")
+                await self._informer.synced.wait()
+                self._take_over()
+                self._hosts.flush()
+                group.create_task(self._controller.run(), name="agent")
+                group.create_task(self._check(), name="agent check")
+                group.create_task(self._sweep_logs(), name="agent logs")
+                self.ready.set()
+        finally:
+            asyncio.get_running_loop().remove_reader(listening)
+            listening.close()
+            self._zygote.close()
+            self._logs.close()
+            for timer in (self._flushing, self._writing_hosts):
+                if timer is not None:
+                    timer.cancel()
+
+    def usage(self) -> dict[str, Usage]:
+        """What each Pod that runs uses, by uid."""
+        return measure_usage(
+            {uid: w.progress.supervisor for uid, w in self._works.items() if w.progress.supervisor and not w.is_over}
+        )
+
+    def _take_over(self) -> None:
+        """Pods that have a folder were begun by an earlier server. First all of them say what they hold, so that
+        nothing of it is given to another."""
+        for entry in os.scandir(self.settings.pods):
+            pod = self._pods.get(entry.name)
+            if pod is not None and has_ended(pod) and not is_deleting(pod):
+                continue
+            work = self._works[entry.name] = PodWorker(self._shop, entry.name, entry.path)
+            if pod is not None:
+                work.adopt(pod)
+            self._controller.enqueue(entry.name)
+
+    async def _reconcile(self, uid: str) -> float | None:
+        pod = self._pods.get(uid)
+        if pod is not None and spec_of(pod).get("nodeName") in self._simulated:
+            return await self._simulate(pod)
+        work = self._works.get(uid)
+        if work is None:
+            if pod is None and not os.path.isdir(self._folder(uid)):
+                return None
+            work = self._works[uid] = PodWorker(self._shop, uid, self._folder(uid))
+        again = await work.look(pod)
+        if again is not None and again < 0:
+            if uid not in self._pods:
+                self._works.pop(uid, None)
+            return None
+        return again
+
+    async def _simulate(self, pod: Object) -> float | None:
+        if not has_ended(pod):
+            bad = unreadable_seconds(pod)
+            if bad is not None:
+                message = (
+                    f'{SIMULATED_SECONDS_ANNOTATION}: "{bad}" is not a number of seconds; '
+                    "the Pod runs until it is deleted"
+                )
+                self._recorder.event(pod, "Warning", "BadAnnotation", message)
+            status, again = simulated_status(pod, time.time())
+            if status != pod.get("status"):
+                with suppress(NotFound):
+                    await self._cluster.update({**pod, "status": status}, subresource="status")
+            if again is not None:
+                return again
+        if is_deleting(pod) and meta(pod).get("deletionGracePeriodSeconds") != 0:
+            with suppress(NotFound, Conflict):
+                await self._cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=0, uid=uid_of(pod))
+        return None
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> None:
+        if before is not None and (after is None or uid_of(after) != uid_of(before)):
+            uid = uid_of(before)
+            if self._pods.pop(uid, None) is not None:
+                self._controller.enqueue(uid)
+            before = None
+        if after is None:
+            return
+        node = spec_of(after).get("nodeName")
+        if not node:
+            return
+        uid = uid_of(after)
+        if uid not in self._pods and not self._is_ours(node, uid):
+            return
+        known, work = self._pods.get(uid), self._works.get(uid)
+        self._pods[uid] = after
+        if known is None or _concerns_us(known, after):
+            if known is not None and work is not None and _outdates_files(known, after):
+                work.files_outdated = True
+            self._controller.enqueue(uid)
+        elif work is not None and not work.is_over and has_ended(after):
+            self._controller.enqueue(uid)  # somebody else says that it has
+
+    def _is_ours(self, node: str, uid: str) -> bool:
+        """A Pod that runs here stays ours, even when the settings have lost its node."""
+        return node in self._shop.nodes or node in self._simulated or os.path.isdir(self._folder(uid))
+
+    def _reference_changed(self, uid: str) -> None:
+        work = self._works.get(uid)
+        if work is not None:
+            work.files_outdated = work.begun
+            self._controller.enqueue(uid)
+
+    def _folder(self, uid: str) -> str:
+        return f"{self.settings.pods}/{uid}"
+
+    def _listen(self) -> socket.socket:
+        """Supervisors say here that a journal has grown."""
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        with suppress(FileNotFoundError):
+            os.unlink(self._shop.notify)
+        with short_socket_path(self._shop.notify) as path:
+            listening.bind(path)
+        asyncio.get_running_loop().add_reader(listening, self._hear, listening)
+        return listening
+
+    def _hear(self, listening: socket.socket) -> None:
+        with suppress(BlockingIOError):
+            while True:
+                self._dirty.add(listening.recv(128).decode())
+        if self._flushing is None:
+            loop = asyncio.get_running_loop()
+            self._flushing = loop.call_later(self.settings.coalesce_seconds, self._look_at_dirty)
+
+    def _look_at_dirty(self) -> None:
+        self._flushing = None
+        dirty, self._dirty = self._dirty, set()
+        for uid in dirty:
+            if uid in self._works:
+                self._controller.enqueue(uid)
+
+    def _hosts_outdated(self) -> None:
+        """Called often; writes seldom, and the less often the longer it takes."""
+        if self._writing_hosts is None:
+            delay = max(_HOSTS_SECONDS, 20 * self._hosts_took)
+            self._writing_hosts = asyncio.get_running_loop().call_later(delay, self._write_hosts)
+
+    def _write_hosts(self) -> None:
+        self._writing_hosts = None
+        began = time.monotonic()
+        self._hosts.flush()
+        self._hosts_took = time.monotonic() - began
+
+    def _supervisor_killed(self, folder: str) -> None:
+        """Another one will go on from the journal, but not at once: what has killed it may do so again."""
+        work = self._works.get(os.path.basename(folder))
+        if work is not None:
+            log.warning("the supervisor of Pod %s was killed", work.uid)
+            work.supervisor_lost = True
+            self._controller.enqueue_after(work.uid, 1.0)
+
+    async def _check(self) -> None:
+        """What nobody tells: supervisors of an earlier server's zygote that were killed, and tokens that grow old."""
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            now = time.time()
+            for uid, work in list(self._works.items()):
+                if work.lacks_supervisor() or work.has_old_tokens(now):
+                    self._controller.enqueue(uid)
+                await asyncio.sleep(0)
+
+    async def _sweep_logs(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS / 60)
+            live = {uid_of(pod) for pod in self._informer.objects.values()}
+            await asyncio.to_thread(drop_old_logs, str(self.settings.log_folder), live, self.settings.logs, time.time())
+            await asyncio.sleep(_SWEEP_SECONDS)
+
+
+def _concerns_us(before: Object, after: Object) -> bool:
+    """Our own writes of status come back to us as well; they are no news."""
+    old, new = meta(before), meta(after)
+    return (
+        old.get("deletionTimestamp") != new.get("deletionTimestamp")
+        or old.get("deletionGracePeriodSeconds") != new.get("deletionGracePeriodSeconds")
+        or spec_of(before) != spec_of(after)
+        or _outdates_files(before, after)
+        or bool(spec_of(after).get("readinessGates"))
+    )
+
+
+def _outdates_files(before: Object, after: Object) -> bool:
+    return labels_of(before) != labels_of(after) or annotations_of(before) != annotations_of(after)

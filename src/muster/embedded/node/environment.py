@@ -1,0 +1,224 @@
+"""A container's environment variables and the `$(VAR)` references in its command, as Kubernetes resolves them. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from muster.embedded.node.pod_context import ConfigError, PodContext, secret_data
+from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of, uid_of
+from muster.kube.quantity import parse_quantity
+
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+_SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']*)'\]$")
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """`$(NAME)` becomes its value, `$$` a `$`; a name that is not known stays as it is written."""
+    if "$" not in text:
+        return text
+    return _REFERENCE.sub(lambda m: "$" if m[1] is None else variables.get(m[1], m[0]), text)
+
+
+def expand_all(words: Iterable[str], variables: Mapping[str, str]) -> list[str]:
+    return [expand(word, variables) for word in words]
+
+
+def container_environment(
+    pod: Object, container: Mapping[str, Any], around: PodContext, *, base: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """All variables of a container: `base` (the image's own), then those of Services, envFrom, and env, the later ones
+    winning. Raises ConfigError when a ConfigMap, Secret or key is missing and not optional."""
+    name = str(container.get("name") or "")
+    services = service_variables(pod, around)
+    variables: dict[str, str] = {}
+    known = ChainMap(variables, services)
+    for source in container.get("envFrom") or ():
+        variables.update(_from_source(pod, source, around, name))
+    for variable in container.get("env") or ():
+        value = _value(pod, container, variable, known, around)
+        if value is not None:
+            variables[variable["name"]] = value
+    return {**(base or {}), **services, **variables}
+
+
+def service_variables(pod: Object, around: PodContext) -> dict[str, str]:
+    """NAME_SERVICE_HOST and NAME_SERVICE_PORT of the namespace's Services, unless enableServiceLinks is false; and
+    where the API is, always."""
+    variables: dict[str, str] = {}
+    if spec_of(pod).get("enableServiceLinks", True):
+        for service in around.services(namespace_of(pod)):
+            variables.update(_service(service))
+    if around.api is not None:
+        variables["KUBERNETES_SERVICE_HOST"] = around.api.host
+        variables["KUBERNETES_SERVICE_PORT"] = variables["KUBERNETES_SERVICE_PORT_HTTPS"] = str(around.api.port)
+    return variables
+
+
+def field_value(pod: Object, path: str, around: PodContext) -> str:
+    """What a fieldRef stands for. Raises ConfigError for a path that Kubernetes does not offer."""
+    subscript = _SUBSCRIPT.match(path)
+    if subscript is not None:
+        values = labels_of(pod) if subscript[1] == "labels" else annotations_of(pod)
+        return values.get(subscript[2], "")
+    match path:
+        case "metadata.name":
+            return name_of(pod)
+        case "metadata.namespace":
+            return namespace_of(pod)
+        case "metadata.uid":
+            return uid_of(pod)
+        case "metadata.labels" | "metadata.annotations":
+            return _as_lines(meta(pod).get(path.removeprefix("metadata.")) or {})
+        case "spec.nodeName":
+            return str(spec_of(pod).get("nodeName") or "")
+        case "spec.serviceAccountName":
+            return str(spec_of(pod).get("serviceAccountName") or "default")
+        case "status.podIP" | "status.podIPs":
+            return around.pod_ip
+        case "status.hostIP" | "status.hostIPs":
+            return around.host_ip
+    raise ConfigError(
+        f'fieldRef.fieldPath "{path}" is not supported: write one of metadata.name, metadata.namespace, metadata.uid, '
+        "metadata.labels['KEY'], metadata.annotations['KEY'], spec.nodeName, spec.serviceAccountName, "
+        "status.podIP, status.hostIP"
+    )
+
+
+def resource_value(container: Mapping[str, Any], reference: Mapping[str, Any], around: PodContext) -> str:
+    """What a resourceFieldRef stands for: rounded up to whole divisors. A limit that is not set is the node's."""
+    path = str(reference.get("resource") or "")
+    kind, _, resource = path.partition(".")
+    if kind not in ("limits", "requests") or not resource:
+        raise ConfigError(f'resourceFieldRef.resource "{path}" is not supported: write limits.NAME or requests.NAME')
+    resources = container.get("resources") or {}
+    amount = (resources.get(kind) or {}).get(resource)
+    if amount is None and kind == "requests":
+        amount = (resources.get("limits") or {}).get(resource)
+    if amount is None and kind == "limits":
+        amount = around.allocatable.get(resource)
+    divisor = parse_quantity(reference.get("divisor") or "1") or parse_quantity("1")
+    return str(math.ceil(parse_quantity(amount if amount is not None else "0") / divisor))
+
+
+def _from_source(pod: Object, source: Mapping[str, Any], around: PodContext, container: str) -> dict[str, str]:
+    prefix = str(source.get("prefix") or "")
+    if "configMapRef" in source:
+        found = _object(pod, source["configMapRef"], "configmap", around, container)
+        values = dict(found.get("data") or {}) if found is not None else {}
+    elif "secretRef" in source:
+        found = _object(pod, source["secretRef"], "secret", around, container)
+        values = {k: _text(v) for k, v in secret_data(found).items()} if found is not None else {}
+    else:
+        raise ConfigError("envFrom has neither a configMapRef nor a secretRef", container)
+    return {prefix + key: str(value) for key, value in values.items() if _is_variable(prefix + key)}
+
+
+def _value(
+    pod: Object, container: Mapping[str, Any], variable: Mapping[str, Any], known: Mapping[str, str],
+    around: PodContext,
+) -> str | None:  # fmt: skip
+    source = variable.get("valueFrom")
+    if not source:
+        return expand(str(variable.get("value") or ""), known)
+    name = str(container.get("name") or "")
+    try:
+        if "fieldRef" in source:
+            return field_value(pod, source["fieldRef"].get("fieldPath", ""), around)
+        if "resourceFieldRef" in source:
+            reference = source["resourceFieldRef"]
+            return resource_value(_of_container(pod, container, reference), reference, around)
+    except ConfigError as error:
+        raise ConfigError(f"env {variable['name']}: {error.message}", name) from None
+    if "configMapKeyRef" in source:
+        return _key(pod, source["configMapKeyRef"], "configmap", around, name)
+    if "secretKeyRef" in source:
+        return _key(pod, source["secretKeyRef"], "secret", around, name)
+    known_sources = "fieldRef, resourceFieldRef, configMapKeyRef or secretKeyRef"
+    raise ConfigError(f"env {variable['name']}: valueFrom has none of {known_sources}", name)
+
+
+def _of_container(pod: Object, container: Mapping[str, Any], reference: Mapping[str, Any]) -> Mapping[str, Any]:
+    other = reference.get("containerName")
+    if not other or other == container.get("name"):
+        return container
+    spec = spec_of(pod)
+    for candidate in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        if candidate.get("name") == other:
+            found: Mapping[str, Any] = candidate
+            return found
+    raise ConfigError(f'resourceFieldRef.containerName "{other}" is no container of this Pod')
+
+
+def _object(pod: Object, reference: Mapping[str, Any], kind: str, around: PodContext, container: str) -> Object | None:
+    name = str(reference.get("name") or "")
+    find = around.config_map if kind == "configmap" else around.secret
+    found = find(namespace_of(pod), name)
+    if found is None and not reference.get("optional"):
+        raise ConfigError(f'{kind} "{name}" not found', container)
+    return found
+
+
+def _key(pod: Object, reference: Mapping[str, Any], kind: str, around: PodContext, container: str) -> str | None:
+    found = _object(pod, reference, kind, around, container)
+    key = str(reference.get("key") or "")
+    values: Mapping[str, Any] = {}
+    if found is not None:
+        values = (found.get("data") or {}) if kind == "configmap" else secret_data(found)
+    if key in values:
+        value = values[key]
+        return _text(value) if isinstance(value, bytes) else str(value)
+    if reference.get("optional"):
+        return None
+    title = "ConfigMap" if kind == "configmap" else "Secret"
+    have = f" (it has {', '.join(sorted(values))})" if values else ""
+    raise ConfigError(
+        f"couldn't find key {key} in {title} {namespace_of(pod)}/{reference.get('name', '')}{have}", container
+    )
+
+
+def _service(service: Object) -> dict[str, str]:
+    spec = spec_of(service)
+    address = str(spec.get("clusterIP") or "")
+    ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
+    if address == "None" or not ports:
+        return {}
+    # Without a cluster address nothing forwards ports: the name leads to the Pods, and their own port is what counts.
+    host = address or f"{name_of(service)}.{namespace_of(service)}.svc.cluster.local"
+    prefix = name_of(service).upper().replace("-", "_")
+    variables = {f"{prefix}_SERVICE_HOST": host, f"{prefix}_SERVICE_PORT": _port(ports[0], address)}
+    for port in ports:
+        number, protocol = _port(port, address), str(port.get("protocol") or "TCP")
+        if port.get("name"):
+            variables[f"{prefix}_SERVICE_PORT_{port['name'].upper().replace('-', '_')}"] = number
+        stem, url = f"{prefix}_PORT_{number}_{protocol}", f"{protocol.lower()}://{host}:{number}"
+        variables.setdefault(f"{prefix}_PORT", url)
+        variables.update({stem: url, f"{stem}_PROTO": protocol.lower(), f"{stem}_PORT": number, f"{stem}_ADDR": host})
+    return variables
+
+
+def _port(port: Mapping[str, Any], cluster_ip: str) -> str:
+    target = port.get("targetPort")
+    return str(target if not cluster_ip and isinstance(target, int) and target else port.get("port"))
+
+
+def _as_lines(values: Mapping[str, str]) -> str:
+    """As the downward API writes maps: one key="escaped value" a line, sorted."""
+    return "\n".join(f'{key}="{_escaped(value)}"' for key, value in sorted(values.items()))
+
+
+def _escaped(value: str) -> str:
+    return (
+        value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    )
+
+
+def _is_variable(name: str) -> bool:
+    return bool(name) and "=" not in name and "\0" not in name
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape")

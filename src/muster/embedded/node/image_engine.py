@@ -1,0 +1,295 @@
+"""The command lines of podman and docker, and the search for options that work on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import platform
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from muster.embedded.node.environment import expand_all
+from muster.embedded.node.hosts import hostname_of
+from muster.embedded.node.supervisor.contract import Mount, PreparedContainer
+from muster.kube.objects import Object, uid_of
+
+EngineName = Literal["podman", "docker"]
+
+CHECK_IMAGE = "localhost/muster-check:1"
+
+_CHECK_SECONDS = 20.0
+"""What a check may take. An engine that is slower has most likely stopped answering altogether."""
+_NO_ANSWER = 124
+_ULIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
+_PODMAN_GLOBALS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("--cgroup-manager=cgroupfs",),
+    ("--cgroup-manager=cgroupfs", "--runtime", "runc"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageEngine:
+    """An engine that was tried and works, with the options it needs here."""
+
+    name: EngineName
+    program: str
+    globals: tuple[str, ...] = ()
+    run_options: tuple[str, ...] = ()
+    limits: bool = True
+    """Whether memory and cpu limits can be set."""
+
+    def command(self, *words: str) -> list[str]:
+        return [self.program, *self.globals, *words]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProblem:
+    """Why there is none."""
+
+    name: EngineName
+    message: str
+
+
+async def find_engine(name: EngineName) -> ImageEngine | EngineProblem:
+    """Runs a program that does nothing, in an image of nothing else, until the options are found with which it works.
+    Needs no registry."""
+    program = shutil.which(name)
+    if program is None:
+        return EngineProblem(name, f"{name} is not installed (Debian: apt-get install {_package(name)})")
+    if platform.machine() not in _EXIT_PROGRAMS:
+        return ImageEngine(name, program)
+    problem = await _make_check_image(program)
+    if problem:
+        return EngineProblem(name, f"{name} does not work here: {problem}{_advice(problem)}")
+    last = ""
+    for globals_ in _PODMAN_GLOBALS if name == "podman" else ((),):
+        for options in ((), _ULIMITS):
+            for limits in (True, False):
+                engine = ImageEngine(name, program, globals_, options, limits)
+                code, output = await _run(_check_command(engine), timeout=_CHECK_SECONDS)
+                if code == 0:
+                    return engine
+                last = output
+                if code == _NO_ANSWER:
+                    return EngineProblem(name, f"{name} does not work here: {last}")
+    return EngineProblem(name, f"{name} is installed but cannot run a container: {_last_line(last)}")
+
+
+def engine_container(
+    engine: ImageEngine,
+    pod: Object,
+    spec: Mapping[str, Any],
+    prepared: PreparedContainer,
+    mounts: Sequence[Mount],
+    folder: str,
+) -> None:
+    """Fills in what the supervisor runs. The variables go through a file, so that they do not show in a process list;
+    those with a line break, which such a file cannot hold, through the engine's own environment."""
+    name = f"muster-{uid_of(pod)}-{prepared['name']}"
+    variables = prepared["env"]
+    env_file = f"{folder}/env-{prepared['name']}"
+    plain = {k: v for k, v in variables.items() if "\n" not in v}
+    inherited = {k: v for k, v in variables.items() if "\n" in v}
+    descriptor = os.open(env_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(f"{k}={v}\n" for k, v in plain.items())
+    prepared["argv"] = run_command(engine, name, spec, prepared, mounts, env_file, sorted(inherited), hostname_of(pod))
+    prepared["env"] = {**_own_environment(), **inherited}
+    prepared["cwd"], prepared["rootfs"], prepared["mounts"] = "/", "", []
+    prepared["uid"] = prepared["gid"] = None
+    prepared["groups"] = []
+    if engine.limits:
+        prepared["memoryLimit"] = prepared["cpuLimit"] = None  # the engine's business, not the supervisor's
+    prepared["engine"] = {
+        "name": name,
+        "exec": engine.command("exec", name),
+        "kill": engine.command("kill", "--signal"),
+        "remove": engine.command("rm", "-f", name),
+        "copy": engine.command("cp"),
+    }
+
+
+def run_command(
+    engine: ImageEngine, name: str, spec: Mapping[str, Any], prepared: PreparedContainer, mounts: Sequence[Mount],
+    env_file: str, inherited: Sequence[str], hostname: str,
+) -> list[str]:  # fmt: skip
+    # What is to be kept of it can only be copied while it is there; the supervisor removes it in any case.
+    options = [] if prepared.get("keep") else ["--rm"]
+    options += ["--name", name, "--network", "host", "--hostname", hostname, "--log-driver", "none"]
+    options += ["--pull", "never", "--env-file", env_file, *engine.run_options]
+    for variable in inherited:
+        options += ["--env", variable]
+    for mount in mounts:
+        options += ["--mount", _mount_option(mount)]
+    if spec.get("workingDir"):
+        options += ["--workdir", spec["workingDir"]]
+    options += _user_options(prepared)
+    if engine.limits and prepared.get("memoryLimit"):
+        options += ["--memory", str(prepared["memoryLimit"])]
+    if engine.limits and prepared.get("cpuLimit"):
+        options += ["--cpus", str(prepared["cpuLimit"])]
+    options += _security_options(spec.get("securityContext") or {})
+    options += _device_options(engine.name, prepared["env"].get("NVIDIA_VISIBLE_DEVICES", ""))
+    command = expand_all(spec.get("command") or (), prepared["env"])
+    args = expand_all(spec.get("args") or (), prepared["env"])
+    if command:
+        # An entry point given here makes the engine forget the image's CMD as well, as Kubernetes wants it.
+        options += ["--entrypoint", command[0]]
+    return engine.command("run", *options, str(spec.get("image") or ""), *command[1:], *args)
+
+
+class PullError(Exception):
+    """The image is not there and could not be had."""
+
+
+async def image_present(engine: ImageEngine, image: str) -> bool:
+    code, _ = await _run(engine.command("image", "inspect", "--format", "{{.Id}}", image))
+    return code == 0
+
+
+async def pull(engine: ImageEngine, image: str) -> None:
+    code, output = await _run(engine.command("pull", "--quiet", image), timeout=3600.0)
+    if code != 0:
+        raise PullError(f'failed to pull image "{image}": {_last_line(output)}')
+
+
+def pull_policy(container: Mapping[str, Any]) -> str:
+    """As Kubernetes defaults it: Always for `latest`, else IfNotPresent."""
+    if container.get("imagePullPolicy"):
+        return str(container["imagePullPolicy"])
+    image = str(container.get("image") or "")
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    return "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
+
+
+def _mount_option(mount: Mount) -> str:
+    parts = ["type=bind", f"src={mount['source']}", f"dst={mount['target']}"]
+    if mount.get("readOnly"):
+        parts.append("ro" if mount["source"].count(",") == 0 else "readonly")
+    return ",".join(f'"{part}"' if "," in part or '"' in part else part for part in parts)
+
+
+def _user_options(prepared: PreparedContainer) -> list[str]:
+    options: list[str] = []
+    uid, gid = prepared.get("uid"), prepared.get("gid")
+    if uid is not None or gid is not None:
+        options += ["--user", f"{uid if uid is not None else 0}" + (f":{gid}" if gid is not None else "")]
+    for group in prepared.get("groups") or ():
+        options += ["--group-add", str(group)]
+    return options
+
+
+def _security_options(context: Mapping[str, Any]) -> list[str]:
+    options: list[str] = []
+    if context.get("privileged"):
+        options.append("--privileged")
+    if context.get("readOnlyRootFilesystem"):
+        options.append("--read-only")
+    capabilities = context.get("capabilities") or {}
+    for added in capabilities.get("add") or ():
+        options += ["--cap-add", added]
+    for dropped in capabilities.get("drop") or ():
+        options += ["--cap-drop", dropped]
+    return options
+
+
+def _device_options(name: EngineName, devices: str) -> list[str]:
+    if not devices:
+        return []
+    if name == "docker":
+        return ["--gpus", f'"device={devices}"']
+    return [word for device in devices.split(",") for word in ("--device", f"nvidia.com/gpu={device}")]
+
+
+def _own_environment() -> dict[str, str]:
+    wanted = ("PATH", "HOME", "USER", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "DOCKER_HOST", "TMPDIR")
+    return {name: os.environ[name] for name in wanted if name in os.environ}
+
+
+def _package(name: EngineName) -> str:
+    return "podman" if name == "podman" else "docker.io"
+
+
+def _check_command(engine: ImageEngine) -> list[str]:
+    limits = ["--memory", "64m", "--cpus", "1"] if engine.limits else []
+    options = ["--rm", "--network", "host", "--hostname", "check", "--log-driver", "none", "--pull", "never"]
+    return engine.command("run", *options, *engine.run_options, *limits, CHECK_IMAGE, "/exit")
+
+
+async def _make_check_image(program: str) -> str:
+    code, output = await _run([program, "image", "inspect", CHECK_IMAGE], timeout=_CHECK_SECONDS)
+    if code in (0, _NO_ANSWER):
+        return output if code else ""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        content = bytes.fromhex(_EXIT_PROGRAMS[platform.machine()])
+        entry = tarfile.TarInfo("exit")
+        entry.size, entry.mode = len(content), 0o755
+        tar.addfile(entry, io.BytesIO(content))
+    code, output = await _run([program, "import", "-", CHECK_IMAGE], archive.getvalue(), _CHECK_SECONDS)
+    return "" if code == 0 else _last_line(output)
+
+
+async def _run(command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0) -> tuple[int, str]:
+    with tempfile.TemporaryFile() as file:  # no pipe: who ends without reading it would break that
+        file.write(stdin)
+        file.seek(0)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=file,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        async with asyncio.timeout(timeout):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return _NO_ANSWER, f"`{' '.join(command[:3])}` gave no answer in {timeout:.0f} s"
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    return process.returncode or 0, output.decode("utf-8", "replace")
+
+
+def _advice(problem: str) -> str:
+    """What to do about the usual troubles; '' about others."""
+    known = [advice for words, advice in _ADVICE.items() if words in problem.lower()]
+    return f"{'' if problem.endswith(('.', '?')) else '.'} {known[0]}" if known else ""
+
+
+_ADVICE = {
+    "cannot connect to the docker daemon": "Start it with `systemctl start docker`, or open Docker Desktop.",
+    "permission denied": "Let yourself use it with `sudo usermod -aG docker $USER`, and log in anew.",
+}
+
+
+def _last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"
+
+
+# The smallest program there is: it exits with 0. An ELF header, one segment, and three or four instructions.
+_EXIT_PROGRAMS = {
+    "x86_64": (
+        "7f454c4602010100000000000000000002003e000100000078004000000000004000000000000000"
+        "00000000000000000000000040003800010000000000000001000000050000000000000000000000"
+        "00004000000000000000400000000000810000000000000081000000000000000010000000000000"
+        "31ffb83c0000000f05"
+    ),
+    "aarch64": (
+        "7f454c460201010000000000000000000200b7000100000078004000000000004000000000000000"
+        "00000000000000000000000040003800010000000000000001000000050000000000000000000000"
+        "00004000000000000000400000000000840000000000000084000000000000000010000000000000"
+        "000080d2a80b80d2010000d4"
+    ),
+}

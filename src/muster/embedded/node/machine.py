@@ -1,0 +1,280 @@
+"""This machine: its CPUs, memory and GPUs, what Pods use of them, and which Pod holds which GPU."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from muster.kube.metrics_api import WHOLE_NODE, ResourceUsage, UsageByPod
+from muster.kube.quantity import whole_value
+
+# Merged from devices: Which GPUs a Pod gets. All of them are visible to every process here, so each is told which
+# ones are its own.
+
+
+NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
+
+_VARIABLES = {
+    NVIDIA: ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+    AMD: ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
+}
+
+
+class DeviceAllocator:
+    """The real devices of this machine, by resource name, and who has them."""
+
+    def __init__(self, found: Mapping[str, Iterable[str]]) -> None:
+        self._all = {resource: list(ids) for resource, ids in found.items()}
+        self._holders: dict[str, dict[str, list[str]]] = {}
+
+    def take(
+        self, uid: str, containers: Iterable[Mapping[str, Any]], earlier: Iterable[Mapping[str, Any]] = ()
+    ) -> dict[str, dict[str, str]]:
+        """Variables by container name. `earlier` are init containers: they end before the others begin, so they share
+        what those get. Where the settings claim more devices than there are, they go as far as they go; a container
+        that asks for none sees none."""
+        if not self._all:
+            return {}
+        held = self._holders[uid] = {resource: [] for resource in self._all}
+        variables: dict[str, dict[str, str]] = {}
+        for group, again in ((containers, False), (earlier, True)):
+            for container in group:
+                limits = (container.get("resources") or {}).get("limits") or {}
+                mine = variables.setdefault(str(container.get("name") or ""), {})
+                for resource in self._all:
+                    given = self._give(held[resource], resource, whole_value(limits.get(resource) or 0), again)
+                    mine.update((variable, ",".join(given)) for variable in _VARIABLES[resource])
+        return variables
+
+    def keep(self, uid: str, environments: Iterable[Mapping[str, str]]) -> None:
+        """What a Pod was given in an earlier life of the server."""
+        held = self._holders.setdefault(uid, {})
+        for environment in environments:
+            for resource in self._all:
+                given = environment.get(_VARIABLES[resource][0], "")
+                mine = held.setdefault(resource, [])
+                mine.extend(part for part in given.split(",") if part and part not in mine)
+
+    def give_back(self, uid: str) -> None:
+        self._holders.pop(uid, None)
+
+    def _give(self, held: list[str], resource: str, count: int, again: bool) -> list[str]:
+        taken = {device for other in self._holders.values() for device in other.get(resource, ())}
+        free = [device for device in self._all[resource] if device not in taken]
+        given = ([*held, *free] if again else free)[:count]
+        held.extend(device for device in given if device not in held)
+        return given
+
+
+# Merged from machine: What this machine has and can do: for its Node object, for `muster doctor`, and for `muster
+# top`.
+
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineInfo:
+    hostname: str
+    cores: int
+    memory_bytes: int
+    storage_bytes: int
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """GPUs by resource name; the ids are what CUDA_VISIBLE_DEVICES takes."""
+    architecture: str = "amd64"
+    kernel: str = ""
+    os_image: str = ""
+    machine_id: str = ""
+    boot_id: str = ""
+
+
+def inspect_machine(storage: Path) -> MachineInfo:
+    """`storage` is where Pods' files go. Takes some milliseconds, and longer where there are GPUs to ask."""
+    return MachineInfo(
+        hostname=platform.node().partition(".")[0].lower() or "localhost",
+        cores=_cores(),
+        memory_bytes=_memory(),
+        storage_bytes=_storage(storage),
+        devices=find_gpus(),
+        architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
+        kernel=platform.release(),
+        os_image=_os_image(),
+        machine_id=_read("/etc/machine-id"),
+        boot_id=_read("/proc/sys/kernel/random/boot_id"),
+    )
+
+
+def find_gpus() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    nvidia = nvidia_gpus(_output(["nvidia-smi", "-L"]))
+    if nvidia:
+        found[NVIDIA] = nvidia
+    amd = amd_gpus(_output(["rocm-smi", "--showid"]))
+    if amd:
+        found[AMD] = amd
+    return found
+
+
+def nvidia_gpus(listing: str) -> tuple[str, ...]:
+    """From `nvidia-smi -L`: `GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-...)`."""
+    return tuple(re.findall(r"^GPU (\d+):", listing, re.MULTILINE))
+
+
+def amd_gpus(listing: str) -> tuple[str, ...]:
+    """From `rocm-smi --showid`: `GPU[0] : Device Name: ...`, several lines each."""
+    return tuple(dict.fromkeys(re.findall(r"^GPU\[(\d+)\]", listing, re.MULTILINE)))
+
+
+class Usage(NamedTuple):
+    """What a Pod uses. CPU time adds up; whoever wants a rate asks twice."""
+
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class _Process(NamedTuple):
+    parent: int
+    ticks: int
+    pages: int
+
+
+def measure_usage(roots: Mapping[str, int]) -> dict[str, Usage]:
+    """Per Pod what everything below its supervisor (the pid given) uses."""
+    if not roots:
+        return {}
+    return sum_trees(roots, dict(_processes()))
+
+
+def sum_trees(roots: Mapping[str, int], processes: Mapping[int, _Process]) -> dict[str, Usage]:
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.parent, []).append(pid)
+    found: dict[str, Usage] = {}
+    for uid, root in roots.items():
+        if root not in processes:
+            continue
+        ticks = pages = 0
+        # Not the supervisor itself: it may have had other Pods before.
+        pending = list(children.get(root, ()))
+        while pending:
+            pid = pending.pop()
+            pending.extend(children.get(pid, ()))
+            ticks += processes[pid].ticks
+            pages += processes[pid].pages
+        found[uid] = Usage(ticks / _CLOCK_TICKS, pages * _PAGE)
+    return found
+
+
+def parse_stat(text: str) -> _Process:
+    """A line of /proc/PID/stat. CPU time includes that of children that have ended and were waited for."""
+    fields = text[text.rindex(")") + 2 :].split()
+    return _Process(int(fields[1]), sum(map(int, fields[11:15])), int(fields[21]))
+
+
+def _processes() -> Iterable[tuple[int, _Process]]:
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            text = _read(f"/proc/{name}/stat")
+            if text:
+                yield int(name), parse_stat(text)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _memory() -> int:
+    """The machine's, or less where this process may use only a part of it."""
+    found = re.search(r"MemTotal:\s+(\d+) kB", _read("/proc/meminfo"))
+    total = int(found[1]) * 1024 if found is not None else 0
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        limit = _read(path)
+        if limit.isdigit():
+            total = min(total, int(limit)) if total else int(limit)
+    return total
+
+
+def _storage(path: Path) -> int:
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).total
+
+
+def _os_image() -> str:
+    found = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read("/etc/os-release"), re.MULTILINE)
+    return found[1] if found is not None else platform.system()
+
+
+def _output(command: list[str]) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+# Merged from metering: What Pods and the machine use at the moment: the difference between two looks. Nobody asks,
+# nobody looks.
+
+
+_LONGEST = 60.0
+_SHORTEST = 0.5
+
+
+class UsageMeter:
+    """`look` tells the CPU seconds and bytes of memory of each Pod, added up since it began."""
+
+    def __init__(self, look: Callable[[], Mapping[str, Usage]]) -> None:
+        self._look = look
+        self._before: tuple[float, Mapping[str, Usage]] | None = None
+        self._measuring = asyncio.Lock()
+
+    async def rates(self) -> tuple[UsageByPod, float]:
+        """The rates, and the seconds they were measured over: since the last question if that was a moment ago, else
+        the next half second."""
+        async with self._measuring:
+            before = self._before
+            if before is None or not _SHORTEST <= time.monotonic() - before[0] <= _LONGEST:
+                before = time.monotonic(), self._all()
+                await asyncio.sleep(_SHORTEST)
+            now = self._before = time.monotonic(), self._all()
+        window = now[0] - before[0]
+        return {uid: _rate(before[1].get(uid), usage, window) for uid, usage in now[1].items()}, window
+
+    def _all(self) -> Mapping[str, Usage]:
+        return {**self._look(), WHOLE_NODE: machine_usage()}
+
+
+def machine_usage() -> Usage:
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, softirq, *_ = map(int, file.readline().split()[1:])
+    with open("/proc/meminfo") as file:
+        sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in file}
+    busy = (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return Usage(busy, sizes["MemTotal"] - sizes.get("MemAvailable", sizes["MemFree"]))
+
+
+def _rate(before: Usage | None, now: Usage, window: float) -> ResourceUsage:
+    """A Pod that began in between has used what it has used since then."""
+    used = now.cpu_seconds - (before.cpu_seconds if before is not None else 0.0)
+    return ResourceUsage(max(0.0, used / window), now.memory_bytes)

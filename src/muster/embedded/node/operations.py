@@ -1,0 +1,318 @@
+"""What the API server asks of a node about its Pods: logs, exec and usage."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
+
+from muster.embedded.node.logs import Logs
+from muster.embedded.node.machine import UsageMeter
+from muster.embedded.node.pod_worker import PodWorker
+from muster.embedded.node.supervisor.contract import ControlRequest
+from muster.embedded.node.supervisor_client import ControlConnection, SupervisorGone
+from muster.kube.cluster import LogQuery
+from muster.kube.errors import BadRequest, NotFound, Unavailable
+from muster.kube.informer import Informer
+from muster.kube.metrics_api import UsageByPod
+from muster.kube.objects import Object, annotations_of, name_of, spec_of, status_of, uid_of
+
+# Merged from execution: A command inside a container that runs: `kubectl exec`.
+
+
+_CHUNK = 1 << 16
+
+
+class ExecProcess:
+    """Implements `kube.cluster.Process`. Output is read only as fast as it is asked for."""
+
+    def __init__(
+        self, control: ControlConnection, pid: int, outputs: dict[int, int], stdin: int, terminal: int
+    ) -> None:
+        self.pid = pid
+        self._control = control
+        self._outputs = outputs
+        """1 for stdout, 2 for stderr -> a descriptor to read from."""
+        self._stdin = stdin
+        self._terminal = terminal
+        self._closed = False
+        self._code = asyncio.ensure_future(self._await_code())
+
+    @classmethod
+    async def start(cls, folder: str, container: str, command: Sequence[str], *, stdin: bool, tty: bool) -> ExecProcess:
+        if not command:
+            raise BadRequest("you must specify at least one command for the container")
+        request: ControlRequest = {"op": "exec", "container": container, "argv": list(command), "cwd": "", "tty": tty}
+        request["env"] = {"TERM": "xterm"} if tty else {}
+        ends = _Ends(stdin, tty)
+        try:
+            control = await ControlConnection.ask(folder, request, ends.theirs)
+            try:
+                answer = await control.answer()
+                if "error" in answer:
+                    raise BadRequest(f"cannot run {command[0]} in container {container}: {answer['error']}")
+            except BaseException:
+                control.close()
+                raise
+        except SupervisorGone:
+            ends.close_ours()
+            raise Unavailable(f"container {container} is not running") from None
+        except BaseException:
+            ends.close_ours()
+            raise
+        finally:
+            ends.close_theirs()
+        return cls(control, answer.get("pid", 0), ends.outputs, ends.stdin, ends.terminal)
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Event = asyncio.Event()
+        for descriptor in self._outputs.values():
+            loop.add_reader(descriptor, ready.set)
+        try:
+            while self._outputs:
+                ready.clear()
+                got = False
+                for stream, descriptor in list(self._outputs.items()):
+                    try:
+                        data = os.read(descriptor, _CHUNK)
+                    except BlockingIOError:
+                        continue
+                    except OSError:  # a terminal whose other end is closed
+                        data = b""
+                    if data:
+                        got = True
+                        yield stream, data
+                    else:
+                        loop.remove_reader(descriptor)
+                        del self._outputs[stream]
+                        if descriptor != self._terminal:
+                            os.close(descriptor)
+                if self._outputs and not got:
+                    await ready.wait()
+        finally:
+            for descriptor in self._outputs.values():
+                loop.remove_reader(descriptor)
+
+    async def write(self, data: bytes) -> None:
+        if self._stdin < 0:
+            return
+        if not data:
+            if self._stdin == self._terminal:
+                data = b"\x04"  # end of file, as a terminal says it
+            else:
+                self._close_stdin()
+                return
+        loop = asyncio.get_running_loop()
+        view = memoryview(data)
+        while view and self._stdin >= 0:
+            try:
+                view = view[os.write(self._stdin, view) :]
+            except BlockingIOError:
+                writable = loop.create_future()
+                loop.add_writer(self._stdin, _done, writable)
+                try:
+                    await writable
+                finally:
+                    loop.remove_writer(self._stdin)
+            except OSError:  # nobody reads any more
+                self._close_stdin()
+
+    async def resize(self, rows: int, columns: int) -> None:
+        if self._terminal >= 0:
+            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._code)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._control.close()
+        if not self._code.done():
+            self._code.cancel()
+            await asyncio.gather(self._code, return_exceptions=True)
+        terminal, self._terminal = self._terminal, -1
+        if self._stdin != terminal:
+            self._close_stdin()
+        self._stdin = -1
+        loop = asyncio.get_running_loop()
+        for descriptor in {*self._outputs.values(), *([terminal] if terminal >= 0 else [])}:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+        self._outputs.clear()
+
+    def _close_stdin(self) -> None:
+        if self._stdin >= 0 and self._stdin != self._terminal:
+            os.close(self._stdin)
+        self._stdin = -1
+
+    async def _await_code(self) -> int:
+        try:
+            answer = await self._control.answer()
+        except SupervisorGone:
+            return 137  # the Pod has ended, and everything in it
+        return answer.get("code", 137)
+
+
+class _Ends:
+    """The pipes (or the terminal) between us and the command: our ends, and theirs."""
+
+    def __init__(self, stdin: bool, tty: bool) -> None:
+        self.outputs: dict[int, int] = {}
+        self.stdin = self.terminal = -1
+        self.theirs: list[int] = []
+        if tty:
+            self.terminal, slave = os.openpty()
+            os.set_blocking(self.terminal, False)
+            self.outputs = {1: self.terminal}
+            self.stdin = self.terminal if stdin else -1
+            self.theirs = [slave, slave, slave]
+            return
+        if stdin:
+            theirs, self.stdin = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(self.stdin, False)
+        else:
+            theirs = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.theirs.append(theirs)
+        for stream in (1, 2):
+            ours, theirs = os.pipe2(os.O_CLOEXEC)
+            os.set_blocking(ours, False)
+            self.outputs[stream] = ours
+            self.theirs.append(theirs)
+
+    def close_theirs(self) -> None:
+        for descriptor in set(self.theirs):
+            os.close(descriptor)
+
+    def close_ours(self) -> None:
+        for descriptor in {*self.outputs.values(), self.stdin, self.terminal} - {-1}:
+            os.close(descriptor)
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+# Merged from operations: What is asked of a node about its Pods: their logs, and commands to run in them.
+
+
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+class PodOperations:
+    """Implements `muster.embedded.cluster.NodeOperations`. Nobody is answered before the agent is `ready`."""
+
+    def __init__(
+        self,
+        name: str,
+        pods: Informer,
+        works: Mapping[str, PodWorker],
+        logs: Logs,
+        meter: UsageMeter,
+        ready: asyncio.Event,
+    ) -> None:
+        self.name = name
+        self._meter = meter
+        self._ready = ready
+        self._pods = pods
+        self._works = works
+        self._logs = logs
+
+    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+        """Of a Pod that exists, or of the latest one of that name that did."""
+        await self._ready.wait()
+        found = self._pods.get(namespace, pod)
+        work = self._works.get(uid_of(found)) if found is not None else None
+        if found is not None:
+            folder = self._logs.folder(namespace, pod, uid_of(found))
+            container = _chosen(found, query.container)
+            attempt = _attempt(found, container, work)
+        else:
+            folder = self._logs.newest(namespace, pod)
+            container = self._logs.container(folder, pod, query.container)
+            attempt = self._logs.last_attempt(folder, container)
+        if query.previous:
+            attempt -= 1
+            if attempt < 0:
+                raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
+        ended: Callable[[], bool] = partial(work.has_ended, container, attempt) if work is not None else _long_since
+        news = asyncio.Event()
+        if work is not None:
+            work.listeners.add(news)
+        try:
+            async for piece in self._logs.read(f"{folder}/{container}", attempt, query, ended, news):
+                yield piece
+        finally:
+            if work is not None:
+                work.listeners.discard(news)
+
+    async def exec(
+        self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
+    ) -> ExecProcess:
+        await self._ready.wait()
+        found = self._pods.get(namespace, pod)
+        if found is None:
+            raise NotFound(f'pods "{pod}" not found')
+        work = self._works.get(uid_of(found))
+        # The status follows what is the case by a moment.
+        ending = work.progress.finished if work is not None else None
+        phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
+        if phase in ("Succeeded", "Failed"):
+            raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
+        if work is None:
+            raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
+        first = container or _default_container(found) or _container_names(found)[0]
+        return await ExecProcess.start(work.folder, _chosen(found, first), command, stdin=stdin, tty=tty)
+
+    async def usage(self) -> tuple[UsageByPod, float]:
+        await self._ready.wait()
+        return await self._meter.rates()
+
+
+def _container_names(pod: Object) -> list[str]:
+    spec = spec_of(pod)
+    return [str(c.get("name")) for c in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))]
+
+
+def _default_container(pod: Object) -> str:
+    containers = spec_of(pod).get("containers") or []
+    chosen = annotations_of(pod).get(_DEFAULT_CONTAINER)
+    return chosen or (str(containers[0].get("name")) if len(containers) == 1 else "")
+
+
+def _chosen(pod: Object, wanted: str) -> str:
+    names, chosen = _container_names(pod), wanted or _default_container(pod)
+    choose = f"choose one of: [{' '.join(names)}]"
+    if not chosen:
+        raise BadRequest(f"a container name must be specified for pod {name_of(pod)}, {choose}")
+    if chosen not in names:
+        raise BadRequest(f"container {chosen} is not valid for pod {name_of(pod)}, {choose}")
+    return chosen
+
+
+def _attempt(pod: Object, container: str, work: PodWorker | None) -> int:
+    """The latest one. Raises BadRequest, as kubelet does, when there is none yet: the reason for that is what one wants
+    to know."""
+    if work is not None and (known := work.progress.containers.get(container)) is not None and known.attempt >= 0:
+        return known.attempt
+    if not spec_of(pod).get("nodeName"):
+        raise BadRequest(f"pod {name_of(pod)} does not have a host assigned")
+    status, waiting = status_of(pod), "ContainerCreating"
+    for found in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        if found.get("name") == container:
+            if found.get("containerID"):
+                return int(found.get("restartCount") or 0)
+            detail = (found.get("state") or {}).get("waiting") or {}
+            waiting = ": ".join(filter(None, (detail.get("reason") or waiting, detail.get("message"))))
+    raise BadRequest(f'container "{container}" in pod "{name_of(pod)}" is waiting to start: {waiting}')
+
+
+def _long_since() -> bool:
+    return True

@@ -1,0 +1,211 @@
+"""The cluster objects a Pod refers to, kept current by informers, and the errors that say what is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from muster.embedded.node.hosts import HostsFiles
+from muster.embedded.node.settings import ApiAccess
+from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, SECRET, SERVICE
+from muster.kube.cluster import Cluster
+from muster.kube.informer import Informer
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of
+
+# Merged from surroundings: What the preparation of a Pod may look at besides the Pod itself, and how it says that
+# something is in the way.
+
+
+Find: TypeAlias = Callable[[str, str], Object | None]
+"""(namespace, name) -> the object, if there is one. Cluster-scoped ones have the namespace ''."""
+
+ReferenceKind: TypeAlias = Literal["ConfigMap", "Secret", "PersistentVolumeClaim"]
+Reference: TypeAlias = tuple[ReferenceKind, str, str]
+"""(kind, namespace, name) of an object that a Pod depends on."""
+
+
+def _nothing(_namespace: str, _name: str) -> Object | None:
+    return None
+
+
+def _none_of(_namespace: str) -> list[Object]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class PodContext:
+    """The cluster around one Pod. The address is the Pod's own; `allocatable` is what its node has."""
+
+    pod_ip: str = ""
+    host_ip: str = "127.0.0.1"
+    config_map: Find = _nothing
+    secret: Find = _nothing
+    claim: Find = _nothing
+    persistent_volume: Find = _nothing
+    services: Callable[[str], list[Object]] = _none_of
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    api: ApiAccess | None = None
+
+
+class NotReady(Exception):
+    """The Pod cannot start as things are. It waits, with this reason and message in its status, and is looked at again
+    when something it refers to changes."""
+
+    reason = "CreateContainerConfigError"
+    event = "Failed"
+    retry_seconds: float | None = None
+    """After this long even if nothing has changed; None where only a change can help."""
+
+    def __init__(self, message: str, container: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.container = container
+        """'' where it concerns the whole Pod."""
+
+    @property
+    def event_message(self) -> str:
+        return f"Error: {self.message}"
+
+
+class ConfigError(NotReady):
+    """The environment names something that does not exist (yet)."""
+
+
+class MountError(NotReady):
+    """A volume cannot be provided (yet)."""
+
+    reason = "ContainerCreating"
+    event = "FailedMount"
+    retry_seconds = 10.0
+
+    def __init__(self, volume: str, message: str) -> None:
+        super().__init__(f'MountVolume.SetUp failed for volume "{volume}" : {message}')
+
+    @property
+    def event_message(self) -> str:
+        return self.message
+
+
+class ContainerError(NotReady):
+    """A container cannot be created the way its spec says."""
+
+    reason = "CreateContainerError"
+
+
+class EngineNotReady(ContainerError):
+    """The engine that is to run it does not work here (yet)."""
+
+    retry_seconds = 30.0
+
+
+class MachineError(NotReady):
+    """This machine cannot make what the Pod needs: its disk is full, say."""
+
+    reason = "CreateContainerError"
+    event = "FailedCreatePodSandBox"
+    retry_seconds = 10.0
+
+
+class ImageNeedsCommand(NotReady):
+    """An image without a command, and no engine that could ask the image for one."""
+
+    reason = "ImageNeedsCommand"
+
+
+def config_map_data(config_map: Object) -> dict[str, bytes]:
+    data = {key: str(value).encode() for key, value in (config_map.get("data") or {}).items()}
+    data.update((key, base64.b64decode(value)) for key, value in (config_map.get("binaryData") or {}).items())
+    return data
+
+
+def secret_data(secret: Object) -> dict[str, bytes]:
+    data = {key: base64.b64decode(value or "") for key, value in (secret.get("data") or {}).items()}
+    data.update((key, str(value).encode()) for key, value in (secret.get("stringData") or {}).items())
+    return data
+
+
+# Merged from around: What Pods refer to (ConfigMaps, Secrets, Services, claims), kept current, and who has to know
+# when one changes.
+
+
+class ReferencedObjects:
+    """`changed(uid)` is called for every Pod that refers to an object that has come, gone or changed."""
+
+    def __init__(
+        self, cluster: Cluster, hosts: HostsFiles, api: ApiAccess | None, changed: Callable[[str], None]
+    ) -> None:
+        self._hosts = hosts
+        self._api = api
+        self._changed = changed
+        self._users: dict[Reference, set[str]] = {}
+        self._references: dict[str, set[Reference]] = {}
+        self._config_maps = self._watch(cluster, CONFIG_MAP, "ConfigMap")
+        self._secrets = self._watch(cluster, SECRET, "Secret")
+        self._claims = self._watch(cluster, PERSISTENT_VOLUME_CLAIM, "PersistentVolumeClaim")
+        self._volumes = Informer(cluster, PERSISTENT_VOLUME, on_change=self._volume_changed)
+        self._services = Informer(cluster, SERVICE, on_change=self._service_changed, indexers={"namespace": _namespace})
+
+    @property
+    def informers(self) -> list[Informer]:
+        return [self._config_maps, self._secrets, self._claims, self._volumes, self._services]
+
+    async def synced(self) -> None:
+        await asyncio.gather(*(informer.synced.wait() for informer in self.informers))
+
+    def of(self, node: Object | None, pod_ip: str) -> PodContext:
+        return PodContext(
+            pod_ip=pod_ip,
+            config_map=self._config_maps.get,
+            secret=self._secrets.get,
+            claim=self._claims.get,
+            persistent_volume=self._volumes.get,
+            services=lambda namespace: self._services.by("namespace", namespace),
+            allocatable=(status_of(node).get("allocatable") or {}) if node is not None else {},
+            api=self._api,
+        )
+
+    def refer(self, uid: str, references: Iterable[Reference]) -> None:
+        """The Pod wants to know when one of these changes."""
+        found = set(references)
+        if found:
+            self._references[uid] = found
+            for reference in found:
+                self._users.setdefault(reference, set()).add(uid)
+
+    def forget(self, uid: str) -> None:
+        for reference in self._references.pop(uid, ()):
+            users = self._users[reference]
+            users.discard(uid)
+            if not users:
+                del self._users[reference]
+
+    def _watch(self, cluster: Cluster, kind: Kind, named: ReferenceKind) -> Informer:
+        def on_change(before: Object | None, after: Object | None) -> None:
+            obj = after or before
+            if obj is not None and self._users:
+                self._tell((named, namespace_of(obj), name_of(obj)))
+
+        return Informer(cluster, kind, on_change=on_change)
+
+    def _tell(self, reference: Reference) -> None:
+        for uid in tuple(self._users.get(reference, ())):
+            self._changed(uid)
+
+    def _volume_changed(self, before: Object | None, after: Object | None) -> None:
+        claim = spec_of(after or before or {}).get("claimRef") or {}
+        if claim:
+            self._tell(("PersistentVolumeClaim", str(claim.get("namespace") or ""), str(claim.get("name") or "")))
+
+    def _service_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is not None:
+            self._hosts.put_service(after)
+        elif before is not None:
+            self._hosts.drop_service(namespace_of(before), name_of(before))
+
+
+def _namespace(obj: Object) -> Iterable[Hashable]:
+    return (namespace_of(obj),)

@@ -1,0 +1,480 @@
+"""Runs one Pod of this machine, from its binding until its folder is removed.
+
+`reconcile` compares the actual state with the desired one and acts on the difference. It can be called at any time,
+any
+number of times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Protocol
+
+import orjson
+
+from muster.embedded.node.annotations import requested_stop_grace
+from muster.embedded.node.hosts import LOCALHOST, AddressPool, HostsFiles, PodHost
+from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, find_engine
+from muster.embedded.node.image_pulls import ImagePulls
+from muster.embedded.node.journal import (
+    Journal,
+    Progress,
+    close_journal,
+    has_supervisor,
+    lock_pod,
+    lost_its_folder,
+    was_started,
+)
+from muster.embedded.node.logs import Logs
+from muster.embedded.node.machine import DeviceAllocator
+from muster.embedded.node.pod_context import (
+    ContainerError,
+    EngineNotReady,
+    MachineError,
+    NotReady,
+    PodContext,
+    ReferencedObjects,
+)
+from muster.embedded.node.pod_status import (
+    PodPlace,
+    WaitingReason,
+    has_ended,
+    journal_events,
+    last_reported_time,
+    pod_status,
+    remaining_grace,
+    start_time,
+)
+from muster.embedded.node.preparation import NodeContext, PodPaths, prepare, termination_grace, write_pod_file
+from muster.embedded.node.settings import RUNTIME_ANNOTATION
+from muster.embedded.node.supervisor.contract import POD_FILE, Isolation, JournalEntry, PreparedPod
+from muster.embedded.node.supervisor_client import SupervisorGone, ZygoteError, request_stop
+from muster.embedded.node.volumes import Files, plan_volumes, references_of, token_seconds, write_payload
+from muster.kube.builtin import POD
+from muster.kube.cluster import Cluster
+from muster.kube.errors import Conflict, NotFound
+from muster.kube.event_recorder import EventRecorder
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    is_deleting,
+    meta,
+    name_of,
+    namespace_of,
+    spec_of,
+    uid_of,
+    version_of,
+)
+
+# Merged from workshop: What the work on every Pod shares: the cluster, the machine, names and devices, and who starts
+# supervisors.
+
+
+class Starter(Protocol):
+    """Starts supervisors."""
+
+    async def start(self, folder: str, isolation: Isolation | None = None) -> int:
+        """Asks for a supervisor of the Pod in this folder; answers its process number. Asking twice is harmless."""
+        ...
+
+
+@dataclass(slots=True)
+class WorkerContext:
+    cluster: Cluster
+    recorder: EventRecorder
+    here: NodeContext
+    around: ReferencedObjects
+    hosts: HostsFiles
+    addresses: AddressPool
+    devices: DeviceAllocator
+    logs: Logs
+    starter: Starter
+    nodes: dict[str, Object]
+    """The nodes whose Pods run on this machine."""
+    notify: str
+    engines: dict[EngineName, ImageEngine | EngineProblem] = field(default_factory=dict)
+    """Those that were looked for. One that was missing is looked for again after a while: it may have been started."""
+    _look_again: dict[EngineName, float] = field(default_factory=dict)
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def engine_for(self, pod: Object) -> ImageEngine | None:
+        """None: its containers are processes of this machine. Raises EngineMissing when an engine is asked for that
+        does not work here, ContainerError when it is none."""
+        wanted = annotations_of(pod).get(RUNTIME_ANNOTATION) or self.here.settings.runtime
+        if wanted == "sandbox":
+            return None
+        if wanted not in ("podman", "docker"):
+            raise ContainerError(f'annotation {RUNTIME_ANNOTATION}: "{wanted}" is none of sandbox, podman, docker')
+        name: EngineName = "podman" if wanted == "podman" else "docker"
+        async with self._looking:
+            found = self.engines.get(name)
+            if not isinstance(found, ImageEngine) and time.monotonic() >= self._look_again.get(name, 0.0):
+                found = self.engines[name] = await find_engine(name)
+                self._look_again[name] = time.monotonic() + EngineNotReady.retry_seconds
+        if not isinstance(found, ImageEngine):
+            raise EngineNotReady(found.message if found is not None else f"{name} was not looked for")
+        return found
+
+
+# Merged from podwork: The work on one Pod of this machine, from its binding until its folder is gone.
+#
+# `look` compares what is with what should be and does what follows; it may be called at any time, any number of
+# times.
+
+
+_POLL = 0.05
+_DEADLINE = "Pod was active on the node longer than the specified deadline"
+
+
+class PodWorker:
+    def __init__(self, shop: WorkerContext, uid: str, folder: str) -> None:
+        self.uid = uid
+        self.folder = folder
+        self.progress = Progress()
+        self.begun = was_started(folder)
+        self.files_outdated = False
+        self.supervisor_lost = False
+        self.listeners: set[asyncio.Event] = set()
+        """Set whenever the journal has grown."""
+        self._shop = shop
+        self._pod: Object = {}
+        self._journal = Journal(folder)
+        self._notes: dict[str, str] = {}
+        self._waiting: WaitingReason | None = None
+        self._said = ""
+        self._address = ""
+        self._engine = "process"
+        self._holds = False
+        self._quiet_until = 0.0
+        self._stop_grace: float | None = None
+        self._tokens_until = inf
+        self._pulls = ImagePulls()
+        if self.begun:
+            self._take_over()
+
+    @property
+    def is_over(self) -> bool:
+        return self.progress.finished is not None
+
+    async def look(self, pod: Object | None) -> float | None:
+        """`pod` is None when its object has gone. Answers after how many seconds to look again; -1 says that there is
+        nothing more to do, ever."""
+        if pod is not None:
+            self._pod = _newer(self._pod, pod)
+        self._observe()
+        if pod is None:
+            return await self._forget()
+        if self.is_over:
+            self._release()
+        if is_deleting(self._pod):
+            return await self._end()
+        if has_ended(self._pod):
+            # Somebody else may have said so: then it has to.
+            return (
+                await self._ask_to_stop(termination_grace(spec_of(self._pod)))
+                if self.begun and not self.is_over
+                else None
+            )
+        if not self.begun:
+            return await self._begin()
+        if self.supervisor_lost and not self.is_over:
+            again = await self._start()
+        elif (grace := requested_stop_grace(self._pod)) is not None and not self.is_over:
+            again = await self._ask_to_stop(grace)
+        else:
+            again = await self._heed_deadline()
+        if self.files_outdated:
+            self._refresh_files()
+        await self._report()
+        return again
+
+    def lacks_supervisor(self) -> bool:
+        """Whether the supervisor has been killed; if so, the next `look` asks for another."""
+        if self.begun and not self.is_over and not has_supervisor(self.folder):
+            self.supervisor_lost = True
+        return self.supervisor_lost
+
+    def has_old_tokens(self, now: float) -> bool:
+        """Whether service account tokens are due to be written anew; if so, the next `look` does."""
+        if self.begun and not self.is_over and now >= self._tokens_until:
+            self.files_outdated = True
+            return True
+        return False
+
+    def has_ended(self, container: str, attempt: int) -> bool:
+        """Whether an attempt of a container will write nothing more."""
+        known = self.progress.containers.get(container)
+        if self.is_over:
+            return True
+        return known is not None and (known.attempt > attempt or (known.attempt == attempt and known.exit is not None))
+
+    def _take_over(self) -> None:
+        """Goes on with a Pod that was begun in an earlier life of the server."""
+        try:
+            with open(f"{self.folder}/{POD_FILE}", "rb") as file:
+                prepared: PreparedPod = orjson.loads(file.read())
+        except (OSError, orjson.JSONDecodeError):
+            prepared = {}
+        self._address = prepared.get("address", "")
+        engine = next((c.get("engine") for c in prepared.get("containers") or ()), None)
+        if engine:
+            self._engine = os.path.basename(engine["exec"][0])
+        for entry in self._journal.read():
+            self.progress.apply(entry)
+        if self.is_over:
+            return
+        self._holds = True
+        if self._address and self._address != LOCALHOST:
+            self._shop.addresses.keep(self._address)
+        self._shop.devices.keep(self.uid, [c.get("env") or {} for c in prepared.get("containers") or ()])
+        self.supervisor_lost = not has_supervisor(self.folder)
+
+    def adopt(self, pod: Object) -> None:
+        """After `_take_over`, once the object is known: no event is told twice, and its names are known again."""
+        self._pod = pod
+        self._quiet_until = last_reported_time(pod)
+        self._journal = Journal(self.folder)
+        self.progress = Progress()
+        self._observe()
+        if self._holds:
+            if self._address:
+                self._shop.hosts.add(PodHost.of(pod, self._address))
+            self._shop.around.refer(self.uid, references_of(pod))
+            # Its files may be out of date. The next check sees to that: here it would hold up everybody's restart.
+            self._tokens_until = 0.0
+
+    def _observe(self) -> None:
+        """Reads on in the journal, and tells events."""
+        entries = self._journal.read() if self.begun else []
+        for entry in entries:
+            self.progress.apply(entry)
+            if self._pod and entry.get("t", 0.0) >= self._quiet_until:
+                self._tell(entry)
+        if entries:
+            for listener in self.listeners:
+                listener.set()
+
+    def _tell(self, entry: JournalEntry) -> None:
+        for event in journal_events(self._pod, entry, self._notes):
+            self._shop.recorder.event(self._pod, event.type, event.reason, event.message)
+
+    async def _begin(self) -> float | None:
+        pod, shop = self._pod, self._shop
+        if lost_its_folder(pod):
+            message = "The files of this Pod were removed from the node while it ran; it is not run a second time"
+            await self._fail("PodFolderLost", message)
+            return None
+        start = start_time(pod, time.time())
+        limit = spec_of(pod).get("activeDeadlineSeconds")
+        deadline = start + float(limit) if limit is not None else None
+        if deadline is not None and time.time() >= deadline:
+            await self._fail("DeadlineExceeded", _DEADLINE)
+            return None
+        self._hold()
+        shop.around.refer(self.uid, references_of(pod))
+        try:
+            engine = await shop.engine_for(pod)
+            if engine is not None:
+                await self._pulls.ensure(engine, pod, shop.recorder)
+            self._prepare(engine, deadline)
+        except NotReady as problem:
+            return await self._wait(problem, deadline)
+        except OSError as error:
+            where = f" ({error.filename})" if error.filename else ""
+            return await self._wait(MachineError(f"{error.strerror or error}{where}"), deadline)
+        self._waiting = None
+        self.begun = True
+        return await self._start()
+
+    async def _start(self) -> float | None:
+        self.supervisor_lost = True
+        try:
+            await self._shop.starter.start(self.folder, "none" if self._engine != "process" else None)
+        except ZygoteError as error:
+            self._shop.recorder.event(self._pod, "Warning", "FailedCreatePodSandBox", str(error))
+            return 10.0
+        self.supervisor_lost = False
+        return None
+
+    def _prepare(self, engine: ImageEngine | None, deadline: float | None) -> None:
+        pod, shop = self._pod, self._shop
+        layout = PodPaths(
+            self.folder,
+            shop.logs.folder(namespace_of(pod), name_of(pod), self.uid),
+            shop.hosts.add(PodHost.of(pod, self._address)),
+            shop.notify,
+        )
+        spec = spec_of(pod)
+        devices = shop.devices.take(self.uid, spec.get("containers") or (), spec.get("initContainers") or ())
+        prepared = prepare(
+            pod, self._surroundings(), layout, shop.here, engine=engine, deadline=deadline, devices=devices
+        )
+        if prepared.ignored:
+            fields = ", ".join(prepared.ignored)
+            shop.recorder.event(pod, "Warning", "FieldIgnored", f"Without effect on this machine: {fields}")
+        self._engine = engine.name if engine is not None else "process"
+        self._notes = dict(prepared.notes)
+        self._note_tokens()
+        write_pod_file(self.folder, prepared.pod)
+
+    async def _wait(self, problem: NotReady, deadline: float | None) -> float | None:
+        """Says in status and event what is in the way; looks again when that changes, or after a while."""
+        self._waiting = WaitingReason(problem.reason, problem.message, problem.container)
+        if problem.message != self._said:
+            self._said = problem.message
+            self._shop.recorder.event(self._pod, "Warning", problem.event, problem.event_message)
+        await self._report()
+        waits = [problem.retry_seconds, deadline - time.time() if deadline is not None else None]
+        return min((max(w, 0.0) for w in waits if w is not None), default=None)
+
+    async def _fail(self, reason: str, message: str) -> None:
+        now = time.time()
+        self.progress.apply({"t": now, "e": "finished", "phase": "Failed", "reason": reason, "message": message})
+        self._shop.recorder.event(self._pod, "Warning", reason, message)
+        await self._report()
+        self._release()
+
+    async def _report(self) -> None:
+        """Writes the status if it says something new."""
+        place = PodPlace(self._address, engine=self._engine)
+        status = pod_status(self._pod, self.progress, time.time(), place, self._waiting)
+        if status != self._pod.get("status"):
+            await self._write(status)
+
+    async def _write(self, status: dict[str, Any]) -> None:
+        try:
+            self._pod = await self._shop.cluster.update({**self._pod, "status": status}, subresource="status")
+        except NotFound:
+            return  # gone; the watch will say so
+        except Conflict:
+            # Somebody else changed the Pod. Take theirs and try once more at once, rather than wait for the watch.
+            fresh = await self._shop.cluster.get(POD, name_of(self._pod), namespace_of(self._pod))
+            if uid_of(fresh) != self.uid:
+                return
+            self._pod = fresh
+            raise
+
+    async def _heed_deadline(self) -> float | None:
+        """The supervisor knows the deadline that was set when the Pod began; it may have been set since."""
+        limit = spec_of(self._pod).get("activeDeadlineSeconds")
+        if limit is None or self.is_over:
+            return None
+        left = start_time(self._pod, time.time()) + float(limit) + 1.0 - time.time()
+        if left > 0:
+            return left
+        return await self._ask_to_stop(termination_grace(spec_of(self._pod)), "DeadlineExceeded", _DEADLINE)
+
+    async def _end(self) -> float | None:
+        """The object is to be deleted: let the Pod end in its own time, then let the object go."""
+        if self.begun and not self.is_over:
+            again = await self._ask_to_stop(remaining_grace(self._pod, time.time()))
+            await self._report()
+            return again
+        if self.begun and not has_ended(self._pod):
+            await self._report()
+        pod = self._pod
+        if meta(pod).get("deletionGracePeriodSeconds") == 0:
+            return None  # let go already; it is finalizers that hold the object
+        try:
+            await self._shop.cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=0, uid=self.uid)
+        except (NotFound, Conflict):
+            return None  # gone, and perhaps another Pod has the name by now
+        return None
+
+    async def _forget(self) -> float | None:
+        """The object has gone: nothing of it may run any more, and its folder goes as well. Its logs stay."""
+        if self.begun and not self.is_over:
+            again = await self._ask_to_stop(0.0)
+            if again is not None:
+                return again
+            if not self.is_over:
+                return None
+        self._release()
+        with lock_pod(self.folder) as taken:
+            if not taken:
+                return _POLL  # its supervisor is just about to end
+            await _remove(self.folder)
+            await _remove(f"/dev/shm/muster-{self.uid}")
+        return -1.0
+
+    async def _ask_to_stop(self, grace: float, reason: str = "", message: str = "") -> float | None:
+        """Once per grace. Answers after how long to look again if nobody could be asked yet."""
+        if self._stop_grace is not None and self._stop_grace <= grace:
+            return 10.0
+        try:
+            await request_stop(self.folder, grace, reason, message)
+        except SupervisorGone:
+            # It has been killed, or has not come up yet. In the latter case it will find the journal closed.
+            if not close_journal(self.folder, reason, message):
+                return _POLL
+            self._observe()
+            return 0.0 if self.is_over else _POLL
+        self._stop_grace = grace
+        return 10.0
+
+    def _hold(self) -> None:
+        """Takes what the Pod needs for itself, once."""
+        if self._holds:
+            return
+        self._holds = True
+        self._address = LOCALHOST if spec_of(self._pod).get("hostNetwork") else self._shop.addresses.take()
+
+    def _release(self) -> None:
+        if not self._holds:
+            return
+        self._holds = False
+        self._shop.hosts.remove(self.uid)
+        self._shop.around.forget(self.uid)
+        self._shop.devices.give_back(self.uid)
+        if self._address != LOCALHOST:
+            self._shop.addresses.give_back(self._address)
+
+    def _refresh_files(self) -> None:
+        """Brings ConfigMaps, Secrets and the downward API up to date in a Pod that runs."""
+        self.files_outdated = False
+        if self.is_over:
+            return
+        self._note_tokens()
+        self._shop.hosts.add(PodHost.of(self._pod, self._address))
+        group = (spec_of(self._pod).get("securityContext") or {}).get("fsGroup")
+        if self._shop.here.isolation != "namespaces":
+            group = None
+        try:
+            volumes = plan_volumes(self._pod, self._surroundings(), self.folder, self._shop.here.settings.nfs)
+        except NotReady:
+            return  # what a running Pod had stays as it was
+        for volume in volumes.values():
+            if isinstance(volume, Files):
+                write_payload(volume.path, volume.payload, group)
+
+    def _note_tokens(self) -> None:
+        """Tokens are written anew when four fifths of their time are over, as kubelet does."""
+        seconds = token_seconds(self._pod, self._shop.here.settings.api is not None)
+        self._tokens_until = time.time() + 0.8 * seconds if seconds is not None else inf
+
+    def _surroundings(self) -> PodContext:
+        return self._shop.around.of(self._shop.nodes.get(spec_of(self._pod).get("nodeName") or ""), self._address)
+
+
+async def _remove(folder: str) -> None:
+    """The Pod's file first: without it, no supervisor can begin. A few files are quicker removed than handed to a
+    thread; a volume may hold many."""
+    with suppress(OSError):
+        os.unlink(f"{folder}/{POD_FILE}")
+    if os.path.isdir(f"{folder}/volumes"):
+        await asyncio.to_thread(shutil.rmtree, folder, True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _newer(known: Object, found: Object) -> Object:
+    """Our own write may be ahead of what the watch has told us."""
+    if known and uid_of(known) == uid_of(found) and int(version_of(known)) > int(version_of(found)):
+        return known
+    return found

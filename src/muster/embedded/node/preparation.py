@@ -1,0 +1,511 @@
+"""Prepares a Pod for its supervisor: commands, variables, mounts, limits, users, probes and hooks of its containers.
+
+Everything that can be missing (a ConfigMap, a volume, a command) is looked up first and raises `NotReady`. Folders and
+files are created only after that. Preparing the same Pod again is harmless.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import orjson
+
+from muster.embedded.node.annotations import (
+    arrangement_of,
+    keep_folder,
+    output_paths,
+    paths_outside_mounts,
+    scratch_folder,
+)
+from muster.embedded.node.environment import container_environment
+from muster.embedded.node.hosts import hostname_of
+from muster.embedded.node.image_engine import ImageEngine, engine_container
+from muster.embedded.node.images import SCRATCH, Recipe, hidden_folders, match_image, recipe, running_note
+from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK
+from muster.embedded.node.pod_context import ConfigError, ContainerError, PodContext
+from muster.embedded.node.pod_status import is_sidecar
+from muster.embedded.node.settings import AgentSettings, ImageSettings
+from muster.embedded.node.supervisor.contract import (
+    POD_FILE,
+    Hook,
+    Isolation,
+    Mount,
+    PreparedContainer,
+    PreparedPod,
+    Probe,
+)
+from muster.embedded.node.unsupported_fields import ignored_fields
+from muster.embedded.node.volumes import (
+    SERVICE_ACCOUNT_FOLDER,
+    SERVICE_ACCOUNT_VOLUME,
+    EmptyDir,
+    Memory,
+    Volume,
+    container_mounts,
+    lacks_service_account,
+    make_volume,
+    plan_volumes,
+)
+from muster.kube.objects import Object, name_of, namespace_of, spec_of, uid_of
+from muster.kube.quantity import milli_value, whole_value
+
+# Merged from checks: Probes and lifecycle hooks of a container, in the form its supervisor runs them. Pure.
+
+
+ProbeField = Literal["startupProbe", "livenessProbe", "readinessProbe"]
+HookField = Literal["postStart", "preStop"]
+
+
+def probe_of(container: Mapping[str, Any], field: ProbeField, address: str) -> Probe | None:
+    """`address` is where the Pod listens. Raises ContainerError for a probe that cannot be run."""
+    wanted = container.get(field)
+    if not wanted:
+        return None
+    name = str(container.get("name") or "")
+    probe: Probe = {
+        "initialDelay": float(wanted.get("initialDelaySeconds") or 0),
+        "period": float(wanted.get("periodSeconds") or 10),
+        "timeout": float(wanted.get("timeoutSeconds") or 1),
+        "successThreshold": int(wanted.get("successThreshold") or 1),
+        "failureThreshold": int(wanted.get("failureThreshold") or 3),
+    }
+    grace = wanted.get("terminationGracePeriodSeconds")
+    probe["grace"] = float(grace) if grace is not None else None
+    if "exec" in wanted:
+        probe["kind"], probe["command"] = "exec", list(wanted["exec"].get("command") or ())
+    elif "httpGet" in wanted:
+        get = wanted["httpGet"]
+        probe["kind"] = "http"
+        probe["scheme"], probe["host"], probe["port"], probe["path"], probe["headers"] = _http(
+            container, get, address, field
+        )
+    elif "tcpSocket" in wanted or "grpc" in wanted:
+        # Of a gRPC server this much can be said without speaking gRPC: whether it listens.
+        target = wanted.get("tcpSocket") or wanted.get("grpc") or {}
+        probe["kind"], probe["host"] = "tcp", str(target.get("host") or address)
+        probe["port"] = port_of(container, target.get("port"), f"{field}.tcpSocket.port")
+    else:
+        raise ContainerError(f"{field} has none of exec, httpGet, tcpSocket, grpc", name)
+    return probe
+
+
+def hook_of(container: Mapping[str, Any], field: HookField, address: str) -> Hook | None:
+    wanted = (container.get("lifecycle") or {}).get(field)
+    if not wanted:
+        return None
+    hook: Hook
+    if "exec" in wanted:
+        return {"kind": "exec", "command": list(wanted["exec"].get("command") or ())}
+    if "httpGet" in wanted:
+        hook = {"kind": "http"}
+        hook["scheme"], hook["host"], hook["port"], hook["path"], hook["headers"] = _http(
+            container, wanted["httpGet"], address, field
+        )
+        return hook
+    if "tcpSocket" in wanted:
+        target = wanted["tcpSocket"]
+        port = port_of(container, target.get("port"), f"lifecycle.{field}.tcpSocket.port")
+        return {"kind": "tcp", "host": str(target.get("host") or address), "port": port}
+    if "sleep" in wanted:
+        return {"kind": "sleep", "seconds": float(wanted["sleep"].get("seconds") or 0)}
+    name = str(container.get("name") or "")
+    raise ContainerError(f"lifecycle.{field} has none of exec, httpGet, tcpSocket, sleep", name)
+
+
+def port_of(container: Mapping[str, Any], port: Any, path: str) -> int:
+    """A number as it is; a name as one of the container's ports."""
+    if isinstance(port, int):
+        return port
+    text = str(port or "")
+    if text.isdigit():
+        return int(text)
+    ports = {p.get("name"): p.get("containerPort") for p in container.get("ports") or ()}
+    if isinstance(ports.get(text), int):
+        return int(ports[text])
+    have = ", ".join(sorted(str(p) for p in ports if p)) or "no named ports"
+    raise ContainerError(f'{path}: no port "{text}" (the container has {have})', str(container.get("name") or ""))
+
+
+def _http(
+    container: Mapping[str, Any], get: Mapping[str, Any], address: str, field: str
+) -> tuple[str, str, int, str, list[tuple[str, str]]]:
+    return (
+        str(get.get("scheme") or "HTTP").lower(),
+        str(get.get("host") or address),
+        port_of(container, get.get("port"), f"{field}.httpGet.port"),
+        str(get.get("path") or "/"),
+        [(str(h.get("name") or ""), str(h.get("value") or "")) for h in get.get("httpHeaders") or ()],
+    )
+
+
+# Merged from containers: One container in the form its supervisor runs it: command, variables, mounts, limits, user
+# and checks.
+
+
+Role: TypeAlias = Literal["init", "sidecar", "main"]
+
+SHARED_MEMORY: Mount = {"type": "tmpfs", "target": "/dev/shm"}
+"""Of the Pod, so that its containers can share it; of the container, which is less work, where it is alone."""
+
+_HOSTNAME = "/proc/sys/kernel/hostname"
+"""Tells whoever reads it the host name of their own namespace. A file per Pod would say the same for more."""
+_TERMINATION_LOG = "/dev/termination-log"
+_HIDING_BYTES = 64 * 1024
+"""Enough for mount points."""
+
+
+class PodPaths(NamedTuple):
+    """Where a Pod's things are on this machine."""
+
+    folder: str
+    logs: str
+    hosts_file: str
+    notify: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContext:
+    """What this machine offers every Pod."""
+
+    settings: AgentSettings
+    isolation: Isolation
+    environment: Mapping[str, str]
+    """What a container without an engine starts from."""
+    limits_cpu: bool = True
+    """Whether the kernel holds processes to a share of the CPU here. (Memory is watched in any case.)"""
+    stand_ins: Mapping[str, ImageSettings] = field(default_factory=dict)
+    """For images that the settings say nothing of."""
+
+    def images_for(self, container: Mapping[str, Any]) -> Mapping[str, ImageSettings]:
+        image = str(container.get("image") or "")
+        return self.settings.images if match_image(image, self.settings.images) else self.stand_ins
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedContainer:
+    """A container on its way: its variables, and what stands in for its image (None where an engine has the image)."""
+
+    spec: Mapping[str, Any]
+    role: Role
+    env: dict[str, str]
+    recipe: Recipe | None
+
+    @property
+    def name(self) -> str:
+        return str(self.spec.get("name") or "")
+
+    def note(self, engine: ImageEngine | None) -> str:
+        image = str(self.spec.get("image") or "")
+        if self.recipe is None:
+            return f'Running "{image}" with {engine.name if engine is not None else "an engine"}'
+        return running_note(image, self.recipe.mapped, self.recipe.rootfs)
+
+
+def containers_of(spec: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Role]]:
+    """In the order in which they start."""
+    found: list[tuple[Mapping[str, Any], Role]] = [
+        (c, "sidecar" if is_sidecar(c) else "init") for c in spec.get("initContainers") or ()
+    ]
+    found.extend((c, "main") for c in spec.get("containers") or ())
+    return found
+
+
+def termination_grace(spec: Mapping[str, Any]) -> float:
+    grace = spec.get("terminationGracePeriodSeconds")
+    return 30.0 if grace is None else float(grace)
+
+
+def resolve_container(
+    pod: Object, container: Mapping[str, Any], role: Role, around: PodContext, here: NodeContext,
+    engine: ImageEngine | None, devices: Mapping[str, str],
+) -> ResolvedContainer:  # fmt: skip
+    """Works out what can be missing. Raises NotReady, and touches nothing."""
+    found = recipe(container, here.images_for(container), here.environment) if engine is None else None
+    base = {"HOSTNAME": hostname_of(pod), **devices}
+    if found is not None:
+        base = {**found.env, **base}
+    _refuse_root(pod, container)
+    return ResolvedContainer(container, role, container_environment(pod, container, around, base=base), found)
+
+
+def prepare_container(
+    pod: Object, part: ResolvedContainer, mounts: list[Mount], layout: PodPaths, here: NodeContext, *,
+    engine: ImageEngine | None, address: str, is_alone: bool,
+) -> PreparedContainer:  # fmt: skip
+    """Makes what the container has for itself. `mounts` are those of its volumes."""
+    spec = part.spec
+    termination_file = f"{layout.folder}/termination-{part.name}"
+    _make_file(termination_file)
+    termination = _file(termination_file, spec.get("terminationMessagePath") or _TERMINATION_LOG)
+    limits: Mapping[str, Any] = (spec.get("resources") or {}).get("limits") or {}
+    user, group, groups = _user(pod, spec)
+    prepared: PreparedContainer = {
+        "name": part.name,
+        "role": part.role,
+        "env": part.env,
+        "uid": user,
+        "gid": group,
+        "groups": groups,
+        "memoryLimit": whole_value(limits["memory"]) if limits.get("memory") else None,
+        "cpuLimit": milli_value(limits["cpu"]) / 1000 if limits.get("cpu") else None,
+        "logDir": f"{layout.logs}/{part.name}",
+        "terminationMessageFile": termination_file,
+        "terminationMessageFromLogs": spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
+        "startupProbe": probe_of(spec, "startupProbe", address),
+        "livenessProbe": probe_of(spec, "livenessProbe", address),
+        "readinessProbe": probe_of(spec, "readinessProbe", address),
+        "postStart": hook_of(spec, "postStart", address),
+        "preStop": hook_of(spec, "preStop", address),
+        "stopSignal": (spec.get("lifecycle") or {}).get("stopSignal") or "SIGTERM",
+        "engine": None,
+    }
+    keep = output_paths(pod, part.name)
+    if keep:
+        prepared["keep"], prepared["keepFolder"] = keep, keep_folder(layout.folder, part.name)
+    if part.recipe is None:
+        assert engine is not None
+        hosts = _file(layout.hosts_file, "/etc/hosts")
+        engine_container(engine, pod, spec, prepared, [hosts, *mounts, termination], layout.folder)
+        return prepared
+    prepared["argv"] = part.recipe.argv(part.env)
+    prepared["rootfs"] = part.recipe.rootfs
+    if here.isolation == "none":
+        _refuse_mounts(mounts, part.name)
+        prepared["mounts"], prepared["cwd"] = [], part.recipe.cwd
+        return prepared
+    private = _private(part, layout, str(here.settings.home))
+    if is_alone:
+        private.append(SHARED_MEMORY)
+    prepared["cwd"], more = _working_dir(part, part.recipe, [*private, *mounts], layout)
+    prepared["mounts"] = [*private, *more, *mounts, termination]
+    if keep:
+        prepared["private"] = paths_outside_mounts(keep, [mount["target"] for mount in prepared["mounts"]])
+        prepared["privateFolder"] = f"{layout.folder}/private-{part.name}"
+        if part.recipe.is_anywhere and any(os.path.dirname(path) == "/" for path in prepared["private"]):
+            # It may well be `result.txt` to the container: most images begin at the root, which is now its own.
+            prepared["cwd"] = "/"
+    return prepared
+
+
+def _private(part: ResolvedContainer, layout: PodPaths, home: str) -> list[Mount]:
+    """What every container has for itself, below whatever it mounts there. The box keeps its keys, and what other Pods
+    have, in `home`: there it sees what it runs from, and nothing else."""
+    scratch = scratch_folder(layout.folder, part.name)
+    _make_scratch(scratch)
+    own = [_file(scratch, SCRATCH), _file(layout.hosts_file, "/etc/hosts"), _file(_HOSTNAME, "/etc/hostname")]
+    if part.recipe is None or part.recipe.rootfs:
+        return own
+    if not home.startswith(f"{SCRATCH}/"):
+        own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
+    needed = [f for f in hidden_folders(part.recipe.runs_from, (SCRATCH, home)) if os.path.isdir(f)]
+    for folder in needed:
+        if folder.startswith(f"{SCRATCH}/"):
+            os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)
+    return [*own, *(_through(folder, read_only=folder.startswith(f"{home}/")) for folder in needed)]
+
+
+def _through(folder: str, *, read_only: bool) -> Mount:
+    return {"type": "bind", "source": folder, "target": folder, "readOnly": read_only}
+
+
+def _working_dir(
+    part: ResolvedContainer, recipe: Recipe, mounts: list[Mount], layout: PodPaths
+) -> tuple[str, list[Mount]]:
+    """An image has its WORKDIR; this machine may not have the folder, so the container gets an empty one there."""
+    cwd = os.path.normpath(recipe.cwd)
+    for mount in reversed(mounts):
+        target = mount["target"]
+        if cwd == target:
+            return cwd, []
+        if cwd.startswith(target.rstrip("/") + "/"):
+            if mount["type"] == "bind" and not mount.get("readOnly") and "within" not in mount:
+                os.makedirs(f"{mount['source']}{cwd[len(target.rstrip('/')) :]}", exist_ok=True)
+            return cwd, []
+    if os.path.isdir(f"{recipe.rootfs}{cwd}"):
+        return cwd, []
+    scratch = f"{layout.folder}/work-{part.name}"
+    _make_scratch(scratch)
+    return cwd, [_file(scratch, cwd)]
+
+
+def _refuse_mounts(mounts: list[Mount], container: str) -> None:
+    for mount in mounts:
+        if os.path.realpath(mount["source"]) != os.path.realpath(mount["target"]):
+            raise ContainerError(
+                f"nothing can be mounted at {mount['target']}: this machine allows no mount namespaces to this user. "
+                "Run as root, allow unprivileged user namespaces, or remove the volumeMount (see: muster doctor)",
+                container,
+            )
+
+
+def _refuse_root(pod: Object, container: Mapping[str, Any]) -> None:
+    context = {**(spec_of(pod).get("securityContext") or {}), **(container.get("securityContext") or {})}
+    user = context.get("runAsUser")
+    if context.get("runAsNonRoot") and (user == 0 or (user is None and os.getuid() == 0)):
+        message = "container has runAsNonRoot and would run as root: write securityContext.runAsUser"
+        raise ConfigError(message, str(container.get("name") or ""))
+
+
+def _user(pod: Object, container: Mapping[str, Any]) -> tuple[int | None, int | None, list[int]]:
+    shared: Mapping[str, Any] = spec_of(pod).get("securityContext") or {}
+    context = {**shared, **(container.get("securityContext") or {})}
+    groups = [int(g) for g in shared.get("supplementalGroups") or ()]
+    if shared.get("fsGroup") is not None:
+        groups.append(int(shared["fsGroup"]))
+    return context.get("runAsUser"), context.get("runAsGroup"), groups
+
+
+def _file(source: str, target: str) -> Mount:
+    return {"type": "bind", "source": source, "target": target}
+
+
+def _make_scratch(path: str) -> None:
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return
+    os.chmod(path, 0o1777)
+
+
+def _make_file(path: str) -> None:
+    """Any user of the container may write to it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        os.fchmod(descriptor, 0o666)
+    finally:
+        os.close(descriptor)
+
+
+# Merged from preparation: Everything a supervisor has to know of a Pod, worked out once before it starts.
+#
+# What can be missing (a ConfigMap, a volume, a command) is found out first and raises `NotReady`; only then are
+# folders
+# and files made. Doing it again for the same Pod is harmless.
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    pod: PreparedPod
+    notes: Mapping[str, str]
+    """Per container: where it comes from, in place of `Pulled`."""
+    ignored: tuple[str, ...] = ()
+    """Fields of the Pod that mean nothing here."""
+
+
+def prepare(
+    pod: Object, around: PodContext, layout: PodPaths, here: NodeContext, *,
+    engine: ImageEngine | None = None, deadline: float | None = None,
+    devices: Mapping[str, Mapping[str, str]] | None = None,
+) -> Prepared:  # fmt: skip
+    """Raises NotReady while something is missing. Makes everything but the Pod's own file."""
+    spec, settings = spec_of(pod), here.settings
+    volumes = plan_volumes(pod, around, layout.folder, settings.nfs)
+    if engine is not None:
+        volumes = {name: _for_engine(pod, name, volume) for name, volume in volumes.items()}
+    parts = [
+        resolve_container(
+            pod, container, role, around, here, engine, (devices or {}).get(container.get("name") or "") or {}
+        )
+        for container, role in containers_of(spec)
+    ]
+    arrangement = arrangement_of(pod)
+    _make_folder(layout.folder)
+    shared = _make_volumes(volumes, _group(pod, here))
+    is_alone = len(parts) == 1
+    if not is_alone:
+        shared.append(SHARED_MEMORY)
+        _name_default(layout.logs, parts)
+    containers = [
+        prepare_container(
+            pod, part, _mounts(part, volumes), layout, here, engine=engine, address=around.pod_ip, is_alone=is_alone
+        )
+        for part in parts
+    ]
+    isolation = "none" if engine is not None else here.isolation
+    prepared: PreparedPod = {
+        "uid": uid_of(pod),
+        "namespace": namespace_of(pod),
+        "name": name_of(pod),
+        "hostname": hostname_of(pod),
+        "address": around.pod_ip,
+        "restartPolicy": spec.get("restartPolicy") or "Always",
+        "grace": termination_grace(spec),
+        "deadline": deadline,
+        "isolation": isolation,
+        "mounts": shared if isolation != "none" else [],
+        "arrangement": arrangement,
+        "containers": containers,
+        "notify": layout.notify,
+        "logFileBytes": settings.logs.file_bytes,
+        "logFiles": settings.logs.files,
+        "backoffBase": settings.backoff_base,
+        "backoffMax": settings.backoff_max,
+    }
+    notes = {part.name: part.note(engine) for part in parts}
+    limits_cpu = here.limits_cpu if engine is None else engine.limits
+    ignored = [*ignored_fields(pod, here.isolation, by_engine=engine is not None, limits_cpu=limits_cpu)]
+    if lacks_service_account(volumes):
+        ignored.append(f"spec.serviceAccountName (there is no service account {spec['serviceAccountName']})")
+    return Prepared(prepared, notes, tuple(ignored))
+
+
+def write_pod_file(folder: str, pod: PreparedPod) -> None:
+    """All of it or nothing: a Pod with this file may be started, and a supervisor may read it at any time."""
+    try:
+        text = orjson.dumps(pod)
+    except TypeError:  # bytes of a Secret that are not text stand in the environment as lone surrogates
+        text = json.dumps(pod).encode()
+    fresh = f"{folder}/{POD_FILE}.new"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(text)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+    os.rename(fresh, f"{folder}/{POD_FILE}")
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        os.makedirs(path, mode=0o700)
+
+
+def _make_volumes(volumes: Mapping[str, Volume], group: int | None) -> list[Mount]:
+    made = [make_volume(name, volume, group) for name, volume in volumes.items()]
+    return [mount for mount in made if mount is not None]
+
+
+def _group(pod: Object, here: NodeContext) -> int | None:
+    """Only root may give files to any group."""
+    group: int | None = (spec_of(pod).get("securityContext") or {}).get("fsGroup")
+    return group if here.isolation == "namespaces" else None
+
+
+def _mounts(part: ResolvedContainer, volumes: Mapping[str, Volume]) -> list[Mount]:
+    mounts = container_mounts(part.spec, volumes, part.env)
+    account = volumes.get(SERVICE_ACCOUNT_VOLUME)
+    if account is not None and not any(mount["target"] == SERVICE_ACCOUNT_FOLDER for mount in mounts):
+        mounts.append({"type": "bind", "source": account.path, "target": SERVICE_ACCOUNT_FOLDER, "readOnly": True})
+    return mounts
+
+
+def _for_engine(pod: Object, name: str, volume: Volume) -> Volume:
+    """The engine has mount namespaces of its own, so memory has to come from a tmpfs that both see."""
+    return EmptyDir(f"/dev/shm/muster-{uid_of(pod)}/{name}") if isinstance(volume, Memory) else volume
+
+
+def _name_default(logs: str, parts: list[ResolvedContainer]) -> None:
+    """Tells, even after the Pod has gone, whose log is meant when nobody says: clear if there is one main container."""
+    mains = [part.name for part in parts if part.role == "main"]
+    if len(mains) == 1 and not os.path.islink(f"{logs}/{DEFAULT_CONTAINER_LINK}"):
+        os.makedirs(logs, exist_ok=True)
+        os.symlink(mains[0], f"{logs}/{DEFAULT_CONTAINER_LINK}")

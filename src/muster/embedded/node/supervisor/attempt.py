@@ -1,0 +1,386 @@
+"""One attempt of a container: from its start until it has ended and none of its processes is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+from muster.embedded.node.supervisor import cgroups, engine, output_files, probe_runs, termination
+from muster.embedded.node.supervisor.contract import PreparedContainer, PreparedPod
+from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
+from muster.embedded.node.supervisor.log_writer import LogStream, LogWriter, read_tail
+from muster.embedded.node.supervisor.probes import CheckKind, HealthWatch
+from muster.embedded.node.supervisor.processes import Processes, StartError, host_pid, send_signal
+from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, Sandbox
+
+START_ERROR_CODE = 128
+_READ_BYTES = 65536
+_MEMORY_PERIOD = 0.2
+_SWEEP_PERIOD = 0.01
+_MAX_SWEEPS = 200
+"""Who has not been caught by then is when the Pod ends."""
+_KILL_PERIOD, _ENGINE_KILL_PERIOD = 0.1, 5.0
+_DRAIN_PATIENCE = 1.0
+_KEPT_AT_ONCE, _BYTES_AT_ONCE = 100, 4 << 20
+"""What the supervisor copies itself. More would keep it from its other containers."""
+_HOOK_TIMEOUT = 3600.0
+_AFTER_HOOK = 2.0
+"""What a container gets to end by itself when its preStop hook has used up the grace."""
+
+
+class AttemptOutcome(NamedTuple):
+    code: int
+    signal: int
+    reason: str
+    message: str
+
+
+class Host(Protocol):
+    """What an attempt needs of the supervisor around it."""
+
+    pod: PreparedPod
+    loop: EventLoop
+    sandbox: Sandbox
+    processes: Processes
+    nothing: int
+    """A descriptor of /dev/null."""
+
+    def note(self, attempt: Attempt, event: str, **details: object) -> None: ...
+    def is_alone(self, attempt: Attempt) -> bool: ...
+    def has_passed(self, attempt: Attempt) -> None: ...
+    def has_to_go(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None: ...
+    def has_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None: ...
+
+
+class Attempt:
+    def __init__(self, host: Host, container: PreparedContainer, number: int) -> None:
+        self.container, self.number = container, number
+        self.name = container["name"]
+        self.pid = 0
+        """0 before it has started and after it has ended."""
+        self._host, self._loop = host, host.loop
+        self._engine = container.get("engine")
+        self._namespace = self._inode = -1
+        self._streams: dict[int, LogStream] = {}
+        self._log: LogWriter | None = None
+        self._cgroup: cgroups.Cgroup | None = None
+        self._health: HealthWatch | None = None
+        self._hook: probe_runs.Probing | None = None
+        self._ready = self._out_of_memory = self._swept = False
+        self._sweeps = 0
+        self._status: int | None = None
+        self._kill_timer: Timer | None = None
+        self._timer: Timer | None = None
+        """Of the next look at its memory, and once it has ended, at what is left of it."""
+
+    def start(self) -> None:
+        pod, container = self._host.pod, self.container
+        self._log = LogWriter(container["logDir"], self.number, pod["logFileBytes"], pod["logFiles"])
+        termination.empty(container.get("terminationMessageFile"), self.number)
+        memory, cpu = container.get("memoryLimit"), container.get("cpuLimit")
+        if (memory or cpu) and not self._engine:
+            self._cgroup = cgroups.limit(f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu)
+        out, out_end = os.pipe()
+        err, err_end = os.pipe()
+        try:
+            self.pid, self._namespace = self._host.sandbox.start(
+                container, self.number, (self._host.nothing, out_end, err_end), self._join
+            )
+        except StartError as error:
+            os.close(out)
+            os.close(err)
+            self._conclude(AttemptOutcome(START_ERROR_CODE, 0, "StartError", str(error)))
+            return
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        self._loop.on_exit(self.pid, self._exited)
+        self._follow(out, "stdout")
+        self._follow(err, "stderr")
+        isolated = self._namespace >= 0
+        self._host.note(self, "started", pid=host_pid(self.pid) if isolated else self.pid)
+        if memory and not self._engine and not (self._cgroup and self._cgroup.limits_memory):
+            self._watch_memory()
+        hook = container.get("postStart")
+        if hook:
+            self._hook = probe_runs.begin(self._loop, hook, _HOOK_TIMEOUT, self._run_probe, self._post_started)
+        else:
+            self._post_started(True, "")
+
+    def stop(self, until: float) -> None:
+        """Asks it to end and kills it at `until`; again with an earlier time to hurry up."""
+        if self._status is not None:
+            return
+        now = time.time()
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+            self._kill_timer = self._loop.at(until, self._time_is_over)
+            return
+        self._kill_timer = self._loop.at(until, self._time_is_over)
+        self._end_checks()
+        hook = self.container.get("preStop")
+        if hook and until > now:
+            self._hook = probe_runs.begin(self._loop, hook, _HOOK_TIMEOUT, self._run_probe, self._pre_stopped)
+        elif until > now:
+            self._signal(signal_number(self.container.get("stopSignal")))
+
+    def run_inside(
+        self,
+        argv: list[str],
+        stdio: Sequence[int],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        terminal: bool = False,
+    ) -> int:
+        """Starts a process beside the main one."""
+        sandbox, container = self._host.sandbox, self.container
+        if self._engine:
+            argv = engine.exec_command(self._engine, argv, env or {}, cwd, terminal=terminal)
+            return sandbox.run_engine(container, self.number, argv, stdio, terminal=terminal)
+        return sandbox.run_inside(
+            container,
+            self.number,
+            self._namespace,
+            argv,
+            stdio,
+            env=env,
+            cwd=cwd,
+            terminal=terminal,
+            cgroups=self._join,
+        )
+
+    def has_started_up(self) -> None:
+        if self.container.get("startupProbe"):
+            self._host.note(self, "startup")
+        self._host.has_passed(self)
+
+    def is_ready(self, ready: bool) -> None:
+        if ready != self._ready:
+            self._ready = ready
+            self._host.note(self, "ready", ready=ready)
+
+    def is_unhealthy(self, check: CheckKind, message: str) -> None:
+        self._host.note(self, "unhealthy", probe=check, message=f"{check.capitalize()} probe failed: {message}")
+
+    def has_to_go(self, check: CheckKind, grace: float | None) -> None:
+        message = f"Container {self.name} failed {check} probe, will be restarted"
+        self._host.has_to_go(self, "Unhealthy", message, grace)
+
+    @property
+    def _join(self) -> list[int]:
+        return self._cgroup.procs if self._cgroup is not None else []
+
+    def _run_probe(self, argv: list[str], output: int) -> int:
+        return self.run_inside(argv, (self._host.nothing, output, output))
+
+    def _post_started(self, passed: bool, message: str) -> None:
+        self._hook = None
+        if not passed:
+            self._host.has_to_go(self, "FailedPostStartHook", f"PostStartHook failed: {message}", None)
+            return
+        self._health = HealthWatch(self._loop, self.container, self, self._run_probe)
+        self._health.begin()
+
+    def _pre_stopped(self, passed: bool, message: str) -> None:
+        self._hook = None
+        if not passed:
+            self._host.note(self, "unhealthy", probe="preStop", message=f"PreStopHook failed: {message}")
+        self._signal(signal_number(self.container.get("stopSignal")))
+
+    def _time_is_over(self) -> None:
+        if self._hook is not None:
+            self._end_checks()
+            self._signal(signal_number(self.container.get("stopSignal")))
+            self._kill_timer = self._loop.at(time.time() + _AFTER_HOOK, self._kill)
+        else:
+            self._kill()
+
+    def _kill(self) -> None:
+        """Until the main process has ended: it may fork while it is being looked for."""
+        if self._status is None:
+            self._signal(signal.SIGKILL)
+            period = _ENGINE_KILL_PERIOD if self._engine else _KILL_PERIOD
+            self._kill_timer = self._loop.at(time.time() + period, self._kill)
+
+    def _signal(self, number: int) -> None:
+        if self._engine:
+            with suppress(StartError):
+                argv = engine.kill_command(self._engine, number)
+                self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.nothing] * 3)
+        else:
+            send_signal(self._owned(), number)
+
+    def _owned(self) -> list[int]:
+        processes, roots = self._host.processes, [self.pid] if self.pid else []
+        if self._namespace >= 0:
+            if self._inode < 0:
+                self._inode = os.fstat(self._namespace).st_ino
+            return processes.owned(lambda pid: processes.is_in_mounts(pid, self._inode), roots)
+        mark = f"{CONTAINER_MARK}={self._host.sandbox.mark(self.container, self.number)}".encode()
+        return processes.owned(lambda pid: mark in processes.variables(pid), roots)
+
+    def _watch_memory(self) -> None:
+        limit = self.container.get("memoryLimit") or 0
+        if self._status is not None:
+            return
+        if self._host.processes.memory(self._owned(), limit) > limit:
+            self._out_of_memory = True
+            self._kill()
+        else:
+            self._timer = self._loop.at(time.time() + _MEMORY_PERIOD, self._watch_memory)
+
+    def _follow(self, pipe: int, name: str) -> None:
+        assert self._log is not None
+        os.set_blocking(pipe, False)
+        self._streams[pipe] = LogStream(self._log, name)
+        self._loop.watch(pipe, lambda: self._read(pipe))
+
+    def _read(self, pipe: int) -> None:
+        try:
+            data = os.read(pipe, _READ_BYTES)
+        except BlockingIOError:
+            return
+        if data:
+            self._streams[pipe].feed(data)
+            return
+        self._loop.unwatch(pipe)
+        os.close(pipe)
+        self._streams.pop(pipe).end()
+        if self._swept and not self._streams:
+            self._wrap_up()
+
+    def _exited(self, status: int) -> None:
+        self._status, self.pid = status, 0
+        self._end_checks()
+        self._cancel_timers()
+        if self._engine:
+            self._copy_from_engine(0)
+        else:
+            self._sweep()
+
+    def _copy_from_engine(self, number: int) -> None:
+        """One path that is to be kept after the other; then the container may go."""
+        assert self._engine is not None
+        paths = self.container.get("keep") or ()
+        if number == len(paths):
+            self._remove_from_engine()
+            return
+        folder = self.container["keepFolder"]
+        source, target = f"{self._engine['name']}:{paths[number]}", f"{folder}/{number}"
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            argv = [*self._engine["copy"], source, target]
+            pid = self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.nothing] * 3)
+        except (OSError, StartError) as error:
+            output_files.note_problem(folder, str(error))
+            self._remove_from_engine()
+        else:
+            self._loop.on_exit(pid, lambda _status: self._copy_from_engine(number + 1))
+
+    def _remove_from_engine(self) -> None:
+        assert self._engine is not None
+        try:
+            argv = self._engine["remove"]
+            pid = self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.nothing] * 3)
+        except StartError:
+            self._sweep()
+        else:
+            self._loop.on_exit(pid, lambda _status: self._sweep())
+
+    def _sweep(self) -> None:
+        """Kills what the main process has left behind, until nothing is; then reads the last of the output."""
+        if self._loop.has_children:
+            left = self._owned()
+            if left and self._host.is_alone(self):
+                self._host.processes.kill_all()
+            elif left:
+                send_signal(left, signal.SIGKILL)
+            self._sweeps += 1
+            if left and self._sweeps < _MAX_SWEEPS:
+                self._timer = self._loop.at(time.time() + _SWEEP_PERIOD, self._sweep)
+                return
+        self._swept = True
+        # Only who has fled from the container can still hold the other end. It is not waited for.
+        self._timer = self._loop.at(time.time() + _DRAIN_PATIENCE, self._give_up_reading)
+        if not self._streams:
+            self._wrap_up()
+
+    def _give_up_reading(self) -> None:
+        for pipe, stream in self._streams.items():
+            self._loop.unwatch(pipe)
+            os.close(pipe)
+            stream.end()
+        self._streams.clear()
+        self._wrap_up()
+
+    def _wrap_up(self) -> None:
+        """Nothing of it runs any more, and its output is read."""
+        self._cancel_timers()
+        outcome = self._outcome()
+        paths = self.container.get("keep")
+        if not paths or self._engine:
+            self._conclude(outcome)
+            return
+        folder = self.container["keepFolder"]
+        root = self._host.sandbox.root_of(self._namespace)
+        try:
+            output_files.keep(root, paths, folder, output_files.Allowance(_KEPT_AT_ONCE, _BYTES_AT_ONCE))
+        except output_files.TooMuch:
+            self._loop.on_exit(output_files.keep_apart(root, paths, folder), lambda _status: self._conclude(outcome))
+        else:
+            self._conclude(outcome)
+        finally:
+            os.close(root)
+
+    def _outcome(self) -> AttemptOutcome:
+        assert self._status is not None and self._log is not None
+        code = os.waitstatus_to_exitcode(self._status)
+        number = -code if code < 0 else 0
+        code = 128 + number if number else code
+        out_of_memory = self._out_of_memory or bool(code and self._cgroup and self._cgroup.was_out_of_memory())
+        reason = "OOMKilled" if out_of_memory else "Error" if code else "Completed"
+        message = termination.message(self.container.get("terminationMessageFile"))
+        if not message and code and self.container.get("terminationMessageFromLogs"):
+            message = read_tail(self._log.path)
+        return AttemptOutcome(code, number, reason, message)
+
+    def _conclude(self, outcome: AttemptOutcome) -> None:
+        self._cancel_timers()
+        if self._log is not None:
+            self._log.close()
+        if self._cgroup is not None:
+            self._cgroup.remove()
+        if self._namespace >= 0:
+            os.close(self._namespace)
+            self._namespace = -1
+        self._host.has_ended(self, outcome)
+
+    def _end_checks(self) -> None:
+        if self._health is not None:
+            self._health.end()
+        if self._hook is not None:
+            self._hook.cancel()
+            self._hook = None
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._timer, self._kill_timer):
+            if timer is not None:
+                timer.cancel()
+
+
+def cgroup_prefix(uid: str) -> str:
+    return f"muster-{uid}-"
+
+
+def signal_number(name: str | None) -> int:
+    """SIGTERM, TERM or SIGRTMIN+3 -> its number; SIGTERM for what is unknown."""
+    name = (name or "SIGTERM").upper()
+    name = name if name.startswith("SIG") else f"SIG{name}"
+    base, sign, offset = name.partition("+") if "+" in name else name.partition("-")
+    number = getattr(signal, base, signal.SIGTERM)
+    return int(number) + (int(f"{sign}{offset}") if offset.isdigit() else 0)

@@ -1,0 +1,380 @@
+"""What a container sees of the file system: the machine's own root or a given one, with its mounts on top.
+
+Built in a mount namespace that nobody else is in yet, so whatever is mounted where cannot harm the machine. What
+could:
+making a missing mount point. That is done only inside volumes (as Kubernetes does) and in memory: a folder that lacks
+an entry is covered with a new one, in memory, in which all that it holds is bound again beside what was missing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
+from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EROFS
+from typing import NamedTuple
+
+from muster.embedded.node.supervisor.contract import Mount
+from muster.embedded.node.supervisor.syscalls import (
+    AT_CWD,
+    attach,
+    clone_tree,
+    is_in_memory,
+    make_read_only,
+    new_filesystem,
+    pivot_to_here,
+)
+
+_PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_LINKS = 40
+_MAX_COVERED = 4096
+_SCRATCH = ("etc", "run", "usr", "var")
+"""In a container nobody expects to find again what was written there, nor at the root."""
+
+
+class MountFailed(Exception):
+    """Says which mount, and why."""
+
+
+class Covers(NamedTuple):
+    folders: dict[str, int]
+    """The covered folders, with the times of their last changes."""
+    made: list[int]
+    """Descriptors of what covers them, and of the folders that were added. Good until `build_view` returns."""
+
+
+class Private(NamedTuple):
+    """Paths that the container may write, or make, without anybody else seeing it, and where that is kept."""
+
+    paths: Sequence[str]
+    folder: str
+
+
+class _OwnFolder(NamedTuple):
+    names: tuple[str, ...]
+    without: set[str]
+    sealed: bool
+
+
+def build_view(
+    mounts: Sequence[Mount],
+    root: str = "",
+    on_covered: Callable[[Covers], None] | None = None,
+    private: Private | None = None,
+) -> None:
+    """Makes the mounts, in this order, with a new /proc, and `root` the root, if it is not the machine's own. To be
+    called in a new mount namespace. When folders had to be covered, and nothing is mounted yet, `on_covered` is told;
+    it may enter a copy of the namespace."""
+    view = _View()
+    try:
+        # Sources are places of the machine: all are taken before the first mount may cover one.
+        trees = [view.take(mount) for mount in mounts]
+        store = view.keep(os.open(private.folder, _PATH)) if private is not None else -1
+        if root:
+            view.enter(root)
+        own = view.plan_private(private.paths) if private is not None else []
+        view.make_private([folder for folder in own if not folder.names], store)
+        view.prepare(mounts, trees)
+        view.make_private([folder for folder in own if folder.names], store)
+        if on_covered is not None and view.covers.folders and view.is_machines_own:
+            view.protect()
+            on_covered(view.covers)
+        view.place(view.keep(new_filesystem(b"proc")), "/proc", folder=True)
+        for mount, tree in zip(mounts, trees, strict=True):
+            view.mount(mount, tree)
+        view.finish()
+    finally:
+        view.close()
+
+
+def missing_mount_points(mounts: Sequence[Mount]) -> tuple[str, ...]:
+    """The mount points that the machine lacks, as far as they are not inside another mount."""
+    above, missing = list[str](), list[str]()
+    for mount in mounts:
+        target = mount["target"]
+        if not target.startswith(tuple(above)) and not os.access(target, os.F_OK):
+            missing.append(target)
+        above.append(target.rstrip("/") + "/")
+    return tuple(missing)
+
+
+def resolve_in_root(root: int, path: str) -> tuple[list[int], list[str], list[str]]:
+    """Looks `path` up as if `root` were the root: neither links nor `..` lead out of it. Answers the descriptors from
+    the root down to what exists, their names, and the names that are missing below."""
+    opened, names = [os.dup(root)], list[str]()
+    todo = path.split("/")[::-1]
+    links = 0
+    try:
+        while todo:
+            name = todo.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                if names:
+                    os.close(opened.pop())
+                    names.pop()
+                continue
+            try:
+                descriptor = os.open(name, _PATH, dir_fd=opened[-1])
+            except FileNotFoundError:
+                return opened, names, [name, *(n for n in reversed(todo) if n not in ("", "."))]
+            if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
+                opened.append(descriptor)
+                names.append(name)
+                continue
+            to = os.readlink("", dir_fd=descriptor)
+            os.close(descriptor)
+            links += 1
+            if links > _MAX_LINKS:
+                raise OSError(ELOOP, os.strerror(ELOOP), path)
+            if to.startswith("/"):
+                _close(opened[1:])
+                del opened[1:], names[:]
+            todo += to.split("/")[::-1]
+    except BaseException:
+        _close(opened)
+        raise
+    return opened, names, []
+
+
+class _View:
+    def __init__(self) -> None:
+        self._open: list[int] = []
+        self._volumes: list[int] = []
+        """Descriptors of what is mounted: inside, mount points may be made."""
+        self.covers = Covers({}, [])
+        self._protected: list[int] = []
+        """Where somebody may keep their work: what a program writes there would be lost, so better that it cannot."""
+        self._root = -1
+        """-1 stands for the machine's own, where the kernel may look paths up."""
+
+    @property
+    def is_machines_own(self) -> bool:
+        return self._root < 0
+
+    def keep(self, descriptor: int) -> int:
+        self._open.append(descriptor)
+        return descriptor
+
+    def close(self) -> None:
+        _close(self._open)
+
+    def take(self, mount: Mount) -> int:
+        """The source of a mount, as a tree that is not attached anywhere yet."""
+        kind = mount["type"]
+        if kind == "proc":
+            return self.keep(new_filesystem(b"proc"))
+        if kind == "tmpfs":
+            return self.keep(new_tmpfs(mount.get("size")))
+        source, within = mount["source"], mount.get("within")
+        try:
+            if not within:
+                return self.keep(clone_tree(AT_CWD, source))
+            opened, _, missing = resolve_in_root(self.keep(os.open(within, _PATH)), os.path.relpath(source, within))
+            self._open += opened
+            if missing:
+                raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
+            return self.keep(clone_tree(opened[-1], ""))
+        except OSError as error:
+            raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {_reason(error)}') from None
+
+    def enter(self, root: str) -> None:
+        """`root` becomes the root, with the machine's devices and /sys."""
+        try:
+            tree, devices, system = (self.keep(clone_tree(AT_CWD, path)) for path in (root, "/dev", "/sys"))
+            attach(tree, AT_CWD, root)
+        except OSError as error:
+            raise MountFailed(f'root file system "{root}": {_reason(error)}') from None
+        self._root = tree
+        self.place(devices, "/dev", folder=True)
+        self.place(system, "/sys", folder=True)
+
+    def prepare(self, mounts: Sequence[Mount], trees: list[int]) -> None:
+        """Makes the mount points that are missing and not inside another mount. Covering a folder moves all that is
+        mounted below to a new mount; so this comes before the first volume."""
+        above = list[str]()
+        for mount, tree in zip(mounts, trees, strict=True):
+            target = mount["target"]
+            if not target.startswith(tuple(above)) and not (self._root < 0 and os.access(target, os.F_OK)):
+                try:
+                    self._point(target, stat.S_ISDIR(os.fstat(tree).st_mode))
+                except OSError as error:
+                    raise MountFailed(f'mount point "{target}": {_reason(error)}') from None
+            above.append(target.rstrip("/") + "/")
+
+    def plan_private(self, paths: Sequence[str]) -> list[_OwnFolder]:
+        """The folder of each path, or the nearest one above it that exists, is to be one of the container's own. A path
+        that is a folder itself as well: what it holds can be read there, but not be changed. A file there is left out,
+        as if the container had yet to write it."""
+        folders: dict[tuple[str, ...], set[str]] = {}
+        sealed = set[tuple[str, ...]]()
+        for path in paths:
+            names, is_missing, is_folder = self._look_up(path)
+            if is_folder:
+                folders.setdefault(names, set())
+                if not is_missing:
+                    sealed.add(names)
+            elif not is_missing:
+                folders.setdefault(names[:-1], set()).add(names[-1])
+        return [_OwnFolder(names, folders[names], names in sealed) for names in sorted(folders, key=len)]
+
+    def make_private(self, folders: Sequence[_OwnFolder], store: int) -> None:
+        """Covers them. The root has to come before mount points are made, and the others after that: covering a folder
+        moves what is mounted below, and with it what was covered there."""
+        for folder in folders:
+            place = str(len(self._volumes))
+            os.mkdir(place, dir_fd=store)
+            opened, found, _ = resolve_in_root(self._root_descriptor(), "/".join(folder.names))
+            self._open += opened
+            if tuple(found) == folder.names:
+                tree = self.keep(clone_tree(store, place))
+                self._cover(opened[-1], found, tree, without=folder.without, sealed=folder.sealed)
+
+    def _look_up(self, path: str) -> tuple[tuple[str, ...], bool, bool]:
+        """What exists of a path: its names, whether something is missing below, whether it is a folder."""
+        try:
+            opened, names, missing = resolve_in_root(self._root_descriptor(), path)
+        except OSError as error:
+            raise MountFailed(f'"{path}": {_reason(error)}') from None
+        self._open += opened
+        return tuple(names), bool(missing), stat.S_ISDIR(os.fstat(opened[-1]).st_mode)
+
+    def _root_descriptor(self) -> int:
+        return self._root if self._root >= 0 else self.keep(os.open("/", _PATH))
+
+    def mount(self, mount: Mount, tree: int) -> None:
+        folder = stat.S_ISDIR(os.fstat(tree).st_mode)
+        try:
+            self.place(tree, mount["target"], folder=folder)
+            if mount.get("readOnly"):
+                make_read_only(tree)
+        except OSError as error:
+            source, reason = mount.get("source") or mount["type"], _reason(error)
+            if error.errno == EINVAL:
+                reason = "a folder cannot be mounted on a file" if folder else "a file cannot be mounted on a folder"
+            raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {reason}') from None
+
+    def place(self, tree: int, target: str, *, folder: bool) -> None:
+        self._volumes.append(tree)
+        if self._root < 0:
+            with suppress(FileNotFoundError):
+                return attach(tree, AT_CWD, target)
+        return attach(tree, self._point(target, folder))
+
+    def protect(self) -> None:
+        for cover in self._protected:
+            make_read_only(cover, recursive=False)
+        self._protected.clear()
+
+    def finish(self) -> None:
+        self.protect()
+        if self._root >= 0:
+            os.fchdir(self._root)
+            pivot_to_here()
+
+    def _point(self, target: str, folder: bool) -> int:
+        opened, names, missing = resolve_in_root(self._root_descriptor(), target)
+        self._open += opened
+        return self._make(opened[-1], names, missing, folder) if missing else opened[-1]
+
+    def _make(self, above: int, names: list[str], missing: list[str], folder: bool) -> int:
+        if ".." in missing:
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
+        if self._is_in_volume(above) or (names == ["dev"] and is_in_memory(above)):
+            # /dev: an empty file there, in memory, is all that /dev/termination-log needs; covering it would hide
+            # the devices that appear later.
+            try:
+                return self._make_inside(above, missing, folder)
+            except PermissionError:
+                pass
+            except OSError as error:
+                if error.errno != EROFS:
+                    raise
+        return self._make_inside(self._cover(above, names), missing, folder)
+
+    def _make_inside(self, above: int, missing: list[str], folder: bool) -> int:
+        *between, last = missing
+        for name in between:
+            above = self._make_folder(above, name)
+        if folder:
+            return self._make_folder(above, last)
+        with suppress(FileExistsError):
+            os.close(os.open(last, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=above))
+        return self.keep(os.open(last, _PATH, dir_fd=above))
+
+    def _make_folder(self, above: int, name: str) -> int:
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=above)
+        made = self.keep(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
+        self.covers.made.append(made)
+        return made
+
+    def _is_in_volume(self, descriptor: int) -> bool:
+        mount = _mount_id(descriptor)
+        return any(_mount_id(volume) == mount for volume in self._volumes)
+
+    def _cover(
+        self, covered: int, names: list[str], own: int = -1, *, without: Container[str] = (), sealed: bool = False
+    ) -> int:
+        """Covers a folder with one that holds the same, and to which entries can be added: in memory, or else in the
+        container's `own`, where it may add some itself. `sealed` ones can be added to only."""
+        listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=covered)
+        try:
+            with os.scandir(listing) as found:
+                entries = [
+                    (e.name, e.is_symlink(), e.is_dir(follow_symlinks=False)) for e in found if e.name not in without
+                ]
+        finally:
+            os.close(listing)
+        if len(entries) > _MAX_COVERED:
+            raise OSError(ENOSPC, f"it is missing, and /{'/'.join(names)} is too large a folder to add it to; make it")
+        status = os.fstat(covered)
+        mode = stat.S_IMODE(status.st_mode)
+        if own >= 0:
+            cover = own
+            os.chmod(f"/proc/self/fd/{own}", mode)
+        else:
+            self.covers.folders["/" + "/".join(names)] = status.st_mtime_ns
+            cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % mode),)))
+        attach(cover, covered)
+        for name, is_link, is_folder in entries:
+            if is_link:
+                os.symlink(os.readlink(name, dir_fd=covered), name, dir_fd=cover)
+                continue
+            if is_folder:
+                os.mkdir(name, 0o755, dir_fd=cover)
+            else:
+                os.mknod(name, 0o644, dir_fd=cover)
+            tree = clone_tree(covered, name)
+            try:
+                attach(tree, cover, name)
+                if sealed:
+                    make_read_only(tree)
+            finally:
+                os.close(tree)
+        self._volumes.append(cover)
+        self.covers.made.append(cover)
+        if not names:
+            self._root = cover
+        elif own < 0 and names[0] not in _SCRATCH:
+            self._protected.append(cover)
+        return cover
+
+
+def new_tmpfs(size: int | None) -> int:
+    return new_filesystem(b"tmpfs", ((b"mode", b"1777"), *(((b"size", b"%d" % size),) if size else ())))
+
+
+def _mount_id(descriptor: int) -> str:
+    with open(f"/proc/self/fdinfo/{descriptor}") as file:
+        return next(line for line in file if line.startswith("mnt_id:"))
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

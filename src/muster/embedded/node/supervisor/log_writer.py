@@ -1,0 +1,193 @@
+"""Writes what a container prints into files that Kubernetes' tools can read: `TIME stdout F text`, a line per line.
+
+A line that is longer than 16 KiB, or has no end, is written in parts: `P` says that it goes on. `<N>.log` is the
+current file of attempt N; `<N>.log.1`, `.2` ... are older ones. `<N>.log.left-out` says how many bytes came before
+the oldest, and are gone, and how much is kept: `BYTES FILE-BYTES FILES`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+
+PART_BYTES = 16384
+"""What a line may have before it is written in parts."""
+
+DROPPED_SUFFIX = ".left-out"
+"""What the name of a log has that says how much of it is gone."""
+
+_TAIL_BYTES, _TAIL_LINES = 2048, 80
+
+
+class LogWriter:
+    """One attempt's log, which both of its streams write into. Never raises: what the disk cannot hold is dropped, and
+    the log says so as soon as it can."""
+
+    def __init__(self, folder: str, attempt: int, max_bytes: int, files: int) -> None:
+        self.path = f"{folder}/{attempt}.log"
+        self._max_bytes, self._older = max(max_bytes, 1), max(files - 1, 0)
+        self._descriptor = -1
+        self._size = 0
+        self._lost = 0
+        self._left_out = 0
+        with suppress(OSError):
+            self._open()
+
+    def write(self, lines: bytes) -> None:
+        """Whole lines only: a file never ends within one."""
+        try:
+            if self._descriptor < 0:
+                self._open()
+            if self._size and self._size + len(lines) > self._max_bytes:
+                self._rotate()
+            if self._lost:
+                when = format_timestamp(time.time_ns())
+                note = f"{when} stderr F [{self._lost} bytes of this log could not be written]\n"
+                lines = note.encode() + lines
+            self._append(lines)
+            self._lost = 0
+        except OSError:
+            self._lost += len(lines)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(self.path, flags, 0o640)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            self._descriptor = os.open(self.path, flags, 0o640)
+        self._size = os.fstat(self._descriptor).st_size
+
+    def _append(self, lines: bytes) -> None:
+        written = os.write(self._descriptor, lines)
+        if written < len(lines):
+            # The disk is full. Half a line would spoil the next one.
+            os.ftruncate(self._descriptor, self._size)
+            raise OSError
+        self._size += written
+
+    def _rotate(self) -> None:
+        self.close()
+        self._leave_out(f"{self.path}.{self._older}" if self._older else self.path)
+        for number in range(self._older, 0, -1):
+            newer = self.path if number == 1 else f"{self.path}.{number - 1}"
+            with suppress(FileNotFoundError):
+                os.replace(newer, f"{self.path}.{number}")
+        if not self._older:
+            os.unlink(self.path)
+        self._open()
+
+    def _leave_out(self, oldest: str) -> None:
+        """Said before it is done, lest a reader miss it."""
+        with suppress(OSError):  # most often there is not yet one too many
+            self._left_out += os.stat(oldest).st_size
+            note = f"{self.path}{DROPPED_SUFFIX}"
+            with open(f"{note}.new", "w") as file:
+                file.write(f"{self._left_out} {self._max_bytes} {self._older + 1}\n")
+            os.replace(f"{note}.new", note)
+
+
+class LogStream:
+    """stdout or stderr of a container: cuts what comes into lines."""
+
+    __slots__ = ("_log", "_name", "_rest")
+
+    def __init__(self, log: LogWriter, name: str) -> None:
+        self._log = log
+        self._name = name
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        if self._rest:
+            data = self._rest + data
+        end = data.rfind(b"\n") + 1
+        rest = data[end:]
+        whole = f"{format_timestamp(time.time_ns())} {self._name} F ".encode()
+        if _has_long_line(data, end):
+            lines = _in_parts(data[:end], whole)
+        elif end:
+            lines = whole + data[: end - 1].replace(b"\n", b"\n" + whole) + b"\n"
+        else:
+            lines = b""
+        if len(rest) >= PART_BYTES:
+            cut = len(rest) - len(rest) % PART_BYTES
+            lines += _parts(rest[:cut], whole)
+            rest = rest[cut:]
+        self._rest = rest
+        if lines:
+            self._log.write(lines)
+
+    def end(self) -> None:
+        """Writes what has no line end, as it is not going to get one."""
+        if self._rest:
+            self._log.write(f"{format_timestamp(time.time_ns())} {self._name} P ".encode() + self._rest + b"\n")
+            self._rest = b""
+
+
+def format_timestamp(nanoseconds: int) -> str:
+    """RFC 3339 with nine digits after the second."""
+    global _second, _text
+    second, fraction = divmod(nanoseconds, 1_000_000_000)
+    if second != _second:
+        t = time.gmtime(second)
+        _second, _text = second, f"{t[0]:04}-{t[1]:02}-{t[2]:02}T{t[3]:02}:{t[4]:02}:{t[5]:02}"
+    return f"{_text}.{fraction:09}Z"
+
+
+def read_tail(path: str) -> str:
+    """The last of what a container printed: at most 80 lines and 2048 bytes, as a termination message has."""
+    texts = []
+    for line in [*_last_lines(f"{path}.1"), *_last_lines(path)]:
+        _, _, rest = line.partition(b" ")
+        _, _, rest = rest.partition(b" ")
+        kind, _, text = rest.partition(b" ")
+        texts.append(text if kind == b"P" else text + b"\n")
+    kept = b"".join(texts).splitlines(keepends=True)[-_TAIL_LINES:]
+    return b"".join(kept)[-_TAIL_BYTES:].decode("utf-8", "replace")
+
+
+def _last_lines(path: str) -> list[bytes]:
+    try:
+        with open(path, "rb") as file:
+            start = max(0, os.fstat(file.fileno()).st_size - 4 * PART_BYTES)
+            file.seek(start)
+            return file.read().split(b"\n")[1 if start else 0 : -1]
+    except OSError:
+        return []
+
+
+_second = -1
+_text = ""
+
+
+def _has_long_line(data: bytes, end: int) -> bool:
+    """Whether a line before `end` is over the limit; looks at a few places only."""
+    start = 0
+    while end - start > PART_BYTES:
+        last = data.rfind(b"\n", start, start + PART_BYTES + 1)
+        if last < 0:
+            return True
+        start = last + 1
+    return False
+
+
+def _in_parts(data: bytes, whole: bytes) -> bytes:
+    pieces = []
+    for line in data[:-1].split(b"\n"):
+        cut = 0
+        if len(line) > PART_BYTES:
+            cut = (len(line) - 1) // PART_BYTES * PART_BYTES
+            pieces.append(_parts(line[:cut], whole))
+        pieces.append(b"%b%b\n" % (whole, line[cut:]))
+    return b"".join(pieces)
+
+
+def _parts(data: bytes, whole: bytes) -> bytes:
+    part = whole[:-2] + b"P "
+    return b"".join(b"%b%b\n" % (part, data[i : i + PART_BYTES]) for i in range(0, len(data), PART_BYTES))

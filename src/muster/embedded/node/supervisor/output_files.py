@@ -1,0 +1,141 @@
+"""Copies files out of a container that has ended, for whoever wants them after its view of the files has gone.
+
+What a path leads to is looked up as the container would: neither links nor `..` lead out of its root. Links inside a
+copied folder are copied as links; whatever is neither file, folder nor link is left out. Standard library only: the
+supervisor imports it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+
+from muster.embedded.node.supervisor.filesystem_view import resolve_in_root
+
+PROBLEM_FILE = "problem"
+"""Beside the copies: why there are none, or not all."""
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_BLOCK = 1 << 20
+
+
+class TooMuch(Exception):
+    """More than the allowance."""
+
+
+class Allowance:
+    """How much may be copied at once, before it is left to a process of its own."""
+
+    def __init__(self, entries: int, size: int) -> None:
+        self._entries, self._size = entries, size
+
+    def take(self, size: int) -> None:
+        self._entries -= 1
+        self._size -= size
+        if self._entries < 0 or self._size < 0:
+            raise TooMuch
+
+
+def keep(root: int, paths: Sequence[str], folder: str, allowance: Allowance | None = None) -> None:
+    """Copies what is at `paths` (those that exist) to `folder`/0, /1 ..., in place of what is there. Raises TooMuch;
+    any other trouble is written down there."""
+    try:
+        if os.path.isdir(folder):
+            _remove(folder)
+        os.makedirs(folder, mode=0o700)
+        for number, path in enumerate(paths):
+            _keep_one(root, path, f"{folder}/{number}", allowance)
+    except RecursionError:
+        note_problem(folder, "folders are nested too deeply")
+    except OSError as error:
+        note_problem(folder, f"{error.strerror or error}")
+
+
+def keep_apart(root: int, paths: Sequence[str], folder: str) -> int:
+    """Copies in a process of its own; answers its number."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        keep(root, paths, folder)
+    finally:
+        os._exit(0)
+
+
+def note_problem(folder: str, text: str) -> None:
+    with suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with open(f"{folder}/{PROBLEM_FILE}", "w") as file:
+            file.write(text)
+
+
+def _keep_one(root: int, path: str, target: str, allowance: Allowance | None) -> None:
+    try:
+        opened, names, missing = resolve_in_root(root, path)
+    except (NotADirectoryError, PermissionError):
+        return
+    try:
+        if missing:
+            return
+        if stat.S_ISDIR(os.fstat(opened[-1]).st_mode):
+            _copy_folder(os.open(".", _READ | os.O_DIRECTORY, dir_fd=opened[-1]), target, allowance)
+        else:
+            _copy_file(opened[-2], names[-1], target, allowance)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _copy_folder(source: int, target: str, allowance: Allowance | None) -> None:
+    """Closes `source`."""
+    try:
+        if allowance is not None:
+            allowance.take(0)
+        os.mkdir(target, 0o700)
+        with os.scandir(source) as found:
+            entries = list(found)
+        for entry in entries:
+            inside = f"{target}/{entry.name}"
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.name, dir_fd=source), inside)
+            elif entry.is_dir(follow_symlinks=False):
+                _copy_folder(os.open(entry.name, _READ | os.O_DIRECTORY, dir_fd=source), inside, allowance)
+            elif entry.is_file(follow_symlinks=False):
+                _copy_file(source, entry.name, inside, allowance)
+        os.chmod(target, stat.S_IMODE(os.fstat(source).st_mode) & 0o777 | 0o700)
+    finally:
+        os.close(source)
+
+
+def _copy_file(folder: int, name: str, target: str, allowance: Allowance | None) -> None:
+    source = os.open(name, _READ, dir_fd=folder)
+    try:
+        status = os.fstat(source)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        if allowance is not None:
+            allowance.take(status.st_size)
+        mode = stat.S_IMODE(status.st_mode) & 0o777 | 0o400
+        copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _copy_content(source, copy)
+            os.fchmod(copy, mode)
+        finally:
+            os.close(copy)
+    finally:
+        os.close(source)
+
+
+def _copy_content(source: int, target: int) -> None:
+    while data := os.read(source, _BLOCK):
+        view = memoryview(data)
+        while view:
+            view = view[os.write(target, view) :]
+
+
+def _remove(folder: str) -> None:
+    from shutil import rmtree  # seldom needed, and dear to import
+
+    rmtree(folder)

@@ -1,0 +1,483 @@
+"""Runs one Pod to its end, in a process of its own that needs no other process once it has started.
+
+This is the shell around `lifecycle`: it carries out its decisions, records them in the journal and notifies the agent.
+It also serves the control socket (exec and stop), and continues from the journal of a supervisor that was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import cast
+
+from muster.embedded.node.supervisor import cgroups
+from muster.embedded.node.supervisor.attempt import Attempt, AttemptOutcome, cgroup_prefix
+from muster.embedded.node.supervisor.contract import (
+    CONTROL_SOCKET,
+    POD_FILE,
+    ContainerOrder,
+    ControlRequest,
+    ControlResponse,
+    JournalEntry,
+    PreparedContainer,
+    PreparedPod,
+)
+from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
+from muster.embedded.node.supervisor.journal_writer import JournalWriter, short_socket_path
+from muster.embedded.node.supervisor.lifecycle import (
+    Action,
+    BackOff,
+    ContainerState,
+    EndPod,
+    Finish,
+    PodState,
+    Start,
+    StartOrder,
+    Stop,
+    apply_action,
+    decide,
+    next_wakeup,
+    record_exit,
+)
+from muster.embedded.node.supervisor.processes import Processes, StartError, kill_marked
+from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, BaseNamespace, Sandbox
+from muster.embedded.node.supervisor.syscalls import adopt_orphans
+
+# Merged from recovery: What a supervisor does first when there was another one before it, which was killed: the Pod's
+# processes have gone
+# with that one, but the journal tells how far they had come.
+
+
+_LOST_CODE = 137
+_LOST_SIGNAL = 9
+
+
+def restore_state(state: PodState, entries: Sequence[JournalEntry], now: float) -> list[JournalEntry]:
+    """Brings the state to where the journal ends. Answers the exits that nobody has noted."""
+    names = {container.name for container in state.containers}
+    for entry in entries:
+        name = entry.get("c")
+        if name not in names or name is None:
+            continue
+        event, attempt, time = entry["e"], entry.get("a", 0), entry["t"]
+        if event == "starting":
+            apply_action(state, Start(name, attempt), time)
+        elif event == "started":
+            state[name].started = time
+        elif event == "exited":
+            record_exit(state, name, entry["code"], time)
+        elif event == "backoff":
+            apply_action(state, BackOff(name, attempt, entry["until"]), time)
+    lost: list[JournalEntry] = []
+    for container in state.containers:
+        if container.is_active:
+            record_exit(state, container.name, _LOST_CODE, now)
+            lost.append(
+                {
+                    "t": now,
+                    "e": "exited",
+                    "c": container.name,
+                    "a": container.attempt,
+                    "code": _LOST_CODE,
+                    "signal": _LOST_SIGNAL,
+                    "reason": "ContainerStatusUnknown",
+                    "message": "The container was killed together with the process that supervised it",
+                }
+            )
+    return lost
+
+
+def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, nothing: int) -> None:
+    """Ends what may have outlived the earlier supervisor: the kernel has seen to that where the Pod had a process
+    namespace, but not elsewhere."""
+    cgroups.remove_leftovers(cgroup_prefix(pod["uid"]))
+    if pod["isolation"] == "none":
+        kill_marked(f"{CONTAINER_MARK}={pod['uid']}/".encode())
+    for container in pod["containers"]:
+        engine = container.get("engine")
+        if engine:
+            with suppress(StartError, ChildProcessError):
+                os.waitpid(sandbox.run_engine(container, 0, engine["remove"], [nothing] * 3), 0)
+
+
+# Merged from control_server: The supervisor's control socket: runs commands inside the Pod's containers, and ends the
+# Pod, when asked to.
+
+
+_MAX_REQUEST = 1 << 20
+_DESCRIPTORS = 3
+
+
+class ControlServer:
+    def __init__(
+        self,
+        folder: str,
+        loop: EventLoop,
+        attempts: Mapping[str, Attempt],
+        stop: Callable[[float | None, str, str], None],
+    ) -> None:
+        self._loop = loop
+        self.attempts = attempts
+        self.stop = stop
+        self.connections: set[_Connection] = set()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        with short_socket_path(f"{folder}/{CONTROL_SOCKET}") as path:
+            try:
+                self._socket.bind(path)
+            except OSError:
+                os.unlink(path)  # an earlier supervisor's
+                self._socket.bind(path)
+        self._socket.listen(64)
+        loop.watch(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """The file stays: who connects to it is refused, and it goes with the Pod's folder."""
+        for connection in list(self.connections):
+            connection.close()
+        self._loop.unwatch(self._socket.fileno())
+        self._socket.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            _Connection(self, self._socket.accept()[0], self._loop)
+
+
+class _Connection:
+    def __init__(self, server: ControlServer, connection: socket.socket, loop: EventLoop) -> None:
+        self._server = server
+        self._socket = connection
+        self._loop = loop
+        self._received = b""
+        self._descriptors: list[int] = []
+        self._pid = 0
+        server.connections.add(self)
+        connection.setblocking(False)
+        loop.watch(connection.fileno(), self._read)
+
+    def _read(self) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._socket, 65536, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, descriptors = b"", []
+        self._descriptors += descriptors
+        self._received += data
+        if not data or len(self._received) > _MAX_REQUEST:
+            self.close()
+        elif not self._pid and b"\n" in self._received:
+            self._handle(self._received.partition(b"\n")[0])
+
+    def _handle(self, line: bytes) -> None:
+        try:
+            request: ControlRequest = json.loads(line)
+            if request["op"] == "exec":
+                self._exec(request)
+                return
+            if request["op"] != "stop":
+                raise StartError(f'unknown request "{request["op"]}"')
+            self._server.stop(request.get("grace"), request.get("reason") or "", request.get("message") or "")
+            self._answer({})
+        except StartError as error:
+            self._answer({"error": str(error)})
+        except (ValueError, KeyError, TypeError) as error:
+            self._answer({"error": f"malformed request: {error!r}"})
+        self.close()
+
+    def _exec(self, request: ControlRequest) -> None:
+        attempt = self._server.attempts.get(request["container"])
+        if attempt is None or not attempt.pid:
+            raise StartError(f'container "{request["container"]}" is not running')
+        if len(self._descriptors) != _DESCRIPTORS:
+            raise StartError("an exec needs three descriptors: stdin, stdout and stderr")
+        if not request["argv"]:
+            raise StartError("an exec needs a command")
+        self._pid = attempt.run_inside(
+            request["argv"],
+            self._descriptors,
+            env=request.get("env"),
+            cwd=request.get("cwd") or "",
+            terminal=bool(request.get("tty")),
+        )
+        self._loop.on_exit(self._pid, self._exited)
+        self._close_descriptors()
+        self._answer({"pid": self._pid})
+
+    def _exited(self, status: int) -> None:
+        self._pid = 0
+        code = os.waitstatus_to_exitcode(status)
+        self._answer({"code": code if code >= 0 else 128 - code})
+        self.close()
+
+    def _answer(self, answer: ControlResponse) -> None:
+        with suppress(OSError):
+            self._socket.sendall(json.dumps(answer).encode() + b"\n")
+
+    def close(self) -> None:
+        """Also when the client has gone: nobody wants the command any more."""
+        if self._pid:
+            with suppress(OSError):
+                os.killpg(self._pid, signal.SIGKILL)
+        self._close_descriptors()
+        self._server.connections.discard(self)
+        if self._socket.fileno() >= 0:
+            self._loop.unwatch(self._socket.fileno())
+            self._socket.close()
+
+    def _close_descriptors(self) -> None:
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+
+# Merged from supervisor: Runs one Pod to its end: a process of its own, which needs nobody once it has begun.
+#
+# The shell around `lifecycle`: it carries out what that decides, notes it in the journal and tells the agent.
+
+
+CRASH_FILE = "supervisor.log"
+
+_NOTHING = 0  # The zygote has opened /dev/null as descriptors 0, 1 and 2.
+_LOOK_AT_FOLDER = 10.0
+_RETRY_DISK = 1.0
+_RETRY_TELLING = 0.02
+_LAST_WORD_PATIENCE = 10.0
+_SHUTDOWN = EndPod(0.0, "Terminated", "Pod was terminated in response to imminent node shutdown.")
+
+
+class SupervisorState:
+    """What a supervisor process keeps from one Pod to the next."""
+
+    def __init__(self) -> None:
+        self.loop = EventLoop((signal.SIGTERM, signal.SIGINT))
+        own_namespace = os.getpid() == 1
+        if not own_namespace:
+            adopt_orphans()
+        self.processes = Processes(own_namespace)
+        self.base = BaseNamespace()
+
+
+def supervise(folder: str, bench: SupervisorState) -> bool:
+    """Returns when the Pod has ended, or at once if somebody else sees to it or nothing is left to be done. False if
+    this process cannot take on another Pod."""
+    books = JournalWriter.open(folder)
+    if books is None:
+        return True
+    try:
+        entries = books.read()
+        if (entries and entries[-1]["e"] == "finished") or not os.path.exists(f"{folder}/{POD_FILE}"):
+            return True
+        with open(f"{folder}/{POD_FILE}", "rb") as file:
+            pod: PreparedPod = json.loads(file.read())
+        books.tell_whom(pod["notify"], pod["uid"])
+        supervisor = Supervisor(folder, pod, books, bench)
+        supervisor.run(entries)
+        return bench.loop.is_idle and supervisor.sandbox.leave()
+    except Exception as error:
+        # Not to be left half alive: this process ends, and what runs in the Pod first.
+        bench.processes.kill_all()
+        with suppress(OSError), open(f"{folder}/{CRASH_FILE}", "a") as file:
+            traceback.print_exc(file=file)
+        last: JournalEntry = {"t": time.time(), "e": "finished", "phase": "Failed", "reason": "SupervisorFailed"}
+        books.note({**last, "message": f"{type(error).__name__}: {error}"})
+        books.write()
+        books.tell(_LAST_WORD_PATIENCE)
+        return False
+    finally:
+        bench.loop.clear()
+        books.close()
+
+
+class Supervisor:
+    def __init__(self, folder: str, pod: PreparedPod, books: JournalWriter, bench: SupervisorState) -> None:
+        self.pod = pod
+        self.nothing = _NOTHING
+        self.attempts: dict[str, Attempt] = {}
+        self._folder = folder
+        self._books = books
+        self._containers: dict[str, PreparedContainer] = {c["name"]: c for c in pod["containers"]}
+        self._state = _state_of(pod)
+        self._is_finished = False
+        self._news = False
+        self._wake: Timer | None = None
+        self._retry: Timer | None = None
+        self.loop = bench.loop
+        self.loop.on_signal = self._on_signal
+        self.processes = bench.processes
+        self.sandbox = Sandbox(pod, folder, bench.base)
+
+    def run(self, entries: list[JournalEntry]) -> None:
+        now = time.time()
+        if entries:
+            kill_leftovers(self.pod, self.sandbox, _NOTHING)
+            for lost in restore_state(self._state, entries, now):
+                self._books.note(lost)
+        control = ControlServer(self._folder, self.loop, self.attempts, self._stop)
+        # In the machine's /proc, `self` leads to the number that the machine knows this process by.
+        self._books.note({"t": now, "e": "supervised", "pid": int(os.readlink("/proc/self"))})
+        try:
+            self._go_on()
+            self.loop.at(now + _LOOK_AT_FOLDER, self._watch_folder)
+            while not self._is_finished:
+                self.loop.run_once()
+                self._go_on()
+        finally:
+            control.close()
+
+    def note(self, attempt: Attempt, event: str, **details: object) -> None:
+        entry = {"t": time.time(), "e": event, "c": attempt.name, "a": attempt.number, **details}
+        self._books.note(cast(JournalEntry, entry))
+        self._news = True
+
+    def is_alone(self, attempt: Attempt) -> bool:
+        return all(other is attempt for other in self.attempts.values())
+
+    def has_passed(self, attempt: Attempt) -> None:
+        self._state[attempt.name].passed = True
+
+    def has_to_go(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None:
+        self.note(attempt, "killing", reason=reason, message=message)
+        self._stop_attempt(attempt, time.time() + (self.pod["grace"] if grace is None else grace))
+
+    def has_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
+        self.attempts.pop(attempt.name, None)
+        details = {name: value for name, value in outcome._asdict().items() if value or name == "code"}
+        self.note(attempt, "exited", **details)
+        record_exit(self._state, attempt.name, outcome.code, time.time())
+
+    def _go_on(self) -> None:
+        """Does what is to be done, until there is nothing but to wait."""
+        now = time.time()
+        while not self._is_finished and (actions := decide(self._state, now)):
+            for action in actions:
+                if not self._carry_out(action, now):
+                    break
+            else:
+                continue
+            break
+        self._publish()
+        when = next_wakeup(self._state)
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake = self.loop.at(when, _nothing_else) if when is not None else None
+
+    def _carry_out(self, action: Action, now: float) -> bool:
+        """False if it has to wait, for room on the disk."""
+        if isinstance(action, Start):
+            return self._start(action, now)
+        if isinstance(action, Finish):
+            return self._finish(action)
+        apply_action(self._state, action, now)
+        if isinstance(action, BackOff):
+            name, attempt, until = action
+            self._books.note({"t": now, "e": "backoff", "c": name, "a": attempt, "until": until})
+            self._news = True
+        elif isinstance(action, Stop):
+            self._ask_to_end(self.attempts[action.container], action.until)
+        return True
+
+    def _start(self, action: Start, now: float) -> bool:
+        starting: JournalEntry = {"t": now, "e": "starting", "c": action.container, "a": action.attempt}
+        self._books.note(starting)
+        if not self._books.write():
+            self._books.take_back(starting)
+            return False
+        apply_action(self._state, action, now)
+        attempt = Attempt(self, self._containers[action.container], action.attempt)
+        self.attempts[action.container] = attempt
+        attempt.start()
+        return True
+
+    def _ask_to_end(self, attempt: Attempt, until: float) -> None:
+        ending = self._state.ending
+        reason = (ending.reason if ending else "") or "Killing"
+        self.note(attempt, "killing", reason=reason, message=f"Stopping container {attempt.name}")
+        attempt.stop(until)
+
+    def _stop_attempt(self, attempt: Attempt, until: float) -> None:
+        apply_action(self._state, Stop(attempt.name, until), time.time())
+        attempt.stop(until)
+
+    def _finish(self, action: Finish) -> bool:
+        self._end_everything()
+        entry: JournalEntry = {"t": time.time(), "e": "finished", "phase": action.phase}
+        if action.reason:
+            entry["reason"], entry["message"] = action.reason, action.message
+        self._books.note(entry)
+        if not self._books.write():
+            self._books.take_back(entry)
+            return False
+        self._is_finished = True
+        self._books.tell(_LAST_WORD_PATIENCE)
+        return True
+
+    def _publish(self) -> None:
+        if self._is_finished:
+            return
+        if not self._books.write():
+            self._try_again(_RETRY_DISK)
+        elif self._news:
+            self._news = False
+            if not self._books.tell():
+                self._news = True
+                self._try_again(_RETRY_TELLING)
+
+    def _try_again(self, seconds: float) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = self.loop.at(time.time() + seconds, _nothing_else)
+
+    def _watch_folder(self) -> None:
+        """Whoever removes it cannot want the Pod, nor could anybody ever end it."""
+        if self._books.is_removed:
+            self._stop(None, "FolderRemoved", "The folder of the Pod was removed while it ran")
+        else:
+            self.loop.at(time.time() + _LOOK_AT_FOLDER, self._watch_folder)
+
+    def _end_everything(self) -> None:
+        """Whoever has fled from the containers."""
+        pause = 0.001
+        while self.loop.has_children:
+            self.processes.kill_all()
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
+            self.loop.reap()
+
+    def _stop(self, grace: float | None, reason: str, message: str) -> None:
+        apply_action(self._state, EndPod(self.pod["grace"] if grace is None else grace, reason, message), time.time())
+
+    def _on_signal(self, _number: int) -> None:
+        apply_action(self._state, _SHUTDOWN._replace(grace=self.pod["grace"]), time.time())
+
+
+def _state_of(pod: PreparedPod) -> PodState:
+    return PodState(
+        [ContainerState(container["name"], container["role"]) for container in pod["containers"]],
+        pod["restartPolicy"],
+        grace=pod["grace"],
+        deadline=pod.get("deadline"),
+        backoff_base=pod["backoffBase"],
+        backoff_max=pod["backoffMax"],
+        order=_order_of(pod.get("arrangement")),
+    )
+
+
+def _order_of(arrangement: ContainerOrder | None) -> StartOrder | None:
+    if not arrangement:
+        return None
+    return StartOrder(
+        frozenset(arrangement["leading"]),
+        arrangement.get("after") or {},
+        arrangement.get("retries") or 0,
+        arrangement.get("retrySeconds") or 0.0,
+    )
+
+
+def _nothing_else() -> None:
+    """A timer whose only purpose is that the loop comes round."""

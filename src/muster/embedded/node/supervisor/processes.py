@@ -1,0 +1,372 @@
+"""Starts, finds and kills the processes of a Pod."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from errno import EACCES, ENOENT, ENOEXEC
+from stat import S_ISDIR, S_ISFIFO
+
+from muster.embedded.node.supervisor.syscalls import NEW_USERS, die_with_parent, new_filesystem, unshare
+
+# Merged from processes: The processes of a Pod, found by looking: whatever they fork, whichever session they hide in.
+
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_KILL_TRIES = 500
+_MEMORY_FIELDS = (b"Pss_Anon:", b"Pss_Shmem:")
+
+
+class Processes:
+    """Those below this process. In a process namespace of our own, that is all there are."""
+
+    def __init__(self, own_namespace: bool) -> None:
+        self._own_namespace = own_namespace
+        self._proc = -1
+
+    @property
+    def proc(self) -> int:
+        """A /proc that numbers processes as `os.kill` does here."""
+        if self._proc < 0:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+            if self._own_namespace:
+                mount = new_filesystem(b"proc")
+                self._proc = os.open(".", flags, dir_fd=mount)
+                os.close(mount)
+            else:
+                self._proc = os.open("/proc", flags)
+        return self._proc
+
+    def all(self) -> Iterable[tuple[int, int]]:
+        """(process, parent) of what is alive."""
+        for name in os.listdir(self.proc):
+            if name.isdigit():
+                # The name in parentheses may hold anything, parentheses included.
+                fields = self._read(f"{name}/stat").rpartition(b")")[2].split()
+                if len(fields) > 1 and fields[0] not in (b"Z", b"X"):
+                    yield int(name), int(fields[1])
+
+    def parents(self) -> dict[int, int]:
+        """Every living descendant -> its parent."""
+        parents = dict(self.all())
+        us = os.getpid()
+        if self._own_namespace:
+            parents.pop(us, None)
+            return parents
+        return {pid: parent for pid, parent in parents.items() if us in _ancestors(pid, parents)}
+
+    def kill_all(self) -> None:
+        """Where they have a namespace to themselves, at one blow, which no fork escapes."""
+        if self._own_namespace:
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        else:
+            send_signal(self.parents(), signal.SIGKILL)
+
+    def owned(self, is_marked: Callable[[int], bool], roots: Iterable[int]) -> list[int]:
+        """The living processes that are marked as a container's, or below one that is, or below one of `roots`."""
+        parents = self.parents()
+        below = set(roots)
+        for pid in parents:
+            if pid not in below and is_marked(pid):
+                below.add(pid)
+        return [pid for pid in parents if pid in below or not below.isdisjoint(_ancestors(pid, parents))]
+
+    def is_in_mounts(self, pid: int, inode: int) -> bool:
+        """Whether a process is in the mount namespace with this inode."""
+        with suppress(OSError):
+            return os.stat(f"{pid}/ns/mnt", dir_fd=self.proc).st_ino == inode
+        return False
+
+    def variables(self, pid: int) -> list[bytes]:
+        """The environment that a process was started with, as `NAME=value`."""
+        return self._read(f"{pid}/environ").split(b"\0")
+
+    def memory(self, pids: Iterable[int], limit: int) -> int:
+        """What they use, in bytes. Shared pages are told apart, which is work, only if it could be over `limit`."""
+        pids = list(pids)
+        resident = 0
+        for pid in pids:
+            fields = self._read(f"{pid}/statm").split()
+            resident += int(fields[1]) * _PAGE if len(fields) > 1 else 0
+        if resident <= limit:
+            return resident
+        exact = 0
+        for pid in pids:
+            for line in self._read(f"{pid}/smaps_rollup").splitlines():
+                if line.startswith(_MEMORY_FIELDS):
+                    exact += int(line.split()[1]) * 1024
+        return exact
+
+    def _read(self, path: str) -> bytes:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.proc)
+        except OSError:
+            return b""
+        try:
+            chunks = []
+            while chunk := os.read(descriptor, 65536):
+                chunks.append(chunk)
+            return b"".join(chunks)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
+
+
+def host_pid(pid: int) -> int:
+    """The number that the machine knows a process by: /proc here is the machine's, whatever our namespace."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return pid
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}") as file:
+            return next((int(line[4:]) for line in file if line.startswith("Pid:")), pid)
+    finally:
+        os.close(descriptor)
+
+
+def kill_marked(prefix: bytes) -> None:
+    """Kills every process of the machine that was started with an environment variable that begins like this: what an
+    earlier supervisor has left behind."""
+    everyone = Processes(own_namespace=False)
+    for _ in range(_KILL_TRIES):
+        found = [pid for pid, _ in everyone.all() if any(v.startswith(prefix) for v in everyone.variables(pid))]
+        if not found:
+            return
+        send_signal(found, signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def send_signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, number)
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> Iterable[int]:
+    seen = set[int]()
+    while pid in parents and pid not in seen:
+        seen.add(pid)
+        pid = parents[pid]
+        yield pid
+
+
+# Merged from launching: Starts a process the way a container's has to start: own session, no inherited signals,
+# someone else's identity.
+
+
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_FAILED = 128
+
+
+class StartError(Exception):
+    """A process could not be started. The message is for the user."""
+
+
+class Identity:
+    """Whose rights a process has; None is whoever starts it. `mapped` if this can only be had in a user namespace."""
+
+    __slots__ = ("gid", "groups", "mapped", "uid")
+
+    def __init__(self, uid: int | None, gid: int | None, groups: Sequence[int] = (), *, mapped: bool = False) -> None:
+        self.uid, self.gid, self.groups, self.mapped = uid, gid, groups, mapped
+
+    def __bool__(self) -> bool:
+        return self.uid is not None or self.gid is not None or bool(self.groups)
+
+
+class Command:
+    """What to start. `stdio` are the descriptors that become 0, 1 and 2; `cgroups` those of files to join."""
+
+    __slots__ = ("argv", "cgroups", "cwd", "env", "identity", "stdio", "terminal")
+
+    def __init__(
+        self,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str,
+        stdio: Sequence[int],
+        identity: Identity,
+        *,
+        cgroups: Sequence[int] = (),
+        terminal: bool = False,
+    ) -> None:
+        self.argv, self.env, self.cwd, self.stdio, self.identity = argv, env, cwd or "/", stdio, identity
+        self.cgroups, self.terminal = cgroups, terminal
+
+
+def launch(command: Command, *, dies_with_us: bool) -> int:
+    """Answers the number of the new process once it has become the program; StartError if it cannot. Changes the
+    current folder of this process."""
+    if dies_with_us or command.cgroups or command.identity:
+        return _fork(command, dies_with_us)
+    _change_folder(command.cwd)
+    program = find_program(command.argv[0], command.env.get("PATH"))
+    actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(command.stdio)
+    ]
+    if command.terminal:
+        # A session leader without a terminal gets the first one that it opens.
+        actions[0] = (os.POSIX_SPAWN_OPEN, 0, f"/proc/self/fd/{command.stdio[0]}", os.O_RDWR, 0)
+    try:
+        return os.posix_spawn(
+            program,
+            command.argv,
+            command.env,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_IGNORED_BY_PYTHON,
+        )
+    except (OSError, ValueError) as error:
+        raise StartError(_why_not(command.argv[0], program, error)) from None
+
+
+def find_program(name: str, path: str | None) -> str:
+    """What `name` means, looked up from where this process is."""
+    if "/" in name:
+        try:
+            mode = os.stat(name).st_mode
+        except OSError as error:
+            raise StartError(f'exec: "{name}": {_reason(error)}') from None
+        if S_ISDIR(mode):
+            raise StartError(f'exec: "{name}": is a directory')
+        return name
+    forbidden = False
+    for folder in (path or os.defpath).split(":"):
+        candidate = f"{folder or '.'}/{name}"
+        try:
+            mode = os.stat(candidate).st_mode
+        except OSError:
+            continue
+        if not S_ISDIR(mode):
+            if mode & 0o111:
+                return candidate
+            forbidden = True
+    if forbidden:
+        raise StartError(f'exec: "{name}": permission denied: it is in $PATH, but not executable')
+    raise StartError(f'exec: "{name}": executable file not found in $PATH')
+
+
+def rename_user(uid: int, gid: int) -> None:
+    """Enters a user namespace in which this user goes by these numbers, and may make other namespaces."""
+    own_uid, own_gid = os.getuid(), os.getgid()
+    unshare(NEW_USERS)
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {own_uid} 1"), ("gid_map", f"{gid} {own_gid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _fork(command: Command, dies_with_us: bool) -> int:
+    """The long way: for what only the process itself can do before it becomes the program."""
+    _hand_over(command.stdio, command.identity.uid)
+    report, reported = os.pipe()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            _become(command, parent if dies_with_us else 0)
+        except BaseException as error:
+            os.write(reported, str(error).encode("utf-8", "replace")[:4000])
+        finally:
+            os._exit(_FAILED)
+    os.close(reported)
+    try:
+        message = os.read(report, 4096)
+    finally:
+        os.close(report)
+    if message:
+        os.waitpid(child, 0)
+        raise StartError(message.decode("utf-8", "replace"))
+    return child
+
+
+def _hand_over(stdio: Sequence[int], uid: int | None) -> None:
+    """Pipes and terminals become the user's, who could not open /dev/stdout otherwise."""
+    if uid is None:
+        return
+    for descriptor in stdio:
+        if S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
+            with suppress(OSError):
+                os.fchown(descriptor, uid, -1)
+
+
+def _become(command: Command, parent: int) -> None:
+    os.setsid()
+    for cgroup in command.cgroups:
+        os.write(cgroup, b"0")
+    _assume(command.identity)
+    if parent:
+        # Only now: a change of identity undoes it.
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            return
+    _change_folder(command.cwd)
+    program = find_program(command.argv[0], command.env.get("PATH"))
+    if command.terminal:
+        os.close(os.open(f"/proc/self/fd/{command.stdio[0]}", os.O_RDWR))
+    for target, source in enumerate(command.stdio):
+        os.dup2(source, target)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in _IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(program, command.argv, command.env)  # noqa: S606  (there is no shell to start it with)
+    except (OSError, ValueError) as error:
+        raise StartError(_why_not(command.argv[0], program, error)) from None
+
+
+def _assume(identity: Identity) -> None:
+    if not identity:
+        return
+    uid = os.getuid() if identity.uid is None else identity.uid
+    gid = os.getgid() if identity.gid is None else identity.gid
+    try:
+        if identity.mapped:
+            if (uid, gid) != (os.getuid(), os.getgid()):
+                rename_user(uid, gid)
+            return
+        os.setgroups(list(identity.groups))
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    except OSError as error:
+        raise StartError(f"runAsUser {uid}, runAsGroup {gid}: {_reason(error)}") from None
+
+
+def _change_folder(cwd: str) -> None:
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise StartError(f'working directory "{cwd}": {_reason(error)}') from None
+
+
+def _why_not(name: str, program: str, error: OSError | ValueError) -> str:
+    if isinstance(error, ValueError):
+        return f'exec: "{name}": {error}'
+    if error.errno == ENOENT:
+        return f'exec: "{name}": {_missing_interpreter(program)}'
+    if error.errno == ENOEXEC:
+        return f'exec: "{name}": exec format error: neither a program of this machine nor a script that begins with #!'
+    if error.errno == EACCES:
+        return f'exec: "{name}": permission denied'
+    return f'exec: "{name}": {_reason(error)}'
+
+
+def _missing_interpreter(program: str) -> str:
+    try:
+        with open(program, "rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return "no such file or directory"
+    if line.startswith(b"#!"):
+        return f'its first line asks for "{line[2:].strip().decode(errors="replace")}", which does not exist'
+    return "the loader it was built for does not exist here"
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

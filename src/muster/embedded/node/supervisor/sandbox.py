@@ -1,0 +1,237 @@
+"""Keeps a Pod's processes apart from the machine's: own mounts per container, own process numbers, host name and
+IPC.
+
+The supervisor is process 1 of the Pod's process namespace (see zygote.py): when it dies, however that happens, the
+kernel kills all that it has started. It enters a container's mount namespace itself, starts the process from there and
+returns, which saves the second copy of a Python process that a fork would need.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from socket import sethostname
+
+from muster.embedded.node.supervisor.contract import Isolation, Mount, PreparedContainer, PreparedPod
+from muster.embedded.node.supervisor.filesystem_view import (
+    Covers,
+    MountFailed,
+    Private,
+    build_view,
+    missing_mount_points,
+    new_tmpfs,
+)
+from muster.embedded.node.supervisor.processes import Command, Identity, StartError, launch
+from muster.embedded.node.supervisor.syscalls import (
+    AT_CWD,
+    NEW_HOSTNAME,
+    NEW_IPC,
+    NEW_MOUNTS,
+    attach,
+    follow_mounts_of_parent,
+    setns,
+    unshare,
+)
+
+CONTAINER_MARK = "MUSTER_CONTAINER"
+"""Without namespaces, an environment variable is what tells a container's processes from others."""
+
+
+class BaseNamespace:
+    """A mount namespace to begin containers in: the machine's, with mount points that the machine lacks. Making these
+    is half of the work of starting a container, and most containers lack the same, so it is done once for many."""
+
+    def __init__(self) -> None:
+        self._namespace = -1
+        self._points: tuple[str, ...] = ()
+        self._covered: dict[str, int] = {}
+        self._made: dict[int, int] = {}
+
+    def enter(self, points: tuple[str, ...]) -> bool:
+        """Enters it if it has exactly these mount points, the machine has not changed where it was covered, and no
+        container has left anything there."""
+        if self._namespace < 0 or points != self._points:
+            return False
+        try:
+            if any(os.stat(path).st_mtime_ns != changed for path, changed in self._covered.items()):
+                return False
+        except FileNotFoundError:
+            return False
+        if any(os.fstat(descriptor).st_ctime_ns != changed for descriptor, changed in self._made.items()):
+            return False
+        setns(self._namespace, NEW_MOUNTS)
+        return True
+
+    def keep(self, points: tuple[str, ...], covers: Covers) -> None:
+        """The namespace that this process is in is the base from now on; the process itself enters a copy."""
+        for descriptor in (self._namespace, *self._made):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        self._points, self._covered = points, dict(covers.folders)
+        kept = [os.dup(descriptor) for descriptor in covers.made]
+        self._made = {descriptor: os.fstat(descriptor).st_ctime_ns for descriptor in kept}
+        unshare(NEW_MOUNTS)
+
+
+class Sandbox:
+    """Of one Pod. A supervisor has one, and it changes the supervisor's own namespaces."""
+
+    def __init__(self, pod: PreparedPod, folder: str, base: BaseNamespace | None = None) -> None:
+        self.isolation: Isolation = pod["isolation"]
+        self._uid = pod["uid"]
+        self._mounts = list(pod.get("mounts") or ())
+        self._base = base if len(pod["containers"]) == 1 else None
+        self._home = -1
+        self._has_shared = False
+        if self.isolation == "none":
+            return
+        self._has_shared = any(mount["type"] == "tmpfs" for mount in self._mounts)
+        unshare(NEW_HOSTNAME | NEW_IPC | (NEW_MOUNTS if self._has_shared else 0))
+        sethostname(pod["hostname"])
+        if self._has_shared:
+            follow_mounts_of_parent()
+            self._mounts = _mount_shared(self._mounts, pod["containers"], folder)
+        self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+    def leave(self) -> bool:
+        """Once nothing runs in it any more. Whether this process is again as it was before."""
+        if self._home >= 0:
+            os.close(self._home)
+        return not self._has_shared
+
+    def start(
+        self, container: PreparedContainer, attempt: int, stdio: Sequence[int], cgroups: Sequence[int] = ()
+    ) -> tuple[int, int]:
+        """Starts a container's main process; answers its number and a descriptor of its mount namespace (-1 if it has
+        none of its own). `cgroups` are descriptors of files to join."""
+        env = {**os.environ, **container["env"]} if container.get("engine") else container["env"]
+        command = Command(
+            container["argv"], env, container.get("cwd") or "/", stdio, self._identity(container), cgroups=cgroups
+        )
+        root = container.get("rootfs") or ""
+        if self._home < 0:
+            if root:
+                raise StartError(f'root file system "{root}": this machine lets nothing be isolated')
+            command.env = {**env, CONTAINER_MARK: self.mark(container, attempt)}
+            return launch(command, dies_with_us=True), -1
+        namespace = -1
+        mounts = [*self._mounts, *(container.get("mounts") or ())]
+        try:
+            self._enter_view(mounts, root, _private(container, attempt))
+            namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            return launch(command, dies_with_us=False), namespace
+        except (MountFailed, OSError, StartError) as error:
+            if namespace >= 0:
+                os.close(namespace)
+            raise StartError(str(error)) from None
+        finally:
+            setns(self._home, NEW_MOUNTS)
+
+    def _enter_view(self, mounts: list[Mount], root: str, private: Private | None) -> None:
+        base = None if self._has_shared or root or private is not None else self._base
+        points = missing_mount_points(mounts) if base is not None else ()
+        if base is not None and points and base.enter(points):
+            unshare(NEW_MOUNTS)
+            build_view(mounts)
+            return
+        unshare(NEW_MOUNTS)
+        follow_mounts_of_parent()
+        build_view(mounts, root, partial(base.keep, points) if base is not None else None, private)
+
+    def root_of(self, namespace: int) -> int:
+        """A descriptor of the root that a container sees, good for as long as `namespace` is open."""
+        if namespace < 0:
+            return os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            setns(namespace, NEW_MOUNTS)
+            return os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        finally:
+            setns(self._home, NEW_MOUNTS)
+
+    def run_inside(
+        self,
+        container: PreparedContainer,
+        attempt: int,
+        namespace: int,
+        argv: list[str],
+        stdio: Sequence[int],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        terminal: bool = False,
+        cgroups: Sequence[int] = (),
+    ) -> int:
+        """Starts another process in a container that runs."""
+        command = Command(
+            argv,
+            {**container["env"], **(env or {})},
+            cwd or container.get("cwd") or "/",
+            stdio,
+            self._identity(container),
+            cgroups=cgroups,
+            terminal=terminal,
+        )
+        if namespace < 0:
+            command.env[CONTAINER_MARK] = self.mark(container, attempt)
+            return launch(command, dies_with_us=True)
+        try:
+            setns(namespace, NEW_MOUNTS)
+            return launch(command, dies_with_us=False)
+        finally:
+            setns(self._home, NEW_MOUNTS)
+
+    def run_engine(
+        self,
+        container: PreparedContainer,
+        attempt: int,
+        argv: list[str],
+        stdio: Sequence[int],
+        *,
+        terminal: bool = False,
+    ) -> int:
+        """Starts a command of the image engine that runs the container."""
+        env = {**os.environ, **container["env"], CONTAINER_MARK: self.mark(container, attempt)}
+        return launch(Command(argv, env, "/", stdio, Identity(None, None), terminal=terminal), dies_with_us=True)
+
+    def mark(self, container: PreparedContainer, attempt: int) -> str:
+        return f"{self._uid}/{container['name']}/{attempt}"
+
+    def _identity(self, container: PreparedContainer) -> Identity:
+        mapped = self.isolation == "user-namespaces"
+        return Identity(container.get("uid"), container.get("gid"), container.get("groups") or (), mapped=mapped)
+
+
+def _private(container: PreparedContainer, attempt: int) -> Private | None:
+    """Every attempt begins anew."""
+    paths = container.get("private")
+    if not paths:
+        return None
+    folder = f"{container['privateFolder']}/{attempt}"
+    os.makedirs(folder)
+    return Private(paths, folder)
+
+
+def _mount_shared(mounts: list[Mount], containers: Sequence[PreparedContainer], folder: str) -> list[Mount]:
+    """Mounts the Pod's file systems in memory inside its folder, out of the way; answers what remains for each
+    container to mount. (A mount namespace is copied with its mounts, so all containers see the same ones.)"""
+    remaining = list[Mount]()
+    for index, mount in enumerate(mounts):
+        if mount["type"] != "tmpfs":
+            remaining.append(mount)
+            continue
+        place = mount["target"]
+        if not place.startswith(folder + "/"):
+            place = f"{folder}/memory-{index}"
+            os.makedirs(place, exist_ok=True)
+            read_only = bool(mount.get("readOnly"))
+            remaining.append({"type": "bind", "source": place, "target": mount["target"], "readOnly": read_only})
+        tree = new_tmpfs(mount.get("size"))
+        attach(tree, AT_CWD, place)
+        os.close(tree)
+        for container in containers:
+            for inside in container.get("mounts") or ():
+                if inside["type"] == "bind" and inside["source"].startswith(place + "/"):
+                    os.makedirs(inside["source"], mode=0o777, exist_ok=True)
+    return remaining

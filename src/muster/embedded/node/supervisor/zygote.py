@@ -1,0 +1,243 @@
+"""Starts supervisors: a small Python process that is ready, and is copied, because starting Python takes too long.
+
+It reads the folder of a Pod per line from its socket, answers `+PID` or `-MESSAGE` in the same order, and says
+`!STATUS FOLDER` when a supervisor has been killed. It goes when the server has gone; supervisors stay until their Pods
+have ended.
+
+Even a copy is not cheap: the first time it touches anything, a page has to be copied. So a supervisor whose Pod has
+ended without a trace waits for another Pod for a while.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+from contextlib import suppress
+from errno import EAGAIN
+
+from muster.embedded.node.supervisor.contract import Isolation
+from muster.embedded.node.supervisor.pod_supervisor import SupervisorState, supervise
+from muster.embedded.node.supervisor.processes import rename_user
+from muster.embedded.node.supervisor.syscalls import (
+    NEW_MOUNTS,
+    NEW_PIDS,
+    adopt_orphans,
+    follow_mounts_of_parent,
+    setns,
+    unshare,
+    withhold_capabilities,
+)
+
+READY = b"ready\n"
+
+_CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31))
+"""What root in a container has of root's rights: what image engines leave it by default, without making device nodes.
+(chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot, audit_write,
+setfcap.) It cannot undo mounts, nor look at the machine through a supervisor's eyes."""
+
+_IDLE = b"i"
+_MAX_IDLE = 16
+_MAX_LINES = 256
+"""Supervisors that the zygote keeps a line to. More may run; those go when their Pods have ended."""
+_IDLE_MILLISECONDS = 10_000
+
+
+def main(descriptor: int, isolation: Isolation) -> None:
+    for number in range(1, signal.NSIG):
+        if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE) and not 32 <= number < 34:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.umask(0o022)
+    os.chdir("/")
+    if isolation == "user-namespaces":
+        enter_user_namespace()
+    if isolation != "none":
+        withhold_capabilities(_CAPABILITIES)
+    zygote = Zygote(socket.socket(fileno=descriptor), isolation)
+    os.dup2(0, 2)  # Until here the server listens to what goes wrong.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
+    zygote.serve()
+    os._exit(0)
+
+
+def enter_user_namespace() -> None:
+    """Where this user, under the same number, may do what only root may outside. Programs do not get these rights:
+    they are lost when one is executed."""
+    rename_user(os.getuid(), os.getgid())
+    unshare(NEW_MOUNTS)
+    follow_mounts_of_parent()
+
+
+class Zygote:
+    def __init__(self, server: socket.socket, isolation: Isolation) -> None:
+        self._server = server
+        self._poll = select.poll()
+        self._poll.register(server, select.POLLIN)
+        self._pods: dict[int, bytes] = {}
+        """Supervisor -> the folder of the Pod that it was given last."""
+        self._lines: dict[int, int] = {}
+        """Descriptor -> the supervisor at its other end."""
+        self._idle: list[int] = []
+        """Of those, the ones that wait for a Pod; the one that was busy last is the last."""
+        self._isolation: Isolation = isolation
+        self._own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        if isolation == "user-namespaces":
+            adopt_orphans()
+        self._woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _noted_by_the_wakeup_descriptor)
+        self._poll.register(self._woken, select.POLLIN)
+
+    def serve(self) -> None:
+        """Until the server has gone."""
+        self._server.sendall(READY)
+        rest = b""
+        while True:
+            ready = self._poll.poll(_IDLE_MILLISECONDS if self._idle else None)
+            if not ready:
+                self._send_home(self._idle[0])
+            for descriptor, _ in ready:
+                if descriptor == self._woken:
+                    os.read(self._woken, 4096)
+                    self._reap()
+                    continue
+                if descriptor != self._server.fileno():
+                    self._hear(descriptor)
+                    continue
+                data = self._server.recv(65536)
+                if not data:
+                    return
+                *folders, rest = (rest + data).split(b"\n")
+                for folder in folders:
+                    self._server.sendall(self._start(folder))
+
+    def _start(self, folder: bytes) -> bytes:
+        while self._idle:
+            line = self._idle.pop()
+            try:
+                os.write(line, folder)
+            except OSError:
+                self._send_home(line)
+                continue
+            pid = self._lines[line]
+            self._pods[pid] = folder
+            return b"+%d\n" % pid
+        try:
+            pid = self._make_supervisor(folder)
+        except OSError as error:
+            return b"-" + (error.strerror or str(error)).encode() + b"\n"
+        self._pods[pid] = folder
+        return b"+%d\n" % pid
+
+    def _make_supervisor(self, folder: bytes) -> int:
+        ours, theirs = -1, -1
+        if len(self._lines) < _MAX_LINES:
+            ours, theirs = (end.detach() for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        try:
+            pid = self._fork()
+            if pid == 0:
+                if ours >= 0:
+                    os.close(ours)
+                self._become_supervisor(folder, theirs)
+        except OSError:
+            if ours >= 0:
+                os.close(ours)
+            raise
+        finally:
+            if theirs >= 0:
+                os.close(theirs)
+        if ours >= 0:
+            self._lines[ours] = pid
+            self._poll.register(ours, select.POLLIN)
+        return pid
+
+    def _fork(self) -> int:
+        """As `os.fork`, but the child is process 1 of a namespace of its own."""
+        if self._isolation == "none":
+            return os.fork()
+        if self._isolation == "namespaces":
+            unshare(NEW_PIDS)
+            try:
+                return os.fork()
+            finally:
+                if os.getpid() != 1:
+                    setns(self._own_processes, NEW_PIDS)
+        # Out of a user namespace there is no way back to the machine's process numbers: a child goes, and has a child.
+        report, reported = os.pipe()
+        between = os.fork()
+        if between == 0:
+            try:
+                unshare(NEW_PIDS)
+                pid = os.fork()
+                if pid == 0:
+                    os.close(report)
+                    os.close(reported)
+                    return 0
+                os.write(reported, b"%d" % pid)
+            finally:
+                if os.getpid() != 1:
+                    os._exit(0)
+        os.close(reported)
+        try:
+            pid = int(os.read(report, 16) or 0)
+        finally:
+            os.close(report)
+        os.waitpid(between, 0)
+        if not pid:
+            raise OSError(EAGAIN, os.strerror(EAGAIN))
+        return pid
+
+    def _become_supervisor(self, folder: bytes, line: int) -> None:
+        status = 1
+        try:
+            self._server.close()
+            for descriptor in (*self._lines, self._woken, signal.set_wakeup_fd(-1)):
+                os.close(descriptor)
+            os.setsid()
+            bench = SupervisorState()
+            while folder and supervise(os.fsdecode(folder), bench) and line >= 0:
+                os.write(line, _IDLE)
+                folder = os.read(line, 65536)
+            status = 0
+        except OSError:
+            status = 0  # The zygote has gone, and it was idle.
+        finally:
+            os._exit(status)
+
+    def _hear(self, line: int) -> None:
+        """A supervisor is idle, or has gone."""
+        try:
+            news = os.read(line, 16)
+        except OSError:
+            news = b""
+        if news:  # of one that has gone, `_reap` has to say whose Pod it had
+            self._pods.pop(self._lines[line], None)
+        if news and len(self._idle) < _MAX_IDLE:
+            self._idle.append(line)
+        else:
+            self._send_home(line)
+
+    def _send_home(self, line: int) -> None:
+        with suppress(ValueError):
+            self._idle.remove(line)
+        self._poll.unregister(line)
+        del self._lines[line]
+        os.close(line)
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = ended
+                folder = self._pods.pop(pid, b"")
+                if status and folder:
+                    self._server.sendall(b"!%d %b\n" % (status, folder))
+
+
+def _noted_by_the_wakeup_descriptor(number: int, frame: object) -> None:
+    pass

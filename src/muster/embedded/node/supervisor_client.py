@@ -1,0 +1,275 @@
+"""The agent's connection to supervisors: starts them through the zygote and sends requests to their control sockets."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import orjson
+
+import muster
+from muster.embedded.node.supervisor.contract import CONTROL_SOCKET, ControlRequest, ControlResponse, Isolation
+from muster.embedded.node.supervisor.zygote import READY
+
+# Merged from control: Talking to a Pod's supervisor over its control socket: one request per connection, answers as
+# they come.
+
+
+class SupervisorGone(Exception):
+    """Nobody listens there (any more, or yet)."""
+
+
+class ControlConnection:
+    """A connection that carries one request. Closing it ends what an exec has started."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._rest = b""
+
+    @classmethod
+    async def ask(cls, folder: str, request: ControlRequest, descriptors: Sequence[int] = ()) -> ControlConnection:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        connection.setblocking(False)
+        try:
+            await _connect(connection, folder)
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+            connection.sendmsg([orjson.dumps(request) + b"\n"], rights)
+        except (FileNotFoundError, ConnectionError) as error:
+            connection.close()
+            raise SupervisorGone(str(error)) from None
+        except BaseException:
+            connection.close()
+            raise
+        return cls(connection)
+
+    async def answer(self) -> ControlResponse:
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._rest:
+            try:
+                data = await loop.sock_recv(self._socket, 4096)
+            except ConnectionError as error:
+                raise SupervisorGone(str(error)) from None
+            if not data:
+                raise SupervisorGone("the supervisor closed the connection")
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        answer: ControlResponse = orjson.loads(line)
+        return answer
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> ControlConnection:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+async def request_stop(folder: str, grace: float, reason: str = "", message: str = "") -> None:
+    """Asks the Pod to end; the journal tells when it has. Raises SupervisorGone when there is nobody to ask."""
+    request: ControlRequest = {"op": "stop", "grace": grace}
+    if reason:
+        request["reason"], request["message"] = reason, message
+    with await ControlConnection.ask(folder, request) as control:
+        await control.answer()
+
+
+async def _connect(connection: socket.socket, folder: str) -> None:
+    """Through the folder's descriptor: a socket's path must be short, and a data directory need not be."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
+    finally:
+        os.close(descriptor)
+
+
+# Merged from zygote_client: The server's side of the zygote: asks it for supervisors, and starts it, again if it has
+# died.
+
+
+_SOURCES = str(Path(muster.__file__).parent.parent)
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from muster.embedded.node.supervisor.zygote import main; main(int(sys.argv[2]), sys.argv[3])"
+)
+_TRIES = 3
+
+
+class ZygoteError(Exception):
+    """No supervisor could be started; says why."""
+
+
+class ZygoteClient:
+    """Starts supervisors. They need neither the zygote nor the server once they run."""
+
+    def __init__(
+        self, isolation: Isolation, on_killed: Callable[[str], None] | None = None, *, python: str = sys.executable
+    ) -> None:
+        """`on_killed` gets the folder of a Pod whose supervisor was killed; without it another one is started, which
+        goes on from the journal."""
+        self._isolation = isolation
+        self._on_killed = on_killed
+        self._python = python
+        self._connections: dict[Isolation, _Connection] = {}
+        self._restarts: set[asyncio.Task[None]] = set()
+
+    async def start(self, folder: str | os.PathLike[str], isolation: Isolation | None = None) -> int:
+        """Starts a supervisor for the Pod in `folder`, unless it has one, and answers its process number. `isolation`
+        if it is another than usual: Pods of an image engine need 'none'."""
+        path = os.fspath(folder)
+        if "\n" in path:
+            raise ZygoteError(f"{path!r}: the path of a Pod's folder cannot have a line break")
+        for tried in range(_TRIES):
+            connection = await self._connection(isolation or self._isolation)
+            try:
+                return await connection.start(path)
+            except ConnectionError as error:
+                if tried + 1 == _TRIES:
+                    raise ZygoteError(f"the process that starts supervisors died {_TRIES} times: {error}") from None
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        for task in self._restarts:
+            task.cancel()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    async def _connection(self, isolation: Isolation) -> _Connection:
+        connection = self._connections.get(isolation)
+        if connection is None or connection.is_closed:
+            connection = self._connections[isolation] = _Connection(
+                self._python, isolation, lambda folder: self._was_killed(folder, isolation)
+            )
+        await connection.is_ready()
+        return connection
+
+    def _was_killed(self, folder: str, isolation: Isolation) -> None:
+        if self._on_killed is not None:
+            self._on_killed(folder)
+            return
+        task = asyncio.ensure_future(self._start_again(folder, isolation))
+        self._restarts.add(task)
+        task.add_done_callback(self._restarts.discard)
+
+    async def _start_again(self, folder: str, isolation: Isolation) -> None:
+        await asyncio.sleep(1.0)  # Whatever has killed it may do so again.
+        with suppress(ZygoteError):
+            await self.start(folder, isolation)
+
+
+class _Connection:
+    """One zygote process."""
+
+    def __init__(self, python: str, isolation: Isolation, on_killed: Callable[[str], None]) -> None:
+        self._on_killed = on_killed
+        self._waiting: deque[asyncio.Future[int]] = deque()
+        self._received = b""
+        self._unsent = b""
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self.is_closed = False
+        self._socket, theirs = socket.socketpair()
+        self._socket.setblocking(False)
+        with theirs:
+            self._process = subprocess.Popen(
+                [python, "-I", "-S", "-c", _PROGRAM, _SOURCES, str(theirs.fileno()), isolation],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        self._loop.add_reader(self._socket, self._read)
+
+    async def is_ready(self) -> None:
+        await asyncio.shield(self._ready)
+
+    async def start(self, folder: str) -> int:
+        if self.is_closed:
+            raise ConnectionResetError("it has gone")
+        answer: asyncio.Future[int] = self._loop.create_future()
+        self._waiting.append(answer)
+        self._send(os.fsencode(folder) + b"\n")
+        return await answer
+
+    def close(self, reason: str = "closed") -> None:
+        """The process goes by itself when it sees the end of the connection."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        for answer in self._waiting:
+            if not answer.done():
+                answer.set_exception(ConnectionResetError(reason))
+        self._waiting.clear()
+        errors = self._errors()
+        if not self._ready.done():
+            self._ready.set_exception(ZygoteError(f"the process that starts supervisors did not start: {errors}"))
+            self._ready.exception()
+
+    def _errors(self) -> str:
+        """What it has said before it was ready. Waits for its end, which has come or is about to."""
+        assert self._process.stderr is not None
+        with self._process.stderr as stream:
+            text = b"" if self._ready.done() else stream.read()
+        self._process.wait()
+        lines = text.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "no reason given"
+
+    def _send(self, data: bytes) -> None:
+        self._unsent += data
+        try:
+            self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.close(str(error))
+            return
+        if self._unsent:
+            self._loop.add_writer(self._socket, self._send, b"")
+        else:
+            self._loop.remove_writer(self._socket)
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.close("the connection ended")
+            return
+        *lines, self._received = (self._received + data).split(b"\n")
+        for line in lines:
+            self._understand(line)
+
+    def _understand(self, line: bytes) -> None:
+        kind, text = line[:1], line[1:]
+        if kind == b"!":
+            self._on_killed(os.fsdecode(text.partition(b" ")[2]))
+        elif line + b"\n" == READY:
+            self._ready.set_result(None)
+        else:
+            answer = self._waiting.popleft()
+            if answer.done():
+                return
+            if kind == b"+":
+                answer.set_result(int(text))
+            else:
+                answer.set_exception(ZygoteError(f"cannot start a supervisor: {text.decode(errors='replace')}"))

@@ -1,0 +1,517 @@
+"""A Pod's volumes: what they are on this machine, the files they contain, and how they are created and mounted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple, TypeAlias
+
+from muster.embedded.node.environment import expand, field_value, resource_value
+from muster.embedded.node.pod_context import (
+    ConfigError,
+    ContainerError,
+    MountError,
+    PodContext,
+    Reference,
+    config_map_data,
+    secret_data,
+)
+from muster.embedded.node.supervisor.contract import Mount
+from muster.kube.errors import ApiError, NotFound
+from muster.kube.objects import Object, name_of, namespace_of, spec_of
+from muster.kube.quantity import whole_value
+
+# Merged from payloads: The files of configMap, secret, projected and downwardAPI volumes: which, with what in them,
+# and with what mode.
+#
+# Pure: writing them is `mounting.py`'s.
+
+
+_MODE = 0o644
+
+
+class File(NamedTuple):
+    content: bytes
+    mode: int
+
+
+Payload: TypeAlias = dict[str, File]
+"""By path, relative to the volume's folder."""
+
+
+def payload_of(pod: Object, volume: str, source: Mapping[str, Any], around: PodContext) -> Payload:
+    """`source` is the volume as the Pod's spec has it. Raises MountError when something it names is missing."""
+    for kind in ("configMap", "secret", "downwardAPI"):
+        if kind in source:
+            return _one(pod, volume, kind, source[kind] or {}, around, _mode_of(source[kind]))
+    files: Payload = {}
+    projected = source.get("projected") or {}
+    for part in projected.get("sources") or ():
+        files.update(_projected(pod, volume, part, around, _mode_of(projected)))
+    return files
+
+
+def _mode_of(source: Mapping[str, Any] | None) -> int:
+    mode = (source or {}).get("defaultMode")
+    return _MODE if mode is None else int(mode)
+
+
+def _projected(pod: Object, volume: str, part: Mapping[str, Any], around: PodContext, mode: int) -> Payload:
+    for kind in ("configMap", "secret", "downwardAPI"):
+        if kind in part:
+            return _one(pod, volume, kind, part[kind] or {}, around, mode)
+    if "serviceAccountToken" in part:
+        return _token(pod, volume, part["serviceAccountToken"], around)
+    if "apiServerCertificate" in part:
+        certificate = around.api.ca_certificate if around.api is not None else ""
+        return {part["apiServerCertificate"]["path"]: File(certificate.encode(), mode)}
+    kind = next(iter(part), "nothing")
+    raise MountError(volume, f'projected sources of type "{kind}" are not available on this machine')
+
+
+def _one(pod: Object, volume: str, kind: str, source: Mapping[str, Any], around: PodContext, mode: int) -> Payload:
+    if kind == "downwardAPI":
+        return _downward(pod, volume, source, around, mode)
+    namespace = namespace_of(pod)
+    name = str(source.get("secretName") or source.get("name") or "")
+    optional = bool(source.get("optional"))
+    if kind == "configMap":
+        found = around.config_map(namespace, name)
+        data = config_map_data(found) if found is not None else None
+    else:
+        found = around.secret(namespace, name)
+        data = secret_data(found) if found is not None else None
+    if data is None:
+        if optional:
+            return {}
+        raise MountError(volume, f'{kind.lower()} "{name}" not found')
+    items = source.get("items")
+    if not items:
+        return {_safe(volume, key): File(content, mode) for key, content in data.items()}
+    files: Payload = {}
+    for item in items:
+        key, path = str(item.get("key") or ""), _safe(volume, str(item.get("path") or ""))
+        if key in data:
+            files[path] = File(data[key], mode if item.get("mode") is None else int(item["mode"]))
+        elif not optional:
+            raise MountError(volume, f'{kind.lower()} "{namespace}/{name}" has no key "{key}"')
+    return files
+
+
+def _downward(pod: Object, volume: str, source: Mapping[str, Any], around: PodContext, mode: int) -> Payload:
+    files: Payload = {}
+    for item in source.get("items") or ():
+        path = _safe(volume, str(item.get("path") or ""))
+        try:
+            if "fieldRef" in item:
+                text = field_value(pod, str(item["fieldRef"].get("fieldPath") or ""), around)
+            else:
+                text = _resource(pod, item.get("resourceFieldRef") or {}, around)
+        except ConfigError as error:
+            raise MountError(volume, error.message) from None
+        files[path] = File(text.encode("utf-8", "surrogateescape"), mode if item.get("mode") is None else item["mode"])
+    return files
+
+
+def _resource(pod: Object, reference: Mapping[str, Any], around: PodContext) -> str:
+    spec, wanted = spec_of(pod), reference.get("containerName")
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        if container.get("name") == wanted:
+            return resource_value(container, reference, around)
+    raise ConfigError(f'resourceFieldRef.containerName "{wanted}" is no container of this Pod')
+
+
+def _token(pod: Object, volume: str, source: Mapping[str, Any], around: PodContext) -> Payload:
+    if around.api is None:
+        raise MountError(volume, "service account tokens are not available: this cluster runs without an API server")
+    try:
+        token = around.api.token(pod, str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
+    except NotFound as error:
+        # The account that every namespace has may be a moment late; one that a cluster elsewhere has never comes.
+        if source.get("optional") and spec_of(pod).get("serviceAccountName") not in (None, "", "default"):
+            return {}
+        raise MountError(volume, error.message) from None
+    except ApiError as error:
+        raise MountError(volume, error.message) from None
+    return {_safe(volume, str(source.get("path") or "token")): File(token.encode(), 0o600)}
+
+
+def _safe(volume: str, path: str) -> str:
+    """Refuses what would leave the volume's folder, or meet the links that make updates atomic."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
+        raise MountError(volume, f'"{path}" is not a path inside the volume: it must be relative and without ".."')
+    return "/".join(parts)
+
+
+# Merged from volumes: What a Pod's volumes are on this machine: a plan, worked out without touching anything.
+#
+# `payloads.py` says what the files of a ConfigMap, Secret or downward API volume hold; `mounting.py` makes it so.
+
+
+SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+SERVICE_ACCOUNT_VOLUME = "kube-api-access"
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyDir:
+    """A folder that goes away with the Pod."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The same in memory: mounted once for the whole Pod, and seen by all its containers."""
+
+    path: str
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostPath:
+    """Something of this machine; `type` says what has to be there, or may be made."""
+
+    path: str
+    type: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """A folder of files that the cluster fills, and fills again when their source changes. Always read-only."""
+
+    path: str
+    payload: Payload = field(hash=False)
+
+
+Volume: TypeAlias = EmptyDir | Memory | HostPath | Files
+
+
+def plan_volumes(pod: Object, around: PodContext, folder: str, nfs: Mapping[str, str]) -> dict[str, Volume]:
+    """Every volume of the Pod by name. Raises MountError when one cannot be had, as things are."""
+    volumes = {v["name"]: _plan(pod, v, around, f"{folder}/volumes/{v['name']}", nfs) for v in _volumes(pod)}
+    if mounts_service_account(pod, around):
+        source = {"projected": {"sources": _SERVICE_ACCOUNT_SOURCES}}
+        path = f"{folder}/volumes/{SERVICE_ACCOUNT_VOLUME}"
+        volumes[SERVICE_ACCOUNT_VOLUME] = Files(path, payload_of(pod, SERVICE_ACCOUNT_VOLUME, source, around))
+    return volumes
+
+
+def mounts_service_account(pod: Object, around: PodContext) -> bool:
+    return around.api is not None and spec_of(pod).get("automountServiceAccountToken") is not False
+
+
+def lacks_service_account(volumes: Mapping[str, Volume]) -> bool:
+    """Whether a Pod with these volumes has no token because its service account is not there."""
+    account = volumes.get(SERVICE_ACCOUNT_VOLUME)
+    return isinstance(account, Files) and _FILE not in account.payload
+
+
+def token_seconds(pod: Object, has_api: bool) -> int | None:
+    """How long the first of the Pod's service account tokens lasts, if it has any."""
+    sources = [source for v in _volumes(pod) for source in (v.get("projected") or {}).get("sources") or ()]
+    if has_api and spec_of(pod).get("automountServiceAccountToken") is not False:
+        sources += _SERVICE_ACCOUNT_SOURCES
+    tokens = [source["serviceAccountToken"] for source in sources if "serviceAccountToken" in source]
+    return min((int(token.get("expirationSeconds") or 3600) for token in tokens), default=None)
+
+
+def references_of(pod: Object) -> set[Reference]:
+    """The objects whose appearance or change matters to the Pod. Its claims' volumes are not among them: a claim
+    changes when it is bound."""
+    namespace, spec = namespace_of(pod), spec_of(pod)
+    found: set[Reference] = set()
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        for source in container.get("envFrom") or ():
+            _add(found, namespace, source.get("configMapRef"), source.get("secretRef"))
+        for variable in container.get("env") or ():
+            source = variable.get("valueFrom")
+            if source:
+                _add(found, namespace, source.get("configMapKeyRef"), source.get("secretKeyRef"))
+    for volume in _volumes(pod):
+        secret = volume.get("secret")
+        _add(found, namespace, volume.get("configMap"), secret and {"name": secret.get("secretName")})
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            _add(found, namespace, source.get("configMap"), source.get("secret"))
+        claim = claim_name(pod, volume)
+        if claim:
+            found.add(("PersistentVolumeClaim", namespace, claim))
+    return found
+
+
+def claim_name(pod: Object, volume: Mapping[str, Any]) -> str:
+    """The claim behind a volume: named, or the Pod's own where it carries a template."""
+    if "persistentVolumeClaim" in volume:
+        return str(volume["persistentVolumeClaim"].get("claimName") or "")
+    return f"{name_of(pod)}-{volume['name']}" if "ephemeral" in volume else ""
+
+
+def _volumes(pod: Object) -> list[dict[str, Any]]:
+    return spec_of(pod).get("volumes") or []
+
+
+def _add(
+    found: set[Reference], namespace: str, config_map: Mapping[str, Any] | None, secret: Mapping[str, Any] | None
+) -> None:
+    if config_map:
+        found.add(("ConfigMap", namespace, str(config_map.get("name") or "")))
+    if secret:
+        found.add(("Secret", namespace, str(secret.get("name") or "")))
+
+
+def _plan(pod: Object, volume: Mapping[str, Any], around: PodContext, path: str, nfs: Mapping[str, str]) -> Volume:
+    name = volume["name"]
+    if "emptyDir" in volume:
+        return _empty_dir(volume["emptyDir"] or {}, path)
+    if "hostPath" in volume:
+        return HostPath(str(volume["hostPath"].get("path") or ""), str(volume["hostPath"].get("type") or ""))
+    if any(kind in volume for kind in ("configMap", "secret", "projected", "downwardAPI")):
+        return Files(path, payload_of(pod, name, volume, around))
+    if "persistentVolumeClaim" in volume or "ephemeral" in volume:
+        return _claimed(pod, volume, around, nfs)
+    if "nfs" in volume:
+        return _nfs(name, volume["nfs"], nfs)
+    kind = next((key for key in volume if key != "name"), "")
+    if not kind:
+        return _empty_dir({}, path)
+    raise MountError(
+        name,
+        f'volumes of type "{kind}" are not available on this machine; use emptyDir, hostPath, configMap, secret, '
+        "projected, downwardAPI, nfs or persistentVolumeClaim",
+    )
+
+
+def _empty_dir(source: Mapping[str, Any], path: str) -> Volume:
+    if source.get("medium") != "Memory":
+        return EmptyDir(path)
+    limit = source.get("sizeLimit")
+    return Memory(path, whole_value(limit) if limit else None)
+
+
+def _claimed(pod: Object, volume: Mapping[str, Any], around: PodContext, nfs: Mapping[str, str]) -> Volume:
+    name, claim = volume["name"], claim_name(pod, volume)
+    found = around.claim(namespace_of(pod), claim)
+    if found is None:
+        raise MountError(name, f'persistentvolumeclaim "{claim}" not found')
+    bound = str(spec_of(found).get("volumeName") or "")
+    source = around.persistent_volume("", bound) if bound else None
+    if source is None:
+        raise MountError(name, f'persistentvolumeclaim "{claim}" is not bound to a volume yet')
+    spec = spec_of(source)
+    read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly")) or list(
+        spec.get("accessModes") or ()
+    ) == ["ReadOnlyMany"]
+    if "hostPath" in spec or "local" in spec:
+        kind = (spec.get("hostPath") or {}).get("type") or ""
+        place = (spec.get("hostPath") or spec.get("local") or {}).get("path") or ""
+        return HostPath(str(place), str(kind), read_only)
+    if "nfs" in spec:
+        mapped = _nfs(name, spec["nfs"], nfs)
+        return HostPath(mapped.path, mapped.type, read_only or mapped.read_only)
+    raise MountError(
+        name, f'persistentvolume "{bound}" has no hostPath, local or nfs source, and nothing else is available here'
+    )
+
+
+def _nfs(name: str, source: Mapping[str, Any], mapped: Mapping[str, str]) -> HostPath:
+    wanted = f"{source.get('server', '')}:{source.get('path', '')}"
+    local = mapped.get(wanted)
+    if local is None:
+        raise MountError(
+            name,
+            f"NFS is not mounted by this machine's agent; mount {wanted} yourself and say where in config.yaml:\n"
+            f'  nfs:\n    "{wanted}": /mnt/FOLDER',
+        )
+    return HostPath(local, "Directory", bool(source.get("readOnly")))
+
+
+_FILE = "token"
+_SERVICE_ACCOUNT_SOURCES: list[dict[str, Any]] = [
+    {"serviceAccountToken": {"path": _FILE, "expirationSeconds": 3607, "optional": True}},
+    {"apiServerCertificate": {"path": "ca.crt"}},
+    {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
+]
+
+
+# Merged from mounting: Makes a Pod's planned volumes real, and says which part of which is bound where in a
+# container.
+
+
+_DATA = "..data"
+
+
+def make_volume(name: str, volume: Volume, group: int | None = None) -> Mount | None:
+    """Creates what a volume needs; again is harmless. Answers the mount that the whole Pod needs for it, if any.
+    `group` is the Pod's fsGroup: it gets to own, and may write, what is the Pod's own."""
+    match volume:
+        case EmptyDir(path):
+            _make_folder(path, 0o777, group)
+        case Memory(path, size):
+            _make_folder(path, 0o777, group)
+            mount: Mount = {"type": "tmpfs", "target": path}
+            if size is not None:
+                mount["size"] = size
+            return mount
+        case HostPath(path, kind):
+            check_host_path(name, path, kind)
+        case Files(path, payload):
+            _make_folder(path, 0o755, group)
+            write_payload(path, payload, group)
+    return None
+
+
+def container_mounts(
+    container: Mapping[str, Any], volumes: Mapping[str, Volume], variables: Mapping[str, str]
+) -> list[Mount]:
+    """The binds of a container's volumeMounts, parents before what is mounted inside them."""
+    name = str(container.get("name") or "")
+    mounts: list[Mount] = []
+    for wanted in container.get("volumeMounts") or ():
+        target = str(wanted.get("mountPath") or "")
+        if not target.startswith("/"):
+            raise ContainerError(f'volumeMounts: mountPath "{target}" must be absolute', name)
+        volume = volumes.get(wanted["name"])
+        if volume is None:
+            raise ContainerError(f'volumeMounts: this Pod has no volume "{wanted["name"]}"', name)
+        source = volume.path
+        inside = str(wanted.get("subPath") or "") or expand(str(wanted.get("subPathExpr") or ""), variables)
+        if inside:
+            source = sub_path(wanted["name"], volume, inside, name)
+        mount: Mount = {"type": "bind", "source": source, "target": os.path.normpath(target)}
+        if inside:
+            mount["within"] = volume.path
+        if wanted.get("readOnly") or isinstance(volume, Files) or (isinstance(volume, HostPath) and volume.read_only):
+            mount["readOnly"] = True
+        mounts.append(mount)
+    return sorted(mounts, key=lambda m: m["target"].count("/") if m["target"] != "/" else 0)
+
+
+def sub_path(name: str, volume: Volume, inside: str, container: str) -> str:
+    """The place inside a volume that a subPath means; a folder is made if nothing is there. Refuses to leave the
+    volume, by `..` as well as over a symbolic link that somebody has put there."""
+    if inside.startswith("/") or ".." in inside.split("/"):
+        raise ContainerError(f'subPath "{inside}" of volume "{name}" must be relative and without ".."', container)
+    if "$(" in inside:
+        raise ContainerError(f'subPathExpr "{inside}" of volume "{name}" uses a variable that is not set', container)
+    if isinstance(volume, Memory):
+        return os.path.normpath(f"{volume.path}/{inside}")
+    root = os.path.realpath(volume.path)
+    real = os.path.realpath(f"{root}/{inside}")
+    if real != root and not real.startswith(root + "/"):
+        raise ContainerError(
+            f'subPath "{inside}" of volume "{name}" leads out of the volume over a symbolic link', container
+        )
+    if not os.path.lexists(real):
+        if isinstance(volume, Files):
+            raise ContainerError(f'volume "{name}" has no file "{inside}" for subPath', container)
+        os.makedirs(real, mode=0o755)
+    return real
+
+
+def check_host_path(volume: str, path: str, kind: str) -> None:
+    if not path.startswith("/"):
+        raise MountError(volume, f'hostPath.path "{path}" must be absolute')
+    if kind == "DirectoryOrCreate":
+        os.makedirs(path, mode=0o755, exist_ok=True)
+    elif kind == "FileOrCreate" and not os.path.exists(path):
+        with open(path, "ab"):
+            pass
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        if kind == "":
+            os.makedirs(path, mode=0o755)
+            return
+        raise MountError(volume, f"hostPath type check failed: {path} does not exist") from None
+    except OSError as error:
+        raise MountError(volume, f"hostPath {path}: {error.strerror}") from None
+    required = _HOST_PATH_TYPES.get(kind.removesuffix("OrCreate"))
+    if required is not None and not required[0](mode):
+        raise MountError(volume, f"hostPath type check failed: {path} is not a {required[1]}")
+
+
+def write_payload(folder: str, payload: Payload, group: int | None = None) -> bool:
+    """Writes the files so that a reader sees all of the old ones or all of the new ones: they lie in a folder of their
+    own that the link `..data` points at, and each name is a link through it. Answers whether anything changed."""
+    data = f"{folder}/{_DATA}"
+    if group is not None:
+        payload = {path: File(file.content, file.mode | 0o040) for path, file in payload.items()}
+    if _present(data) == payload:
+        return False
+    fresh = f"..{time.strftime('%Y_%m_%d_%H_%M_%S', time.gmtime())}.{time.monotonic_ns()}"
+    os.mkdir(f"{folder}/{fresh}", 0o755)
+    for path, file in payload.items():
+        target = f"{folder}/{fresh}/{path}"
+        if "/" in path:
+            os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
+        _write_file(target, file.content, file.mode, group)
+    before = os.readlink(data) if os.path.islink(data) else None
+    with suppress(FileNotFoundError):
+        os.unlink(f"{folder}/..data_tmp")
+    os.symlink(fresh, f"{folder}/..data_tmp")
+    os.rename(f"{folder}/..data_tmp", data)
+    names = {path.partition("/")[0] for path in payload}
+    for name in names:
+        if not os.path.lexists(f"{folder}/{name}"):
+            os.symlink(f"{_DATA}/{name}", f"{folder}/{name}")
+    for name in os.listdir(folder):
+        if not name.startswith("..") and name not in names:
+            os.unlink(f"{folder}/{name}")
+    if before is not None:
+        shutil.rmtree(f"{folder}/{before}", ignore_errors=True)
+    return True
+
+
+def _present(data: str) -> dict[str, tuple[bytes, int]] | None:
+    """What is there now, as a payload."""
+    if not os.path.isdir(data):
+        return None
+    found: dict[str, tuple[bytes, int]] = {}
+    for folder, _, names in os.walk(data):
+        for name in names:
+            path = f"{folder}/{name}"
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, data)] = (file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+    return found
+
+
+def _write_file(path: str, content: bytes, mode: int, group: int | None) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if group is not None:
+            os.fchown(descriptor, -1, group)
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
+
+
+def _make_folder(path: str, mode: int, group: int | None) -> None:
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        os.makedirs(path, exist_ok=True)
+    if group is not None:
+        os.chown(path, -1, group)
+        mode |= 0o2070
+    os.chmod(path, mode)
+
+
+_HOST_PATH_TYPES = {
+    "Directory": (stat.S_ISDIR, "directory"),
+    "File": (stat.S_ISREG, "file"),
+    "Socket": (stat.S_ISSOCK, "socket"),
+    "CharDevice": (stat.S_ISCHR, "character device"),
+    "BlockDevice": (stat.S_ISBLK, "block device"),
+}

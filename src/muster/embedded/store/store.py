@@ -1,0 +1,301 @@
+"""The store: objects in memory, every change on disk before anybody sees it.
+
+A write runs at once against the *head*, which is what is committed plus what is on its way to the disk. Whatever is
+staged while one commit is being written goes into the next one, so a busy store pays for one sync per batch. Only when
+its batch is on disk does a change appear in reads and watches and is its writer answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import orjson
+
+from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
+from muster.embedded.store.history import Change, History, change_of
+from muster.embedded.store.view import Place, Staged, Transaction, View
+from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
+from muster.kube.objects import Key, Object, version_of
+
+T = TypeVar("T")
+Listener: TypeAlias = Callable[[str, Change], None]
+"""Told of every committed change, (resource, change), before watchers and the writer are."""
+
+DATABASE = "cluster.db"
+LARGEST_BATCH = 512
+FORGET_AT_ONCE = 2000
+TROUBLE_SECONDS = 60.0
+log = logging.getLogger(__name__)
+
+
+class Store:
+    """Belongs to one event loop. All but `open`, `write` and `close` answers from memory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        durability: Durability = "power",
+        history: int = 5000,
+        largest_object: int = 3 << 19,
+    ) -> None:
+        """Takes the directory's lock and reads everything; raises DirectoryInUse or StoreUnreadable."""
+        self.view = View()
+        self.version = 0
+        """The newest committed resourceVersion."""
+        self._directory = directory
+        self._history_limit = history
+        self._largest_object = largest_object
+        self._histories: dict[str, History] = {}
+        self._listeners: list[Listener] = []
+        self._head: dict[Place, Staged] = {}
+        self._head_version = 0
+        self._staged: list[_Write] = []
+        self._committing = False
+        self._closed = False
+        self._trouble: ApiError | None = None
+        self._trouble_at = 0.0
+        self._forgotten: list[int] = []
+        self._floors: dict[str, int] = {}
+        self._unforgotten: list[int] = []
+        self._lock = DirectoryLock(directory)
+        try:
+            self.database = Database(directory / DATABASE, durability)
+        except BaseException:
+            self._lock.release()
+            raise
+        try:
+            self._load()
+        except BaseException:
+            self.database.close()
+            self._lock.release()
+            raise
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
+
+    def get(self, resource: str, key: Key) -> Object | None:
+        return self.view.get(resource, key)
+
+    def history(self, resource: str) -> History:
+        found = self._histories.get(resource)
+        if found is None:
+            found = self._histories[resource] = History(self._history_limit, self._floors.get(resource, 0))
+        return found
+
+    def position(self, resource: str, version: int) -> int:
+        """Where in the resource's history the changes after `version` begin."""
+        if self._closed:
+            raise Unavailable("the cluster is shutting down")
+        if version > self.version:
+            raise Gone(f"resource version {version} is of another store: this one is at {self.version}; list again")
+        return self.history(resource).position(version)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def trouble(self) -> ApiError | None:
+        """Why the last commit failed. Whoever has something to store tries again and again: silence ends it, too."""
+        return self._trouble if time.monotonic() - self._trouble_at < TROUBLE_SECONDS else None
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """From now on; the answer ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def wake_watchers(self) -> None:
+        """Lets every waiting watcher look up, whether there is news or not."""
+        for history in self._histories.values():
+            history.wake()
+
+    async def write(self, change: Callable[[Transaction], T], *, dry_run: bool = False) -> T:
+        """Runs `change` and answers what it answered, once all that it put and removed is durable. It must not await
+        and must not keep its transaction. If it raises, nothing happens."""
+        if self._closed:
+            raise Unavailable("the cluster is shutting down")
+        transaction = Transaction(self.view, self._head, self._head_version, self._largest_object)
+        try:
+            answer = change(transaction)
+        except ApiError:
+            await self._settle(transaction)
+            raise
+        if dry_run or not transaction.staged:
+            await self._settle(transaction)
+            return answer
+        await self._stage(transaction)
+        return answer
+
+    async def close(self) -> None:
+        """Finishes what is staged, then lets go of the files."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._committing:
+            await asyncio.gather(self._barrier(), return_exceptions=True)
+        self.wake_watchers()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._writer, self._last_words)
+        self._writer.shutdown()
+        self._lock.release()
+
+    def _load(self) -> None:
+        self._floors = self.database.floors()
+        newest = max(self._floors.values(), default=0)
+        try:
+            for row in self.database.rows():
+                obj = orjson.loads(row.object)
+                self._apply(Staged(Place(row.resource, Key(row.namespace, row.name)), obj, bool(row.gone), row))
+                newest = row.version
+        except (ValueError, KeyError, TypeError) as error:
+            raise self.database.unreadable(f"what follows version {newest} is damaged ({error})") from error
+        self.version = self._head_version = max(newest, *self._floors.values(), 0)
+
+    def _apply(self, staged: Staged) -> Change:
+        (resource, key), obj, gone, row = staged
+        before = self.view.remove(resource, key) if gone else self.view.put(resource, key, obj)
+        change = change_of(row.version, key, before, obj, gone)
+        history = self.history(resource)
+        if row.version <= history.floor:
+            return change
+        history.append(change)
+        forgotten = history.trim()
+        if forgotten:
+            self._floors[resource] = history.floor
+            for old in forgotten:
+                if old.before is not None:
+                    self._forgotten.append(int(version_of(old.before)))
+                if old.after is None:
+                    self._forgotten.append(old.version)
+        return change
+
+    def _stage(self, transaction: Transaction) -> asyncio.Future[None]:
+        for staged in transaction.staged:
+            self._head[staged.place] = staged
+        self._head_version = transaction.version
+        return self._append(transaction.staged)
+
+    def _append(self, staged: list[Staged]) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        self._staged.append(_Write(staged, done))
+        if not self._committing:
+            self._committing = True
+            loop.call_soon(self._commit, loop)
+        return done
+
+    async def _settle(self, transaction: Transaction) -> None:
+        """An answer that rests on what is not yet on disk must wait for it."""
+        if transaction.saw_staged and self._committing:
+            await self._barrier()
+
+    def _barrier(self) -> asyncio.Future[None]:
+        return self._append([])
+
+    def _commit(self, loop: asyncio.AbstractEventLoop) -> None:
+        size = count = 0
+        for write in self._staged:
+            size += len(write.staged)
+            if count and size > LARGEST_BATCH:
+                break
+            count += 1
+        batch, self._staged = self._staged[:count], self._staged[count:]
+        rows = [staged.row for write in batch for staged in write.staged]
+        self._writer.submit(self._commit_rows, loop, batch, rows)
+
+    def _commit_rows(self, loop: asyncio.AbstractEventLoop, batch: list[_Write], rows: list[Row]) -> None:
+        """In the writing thread."""
+        error: BaseException | None = None
+        try:
+            if rows:
+                self.database.append(rows)
+        except BaseException as failure:
+            error = failure
+        loop.call_soon_threadsafe(self._committed, loop, batch, error)
+
+    def _committed(self, loop: asyncio.AbstractEventLoop, batch: list[_Write], error: BaseException | None) -> None:
+        if error is not None:
+            self._roll_back(batch, error)
+            return
+        self._trouble = None
+        touched: dict[str, None] = {}
+        for write in batch:
+            for staged in write.staged:
+                change = self._apply(staged)
+                self.version = change.version
+                if self._head.get(staged.place) is staged:
+                    del self._head[staged.place]
+                resource = staged.place.resource
+                touched[resource] = None
+                for listener in self._listeners:
+                    try:
+                        listener(resource, change)
+                    except Exception:
+                        log.exception("a listener failed at %s %s", resource, change.key)
+        for resource in touched:
+            self._histories[resource].wake()
+        for write in batch:
+            if not write.done.done():
+                write.done.set_result(None)
+        self._tidy()
+        if self._staged:
+            self._commit(loop)
+        else:
+            self._committing = False
+
+    def _roll_back(self, batch: list[_Write], error: BaseException) -> None:
+        """Nothing of the batch is stored, and what was staged after it may rest on it: all of it fails."""
+        log.error("a commit to %s failed: %s", self.database.path, error)
+        self._trouble, self._trouble_at = self._refusal(error), time.monotonic()
+        failed = [*batch, *self._staged]
+        self._staged = []
+        self._head.clear()
+        self._head_version = self.version
+        self._committing = False
+        for write in failed:
+            if not write.done.done():
+                write.done.set_exception(self._refusal(error))
+
+    def _refusal(self, error: BaseException) -> ApiError:
+        if is_full(error, self._directory):
+            return StorageFull(f"the disk that holds {self._directory} is full: nothing was stored; free some space")
+        return Unavailable(f"the store could not be written ({error}): nothing was stored", retry_after=1)
+
+    def _tidy(self) -> None:
+        """Housekeeping in the writing thread, after the writers have their answer."""
+        if len(self._forgotten) >= FORGET_AT_ONCE:
+            versions, self._forgotten = self._forgotten, []
+            self._writer.submit(self._forget, versions, dict(self._floors))
+        if self.database.wants_checkpoint():
+            self._writer.submit(self._checkpoint)
+
+    def _forget(self, versions: list[int], floors: dict[str, int]) -> None:
+        self._unforgotten += versions
+        try:
+            self.database.forget(self._unforgotten, floors)
+        except Exception as error:
+            log.warning("could not forget the past in %s, will try again: %s", self.database.path, error)
+        else:
+            self._unforgotten = []
+
+    def _checkpoint(self) -> None:
+        try:
+            self.database.checkpoint()
+        except Exception as error:
+            log.warning("could not fold the write-ahead log of %s: %s", self.database.path, error)
+
+    def _last_words(self) -> None:
+        if self._forgotten or self._unforgotten:
+            self._forget(self._forgotten, self._floors)
+        self._checkpoint()
+        self.database.close()
+
+
+class _Write(NamedTuple):
+    staged: list[Staged]
+    done: asyncio.Future[None]

@@ -1,0 +1,133 @@
+"""Hooks on writes of Namespaces and CustomResourceDefinitions.
+
+A CustomResourceDefinition registers its kinds in the catalogue. A kind that a package has registered itself stays as
+the
+package made it; the definition is stored all the same, so that manifests which bring their definitions along can be
+applied unchanged.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from muster.embedded.store.admission import warn
+from muster.embedded.store.history import Change
+from muster.embedded.store.store import Store
+from muster.embedded.store.view import Transaction
+from muster.kube.conditions import set_condition
+from muster.kube.crd import kinds_from_crd, unsupported_crd_fields
+from muster.kube.errors import Forbidden, Invalid, MethodNotAllowed, NotFound
+from muster.kube.kinds import Catalogue, Kind
+from muster.kube.objects import Key, Object, is_deleting, name_of, spec_of
+
+# Merged from special: What sets Namespaces and CustomResourceDefinitions apart from all other objects when they are
+# written.
+
+
+NAMESPACES = "namespaces"
+PERMANENT_NAMESPACES = ("default", "kube-system")
+CONTENTS_FINALIZER = "kubernetes"
+"""What a namespace waits for, in `spec.finalizers`, when it is deleted."""
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+"""What a definition waits for, in `metadata.finalizers`, when it is deleted."""
+
+
+def check_can_create(tx: Transaction, kind: Kind, namespace: str) -> None:
+    """Where an object is to be created, there must be a namespace, and neither it nor the kind on its way out."""
+    if namespace:
+        found = tx.get(NAMESPACES, Key("", namespace))
+        if found is None:
+            raise NotFound(f'namespaces "{namespace}" not found')
+        if is_deleting(found):
+            raise Forbidden(f"unable to create new content in namespace {namespace} because it is being terminated")
+    if "." in kind.group:
+        definition = tx.get(CRDS, Key("", kind.resource))
+        if definition is not None and is_deleting(definition):
+            raise MethodNotAllowed(f"{kind.resource} cannot be created: their definition is being deleted")
+
+
+def before_create(kind: Kind, given: Object) -> Object:
+    """Before defaults and checks."""
+    if kind.resource == NAMESPACES:
+        return {**given, "spec": {"finalizers": [CONTENTS_FINALIZER]}}
+    if kind.resource == CRDS:
+        metadata = given.get("metadata") or {}
+        held = [f for f in metadata.get("finalizers") or () if f != CRD_FINALIZER]
+        return {**given, "metadata": {**metadata, "finalizers": [*held, CRD_FINALIZER]}}
+    return given
+
+
+def after_create(kind: Kind, obj: Object, now: str) -> Object:
+    """After defaults and checks."""
+    if kind.resource != CRDS:
+        return obj
+    for cause in unsupported_crd_fields(obj):
+        warn(f"{cause.field}: {cause.message}")
+    spec = spec_of(obj)
+    conditions = set_condition([], "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+    conditions = set_condition(conditions, "Established", "True", "InitialNamesAccepted", "the kind can be used", now)
+    stored = [version["name"] for version in spec["versions"] if version["storage"]]
+    return {**obj, "status": {"conditions": conditions, "acceptedNames": spec["names"], "storedVersions": stored}}
+
+
+def before_update(kind: Kind, old: Object, given: Object) -> Object:
+    """A namespace's finalizers end with its contents, not by an update."""
+    return {**given, "spec": spec_of(old)} if kind.resource == NAMESPACES else given
+
+
+def before_delete(kind: Kind, old: Object) -> None:
+    if kind.resource == NAMESPACES and name_of(old) in PERMANENT_NAMESPACES:
+        raise Forbidden(f'namespaces "{name_of(old)}" is forbidden: this namespace may not be deleted')
+
+
+# Merged from custom_kinds: Kinds that users bring: a CustomResourceDefinition registers them, and they go with it.
+#
+# A kind that a package has registered itself stays as the package made it; the definition is stored all the same, so
+# that
+# manifests which bring their definitions along can be applied as they are.
+
+
+log = logging.getLogger(__name__)
+
+
+class CustomKinds:
+    """Keeps the catalogue in step with the definitions in the store."""
+
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._registered: dict[str, list[Kind]] = {}
+        for definition in store.view.objects(CRDS):
+            self._register(definition)
+        store.listen(self._changed)
+
+    def _changed(self, resource: str, change: Change) -> None:
+        if resource != CRDS:
+            return
+        if change.after is None:
+            self._unregister(change.key.name)
+        elif change.before is None or change.after.get("spec") is not change.before.get("spec"):
+            self._register(change.after)
+
+    def _register(self, definition: Object) -> None:
+        self._unregister(name_of(definition))
+        try:
+            kinds = kinds_from_crd(definition)
+        except Invalid as error:
+            log.warning("the kind of %s cannot be used: %s", name_of(definition), error)
+            return
+        taken = {(kind.api_version, kind.kind) for kind in self._catalogue}
+        ours = [kind for kind in kinds if (kind.api_version, kind.kind) not in taken]
+        # The version that is stored comes first, and what is registered last is found by the plain names.
+        for kind in reversed(ours):
+            self._catalogue.register(kind)
+        self._registered[name_of(definition)] = ours
+
+    def _unregister(self, name: str) -> None:
+        for kind in self._registered.pop(name, ()):
+            self._catalogue.unregister(kind)
+
+    def brought_by(self, name: str) -> list[Kind]:
+        """The kinds that are there because of this definition."""
+        return self._registered.get(name, [])

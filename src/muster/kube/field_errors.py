@@ -1,0 +1,186 @@
+"""Field paths, and how a problem with a field is worded: Kubernetes' words, plus what to write instead.
+
+A path is written as Kubernetes writes it: `spec.containers[0].image`, `metadata.labels[app.kubernetes.io/name]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+import orjson
+
+from muster.kube.errors import Cause
+
+# Merged from causes: How a problem with a field is worded: what Kubernetes says, and what to write instead.
+
+
+REQUIRED = "FieldValueRequired"
+INVALID = "FieldValueInvalid"
+NOT_SUPPORTED = "FieldValueNotSupported"
+TYPE_INVALID = "FieldValueTypeInvalid"
+DUPLICATE = "FieldValueDuplicate"
+FORBIDDEN = "FieldValueForbidden"
+NOT_FOUND = "FieldValueNotFound"
+
+_TYPES = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "a boolean (true or false)",
+}
+
+
+def invalid(field: str, value: Any, why: str) -> Cause:
+    return Cause(field, f"Invalid value: {format_value(value)}: {why}", INVALID)
+
+
+def required(field: str, why: str = "") -> Cause:
+    return Cause(field, f"Required value: {why}" if why else "Required value", REQUIRED)
+
+
+def forbidden(field: str, why: str) -> Cause:
+    return Cause(field, f"Forbidden: {why}", FORBIDDEN)
+
+
+def duplicate(field: str, value: Any) -> Cause:
+    return Cause(field, f"Duplicate value: {format_value(value)}", DUPLICATE)
+
+
+def not_found(field: str, value: str, there: Iterable[str], what: str) -> Cause:
+    """`value` names something that should be among the `what` that are `there`."""
+    names = sorted(there)
+    near = closest_word(value, names)
+    if near:
+        hint = f'did you mean "{near}"?'
+    elif names:
+        hint = f"the {what} are {', '.join(format_value(name) for name in names)}"
+    else:
+        hint = f"there are no {what}"
+    return Cause(field, f"Not found: {format_value(value)}; {hint}", NOT_FOUND)
+
+
+def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> Cause:
+    near = closest_word(value, [v for v in allowed if isinstance(v, str)]) if isinstance(value, str) else None
+    hint = f' (did you mean "{near}"?)' if near else ""
+    listed = ", ".join(format_value(v) for v in allowed)
+    return Cause(field, f"Unsupported value: {format_value(value)}: supported values: {listed}{hint}", NOT_SUPPORTED)
+
+
+def type_mismatch(value: Any, wanted: str) -> Cause:
+    """`wanted` is a type of OpenAPI, or the words for something else."""
+    text = f"expected {_TYPES.get(wanted, wanted)}, got {_described(value)}"
+    advice = _advice(value, wanted)
+    return Cause("", f"{text}; {advice}" if advice else text, TYPE_INVALID)
+
+
+def format_value(value: Any) -> str:
+    """A value as it stands in a message: JSON, shortened."""
+    try:
+        text = orjson.dumps(value).decode()
+    except TypeError:
+        text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def closest_word(word: str, words: Iterable[str]) -> str | None:
+    """The word that was probably meant, if one is close."""
+    words = list(words)
+    same = {_plain(w): w for w in words}.get(_plain(word))
+    if same is not None and same != word:
+        return same
+    near = get_close_matches(word, words, n=1, cutoff=0.7)
+    return near[0] if near else None
+
+
+def _plain(word: str) -> str:
+    return word.replace("_", "").replace("-", "").lower()
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"the boolean {format_value(value)}"
+    if isinstance(value, int | float):
+        return f"the number {format_value(value)}"
+    if isinstance(value, str):
+        return f"a string {format_value(value)}"
+    if isinstance(value, list):
+        return f"a list {format_value(value)}" if len(value) == 1 else f"a list of {len(value)} items"
+    return f"an object with {', '.join([str(key) for key in value][:3])}" if value else "an empty object"
+
+
+def _advice(value: Any, wanted: str) -> str:
+    scalar = isinstance(value, str | int | float)
+    if wanted == "array":
+        if scalar:
+            return f'write it as "- {value if isinstance(value, str) else format_value(value)}"'
+        return 'put "- " before its first field' if isinstance(value, dict) and value else ""
+    if wanted == "string" and scalar:
+        return f'put it in quotes: "{format_value(value)}"'
+    if wanted in ("integer", "number") and isinstance(value, str) and _is_number(value, wanted):
+        return f"write it without quotes: {value}"
+    if wanted == "boolean" and isinstance(value, str) and value.lower() in ("true", "false", "yes", "no", "on", "off"):
+        return f"write it without quotes: {'true' if value.lower() in ('true', 'yes', 'on') else 'false'}"
+    if wanted == "a string, a number or a boolean" and isinstance(value, list | dict):
+        return f"write it as JSON in quotes: '{format_value(value)}'"
+    if wanted in ("object", "string") and isinstance(value, list) and len(value) == 1:
+        return 'leave out the "- " before it'
+    return ""
+
+
+def _is_number(text: str, wanted: str) -> bool:
+    try:
+        (int if wanted == "integer" else float)(text)
+    except ValueError:
+        return False
+    return True
+
+
+# Merged from paths: Field paths as Kubernetes spells them: `spec.containers[0].image`,
+# `metadata.labels[app.kubernetes.io/name]`.
+
+
+Step: TypeAlias = str | int
+
+_STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
+
+
+def join_path(path: str, field: str) -> str:
+    """`spec` and `containers[0]` -> `spec.containers[0]`; what begins with a bracket needs no dot."""
+    if not path:
+        return field
+    if not field or field[0] == "[":
+        return path + field
+    return f"{path}.{field}"
+
+
+def split_path(path: str) -> list[Step]:
+    """`spec.containers[0].image` -> ['spec', 'containers', 0, 'image']."""
+    return [name or (int(index) if index.isdigit() else index) for name, index in _STEP.findall(path)]
+
+
+def format_path(steps: Iterable[Step]) -> str:
+    """The opposite of `split_path`."""
+    path = ""
+    for step in steps:
+        bracketed = isinstance(step, int) or "." in step or "/" in step
+        path = join_path(path, f"[{step}]" if bracketed else str(step))
+    return path
+
+
+def value_at(value: Any, path: str) -> Any:
+    """What stands at the path, or None."""
+    for step in split_path(path):
+        if isinstance(value, dict):
+            value = value.get(step, value.get(str(step)))
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return None
+    return value

@@ -1,0 +1,204 @@
+"""Role-based access control as in Kubernetes: the user record, and pure functions on Roles and bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
+
+from muster.kube.objects import Object, labels_of, name_of, namespace_of
+from muster.kube.selectors import label_selector_from
+
+# Merged from users: Someone who has shown who they are.
+
+
+MASTERS = "system:masters"
+"""Members of this group may do everything, whatever the roles say."""
+
+AUTHENTICATED = "system:authenticated"
+SERVICE_ACCOUNTS = "system:serviceaccounts"
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    groups: frozenset[str] = frozenset()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False, compare=False)
+
+    @property
+    def is_master(self) -> bool:
+        return MASTERS in self.groups
+
+
+def service_account_user(namespace: str, name: str, uid: str = "") -> User:
+    return User(
+        f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}",
+        frozenset((SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED)),
+        uid,
+    )
+
+
+# Merged from rbac: Role-based access control as Kubernetes has it, as pure functions on Role and binding objects.
+
+
+Rule: TypeAlias = Mapping[str, Any]
+"""A PolicyRule: apiGroups, resources, resourceNames, verbs, nonResourceURLs."""
+
+
+class Action(NamedTuple):
+    """What someone wants to do. `path` is set, and the rest but the verb is not, for what is no resource."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    def __str__(self) -> str:
+        if self.path:
+            return f'{self.verb} path "{self.path}"'
+        resource = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        where = f' in the namespace "{self.namespace}"' if self.namespace else " at the cluster scope"
+        return f'{self.verb} resource "{resource}" in API group "{self.group}"{where}'
+
+
+class Grant(NamedTuple):
+    """Rules someone has, in one namespace or ('') everywhere."""
+
+    namespace: str
+    rules: tuple[Rule, ...]
+
+
+AUTHENTICATED_RULES: tuple[Rule, ...] = (
+    {
+        "verbs": ["get"],
+        "nonResourceURLs": ["/", "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version"],
+    },
+    {
+        "verbs": ["create"],
+        "apiGroups": ["authorization.k8s.io"],
+        "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+    },
+    {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
+)
+"""What whoever is authenticated may do: find out what there is, who they are and what they may."""
+
+
+def is_allowed_by_roles(user: User, action: Action, roles: Iterable[Object], bindings: Iterable[Object]) -> bool:
+    return is_allowed(user, action, grants_of(user, roles, bindings))
+
+
+def is_allowed(user: User, action: Action, grants: Iterable[Grant]) -> bool:
+    """The same question with the grants already looked up."""
+    if user.is_master:
+        return True
+    return any(
+        rule_permits(rule, action)
+        for grant in grants
+        if grant.namespace in ("", action.namespace)
+        for rule in grant.rules
+    )
+
+
+def grants_of(user: User, roles: Iterable[Object], bindings: Iterable[Object]) -> list[Grant]:
+    """Everything the bindings give to `user`. A binding whose role does not exist gives nothing."""
+    rules = _rules_by_role(roles)
+    found = [Grant("", AUTHENTICATED_RULES)] if AUTHENTICATED in user.groups else []
+    for binding in bindings:
+        namespace = namespace_of(binding)
+        if not any(_is_subject(user, subject, namespace) for subject in binding.get("subjects") or ()):
+            continue
+        ref = binding.get("roleRef") or {}
+        where = namespace if ref.get("kind") == "Role" else ""
+        given = rules.get((where, str(ref.get("name") or "")))
+        if given:
+            found.append(Grant(namespace, given))
+    return found
+
+
+def rule_permits(rule: Rule, action: Action) -> bool:
+    verbs = rule.get("verbs") or ()
+    if action.verb not in verbs and "*" not in verbs:
+        return False
+    if action.path:
+        return any(_matches_path(pattern, action.path) for pattern in rule.get("nonResourceURLs") or ())
+    groups = rule.get("apiGroups") or ()
+    if action.group not in groups and "*" not in groups:
+        return False
+    names = rule.get("resourceNames")
+    if names and action.name not in names:
+        return False
+    return _matches_resource(rule.get("resources") or (), action.resource, action.subresource)
+
+
+def missing_actions(wanted: Iterable[Rule], namespace: str, grants: Sequence[Grant]) -> list[Action]:
+    """What the rules in `wanted` would give that `grants` do not: nobody may hand out more than they have."""
+    own = [rule for grant in grants if grant.namespace in ("", namespace) for rule in grant.rules]
+    return [
+        action
+        for rule in wanted
+        for action in _actions_of(rule, namespace)
+        if not any(rule_permits(mine, action) for mine in own)
+    ]
+
+
+def _rules_by_role(roles: Iterable[Object]) -> dict[tuple[str, str], tuple[Rule, ...]]:
+    """By (namespace, name); a ClusterRole's namespace is ''."""
+    known = list(roles)
+    found: dict[tuple[str, str], tuple[Rule, ...]] = {}
+    for role in known:
+        rules = list(role.get("rules") or ())
+        for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
+            chosen = label_selector_from(selector)
+            for other in known:
+                if other is not role and not namespace_of(other) and chosen.matches(labels_of(other)):
+                    rules.extend(other.get("rules") or ())
+        found[namespace_of(role), name_of(role)] = tuple(rules)
+    return found
+
+
+def _is_subject(user: User, subject: Mapping[str, Any], namespace: str) -> bool:
+    name = subject.get("name")
+    match subject.get("kind"):
+        case "User":
+            return name == user.name
+        case "Group":
+            return name in user.groups
+        case "ServiceAccount":
+            return f"{SERVICE_ACCOUNT_PREFIX}{subject.get('namespace') or namespace}:{name}" == user.name
+    return False
+
+
+def _matches_resource(patterns: Sequence[str], resource: str, subresource: str) -> bool:
+    if "*" in patterns:
+        return True
+    if not subresource:
+        return resource in patterns
+    return f"{resource}/{subresource}" in patterns or f"*/{subresource}" in patterns
+
+
+def _matches_path(pattern: str, path: str) -> bool:
+    return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
+
+
+def _actions_of(rule: Rule, namespace: str) -> list[Action]:
+    """The single actions that a rule allows. A `*` stays one: only a `*` covers it."""
+    verbs = rule.get("verbs") or ()
+    paths = [Action(verb, path=path) for verb, path in product(verbs, rule.get("nonResourceURLs") or ())]
+    resources = [
+        Action(verb, group, *_split(resource), namespace, name)
+        for verb, group, resource, name in product(
+            verbs, rule.get("apiGroups") or (), rule.get("resources") or (), rule.get("resourceNames") or ("",)
+        )
+    ]
+    return paths + resources
+
+
+def _split(resource: str) -> tuple[str, str]:
+    name, _, subresource = resource.partition("/")
+    return name, subresource

@@ -1,0 +1,493 @@
+"""The tables of the platform, and the column types they are made of. They are the same on SQLite and PostgreSQL.
+
+Secrets are never stored: passwords are argon2 hashes, tokens are SHA-256 hashes.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects.postgresql import JSONB, TEXT
+from sqlalchemy.types import TypeDecorator
+
+# Merged from columns: What tables are made of, the same on SQLite and PostgreSQL. Every table of the platform belongs
+# to `metadata`.
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# Compared by code point on both, so that a list has the same order wherever it is kept.
+STRING = Text().with_variant(TEXT(collation="C"), "postgresql")
+"""Any text, ids among them."""
+
+DOCUMENT = JSON().with_variant(JSONB(), "postgresql")
+"""Anything JSON can say."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A point in time, exact to the microsecond; in Python always with a time zone."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else to_microseconds(value)
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else from_microseconds(value)
+
+
+def to_microseconds(value: datetime) -> int:
+    """Since 1970."""
+    return (value - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_microseconds(since_1970: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=since_1970)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+# Merged from tables: The tables of users. Secrets are never in them: passwords are argon2 hashes, tokens are SHA-256
+# hashes.
+
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("display_name", STRING, nullable=False),
+    Column("email", STRING, nullable=False),
+    Column("admin", Boolean, nullable=False),
+    Column("disabled", Boolean, nullable=False),
+    Column("password", STRING),
+    Column("issuer", STRING, nullable=False),
+    Column("subject", STRING),
+    Column("created", UtcDateTime, nullable=False),
+    Column("last_login", UtcDateTime),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("name"),
+    UniqueConstraint("issuer", "subject"),
+)
+"""`issuer` and `subject` are those of OpenID Connect; a local account has '' and NULL."""
+
+teams = Table(
+    "teams",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("description", STRING, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("name"),
+)
+
+memberships = Table(
+    "memberships",
+    metadata,
+    Column("team_id", STRING, ForeignKey("teams.id", ondelete="CASCADE"), nullable=False),
+    Column("user_id", STRING, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("role", STRING, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("team_id", "user_id"),
+    Index(None, "user_id"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("user_id", STRING, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("hash", STRING, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("last_used", UtcDateTime, nullable=False),
+    Column("expires", UtcDateTime, nullable=False),
+    Column("address", STRING, nullable=False),
+    Column("browser", STRING, nullable=False),
+    UniqueConstraint("hash"),
+    Index(None, "user_id"),
+)
+
+api_tokens = Table(
+    "api_tokens",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("user_id", STRING, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("name", STRING, nullable=False),
+    Column("hash", STRING, nullable=False),
+    Column("hint", STRING, nullable=False),
+    Column("scopes", DOCUMENT, nullable=False),
+    Column("run_id", STRING),
+    Column("created", UtcDateTime, nullable=False),
+    Column("last_used", UtcDateTime),
+    Column("expires", UtcDateTime),
+    Column("revoked", UtcDateTime),
+    UniqueConstraint("hash"),
+    Index(None, "user_id"),
+    Index(None, "run_id"),
+)
+"""`hint` is the end of the token, by which its owner recognizes it."""
+
+links = Table(
+    "links",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("user_id", STRING, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("hash", STRING, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("expires", UtcDateTime),
+    Column("used", UtcDateTime),
+    UniqueConstraint("hash"),
+    Index(None, "user_id"),
+)
+"""Links that let somebody choose a password once."""
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("at", UtcDateTime, nullable=False),
+    Column("actor_id", STRING, nullable=False),
+    Column("actor_name", STRING, nullable=False),
+    Column("via", STRING, nullable=False),
+    Column("address", STRING, nullable=False),
+    Column("action", STRING, nullable=False),
+    Column("kind", STRING, nullable=False),
+    Column("subject_id", STRING, nullable=False),
+    Column("subject_name", STRING, nullable=False),
+    Column("details", DOCUMENT, nullable=False),
+    Index(None, "at"),
+    Index(None, "actor_id", "at"),
+    Index(None, "kind", "subject_id"),
+)
+"""Names are copied: the record outlives what it is about."""
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("key", STRING, primary_key=True),
+    Column("value", DOCUMENT, nullable=False),
+)
+"""What the platform has to remember of itself."""
+
+
+# Merged from tables: The tables of workflows. A row of `versions` is never changed, except that it may be archived.
+
+
+workflows = Table(
+    "workflows",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("description", STRING, nullable=False),
+    Column("owner_id", STRING, ForeignKey("users.id"), nullable=False),
+    Column("team_id", STRING, ForeignKey("teams.id", ondelete="SET NULL")),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    Column("archived", UtcDateTime),
+    Column("versions", Integer, nullable=False),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("name"),
+    Index(None, "owner_id"),
+    Index(None, "team_id"),
+    Index(None, "updated"),
+)
+"""`versions` is how many there are, and so the number of the latest."""
+
+versions = Table(
+    "versions",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("workflow_id", STRING, ForeignKey("workflows.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("name", STRING, nullable=False),
+    Column("description", STRING, nullable=False),
+    Column("type", STRING, nullable=False),
+    Column("document", DOCUMENT, nullable=False),
+    Column("hash", STRING, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    Column("author_id", STRING, ForeignKey("users.id"), nullable=False),
+    Column("copied_from", STRING, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("archived", UtcDateTime),
+    UniqueConstraint("workflow_id", "number"),
+    UniqueConstraint("workflow_id", "name"),
+    Index(None, "author_id"),
+)
+"""`copied_from` is the id of another version, or ''."""
+
+
+# Merged from tables: The tables of modules. What was built of a row of `module_versions` never changes; its state
+# does.
+
+
+categories = Table(
+    "categories",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("description", STRING, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("name"),
+)
+
+modules = Table(
+    "modules",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("description", STRING, nullable=False),
+    Column("category_id", STRING, ForeignKey("categories.id"), nullable=False),
+    Column("owner_id", STRING, ForeignKey("users.id"), nullable=False),
+    Column("team_id", STRING, ForeignKey("teams.id", ondelete="SET NULL")),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    Column("versions", Integer, nullable=False),
+    Column("state", STRING, nullable=False),
+    Column("public_number", Integer, nullable=False),
+    Column("public_state", STRING, nullable=False),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("name"),
+    Index(None, "category_id"),
+    Index(None, "owner_id"),
+    Index(None, "team_id"),
+    Index(None, "updated"),
+)
+"""`versions` is how many there are, `state` that of the newest. `public_number` and `public_state` are of the version
+that everybody is offered: the newest published one, else the newest deprecated one; 0 and '' if there is neither."""
+
+module_versions = Table(
+    "module_versions",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("module_id", STRING, ForeignKey("modules.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("author_id", STRING, ForeignKey("users.id"), nullable=False),
+    Column("git_url", STRING, nullable=False),
+    Column("git_ref", STRING, nullable=False),
+    Column("dockerfile", STRING, nullable=False),
+    Column("build_dir", STRING, nullable=False),
+    Column("readme_path", STRING, nullable=False),
+    Column("env", DOCUMENT, nullable=False),
+    Column("inputs", DOCUMENT, nullable=False),
+    Column("outputs", DOCUMENT, nullable=False),
+    Column("state", STRING, nullable=False),
+    Column("reason", STRING, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("interruptions", Integer, nullable=False),
+    Column("git_commit", STRING, nullable=False),
+    Column("image", STRING, nullable=False),
+    Column("entrypoint", DOCUMENT, nullable=False),
+    Column("working_dir", STRING, nullable=False),
+    Column("image_env", DOCUMENT, nullable=False),
+    Column("folder", STRING, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("readme", STRING, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    Column("built", UtcDateTime),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("module_id", "number"),
+    Index(None, "author_id"),
+    Index(None, "state"),
+)
+"""`reason` says why it failed or was rejected. `attempts` counts how often its build was begun: only the latest one
+may write down how it ended. `interruptions` counts how often the server ended meanwhile. `folder` is where the code is,
+'' if there is an image."""
+
+reviews = Table(
+    "reviews",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("module_id", STRING, ForeignKey("modules.id", ondelete="CASCADE"), nullable=False),
+    Column("version_id", STRING, ForeignKey("module_versions.id", ondelete="CASCADE"), nullable=False),
+    Column("author_id", STRING, ForeignKey("users.id"), nullable=False),
+    Column("state", STRING, nullable=False),
+    Column("message", STRING, nullable=False),
+    Column("reason", STRING, nullable=False),
+    Column("decided_by", STRING, ForeignKey("users.id")),
+    Column("created", UtcDateTime, nullable=False),
+    Column("decided", UtcDateTime),
+    Column("revision", Integer, nullable=False),
+    Index(None, "module_id"),
+    Index(None, "version_id"),
+    Index(None, "author_id"),
+    Index(None, "state", "created"),
+)
+"""`state` is open, approved, rejected or withdrawn."""
+
+
+# Merged from tables: The tables of virtual clusters, of how they were used, and of storage roots.
+
+
+virtual_clusters = Table(
+    "virtual_clusters",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("description", STRING, nullable=False),
+    Column("node_selector", DOCUMENT, nullable=False),
+    Column("sku", DOCUMENT, nullable=False),
+    Column("total", Integer),
+    Column("team_id", STRING, ForeignKey("teams.id")),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("name"),
+)
+"""`sku` is amounts by resource; `total` is how many SKUs there are, NULL for as many as the machines have."""
+
+storage_roots = Table(
+    "storage_roots",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("description", STRING, nullable=False),
+    Column("path", STRING, nullable=False),
+    Column("host_path", STRING, nullable=False),
+    Column("claim", STRING, nullable=False),
+    Column("read_only", Boolean, nullable=False),
+    Column("team_id", STRING, ForeignKey("teams.id")),
+    Column("created", UtcDateTime, nullable=False),
+    Column("updated", UtcDateTime, nullable=False),
+    Column("revision", Integer, nullable=False),
+    UniqueConstraint("name"),
+)
+"""`team_id`: who may use it; NULL for everybody. It stays when the team is to go: it must not become everybody's."""
+
+cluster_usage = Table(
+    "cluster_usage",
+    metadata,
+    Column("cluster_id", STRING, ForeignKey("virtual_clusters.id", ondelete="CASCADE"), nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("looks", Integer, nullable=False),
+    Column("used", Integer, nullable=False),
+    Column("peak", Integer, nullable=False),
+    Column("total", Integer),
+    PrimaryKeyConstraint("cluster_id", "at"),
+)
+"""A row for every five minutes in which somebody looked: `used` is the sum of all looks, in SKUs. A week of them."""
+
+
+# Merged from tables: The tables of runs. What a run is asked to do is written by whoever asks; how it fares, by the
+# observer alone.
+
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", STRING, primary_key=True),
+    Column("name", STRING, nullable=False),
+    Column("workflow_id", STRING, ForeignKey("workflows.id"), nullable=False),
+    Column("version_id", STRING, ForeignKey("versions.id"), nullable=False),
+    Column("owner_id", STRING, ForeignKey("users.id"), nullable=False),
+    Column("team_id", STRING, ForeignKey("teams.id", ondelete="SET NULL")),
+    Column("parameters", DOCUMENT, nullable=False),
+    Column("copied_from", STRING, nullable=False),
+    Column("state", STRING, nullable=False),
+    Column("message", STRING, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    Column("done", Integer, nullable=False),
+    Column("retries", Integer, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Column("started", UtcDateTime),
+    Column("finished", UtcDateTime),
+    Column("stopping", UtcDateTime),
+    Column("seen", STRING, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Index(None, "created", "id"),
+    Index(None, "name", "id"),
+    Index(None, "state", "created", "id"),
+    Index(None, "workflow_id", "created", "id"),
+    Index(None, "version_id", "created", "id"),
+    Index(None, "owner_id", "created", "id"),
+    Index(None, "team_id", "created", "id"),
+)
+"""`stopping`: when somebody asked for it. `seen`: the resourceVersion of the Workflow that the row tells of.
+The indexes end as lists are sorted, so that a page is read and not searched for."""
+
+run_nodes = Table(
+    "run_nodes",
+    metadata,
+    Column("run_id", STRING, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("name", STRING, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("kind", STRING, nullable=False),
+    Column("state", STRING, nullable=False),
+    Column("message", STRING, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("started", UtcDateTime),
+    Column("finished", UtcDateTime),
+    Column("cluster", STRING, nullable=False),
+    Column("skus", Integer, nullable=False),
+    PrimaryKeyConstraint("run_id", "name"),
+    Index(None, "cluster", "state"),
+)
+"""`cluster` and `skus`: what a compute task takes, of all its replicas together."""
+
+run_attempts = Table(
+    "run_attempts",
+    metadata,
+    Column("run_id", STRING, ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("node", STRING, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("key", STRING, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("pod", STRING, nullable=False),
+    Column("state", STRING, nullable=False),
+    Column("message", STRING, nullable=False),
+    Column("exit_code", STRING, nullable=False),
+    Column("host", STRING, nullable=False),
+    Column("started", UtcDateTime),
+    Column("finished", UtcDateTime),
+    PrimaryKeyConstraint("run_id", "node", "number"),
+)
+"""`key` is the id of the Workflow's node; `round` is how often the run had been retried when it began: names of nodes
+and Pods are used again then."""
+
+run_orders = Table(
+    "run_orders",
+    metadata,
+    Column("run_id", STRING, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("workflow", DOCUMENT, nullable=False),
+    Column("secret", DOCUMENT, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+)
+"""Workflows that are still to be made. An order is written with its run, and goes when the Workflow is there."""
+
+run_removals = Table(
+    "run_removals",
+    metadata,
+    Column("run_id", STRING, primary_key=True),
+    Column("created", UtcDateTime, nullable=False),
+)
+"""Runs that are deleted, and whose Workflows and logs are still to go."""

@@ -1,0 +1,273 @@
+"""How nodes, inputs and texts of a graph are named, bound and escaped inside an Argo Workflow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from muster.kube.objects import Object
+from muster.platform.graphs.context import Context, RunInfo
+from muster.platform.graphs.model import FromOutput, FromParameter, FromValue, Graph, Input, Node, Output
+
+# Merged from names: How the nodes of a graph are called inside a Workflow, which allows less than people do.
+
+
+ENTRYPOINT = "main"
+_LONGEST = 40
+
+
+class Tasks(NamedTuple):
+    """The tasks that a node becomes; '' where it needs none. A training node whose inputs or outputs are files has one
+    before and one after it, which carry them."""
+
+    main: str
+    inputs: str = ""
+    outputs: str = ""
+
+    @property
+    def first(self) -> str:
+        return self.inputs or self.main
+
+    @property
+    def last(self) -> str:
+        return self.outputs or self.main
+
+
+def tasks_of(graph: Graph) -> dict[str, Tasks]:
+    """By node, of a graph with its modules filled in. Names that are fine stay as they are; the same graph always gets
+    the same names."""
+    taken = {ENTRYPOINT}
+    names: dict[str, str] = {}
+    for node in sorted(graph.nodes, key=lambda n: (plain_name(n.name) != n.name, n.name)):
+        names[node.name] = _free(plain_name(node.name), node.name, taken)
+    tasks: dict[str, Tasks] = {}
+    for node in graph.nodes:
+        name = names[node.name]
+        before = _free(f"{name}-inputs", f"{node.name} inputs", taken) if takes_files(graph, node) else ""
+        after = _free(f"{name}-outputs", f"{node.name} outputs", taken) if gives_outputs(node) else ""
+        tasks[node.name] = Tasks(name, before, after)
+    return tasks
+
+
+def nodes_by_task(tasks: Mapping[str, Tasks]) -> dict[str, str]:
+    """The opposite: by the name of a task, the node."""
+    return {task: node for node, names in tasks.items() for task in names if task}
+
+
+def takes_files(graph: Graph, node: Node) -> bool:
+    """Whether something has to carry files into a training job."""
+    if node.kind != "training":
+        return False
+    for given in node.inputs:
+        origin = graph.node(getattr(given.source, "node", ""))
+        wanted = getattr(given.source, "output", "")
+        if origin is not None and any(o.name == wanted and o.type == "file" for o in origin.outputs):
+            return True
+    return False
+
+
+def gives_outputs(node: Node) -> bool:
+    return node.kind == "training" and bool(node.outputs)
+
+
+def plain_name(name: str) -> str:
+    """Something like it that every part of a Workflow may be called."""
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST].strip("-")
+    if not plain:
+        return "node"
+    return plain if plain[0].isalpha() else f"node-{plain}"[:_LONGEST].strip("-")
+
+
+def _free(wanted: str, full: str, taken: set[str]) -> str:
+    """The name, or with a few digits of the full one behind it if that is taken already, or says nothing."""
+    name, salt = wanted, full
+    while name in taken or (name == "node" and full != "node"):
+        name = f"{wanted}-{sha256(salt.encode()).hexdigest()[:6]}"
+        salt += "'"
+        if name not in taken:
+            break
+    taken.add(name)
+    return name
+
+
+# Merged from verbatim: Gets a user's text through Kubernetes and Argo unchanged.
+#
+# Both look for something to fill in: Kubernetes for `$(NAME)` in the environment and arguments of a container, Argo
+# for
+# `{{...}}` anywhere. What a user writes, or hands in as a parameter, is neither.
+
+
+_DOLLARS = re.compile(r"\$\$+|\$(?=\()")
+_TAG = "{{"
+
+UNBOUND_SECRET = "ai-hub"  # noqa: S105  (the name of one)
+"""Where an exported manifest looks for what it must not hold."""
+
+
+def has_tag(text: str) -> bool:
+    """Whether Argo would look into it."""
+    return _TAG in text
+
+
+def escape_dollars(text: str) -> str:
+    """What Kubernetes turns back into the text: of several dollars, and of one before a bracket, it takes half."""
+    return _DOLLARS.sub(lambda found: found[0] * 2, text)
+
+
+def escape_tags(text: str) -> str:
+    """What Argo turns back into the text, unless it holds a tag that Argo knows."""
+    return text.replace(_TAG, "{{='{{'}}")
+
+
+def from_input(name: str) -> str:
+    """The value of a template's input, for the environment of its container."""
+    return f"{{{{=replace(inputs.parameters['{name}'], '$', '$$')}}}}"
+
+
+def from_input_as_json(name: str) -> str:
+    """The same, quoted: for a manifest inside of a template."""
+    return f"{{{{=toJson(replace(inputs.parameters['{name}'], '$', '$$'))}}}}"
+
+
+class Literals:
+    """Environment variables whose values are known. Secret ones, and those in which Argo would find something, go into
+    a Secret, which nobody looks into; without a Secret the latter are escaped as far as that goes."""
+
+    def __init__(self, secret: str = "") -> None:
+        self.secret = secret
+        self.stored: dict[str, str] = {}
+        """What the Secret has to hold."""
+
+    def variable(self, name: str, text: str, *, secret: bool = False) -> dict[str, Any]:
+        if secret and not self.secret:
+            reference = {"name": UNBOUND_SECRET, "key": name, "optional": True}
+            return {"name": name, "valueFrom": {"secretKeyRef": reference}}
+        if not has_tag(text) and not secret:
+            return {"name": name, "value": escape_dollars(text)}
+        if not self.secret:
+            return {"name": name, "value": escape_tags(escape_dollars(text))}
+        key = f"text-{sha256(text.encode()).hexdigest()[:16]}"
+        self.stored[key] = text
+        return {"name": name, "valueFrom": {"secretKeyRef": {"name": self.secret, "key": key}}}
+
+
+# Merged from setting: What all templates of one Workflow are made from, and how the inputs of a node reach it.
+
+
+TOKEN = "AI_HUB_TOKEN"  # noqa: S105  (the name of a variable)
+RUN_LABEL = "muster.dev/run"
+TASK_LABEL = "muster.dev/task"
+"""On training jobs and their Pods: the task that made them."""
+NODE = "muster.dev/node"
+"""Annotation of a template: the node it belongs to, as its author calls it."""
+
+_DISPLAY_NAME = "workflows.argoproj.io/display-name"
+_SHOWABLE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-.]{0,61}[a-zA-Z0-9]", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class CompileContext:
+    graph: Graph
+    """With its modules filled in."""
+    context: Context
+    tasks: Mapping[str, Tasks]
+    literals: Literals
+    values: Mapping[str, str]
+    """Of the initial parameters, as far as they are known."""
+    run: RunInfo | None
+
+
+@dataclass(slots=True)
+class BoundInputs:
+    """How a node's inputs reach it: arguments of its task, inputs of its template, variables of its containers."""
+
+    arguments: list[Object] = field(default_factory=list)
+    parameters: list[str] = field(default_factory=list)
+    """Inputs that the template takes as parameters."""
+    file_arguments: list[Object] = field(default_factory=list)
+    files: list[tuple[str, str]] = field(default_factory=list)
+    """Inputs that are files or folders, with their paths."""
+    env: list[Object] = field(default_factory=list)
+    """Those whose values are known by now."""
+
+
+def bind_inputs(setting: CompileContext, node: Node) -> BoundInputs:
+    bound = BoundInputs()
+    for given in node.inputs:
+        _bind(setting, given, bound)
+    return bound
+
+
+def container_env(setting: CompileContext, node: Node, bound: BoundInputs) -> list[Object]:
+    """Of a container of the node's own template."""
+    own = own_variables(setting, node)
+    late = [{"name": name, "value": from_input(name)} for name in bound.parameters]
+    return [*own, *bound.env, *late, *platform_variables(setting.run)]
+
+
+def own_variables(setting: CompileContext, node: Node) -> list[Object]:
+    """What the node's author, and that of its module, have set."""
+    literals = setting.literals
+    return [literals.variable(variable.name, variable.value, secret=variable.secret) for variable in node.env]
+
+
+def platform_variables(run: RunInfo | None) -> list[Object]:
+    """What every container is told by the platform. Outside of it, a token may be put into a Secret."""
+    if run is None:
+        reference = {"name": UNBOUND_SECRET, "key": TOKEN, "optional": True}
+        return [
+            {"name": "AI_HUB_WORKFLOW_RUN_ID", "value": "{{workflow.uid}}"},
+            {"name": TOKEN, "valueFrom": {"secretKeyRef": reference}},
+        ]
+    return [
+        {"name": "AI_HUB_USER_ID", "value": run.user},
+        {"name": "AI_HUB_WORKFLOW_RUN_ID", "value": run.id},
+        {"name": TOKEN, "valueFrom": {"secretKeyRef": {"name": run.secret, "key": TOKEN}}},
+    ]
+
+
+def annotations_for(node: Node, template: str, *, is_main: bool) -> dict[str, str]:
+    """So that those who look at the Workflow see the author's name."""
+    if node.name == template:
+        return {}
+    shown = {_DISPLAY_NAME: node.name} if is_main and _SHOWABLE.fullmatch(node.name) else {}
+    return {NODE: node.name, **shown}
+
+
+def output_of(graph: Graph, source: FromOutput) -> Output:
+    """Of a graph without problems."""
+    origin = graph.node(source.node)
+    assert origin is not None
+    return next(output for output in origin.outputs if output.name == source.output)
+
+
+def _bind(setting: CompileContext, given: Input, bound: BoundInputs) -> None:
+    source = given.source
+    if isinstance(source, FromValue):
+        _bind_text(setting, given.name, source.value, source.value, bound)
+    elif isinstance(source, FromParameter):
+        value = setting.values.get(source.parameter, "")
+        _bind_text(setting, given.name, value, f"{{{{workflow.parameters.{source.parameter}}}}}", bound)
+    elif isinstance(source, FromOutput):
+        task, output = setting.tasks[source.node].last, output_of(setting.graph, source)
+        if output.type == "text":
+            tag = f"{{{{tasks.{task}.outputs.parameters.{output.name}}}}}"
+            bound.arguments.append({"name": given.name, "value": tag})
+            bound.parameters.append(given.name)
+            return
+        tag = f"{{{{tasks.{task}.outputs.artifacts.{output.name}}}}}"
+        bound.file_arguments.append({"name": given.name, "from": tag})
+        bound.files.append((given.name, output.path))
+        bound.env.append(setting.literals.variable(given.name, output.path))
+
+
+def _bind_text(setting: CompileContext, name: str, value: str, argument: str, bound: BoundInputs) -> None:
+    """A value in which Argo would find something to fill in goes past it."""
+    if has_tag(value):
+        bound.env.append(setting.literals.variable(name, value))
+        return
+    bound.arguments.append({"name": name, "value": argument})
+    bound.parameters.append(name)

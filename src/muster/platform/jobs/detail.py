@@ -1,0 +1,233 @@
+"""One job in detail: its members by role, its PodGroup, its events, and why it waits or failed."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from muster.kube.builtin import EVENT, PLUGIN_POD_GROUP, POD, POD_GROUP, SECRET
+from muster.kube.cluster import Cluster
+from muster.kube.columns import summarize_pod
+from muster.kube.conditions import Condition
+from muster.kube.errors import ApiError
+from muster.kube.events import event_selector, sort_events
+from muster.kube.informer import Informer
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, name_of, namespace_of, owned_by, spec_of, status_of, uid_of
+from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, pick_telling_pods
+from muster.platform.jobs.jobs import ENDED, State, dialect_for, state_of
+from muster.platform.jobs.validation import secrets_in
+from muster.platform.resources.queues import PodGroupStatus, describe_pod_group
+from muster.platform.runs.masks import Masks
+from muster.training.diagnosis import JobProblem, diagnose_job
+from muster.training.kinds.base import JobKind
+from muster.training.labels import JOB_NAME, replica_name
+from muster.training.model import TrainingJob
+
+# Merged from members: The members of a job, role by role, with the Pods they are now. Pure.
+
+
+MemberState: TypeAlias = Literal["waiting", "running", "succeeded", "failed", "gone"]
+
+_PHASES: Mapping[str, MemberState] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    index: int
+    pod: str
+    """What its Pod is called, whether it is there or not."""
+    uid: str
+    """Of the Pod; '' if there is none."""
+    state: MemberState
+    word: str
+    """As `kubectl get pods` has it."""
+    restarts: int
+    host: str
+    started: str | None
+    finished: str | None
+    exit_code: int | None
+    message: str
+    """Why it waits or has failed."""
+    containers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoleMembers:
+    name: str
+    replicas: int
+    restart: str
+    members: tuple[Member, ...]
+
+
+def members_of(job: TrainingJob, pods: Iterable[Object], state: State) -> list[RoleMembers]:
+    """Also those that have no Pod: not yet, or not any more."""
+    by_name = {name_of(pod): pod for pod in pods}
+    return [
+        RoleMembers(
+            role.name,
+            role.replicas,
+            role.restart,
+            tuple(
+                _member(replica.index, replica_name(job, replica), by_name.get(replica_name(job, replica)), state)
+                for replica in role.members()
+            ),
+        )
+        for role in job.roles
+    ]
+
+
+def trainer_containers(dialect: JobKind, job: TrainingJob) -> dict[str, str]:
+    """The container that trains, by the names of the Pods that the job has or will have."""
+    return {
+        replica_name(job, replica): str(dialect.trainer(role.template.get("spec") or {}).get("name") or "")
+        for role in job.roles
+        for replica in role.members()
+    }
+
+
+def _member(index: int, name: str, pod: Object | None, state: State) -> Member:
+    if pod is None:
+        gone = state in ENDED
+        return Member(index, name, "", "gone" if gone else "waiting", "", 0, "", None, None, None, "", ())
+    summary, ends = summarize_pod(pod), _ends(pod)
+    finished = [end["finishedAt"] for end in ends if end.get("finishedAt")]
+    codes = [int(end.get("exitCode") or 0) for end in ends]
+    phase = str(status_of(pod).get("phase") or "Pending")
+    over = phase in ("Succeeded", "Failed")
+    reasons = diagnose_pod(pod)
+    return Member(
+        index=index,
+        pod=name,
+        uid=uid_of(pod),
+        state=_PHASES.get(phase, "waiting"),
+        word=summary.status,
+        restarts=summary.restarts,
+        host=str(spec_of(pod).get("nodeName") or ""),
+        started=status_of(pod).get("startTime"),
+        finished=max(finished) if over and finished else None,
+        exit_code=max(codes) if over and codes else None,
+        message=reasons[0] if reasons else "",
+        containers=tuple(str(each.get("name") or "") for each in spec_of(pod).get("containers") or ()),
+    )
+
+
+def _ends(pod: Object) -> Sequence[Mapping[str, Any]]:
+    statuses = status_of(pod).get("containerStatuses") or ()
+    return [end for each in statuses if (end := (each.get("state") or {}).get("terminated"))]
+
+
+# Merged from looking: All about one job: its members, its PodGroup, what was told of them, and why it waits or has
+# failed.
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    roles: list[RoleMembers]
+    conditions: Sequence[Condition]
+    group: PodGroupStatus | None
+    reasons: list[JobProblem]
+
+
+async def describe_detail(cluster: Cluster, obj: Object) -> JobDetail:
+    dialect = dialect_for(obj)
+    assert dialect is not None
+    pods, group = await pods_of(cluster, obj), await group_of(cluster, obj)
+    told = pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
+    pod_events = {uid_of(pod): await _events(cluster, POD, pod) for pod in told}
+    progress = dialect.read_progress(obj)
+    return JobDetail(
+        members_of(dialect.read(obj), pods, state_of(progress)),
+        status_of(obj).get("conditions") or (),
+        describe_pod_group(group) if group is not None else None,
+        diagnose_job(obj, pods, group, await _events(cluster, dialect.kind, obj), pod_events),
+    )
+
+
+async def pods_of(cluster: Cluster, obj: Object) -> list[Object]:
+    """Those that are its own: anybody's Pod may have such a label."""
+    page = await cluster.list(POD, namespace_of(obj), labels=f"{JOB_NAME}={name_of(obj)}")
+    return sorted(owned_by(page.items, obj), key=name_of)
+
+
+async def group_of(cluster: Cluster, obj: Object) -> Object | None:
+    """The PodGroup of its name, in whichever flavour the cluster has."""
+    for kind in (POD_GROUP, PLUGIN_POD_GROUP):
+        try:
+            return await cluster.get(kind, name_of(obj), namespace_of(obj))
+        except ApiError:
+            continue
+    return None
+
+
+async def events_about(cluster: Cluster, obj: Object) -> list[Object]:
+    """Of the job, the Pods it has now, and its PodGroup; the oldest first."""
+    dialect = dialect_for(obj)
+    assert dialect is not None
+    uids = {uid_of(obj), *(uid_of(pod) for pod in await pods_of(cluster, obj))}
+    group = await group_of(cluster, obj)
+    if group is not None:
+        uids.add(uid_of(group))
+    page = await cluster.list(EVENT, namespace_of(obj))
+    return sort_events(event for event in page.items if (event.get("involvedObject") or {}).get("uid") in uids)
+
+
+async def masks_for(cluster: Cluster, obj: Object) -> Masks:
+    """What its Pods are given as Secrets is not for a log to show."""
+    texts: list[str] = []
+    for name in sorted(secrets_in(obj) - {""}):
+        try:
+            data = (await cluster.get(SECRET, name, namespace_of(obj))).get("data") or {}
+        except ApiError:
+            continue
+        for value in data.values():
+            try:
+                text = b64decode(value).decode()
+            except (NotBase64, UnicodeDecodeError):
+                continue
+            texts += [text, *text.splitlines()]
+    return Masks(texts)
+
+
+@asynccontextmanager
+async def watch_detail(cluster: Cluster, obj: Object) -> AsyncIterator[asyncio.Event]:
+    """Set whenever something changes about the job, its Pods or its PodGroup, for as long as the block lasts."""
+    dialect = dialect_for(obj)
+    assert dialect is not None
+    news = asyncio.Event()
+    namespace, name = namespace_of(obj), name_of(obj)
+
+    def changed(before: Object | None, after: Object | None) -> None:
+        news.set()
+
+    named = f"metadata.name={name}"
+    async with AsyncExitStack() as stack:
+        for kind, labels, fields in (
+            (dialect.kind, "", named),
+            (POD, f"{JOB_NAME}={name}", ""),
+            (POD_GROUP, "", named),
+        ):
+            if _is_known(cluster, kind):
+                informer = Informer(cluster, kind, namespace, labels=labels, fields=fields, on_change=changed)
+                await stack.enter_async_context(informer)
+        yield news
+
+
+async def _events(cluster: Cluster, kind: Kind, obj: Object) -> list[Object]:
+    try:
+        return sort_events((await cluster.list(EVENT, namespace_of(obj), fields=event_selector(kind, obj))).items)
+    except ApiError:
+        return []
+
+
+def _is_known(cluster: Cluster, kind: Kind) -> bool:
+    try:
+        cluster.catalogue.of(kind.api_version, kind.kind)
+    except ApiError:
+        return False
+    return True

@@ -1,0 +1,173 @@
+"""Submits training jobs from a manifest: all of them or none. Suspends, resumes and deletes jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, ApiError
+from muster.kube.errors import NotFound as NotThere
+from muster.kube.errors import Unavailable as NoAnswer
+from muster.kube.manifests import Document, ManifestError, load_manifests
+from muster.kube.objects import Object, name_of, namespace_of, uid_of
+from muster.platform.database.database import Database
+from muster.platform.errors import Conflict, Invalid, NotFound, Unavailable
+from muster.platform.jobs.jobs import ENDED, Job, can_be_suspended, describe_job, dialect_for, dialect_of
+from muster.platform.jobs.validation import (
+    SOURCE,
+    Limits,
+    ManifestFinding,
+    check_documents,
+    cluster_findings,
+    unreadable_finding,
+    warning_findings,
+    with_owner,
+)
+from muster.platform.permissions import Actor, Relation, Subject, may, relations, require
+from muster.platform.pod_policy import list_shared, pod_allowances
+from muster.platform.resources.storage_roots import StorageRoot, all_roots
+from muster.platform.resources.virtual_clusters import all_clusters
+from muster.platform.runs.create import NAMESPACE
+from muster.platform.users.audit import write_audit
+from muster.platform.users.teams import team_to_share_with
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedManifest:
+    documents: list[Document]
+    told: list[ManifestFinding]
+
+    @property
+    def wrong(self) -> list[ManifestFinding]:
+        return [each for each in self.told if not each.is_warning]
+
+
+async def check_manifest(database: Database, cluster: Cluster, actor: Actor, text: str) -> CheckedManifest:
+    """Everything that is wrong with it, and what is odd. Nothing is made."""
+    require(actor, "create", Subject("job", owner=actor.id))
+    try:
+        documents = await asyncio.to_thread(load_manifests, text, SOURCE)
+    except ManifestError as error:
+        return CheckedManifest([], [unreadable_finding(error)])
+    told = check_documents(documents, await limits_for(database, cluster, actor))
+    for document in documents:
+        if dialect_for(document.object) is not None:
+            told += await _asked(cluster, actor, document)
+    return CheckedManifest(documents, sorted(told, key=lambda each: each.line))
+
+
+async def submit(database: Database, cluster: Cluster, actor: Actor, text: str, team: str = "") -> list[Object]:
+    """Raises Invalid with everything that is wrong; then nothing was made."""
+    looked = await check_manifest(database, cluster, actor, text)
+    if looked.wrong:
+        raise Invalid.fields([each.to_error() for each in looked.wrong])
+    team_id = await database.read(lambda connection: team_to_share_with(connection, actor, team)) or ""
+    made: list[Object] = []
+    for document in looked.documents:
+        obj = with_owner(document.object, NAMESPACE, actor.id, team_id)
+        try:
+            made.append(await cluster.create(obj))
+        except ApiError as error:
+            await _undo(cluster, made)
+            raise _problem(error) from None
+    try:
+        await database.write(lambda connection: _note(connection, actor, "create", made))
+    except BaseException:
+        await _undo(cluster, made)  # no change without a record of it
+        raise
+    return made
+
+
+async def limits_for(database: Database, cluster: Cluster, actor: Actor) -> Limits | None:
+    """None for admins."""
+    if relations(actor, Subject("job")) & Relation.ADMIN:
+        return None
+
+    def look(connection: Connection) -> tuple[list[StorageRoot], frozenset[str]]:
+        roots = [root for root in all_roots(connection) if may(actor, "use", root.subject)]
+        closed = [each.queue for each in all_clusters(connection) if not may(actor, "use", each.subject)]
+        return roots, frozenset(closed)
+
+    roots, queues = await database.read(look)
+    return Limits(NAMESPACE, pod_allowances(roots, await list_shared(cluster, NAMESPACE, actor)), queues)
+
+
+async def find_job(cluster: Cluster, word: str, namespace: str, name: str) -> tuple[Job, Object]:
+    """Whoever asked still has to be asked what they may."""
+    dialect = dialect_of(word)
+    if dialect is None:
+        raise NotFound.of("kind of training job", word)
+    try:
+        obj = await cluster.get(dialect.kind, name, namespace)
+    except NotThere:
+        raise NotFound.of(dialect.kind.kind, f"{namespace}/{name}") from None
+    except NoAnswer as error:
+        raise Unavailable(error.message) from None
+    return describe_job(dialect, obj), obj
+
+
+async def set_suspended(database: Database, cluster: Cluster, actor: Actor, job: Job, suspended: bool) -> Object:
+    """The caller has made sure that they may."""
+    dialect = dialect_of(job.word)
+    if dialect is None or not can_be_suspended(dialect):
+        raise Conflict(f"a {job.kind} of {job.api_version} cannot be suspended; delete it instead")
+    if job.state in ENDED:
+        raise Conflict(f"it has {job.state} already")
+    patch = {"spec": {"runPolicy": {"suspend": suspended}}}
+    try:
+        after = await cluster.patch(dialect.kind, job.name, job.namespace, patch)
+    except ApiError as error:
+        raise _problem(error) from None
+    action = "suspend" if suspended else "resume"
+    await database.write(lambda connection: _note(connection, actor, action, [after]))
+    return after
+
+
+async def delete(database: Database, cluster: Cluster, actor: Actor, job: Job) -> None:
+    """With its Pods and all else that belongs to it. The caller has made sure that they may."""
+    dialect = dialect_of(job.word)
+    assert dialect is not None
+    try:
+        before = await cluster.delete(dialect.kind, job.name, job.namespace, uid=job.uid)
+    except ApiError as error:
+        raise _problem(error) from None
+    await database.write(lambda connection: _note(connection, actor, "delete", [before]))
+
+
+async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[ManifestFinding]:
+    """What the cluster would say."""
+    obj = with_owner(document.object, NAMESPACE, actor.id, "")
+    try:
+        kind = cluster.catalogue.of_object(obj)
+        await cluster.create(obj, dry_run=True)
+    except AlreadyExists as error:
+        return cluster_findings(document, [], error.message, "metadata.name")
+    except NoAnswer as error:
+        raise Unavailable(error.message) from None
+    except ApiError as error:
+        return cluster_findings(document, error.causes, error.message)
+    return warning_findings(document, kind.warnings(obj) if kind.warnings is not None else ())
+
+
+def _note(connection: Connection, actor: Actor, action: str, objects: Iterable[Object]) -> None:
+    for obj in objects:
+        name = f"{str(obj['kind']).lower()}/{name_of(obj)}"
+        write_audit(connection, actor, action, "job", uid_of(obj), name, {"namespace": namespace_of(obj)})
+
+
+async def _undo(cluster: Cluster, made: Iterable[Object]) -> None:
+    for obj in made:
+        try:
+            await cluster.delete(cluster.catalogue.of_object(obj), name_of(obj), namespace_of(obj), uid=uid_of(obj))
+        except ApiError:
+            continue
+
+
+def _problem(error: ApiError) -> Conflict | NotFound | Unavailable:
+    if isinstance(error, NotThere):
+        return NotFound(error.message)
+    return Unavailable(error.message) if isinstance(error, NoAnswer) else Conflict(error.message)

@@ -1,0 +1,197 @@
+"""Validates a manifest of training jobs before anything is created. Every finding has a line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from muster.kube.errors import Cause
+from muster.kube.manifests import Document, ManifestError
+from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of
+from muster.platform.errors import FieldError
+from muster.platform.graphs.resources import QUEUE
+from muster.platform.jobs.jobs import OWNER_LABEL, TEAM_LABEL, dialect_for, kind_names
+from muster.platform.pod_policy import PodAllowances, find_forbidden, find_forbidden_metadata
+from muster.training.kinds.paddlecloud import ETCD
+
+SOURCE = "manifest"
+"""What the text is called in messages about it."""
+
+TEXTS: Final[Mapping[str, str]] = {
+    "job.empty": "there is no object in this text; paste the manifest of a training job",
+    "job.kind": "{kind} is not a training job; write one of {known}",
+    "job.twice": 'there is another {kind} called "{name}" in line {other}; give one of them another name',
+    "job.namespace": 'jobs are made in the namespace "{namespace}" here; leave metadata.namespace out',
+    "job.queue": 'the queue "{name}" is that of a virtual cluster that you may not use; leave it out or write another',
+    "job.group": "{name} would put the Pods into another job's gang; leave it out",
+    "job.etcd": "{name} would have the controller write to an etcd of yours; leave it out, or ask an admin",
+    "job.cluster": "{detail}",
+    "job.text": "{detail}",
+    "job.warning": "{detail}",
+}
+"""What is said, by its code: the web UI has the same in its other language."""
+
+_GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "scheduling.x-k8s.io/pod-group")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFinding:
+    """One thing that is wrong."""
+
+    line: int
+    """From 1; 0 if it is about the whole text."""
+    path: str
+    message: str
+    code: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    is_warning: bool = False
+    column: int = 0
+
+    def to_error(self) -> FieldError:
+        message = f"line {self.line}: {self.message}" if self.line else self.message
+        return FieldError(self.path or SOURCE, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What those who are no admins are held to."""
+
+    namespace: str
+    allowed: PodAllowances
+    queues: frozenset[str] = frozenset()
+    """Those that they may not use."""
+
+
+def unreadable_finding(error: ManifestError) -> ManifestFinding:
+    return ManifestFinding(error.line, "", error.message, "job.text", {"detail": error.message}, column=error.column)
+
+
+def cluster_findings(
+    document: Document, causes: Sequence[Cause], message: str, path: str = ""
+) -> list[ManifestFinding]:
+    """What the cluster said of one; at `path` if it named no field."""
+    said = [cause for cause in causes if cause.field] or [Cause(path, message)]
+    return [_told(document, cause.field, "job.cluster", detail=cause.message) for cause in said]
+
+
+def warning_findings(document: Document, causes: Iterable[Cause]) -> list[ManifestFinding]:
+    return [
+        ManifestFinding(
+            document.line(c.field), c.field, c.message, "job.warning", {"detail": c.message}, is_warning=True
+        )
+        for c in causes
+    ]
+
+
+def check_documents(documents: Sequence[Document], limits: Limits | None) -> list[ManifestFinding]:
+    """What the platform itself has against it; the rest is for the cluster to say. Without limits: of an admin."""
+    if not documents:
+        return [ManifestFinding(0, "", TEXTS["job.empty"], "job.empty")]
+    found: list[ManifestFinding] = []
+    lines: dict[tuple[str, str, str], int] = {}
+    for document in documents:
+        obj = document.object
+        if dialect_for(obj) is None:
+            found.append(_told(document, "kind", "job.kind", kind=str(obj.get("kind")), known=", ".join(kind_names())))
+            continue
+        kind, name = str(obj.get("kind")), name_of(obj)
+        same = lines.setdefault((kind, namespace_of(obj), name), document.line("metadata.name"))
+        if name and same != document.line("metadata.name"):
+            found.append(_told(document, "metadata.name", "job.twice", kind=kind, name=name, other=same))
+        found += [_placed(document, error) for error in _reserved(obj, owned=limits is not None)]
+        if limits is not None:
+            found += _confined(document, limits)
+    return found
+
+
+def with_owner(obj: Object, namespace: str, owner: str, team: str) -> Object:
+    """The object as it is to be made."""
+    labels = {**labels_of(obj), OWNER_LABEL: owner} | ({TEAM_LABEL: team} if team else {})
+    return {**obj, "metadata": {"namespace": namespace, **meta(obj), "labels": labels}}
+
+
+def templates_in(obj: Object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The templates of Pods in a job, whatever its kind, with their paths."""
+    for name, value in spec_of(obj).items():
+        if not isinstance(value, Mapping):
+            continue
+        for path, part in ((f"spec.{name}", value), *((f"spec.{name}.{role}", each) for role, each in value.items())):
+            if isinstance(part, Mapping) and isinstance(part.get("template"), Mapping):
+                yield f"{path}.template", part["template"]
+
+
+def secrets_in(obj: Object) -> set[str]:
+    """The names of the Secrets that its Pods are given, in whichever way."""
+    return {name for _, template in templates_in(obj) for name in _secret_names(template)}
+
+
+def _reserved(obj: Object, *, owned: bool) -> Iterator[FieldError]:
+    yield from find_forbidden_metadata(meta(obj), "metadata", owned=owned)
+    for path, template in templates_in(obj):
+        yield from find_forbidden_metadata(template.get("metadata"), f"{path}.metadata", owned=owned)
+
+
+def _confined(document: Document, limits: Limits) -> Iterator[ManifestFinding]:
+    obj = document.object
+    if namespace_of(obj) not in ("", limits.namespace):
+        yield _told(document, "metadata.namespace", "job.namespace", namespace=limits.namespace)
+    if ETCD in annotations_of(obj):
+        yield _told(document, f"metadata.annotations[{ETCD}]", "job.etcd", name=ETCD)
+    for path, queue in _queues(obj):
+        if queue in limits.queues:
+            yield _told(document, path, "job.queue", name=queue)
+    for path, template in templates_in(obj):
+        metadata = template.get("metadata")
+        for part in ("annotations", "labels"):
+            written = metadata.get(part) if isinstance(metadata, Mapping) else None
+            for name in written if isinstance(written, Mapping) else ():
+                if name in _GROUPS:
+                    yield _told(document, f"{path}.metadata.{part}[{name}]", "job.group", name=name)
+        for error in find_forbidden(template.get("spec"), f"{path}.spec", limits.allowed):
+            yield _placed(document, error)
+
+
+def _queues(obj: Object) -> Iterator[tuple[str, str]]:
+    """Wherever one can be named."""
+    spec = spec_of(obj)
+    for path, policy in (
+        ("spec.schedulingPolicy", spec.get("schedulingPolicy")),
+        ("spec.runPolicy.schedulingPolicy", _mapping(spec.get("runPolicy")).get("schedulingPolicy")),
+    ):
+        queue = _mapping(policy).get("queue")
+        if queue:
+            yield f"{path}.queue", str(queue)
+    places = [("metadata", meta(obj)), *((f"{p}.metadata", _mapping(t.get("metadata"))) for p, t in templates_in(obj))]
+    for path, metadata in places:
+        for part in ("annotations", "labels"):
+            queue = _mapping(metadata.get(part)).get(QUEUE)
+            if queue:
+                yield f"{path}.{part}[{QUEUE}]", str(queue)
+
+
+def _secret_names(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _secret_names(item)
+    if not isinstance(value, Mapping):
+        return
+    for name, inner in value.items():
+        if name in ("secretKeyRef", "secretRef", "secret") and isinstance(inner, Mapping):
+            yield str(inner.get("secretName") or inner.get("name") or "")
+        else:
+            yield from _secret_names(inner)
+
+
+def _placed(document: Document, error: FieldError) -> ManifestFinding:
+    return ManifestFinding(
+        document.line(error.field), error.field, error.message, error.code, dict(error.arguments or {})
+    )
+
+
+def _told(document: Document, path: str, code: str, **arguments: Any) -> ManifestFinding:
+    return ManifestFinding(document.line(path), path, TEXTS[code].format(**arguments), code, arguments)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,134 @@
+"""Runs the programs of a build: with a clean environment, in a session of their own, with limits on time and disk
+space, and with their output in the build log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from muster.platform.modules.build_log import BuildLog
+
+MARK = "MUSTER_BUILD"
+"""A variable of every program of a build: whose it is. By it, those that outlived the server are found."""
+
+_PASSED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "DOCKER_HOST",
+              "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+              "SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK")  # fmt: skip
+_LOOK_SECONDS = 0.5
+
+
+class BuildFailed(Exception):
+    """The build is over; the message is for the author of the module."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """What all programs of one build have in common."""
+
+    mark: str
+    log: BuildLog
+    deadline: float
+    """On the event loop's clock."""
+    folder: Path
+    """What the size limit is for."""
+    most_bytes: int
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+async def run_command(
+    command: Sequence[str], here: BuildContext, *, cwd: Path, env: Mapping[str, str] | None = None, quiet: bool = False
+) -> tuple[int, bytes]:
+    """The exit code and, of a quiet one, what it printed to stdout; the rest is in the log. Raises BuildFailed if it
+    takes too long or too much room."""
+    if shutil.which(command[0]) is None:
+        raise BuildFailed(f"{command[0]} is not installed on the server; ask an admin to install it")
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE if quiet else asyncio.subprocess.STDOUT,
+        cwd=cwd,
+        env={**clean_environment(), **here.env, **(env or {}), MARK: here.mark},
+        start_new_session=True,
+    )
+    printed: list[bytes] = []
+    readers = [asyncio.create_task(_drain(process.stdout, None if quiet else here.log, printed))]
+    if quiet:
+        readers.append(asyncio.create_task(_drain(process.stderr, here.log, [])))
+    watch = asyncio.create_task(_too_large(here.folder, here.most_bytes))
+    ended = asyncio.create_task(process.wait())
+    try:
+        left = max(0.0, here.deadline - asyncio.get_running_loop().time())
+        await asyncio.wait({ended, watch}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if watch.done():
+            raise BuildFailed(f"it takes more than {here.most_bytes // 1_000_000} MB")
+        if not ended.done():
+            raise BuildFailed("it took too long")
+        await asyncio.gather(*readers)
+    finally:
+        watch.cancel()
+        if not ended.done():
+            _kill_session(process.pid)
+        await ended
+        for task in (watch, *readers):
+            task.cancel()
+        await asyncio.gather(watch, *readers, return_exceptions=True)
+    return await ended, b"".join(printed)
+
+
+def clean_environment() -> dict[str, str]:
+    """No secrets of the server, and nothing that changes what git does."""
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+
+
+def end_leftovers(marks: set[str]) -> list[int]:
+    """Kills what builds of a server that is gone have left running; answers their process ids."""
+    wanted = {f"{MARK}={mark}".encode() for mark in marks}
+    found: list[int] = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        with suppress(OSError):
+            variables = Path(entry.path, "environ").read_bytes().split(b"\0")
+            if wanted.intersection(variables):
+                os.kill(int(entry.name), signal.SIGKILL)
+                found.append(int(entry.name))
+    return found
+
+
+async def _drain(stream: asyncio.StreamReader | None, log: BuildLog | None, printed: list[bytes]) -> None:
+    assert stream is not None
+    while chunk := await stream.read(65_536):
+        if log is not None:
+            log.write(chunk)
+        elif sum(map(len, printed)) < 50_000_000:
+            printed.append(chunk)
+
+
+async def _too_large(folder: Path, most: int) -> None:
+    """Ends when it is."""
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if await asyncio.to_thread(size_of, folder) > most:
+            return
+
+
+def size_of(folder: Path) -> int:
+    total = 0
+    for place, _, files in os.walk(folder):
+        for name in files:
+            with suppress(OSError):
+                total += Path(place, name).lstat().st_size
+    return total
+
+
+def _kill_session(leader: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)

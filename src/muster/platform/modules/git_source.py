@@ -1,0 +1,392 @@
+"""Fetches the source of a module from git.
+
+Repository URLs and refs are validated, so that git takes nothing in them for an option, a program or another
+protocol. Git reads no configuration but
+ours, runs no hooks and no filters, and follows no submodules. Nothing in a checkout leads out of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from posixpath import isabs
+from typing import Literal
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from muster.platform.modules.build_process import BuildContext, BuildFailed, run_command
+
+# Merged from repositories: Which repositories and branches a module may come from, and how git is told of them so
+# that nothing in them is an
+# option, a program or another protocol.
+
+
+LONGEST_URL = 2_000
+HIDDEN = "***"
+
+_SCHEMES = frozenset({"http", "https", "ssh"})
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_SCP = re.compile(r"([^@/:]+)@([^@/:]+):(?!//)(.+)")
+_REF = re.compile(r"[\w][\w./+#@-]*")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@]+@", re.IGNORECASE)
+
+_WRITE = "write https://HOST/PATH, ssh://USER@HOST/PATH or USER@HOST:PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    protocol: Literal["http", "https", "ssh", "file"]
+    address: str
+    """What git is given: without secrets, and never an option."""
+    authorization: str = ""
+    """A header for the server, if the address held a password or token."""
+    host: str = ""
+
+
+class RepositoryError(ValueError):
+    """The message says what to write instead."""
+
+
+def read_repository(url: str) -> Repository:
+    """Pure. Whether a local one may be used is another question: see `local_problem`."""
+    if not url or len(url) > LONGEST_URL or not url.isprintable() or url != url.strip() or " " in url:
+        raise RepositoryError(f"it has to be one word of at most {LONGEST_URL} characters; {_WRITE}")
+    if url.startswith("-"):
+        raise RepositoryError(f"it begins with -, as options do; {_WRITE}")
+    if "::" in url.partition("/")[0]:
+        raise RepositoryError(f'"{url.partition("::")[0]}::" would run a program; {_WRITE}')
+    if url.startswith("/") or url.lower().startswith("file:"):
+        return _local(url)
+    if "://" in url:
+        return _remote(url)
+    scp = _SCP.fullmatch(url)
+    if scp is None:
+        raise RepositoryError(f"this is no address of a repository; {_WRITE}")
+    user, host, path = scp.groups()
+    return _ssh(user, host, "", "/" + path if not path.startswith("/") else path, is_relative=path[0] != "/")
+
+
+def local_problem(repository: Repository, allowed: tuple[Path, ...], *, is_admin: bool) -> str:
+    """Why a repository of this machine may not be used; '' if it may, or is none. `allowed` are the folders of the
+    settings in which anybody's may be."""
+    if repository.protocol != "file" or is_admin:
+        return ""
+    place = Path(repository.address).resolve()
+    if any(place.is_relative_to(folder.resolve()) for folder in allowed):
+        return ""
+    where = f"below {', '.join(map(str, allowed))} " if allowed else ""
+    return f"only admins may use repositories {'outside of those ' + where if where else ''}on this machine; {_WRITE}"
+
+
+def without_credentials(url: str) -> str:
+    """To be shown: https://***@host/path."""
+    return _CREDENTIALS.sub(rf"\g<1>{HIDDEN}@", url) if not url.startswith("ssh:") or ":" in _userinfo(url) else url
+
+
+def credentials_in(url: str) -> list[str]:
+    """What must not be shown of it."""
+    if not url.lower().startswith(("http:", "https:")):
+        return []
+    user, _, password = _userinfo(url).partition(":")
+    found = [password or user, _userinfo(url), unquote(password or user)]
+    return [secret for secret in dict.fromkeys(found) if secret]
+
+
+def ref_problem(ref: str) -> str:
+    """'' if it can be the name of a branch or tag, or a commit."""
+    if _REF.fullmatch(ref) is None or len(ref) > 250:
+        return "write a branch or tag: letters, digits, ., _, -, /, +, # and @, beginning with a letter or digit"
+    parts = ref.split("/")
+    if ".." in ref or "@{" in ref or "" in parts or any(p.startswith(".") or p.endswith((".lock", ".")) for p in parts):
+        return "git does not allow such a name; write a branch or tag that the repository has"
+    return ""
+
+
+def is_commit(ref: str) -> bool:
+    return _COMMIT.fullmatch(ref) is not None
+
+
+def _local(url: str) -> Repository:
+    path = url
+    if url.lower().startswith("file:"):
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+            raise RepositoryError("a local repository is written file:///PATH")
+        path = unquote(parts.path)
+    if not path.startswith("/") or not path.isprintable():
+        raise RepositoryError("a local repository is written with its whole path, as in /srv/git/module.git")
+    return Repository("file", path)
+
+
+def _remote(url: str) -> Repository:
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    if scheme not in _SCHEMES:
+        raise RepositoryError(f'"{parts.scheme}" is no protocol that is allowed; {_WRITE}')
+    try:
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise RepositoryError(f"the port is no number; {_WRITE}") from None
+    if _HOST.fullmatch(host) is None:
+        raise RepositoryError(f'"{host}" is no host; {_WRITE}')
+    if parts.query or parts.fragment:
+        raise RepositoryError("leave out what follows ? or #")
+    if len(parts.path) < 2:
+        raise RepositoryError(f"the path of the repository is missing; {_WRITE}")
+    shown_port = f":{port}" if port else ""
+    if scheme == "ssh":
+        if parts.password:
+            raise RepositoryError("ssh takes no password here; give the server a key instead")
+        return _ssh(parts.username or "", host, shown_port, parts.path)
+    shown = f"[{host}]" if ":" in host else host
+    address = urlunsplit((scheme, f"{shown}{shown_port}", parts.path, "", ""))
+    user = unquote(parts.username or "")
+    header = ""
+    if user or parts.password:
+        pair = f"{user}:{unquote(parts.password or '')}"
+        if not pair.isprintable():
+            raise RepositoryError("the user or password has characters that cannot be sent")
+        header = "Authorization: Basic " + base64.b64encode(pair.encode()).decode()
+    return Repository("https" if scheme == "https" else "http", address, header, host)
+
+
+def _ssh(user: str, host: str, port: str, path: str, *, is_relative: bool = False) -> Repository:
+    # ssh takes a host that begins with - for an option; git refuses those, and so do we before it comes to that.
+    if _HOST.fullmatch(host) is None:
+        raise RepositoryError(f'"{host}" is no host; {_WRITE}')
+    if user and _USER.fullmatch(user) is None:
+        raise RepositoryError(f'"{user}" is no user; {_WRITE}')
+    if path.startswith("/-"):
+        raise RepositoryError("the path begins with -, as options do")
+    account = f"{user}@" if user else ""
+    if is_relative:
+        return Repository("ssh", f"{account}{host}:{path[1:]}", host=host)
+    return Repository("ssh", f"ssh://{account}{host}{port}{path}", host=host)
+
+
+def _userinfo(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0].rpartition("@")[0]
+
+
+# Merged from checkout: What may be in a checkout, and where in it things are. Nothing leads out of it.
+
+
+LONGEST_README = 1_000_000
+_MARKDOWN = (".md", ".markdown", ".mdown", ".mkd")
+
+
+class CheckoutError(ValueError):
+    """The repository is not as a module's has to be."""
+
+
+def inner_path(written: str) -> str:
+    """A path in the repository as people write it (`/` is all of it), without what means nothing. Raises ValueError."""
+    if not written.isprintable() or "\\" in written:
+        raise ValueError("it has characters that no path in a repository has")
+    parts = [part for part in written.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ValueError('it leads out of the repository; leave out ".."')
+    if any(part == ".git" for part in (part.lower() for part in parts)):
+        raise ValueError("git's own folder is none of the module's")
+    return "/".join(parts)
+
+
+def listing_problem(listing: bytes, most_bytes: int, most_files: int) -> str:
+    """Why what `git ls-tree -r -l -z` tells of may not be checked out; '' if it may."""
+    total = files = 0
+    for entry in filter(None, listing.split(b"\0")):
+        head, _, raw = entry.partition(b"\t")
+        mode, kind, _, size = head.split()
+        name = raw.decode(errors="replace")
+        parts = name.split("/")
+        if isabs(name) or ".." in parts or ".git" in (part.lower() for part in parts):
+            return f'"{name}" leads out of the repository'
+        if kind != b"blob":
+            continue  # a submodule stays an empty folder
+        if mode not in (b"100644", b"100755", b"100664", b"120000"):
+            return f'"{name}" is neither a file nor a link'
+        files += 1
+        total += int(size)
+        if files > most_files:
+            return f"it has more than {most_files} files"
+        if total > most_bytes:
+            return f"it is larger than {most_bytes // 1_000_000} MB"
+    return ""
+
+
+def outside_link(root: Path) -> str:
+    """The first link in the folder that leads out of it; '' if there is none."""
+    for path in _links(root):
+        relative = path.relative_to(root).as_posix()
+        target = str(path.readlink())
+        climbs = _climbs(len(path.relative_to(root).parts) - 1, target)
+        if isabs(target) or climbs or not path.resolve().is_relative_to(root.resolve()):
+            return f'the link "{relative}" leads to "{target}", outside of the repository'
+    return ""
+
+
+def resolve_inside(root: Path, relative: str) -> Path:
+    """Where it really is. Raises CheckoutError if a link leads it out."""
+    place = (root / relative).resolve()
+    if not place.is_relative_to(root.resolve()):
+        raise CheckoutError(f'"{relative}" leads out of the repository')
+    return place
+
+
+def read_text(root: Path, relative: str, what: str, longest: int = LONGEST_README) -> str:
+    """A regular file of the checkout, in UTF-8. Raises CheckoutError."""
+    place = resolve_inside(root, relative)
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        raise CheckoutError(f'{what}: there is no file "{relative}" in the repository') from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise CheckoutError(f'{what}: "{relative}" is no file')
+        content = file.read(longest + 1)
+    if len(content) > longest:
+        raise CheckoutError(f'{what}: "{relative}" is larger than {longest // 1000} kB')
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise CheckoutError(f'{what}: "{relative}" is not text in UTF-8') from None
+
+
+def read_readme(root: Path, relative: str) -> str:
+    if not relative.lower().endswith(_MARKDOWN):
+        raise CheckoutError(f'readme: "{relative}" is not Markdown; it has to be a file such as README.md')
+    text = read_text(root, relative, "readme")
+    if "\0" in text:
+        raise CheckoutError(f'readme: "{relative}" is not text')
+    if not text.strip():
+        raise CheckoutError(f'readme: "{relative}" is empty; say what the module does, takes and gives')
+    return text
+
+
+def _links(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root, followlinks=False):
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            if path.is_symlink():
+                yield path
+
+
+def _climbs(depth: int, target: str) -> bool:
+    """Whether it leaves the folder even on the way, from so far down in it."""
+    for part in target.split("/"):
+        depth += -1 if part == ".." else 0 if part in ("", ".") else 1
+        if depth < 0:
+            return True
+    return False
+
+
+# Merged from fetching: Gets one commit of a repository. Git reads no configuration but ours, runs no hooks and no
+# filters, follows no
+# submodules, and speaks no protocol but the repository's own.
+
+
+MOST_FILES = 50_000
+
+
+async def fetch(repository: Repository, ref: str, commit: str, into: Path, here: BuildContext) -> str:
+    """Checks out `commit` if one is pinned already, else what the branch or tag is now. Answers the commit. Raises
+    BuildFailed."""
+    into.mkdir(parents=True)
+    git = Git(repository, into, here)
+    await git.must("init", "--quiet", "--template=", "--", str(into), told="no repository could be made")
+    wanted = commit or (ref if is_commit(ref) else await _full_name(git, repository, ref))
+    here.log.say(f"fetching {wanted} of {repository.address}")
+    await git.must(
+        "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-gc", "--",
+        repository.address, wanted, told=f'"{ref}" could not be fetched',
+    )  # fmt: skip
+    found = (await git.output("rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}")).decode().strip()
+    if not is_commit(found) or (is_commit(wanted) and found != wanted):
+        raise BuildFailed(f'"{ref}" is no commit, or no longer the one that is pinned')
+    problem = listing_problem(await git.output("ls-tree", "-r", "-l", "-z", found), here.most_bytes, MOST_FILES)
+    if problem:
+        raise BuildFailed(f"the repository cannot be used: {problem}")
+    await git.must("checkout", "--quiet", "--force", "--detach", found, "--", told="it could not be checked out")
+    here.log.say(f"commit {found}")
+    return found
+
+
+class Git:
+    def __init__(self, repository: Repository, folder: Path, here: BuildContext) -> None:
+        self._folder, self._here = folder, here
+        self._env = git_environment(repository)
+
+    async def must(self, *words: str, told: str) -> None:
+        code, _ = await run_command(["git", *words], self._here, cwd=self._folder, env=self._env)
+        if code != 0:
+            raise BuildFailed(f"{told}; see the log")
+
+    async def output(self, *words: str) -> bytes:
+        code, printed = await run_command(["git", *words], self._here, cwd=self._folder, env=self._env, quiet=True)
+        if code != 0:
+            raise BuildFailed(f"git {words[0]} failed; see the log")
+        return printed
+
+
+def git_environment(repository: Repository) -> dict[str, str]:
+    settings = {
+        "protocol.allow": "never",
+        f"protocol.{repository.protocol}.allow": "always",
+        "core.hooksPath": "/dev/null",
+        "core.fsmonitor": "false",
+        "core.attributesFile": "/dev/null",
+        "core.symlinks": "true",
+        "fetch.fsckObjects": "true",
+        "transfer.fsckObjects": "true",
+        "submodule.recurse": "false",
+        "credential.helper": "",
+        "http.followRedirects": "initial",
+        "advice.detachedHead": "false",
+        "safe.directory": "*",
+        "gc.auto": "0",
+    }
+    if repository.protocol in ("http", "https"):
+        # A server may send us from http to https, but nowhere else.
+        settings["protocol.https.allow"] = "always"
+    if repository.authorization:
+        parts = urlsplit(repository.address)
+        settings[f"http.{urlunsplit((parts.scheme, parts.netloc, '', '', ''))}.extraHeader"] = repository.authorization
+    given: dict[str, str] = {}
+    for number, (name, value) in enumerate(settings.items()):
+        given |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    # Keys for ssh are in the server's home; nothing else there is for modules.
+    home = {} if repository.protocol == "ssh" else {"HOME": "/nonexistent", "SSH_AUTH_SOCK": ""}
+    return {
+        **given,
+        **home,
+        "GIT_CONFIG_COUNT": str(len(settings)),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "true",
+        "SSH_ASKPASS": "true",
+        "GIT_ALLOW_PROTOCOL": "http:https" if repository.protocol in ("http", "https") else repository.protocol,
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oStrictHostKeyChecking=accept-new -oConnectTimeout=20",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_HTTP_LOW_SPEED_LIMIT": "100",
+        "GIT_HTTP_LOW_SPEED_TIME": "60",
+        "LC_ALL": "C.UTF-8",
+    }
+
+
+async def _full_name(git: Git, repository: Repository, ref: str) -> str:
+    """A branch comes before a tag of the same name."""
+    wanted = [f"refs/heads/{ref}", f"refs/tags/{ref}"]
+    printed = await git.output("ls-remote", "--quiet", "--", repository.address, *wanted)
+    there = {line.partition("\t")[2] for line in printed.decode(errors="replace").splitlines()}
+    for name in wanted:
+        if name in there:
+            return name
+    raise BuildFailed(f'the repository has no branch or tag "{ref}"')

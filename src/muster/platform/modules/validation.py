@@ -1,0 +1,174 @@
+"""Validates what the author of a module writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from posixpath import normpath
+from typing import Final
+
+from muster.platform.errors import FieldError, Invalid
+from muster.platform.graphs.document import SECRET_NAME
+from muster.platform.graphs.model import RESERVED_PREFIX, Output, Variable
+from muster.platform.graphs.validation import is_clean_path
+from muster.platform.modules.git_source import (
+    RepositoryError,
+    inner_path,
+    read_repository,
+    ref_problem,
+    without_credentials,
+)
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_REFERABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+_LONGEST_VALUE = 65_536
+_MOST = 200
+
+TEXTS: Final[Mapping[str, str]] = {
+    "module.name": '"{name}" cannot be the name of a module; '
+    "write 1 to 63 lower-case letters, digits and -, with a letter or digit at either end",
+    "module.taken": 'there is a module "{name}" already',
+    "module.category": "{detail}; choose another one, or ask an admin to create it",
+    "module.repository": "{detail}",
+    "module.ref": "{detail}",
+    "module.path": "{detail}",
+    "module.file": "write the path of a file in the repository",
+    "module.variable": "write letters, digits and _, beginning with a letter",
+    "module.input": "write letters, digits and _, beginning with a letter: it becomes --name=value",
+    "module.output": "write letters, digits, _ and -, beginning with a letter",
+    "module.reserved": "names that begin with {prefix} belong to the platform",
+    "module.value": "write at most {most} characters, none of them NUL",
+    "module.twice": 'there are two called "{name}"',
+    "module.both": 'there is a variable "{name}", too; call one of them otherwise',
+    "module.type": "write text or file",
+    "module.output path": "write an absolute path, such as /tmp/workflow_space/result.txt",
+    "module.same path": '"{other}" is at the same path',
+    "module.many": "write at most {most}",
+    "review.reason": "say why, so that the author knows what to do",
+}
+"""What is said of fields, by its code: the web UI has the same in its other language."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInput:
+    """What a module takes."""
+
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSource:
+    """Everything that a version of a module is made of."""
+
+    git_url: str
+    git_ref: str
+    dockerfile: str = "Dockerfile"
+    build_dir: str = ""
+    """'' is the whole repository."""
+    readme_path: str = "README.md"
+    env: tuple[Variable, ...] = ()
+    inputs: tuple[ModuleInput, ...] = ()
+    outputs: tuple[Output, ...] = field(default=())
+
+
+def module_field_error(where: str, code: str, **arguments: str | int) -> FieldError:
+    """`code` is one of TEXTS."""
+    return FieldError(where, TEXTS[code].format(**arguments), code, arguments)
+
+
+def check_name(name: str) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise Invalid.fields([module_field_error("name", "module.name", name=name)])
+
+
+def validate_source(source: ModuleSource) -> ModuleSource:
+    """The same with its paths as they are kept. Raises Invalid, with every field at fault."""
+    faults = [*_place_faults(source), *_env_faults(source.env), *_input_faults(source), *_output_faults(source.outputs)]
+    if faults:
+        raise Invalid.fields(faults)
+    return replace(
+        source,
+        dockerfile=inner_path(source.dockerfile),
+        build_dir=inner_path(source.build_dir),
+        readme_path=inner_path(source.readme_path),
+        env=tuple(v._replace(secret=v.secret or bool(SECRET_NAME.search(v.name))) for v in source.env),
+    )
+
+
+def with_previous_secrets(new: ModuleSource, base: ModuleSource) -> ModuleSource:
+    """With the secrets of the version before where the new one was sent without: nobody was shown them."""
+    known = {variable.name: variable.value for variable in base.env if variable.secret}
+    env = tuple(v._replace(value=known.get(v.name, "")) if v.secret and not v.value else v for v in new.env)
+    same = new.git_url == without_credentials(base.git_url)
+    return replace(new, env=env, git_url=base.git_url if same else new.git_url)
+
+
+def _place_faults(source: ModuleSource) -> Iterator[FieldError]:
+    try:
+        read_repository(source.git_url)
+    except RepositoryError as error:
+        yield module_field_error("git_url", "module.repository", detail=str(error))
+    problem = ref_problem(source.git_ref)
+    if problem:
+        yield module_field_error("git_ref", "module.ref", detail=problem)
+    for name in ("dockerfile", "build_dir", "readme_path"):
+        written = getattr(source, name)
+        try:
+            path = inner_path(written)
+        except ValueError as error:
+            yield module_field_error(name, "module.path", detail=str(error))
+            continue
+        if not path and name != "build_dir":
+            yield module_field_error(name, "module.file")
+
+
+def _env_faults(env: Sequence[Variable]) -> Iterator[FieldError]:
+    yield from _same_names("env", [variable.name for variable in env])
+    for index, variable in enumerate(env):
+        if _IDENTIFIER.fullmatch(variable.name) is None:
+            yield module_field_error(f"env[{index}].name", "module.variable")
+        elif variable.name.startswith(RESERVED_PREFIX):
+            yield module_field_error(f"env[{index}].name", "module.reserved", prefix=RESERVED_PREFIX)
+        if len(variable.value) > _LONGEST_VALUE or "\0" in variable.value:
+            yield module_field_error(f"env[{index}].value", "module.value", most=_LONGEST_VALUE)
+
+
+def _input_faults(source: ModuleSource) -> Iterator[FieldError]:
+    yield from _same_names("inputs", [given.name for given in source.inputs])
+    taken = {variable.name for variable in source.env}
+    for index, given in enumerate(source.inputs):
+        where = f"inputs[{index}].name"
+        if _IDENTIFIER.fullmatch(given.name) is None:
+            yield module_field_error(where, "module.input")
+        elif given.name.startswith(RESERVED_PREFIX):
+            yield module_field_error(where, "module.reserved", prefix=RESERVED_PREFIX)
+        elif given.name in taken:
+            yield module_field_error(where, "module.both", name=given.name)
+
+
+def _output_faults(outputs: Sequence[Output]) -> Iterator[FieldError]:
+    yield from _same_names("outputs", [output.name for output in outputs])
+    places: dict[str, str] = {}
+    for index, output in enumerate(outputs):
+        if _REFERABLE.fullmatch(output.name) is None:
+            yield module_field_error(f"outputs[{index}].name", "module.output")
+        if output.type not in ("text", "file"):
+            yield module_field_error(f"outputs[{index}].type", "module.type")
+        where = f"outputs[{index}].path"
+        if not is_clean_path(output.path):
+            yield module_field_error(where, "module.output path")
+            continue
+        other = places.setdefault(normpath(output.path), output.name)
+        if other != output.name:
+            yield module_field_error(where, "module.same path", other=other)
+
+
+def _same_names(where: str, names: list[str]) -> Iterator[FieldError]:
+    if len(names) > _MOST:
+        yield module_field_error(where, "module.many", most=_MOST)
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield module_field_error(f"{where}[{index}].name", "module.twice", name=name)

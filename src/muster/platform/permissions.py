@@ -1,0 +1,316 @@
+"""Who may do what: one table of rules.
+
+`may(actor, "edit", subject)` returns an `AccessDecision`, which is true or false and carries the reason. `require`
+raises
+`Forbidden` or `NotFound` instead. `visible` is the same table as a filter in SQL, so that lists show only what the
+actor may see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from sqlalchemy import ColumnElement, and_, false, or_, true
+
+from muster.platform.errors import Forbidden, NotFound
+
+# Merged from rules: Who may do what: ONE table. Everything that answers a request asks it, and lists are filtered by
+# it.
+#
+# may(actor, "edit", Subject("workflow", owner=row.owner_id, team=row.team_id)) -> Verdict, true or false, with the
+# reason
+# require(actor, "edit", subject)                                              -> raises Forbidden, or NotFound
+# visible(actor, "run", owner=runs.c.owner_id, team=runs.c.team_id)            -> (in visibility.py) the same as SQL
+
+
+Kind: TypeAlias = Literal[
+    "workflow", "version", "run", "module", "review", "category", "virtual cluster", "storage root", "user", "team",
+    "token", "audit", "settings", "node", "queue", "job",
+]  # fmt: skip
+TeamRole: TypeAlias = Literal["leader", "member"]
+Scope: TypeAlias = Literal["read", "write", "admin", "run"]
+
+FULL: frozenset[Scope] = frozenset({"read", "write", "admin"})
+"""What a person who has logged in may use of their rights; a token may have less."""
+
+
+class Relation:
+    """What somebody can be to a thing; several at once are added up. Plain numbers: lists ask for every row."""
+
+    ADMIN = 1
+    LEADER = 2
+    """Leads the team that the thing belongs to."""
+    TEAM = 4
+    """Is in the team that the thing belongs to, leaders included."""
+    OWNER = 8
+    """Made it; of a user: is it."""
+    PUBLIC = 16
+    """Anybody, if the thing is there for all, as a published module is."""
+    ANYBODY = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Whoever makes a request, and how they proved it."""
+
+    id: str
+    name: str
+    admin: bool = False
+    teams: Mapping[str, TeamRole] = field(default_factory=dict)
+    """By team id."""
+    scopes: frozenset[Scope] = FULL
+    run: str = ""
+    """The run whose token this is, if it is one: then it reaches nothing of other runs."""
+    via: Literal["session", "token", "link", "system"] = "session"
+    credential: str = ""
+    """The id of the session or token."""
+    address: str = ""
+
+
+SYSTEM = Actor("", "system", admin=True, via="system")
+"""The platform itself, where nobody asked: it finishes builds, ends runs, applies settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What it is about. A thing that does not exist yet belongs to whoever is about to make it."""
+
+    kind: Kind
+    id: str = ""
+    owner: str = ""
+    team: str = ""
+    """The team it is shared with; '' for none."""
+    public: bool = False
+
+
+class AccessDecision(NamedTuple):
+    allowed: bool
+    reason: str = ""
+    """Why not."""
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+
+class Rule(NamedTuple):
+    who: int
+    scope: Scope
+    not_owner: bool = False
+    """Even if they are an admin or leader as well."""
+
+
+_A, _L, _T, _O, _P, _ALL = (
+    Relation.ADMIN,
+    Relation.LEADER,
+    Relation.TEAM,
+    Relation.OWNER,
+    Relation.PUBLIC,
+    Relation.ANYBODY,
+)
+
+RULES: Mapping[tuple[Kind, str], Rule] = {
+    # Everybody sees which workflows there are and may run them: the run belongs to whoever started it.
+    ("workflow", "view"): Rule(_ALL, "read"),
+    ("workflow", "create"): Rule(_ALL, "write"),
+    ("workflow", "edit"): Rule(_A | _L | _O, "write"),
+    ("workflow", "archive"): Rule(_A | _L | _O, "write"),
+    ("workflow", "delete"): Rule(_A | _O, "write"),
+    # A version belongs to its workflow: owner and team are those of the workflow.
+    ("version", "view"): Rule(_ALL, "read"),
+    ("version", "reveal"): Rule(_A | _L | _T | _O, "read"),  # the values of secret environment variables
+    ("version", "create"): Rule(_A | _L | _T | _O, "write"),
+    ("version", "copy"): Rule(_ALL, "write"),
+    ("version", "run"): Rule(_ALL, "write"),
+    ("version", "archive"): Rule(_A | _L | _O, "write"),
+    # That a run exists and how it fares is for all; what is in it only for those it is shared with.
+    ("run", "view"): Rule(_ALL, "read"),
+    ("run", "inspect"): Rule(_A | _L | _T | _O, "read"),  # parameters, environment, logs, events, artifacts
+    ("run", "create"): Rule(_ALL, "write"),
+    ("run", "copy"): Rule(_A | _L | _T | _O, "write"),
+    ("run", "edit"): Rule(_A | _O, "write"),
+    ("run", "stop"): Rule(_A | _L | _O, "write"),
+    ("run", "retry"): Rule(_A | _L | _O, "write"),
+    ("run", "delete"): Rule(_A | _O, "write"),
+    # A training job that a run made belongs to whoever the run belongs to; one that nobody made here, to nobody.
+    ("job", "view"): Rule(_A | _L | _T | _O, "read"),
+    ("job", "create"): Rule(_ALL, "write"),
+    ("job", "suspend"): Rule(_A | _L | _O, "write"),
+    ("job", "resume"): Rule(_A | _L | _O, "write"),
+    ("job", "delete"): Rule(_A | _O, "write"),
+    # Published and deprecated modules are public.
+    ("module", "view"): Rule(_A | _L | _O | _P, "read"),
+    ("module", "use"): Rule(_O | _P, "write"),
+    ("module", "inspect"): Rule(_A | _L | _O, "read"),  # the build log, and the values of the environment
+    ("module", "create"): Rule(_ALL, "write"),
+    ("module", "edit"): Rule(_A | _O, "write"),
+    ("module", "ask review"): Rule(_O, "write"),
+    ("module", "deprecate"): Rule(_A | _L | _O, "write"),
+    ("module", "delete"): Rule(_A | _O, "write"),
+    # A review belongs to the author of the module and to the module's team.
+    ("review", "view"): Rule(_A | _L | _O, "read"),
+    ("review", "decide"): Rule(_A | _L, "write", not_owner=True),
+    ("review", "withdraw"): Rule(_O, "write"),
+    ("category", "view"): Rule(_ALL, "read"),
+    ("category", "create"): Rule(_A, "write"),
+    ("category", "edit"): Rule(_A, "write"),
+    ("category", "delete"): Rule(_A, "write"),
+    ("virtual cluster", "view"): Rule(_ALL, "read"),
+    ("virtual cluster", "use"): Rule(_A | _L | _T | _P, "write"),  # public are those that no team has for itself
+    ("virtual cluster", "create"): Rule(_A, "write"),
+    ("virtual cluster", "edit"): Rule(_A, "write"),
+    ("virtual cluster", "delete"): Rule(_A, "write"),
+    ("storage root", "view"): Rule(_ALL, "read"),
+    ("storage root", "use"): Rule(_A | _L | _T | _P, "write"),
+    ("storage root", "create"): Rule(_A, "write"),
+    ("storage root", "edit"): Rule(_A, "write"),
+    ("storage root", "delete"): Rule(_A, "write"),
+    # A user owns themselves. Nobody takes away their own rights, so that an admin is always left.
+    ("user", "view"): Rule(_ALL, "read"),
+    ("user", "inspect"): Rule(_A | _O, "read"),  # mail address, last login, sessions
+    ("user", "create"): Rule(_A, "write"),
+    ("user", "edit"): Rule(_A | _O, "write"),
+    ("user", "set role"): Rule(_A, "write", not_owner=True),
+    ("user", "disable"): Rule(_A, "write", not_owner=True),
+    ("user", "enable"): Rule(_A, "write"),
+    ("user", "reset password"): Rule(_A, "write"),
+    ("user", "change password"): Rule(_O, "write"),
+    ("team", "view"): Rule(_ALL, "read"),
+    ("team", "create"): Rule(_A, "write"),
+    ("team", "edit"): Rule(_A | _L, "write"),
+    ("team", "set members"): Rule(_A | _L, "write"),
+    ("team", "leave"): Rule(_T, "write"),
+    ("team", "delete"): Rule(_A, "write"),
+    ("token", "view"): Rule(_A | _O, "read"),
+    ("token", "create"): Rule(_O, "write"),
+    ("token", "revoke"): Rule(_A | _O, "write"),
+    ("audit", "view"): Rule(_A | _O, "read"),  # of an entry, the owner is whoever did it
+    ("settings", "view"): Rule(_A, "read"),
+    ("settings", "edit"): Rule(_A, "write"),
+    # How full the machines are is for all; the names of what is on them only for admins and whose it is.
+    ("node", "view"): Rule(_ALL, "read"),
+    ("node", "inspect"): Rule(_A, "read"),
+    ("queue", "view"): Rule(_ALL, "read"),
+}
+
+RUN_TOKEN: frozenset[tuple[Kind, str]] = frozenset({
+    ("run", "view"), ("run", "inspect"), ("workflow", "view"), ("version", "view"), ("module", "view"),
+    ("category", "view"), ("virtual cluster", "view"), ("storage root", "view"), ("user", "view"), ("team", "view"),
+})  # fmt: skip
+"""What the token that is put into a run may be used for. Of runs, only its own."""
+
+_NAMES = {
+    Relation.ADMIN: "an admin",
+    Relation.LEADER: "a leader of its team",
+    Relation.TEAM: "a member of its team",
+    Relation.OWNER: "its owner",
+}
+
+
+def may(actor: Actor, action: str, subject: Subject) -> AccessDecision:
+    rule = RULES[subject.kind, action]
+    if "run" in actor.scopes:
+        refused = _run_token_refuses(actor, action, subject)
+        if refused:
+            return AccessDecision(False, refused)
+    elif rule.scope not in actor.scopes:
+        return AccessDecision(False, f'this token lacks the scope "{rule.scope}", which "{action}" needs')
+    are = relations(actor, subject)
+    if rule.not_owner and are & Relation.OWNER:
+        return AccessDecision(False, f"nobody may {action} their own {subject.kind}; ask somebody else to do it")
+    if rule.who & are:
+        return AccessDecision(True)
+    return AccessDecision(False, f"only {_listed(rule.who)} may {action} this {subject.kind}")
+
+
+def require(actor: Actor, action: str, subject: Subject, name: str = "") -> None:
+    """Raises Forbidden if they may not; NotFound if they may not even know that it is there."""
+    verdict = may(actor, action, subject)
+    if verdict:
+        return
+    if subject.id and (subject.kind, "view") in RULES and not may(actor, "view", subject):
+        raise NotFound.of(subject.kind, name or subject.id)
+    raise Forbidden(verdict.reason)
+
+
+def relations(actor: Actor, subject: Subject) -> int:
+    """Everything that the actor is to the subject."""
+    are = Relation.ANYBODY
+    if actor.admin and "admin" in actor.scopes:
+        are |= Relation.ADMIN
+    if actor.id and subject.owner == actor.id:
+        are |= Relation.OWNER
+    role = actor.teams.get(subject.team) if subject.team else None
+    if role is not None:
+        are |= Relation.TEAM
+    if role == "leader":
+        are |= Relation.LEADER
+    if subject.public:
+        are |= Relation.PUBLIC
+    return are
+
+
+def _run_token_refuses(actor: Actor, action: str, subject: Subject) -> str:
+    if (subject.kind, action) not in RUN_TOKEN:
+        return f"the token of a run may not {action} a {subject.kind}"
+    if subject.kind == "run" and subject.id != actor.run:
+        return "the token of a run reaches no other run"
+    return ""
+
+
+def _listed(who: int) -> str:
+    names = [name for flag, name in _NAMES.items() if flag & who]
+    return " or ".join(names)
+
+
+# Merged from visibility: The table of rules as a filter in SQL, so that lists show what one may see and no more.
+
+
+def visible(
+    actor: Actor,
+    kind: Kind,
+    *,
+    owner: ColumnElement[Any] | None = None,
+    team: ColumnElement[Any] | None = None,
+    public: ColumnElement[bool] | None = None,
+    key: ColumnElement[Any] | None = None,
+    action: str = "view",
+) -> ColumnElement[bool]:
+    """Holds for the rows on which `may(actor, action, ...)`. A column that such things do not have is left out; runs
+    need their `key`."""
+    rule = RULES[kind, action]
+    reach: ColumnElement[bool] = true()
+    if "run" in actor.scopes:
+        if (kind, action) not in RUN_TOKEN:
+            return false()
+        if kind == "run":
+            if key is None:
+                raise ValueError("say which column holds the id of the run")
+            reach = key == actor.run
+    elif rule.scope not in actor.scopes:
+        return false()
+    if rule.not_owner and owner is not None:
+        reach = owner != actor.id
+    return and_(reach, _any_of(actor, rule.who, owner, team, public))
+
+
+def _any_of(
+    actor: Actor,
+    who: int,
+    owner: ColumnElement[Any] | None,
+    team: ColumnElement[Any] | None,
+    public: ColumnElement[bool] | None,
+) -> ColumnElement[bool]:
+    if who & Relation.ANYBODY or (who & Relation.ADMIN and actor.admin and "admin" in actor.scopes):
+        return true()
+    allowed: list[ColumnElement[bool]] = [false()]
+    if who & Relation.OWNER and owner is not None:
+        allowed.append(owner == actor.id)
+    if who & Relation.PUBLIC and public is not None:
+        allowed.append(public)
+    if team is not None and who & (Relation.TEAM | Relation.LEADER):
+        allowed.append(
+            team.in_([name for name, role in actor.teams.items() if who & Relation.TEAM or role == "leader"])
+        )
+    return or_(*allowed)

@@ -1,0 +1,325 @@
+"""Keeps runs and their Workflows together: makes what was ordered, ends and deletes what was asked for, and writes down
+how everything fares. What is to be done is in the database before it is done, so the process may end at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from sqlalchemy import Connection, delete, insert, update
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.builtin import SECRET
+from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound
+from muster.kube.errors import Conflict as Changed
+from muster.kube.informer import Informer
+from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of, version_of
+from muster.platform.database.database import Database
+from muster.platform.database.tables import now, run_removals, runs
+from muster.platform.errors import Conflict
+from muster.platform.graphs.bindings import RUN_LABEL
+from muster.platform.messages import field_error
+from muster.platform.permissions import Actor
+from muster.platform.runs.create import NAMESPACE, RunRequest, close_request, find_requests
+from muster.platform.runs.logs import delete_logs, save_logs
+from muster.platform.runs.masks import Masks, with_token
+from muster.platform.runs.persist import (
+    StoredRun,
+    find_removals,
+    find_stopping,
+    find_unfinished,
+    store_end,
+    store_status,
+    stored_versions,
+)
+from muster.platform.runs.runs import Run, find_run, get_run, object_name
+from muster.platform.runs.status import ENDED, RunStatus, has_messages, map_messages, read_status
+from muster.platform.users.audit import write_audit
+from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
+from muster.workflows.kinds import WORKFLOW
+from muster.workflows.operations import carrying_out, control
+from muster.workflows.operations.retry import retry as retried
+
+log = logging.getLogger(__name__)
+
+_AGAIN_SECONDS = 5.0
+_TIDY_SECONDS = 1800.0
+_GONE = "its Workflow was deleted on the cluster"
+
+
+class RunController:
+    """`run()` until cancelled. `tell` hears of every run that has changed, when it is written down."""
+
+    def __init__(self, database: Database, cluster: Cluster, folder: Path, tell: Callable[[StoredRun], None]) -> None:
+        self._database = database
+        self._cluster = cluster
+        self._folder = folder
+        self._tell = tell
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._changed: dict[str, Object | None] = {}
+        self._news = asyncio.Event()
+        self._last: dict[str, RunStatus] = {}
+        self._versions: dict[str, str] = {}
+
+    async def run(self) -> None:
+        self._versions = await self._database.read(stored_versions)
+        labels = RUN_LABEL
+        async with (
+            Informer(self._cluster, WORKFLOW, NAMESPACE, labels=labels, on_change=self._on_change) as informer,
+            asyncio.TaskGroup() as group,
+        ):
+            await self._find_lost(informer)
+            group.create_task(self._catch_up())
+            group.create_task(self._write_down())
+
+    async def workflow(self, run_id: str) -> Object:
+        """With its nodes. Raises the cluster's NotFound."""
+        return self._whole(await self._cluster.get(WORKFLOW, object_name(run_id), NAMESPACE))
+
+    async def masks(self, run_id: str) -> Masks:
+        try:
+            return Masks.of(await self._cluster.get(SECRET, object_name(run_id), NAMESPACE))
+        except NotFound:
+            return Masks()
+
+    async def begin(self, run_id: str) -> None:
+        """Makes what was ordered. If that does not work now, it is tried again until it does."""
+        async with self._lock(run_id):
+            for order in await self._database.read(lambda connection: find_requests(connection, run_id)):
+                try:
+                    await self._carry_out(order)
+                except (BadRequest, Invalid) as error:
+                    await self._end(run_id, "failed", f"the cluster refused it: {error}")
+                except ApiError as error:
+                    log.warning("run %s: %s; trying again in %.0f s", run_id, error, _AGAIN_SECONDS)
+
+    async def stop(self, actor: Actor, run_id: str) -> Run:
+        """Nothing new begins, and what runs is ended."""
+
+        def ask(connection: Connection) -> Run:
+            run = get_run(connection, actor, run_id, "stop")
+            if run.state in ENDED:
+                raise Conflict.told(field_error("", "run.ended", how=_ended(run)))
+            if run.stopping is None:
+                connection.execute(
+                    update(runs).where(runs.c.id == run.id).values(stopping=now(), revision=run.revision + 1)
+                )
+                write_audit(connection, actor, "stop", "run", run.id, run.name)
+            return get_run(connection, actor, run_id)
+
+        run = await self._database.write(ask)
+        await self._stop(run_id)
+        return await self._database.read(lambda connection: find_run(connection, run_id)) or run
+
+    async def retry(self, actor: Actor, run_id: str) -> Run:
+        """What has succeeded is not done again."""
+        async with self._lock(run_id):
+            run = await self._database.read(lambda connection: get_run(connection, actor, run_id, "retry"))
+            if run.state not in ("failed", "stopped"):
+                raise Conflict.told(field_error("", "run.retry", how=_is(run)))
+            try:
+                workflow = await self.workflow(run_id)
+                plan = retried(workflow)
+            except NotFound:
+                raise Conflict.told(field_error("", "run.gone")) from None
+            except BadRequest as error:
+                # A retry that was cut off before it was written down: whoever looks next must not see the old state.
+                await self._record_now(run_id, workflow)
+                raise Conflict(f"it cannot be retried now: {error}") from None
+            await save_logs(self._cluster, self._folder, run_id, run.retries, NAMESPACE, plan.pods_to_delete)
+
+            def ask(connection: Connection) -> str:
+                get_run(connection, actor, run_id, "retry")
+                values = {"stopping": None, "revision": run.revision + 1}
+                connection.execute(update(runs).where(runs.c.id == run_id).values(**values))
+                write_audit(connection, actor, "retry", "run", run.id, run.name)
+                return _new_token(connection, run)
+
+            token = await self._database.write(ask)
+            secret = await self._cluster.get(SECRET, object_name(run_id), NAMESPACE)
+            data = {"data": with_token(secret, token)["data"]}
+            await self._cluster.patch(SECRET, object_name(run_id), NAMESPACE, data)
+            try:
+                after = await carrying_out.retry(self._cluster, workflow)
+            except Changed:
+                raise Conflict.told(field_error("", "run.changed")) from None
+            # The news may have been faster, and have told more: then there is nothing left to write down.
+            told = await self._record_now(run_id, after)
+            return told or await self._database.read(lambda connection: find_run(connection, run_id)) or run
+
+    async def delete(self, actor: Actor, run_id: str) -> None:
+        """With all that belongs to it. What runs is ended first."""
+
+        def ask(connection: Connection) -> None:
+            run = get_run(connection, actor, run_id, "delete")
+            connection.execute(insert(run_removals).values(run_id=run.id, created=now()))
+            connection.execute(delete(runs).where(runs.c.id == run.id))
+            revoke_run_tokens(connection, run.id)
+            write_audit(connection, actor, "delete", "run", run.id, run.name)
+
+        await self._database.write(ask)
+        await self._delete(run_id)
+
+    async def _carry_out(self, order: RunRequest) -> None:
+        """An order whose Workflow is there already was interrupted just before it was closed."""
+        try:
+            await self._cluster.get(WORKFLOW, name_of(order.workflow), NAMESPACE)
+        except NotFound:
+
+            def token_for(connection: Connection) -> str:
+                run = find_run(connection, order.run_id)
+                return "" if run is None or run.stopping is not None else _new_token(connection, run)
+
+            token = await self._database.write(token_for)
+            if not token:
+                await self._end(order.run_id, "stopped", "it was stopped before it began")
+                return
+            await self._put_secret(with_token(order.secret, token))
+            await self._create(order.workflow)
+        await self._database.write(lambda connection: close_request(connection, order.run_id))
+
+    async def _put_secret(self, secret: Object) -> None:
+        try:
+            await self._cluster.create(secret)
+        except AlreadyExists:
+            await self._cluster.patch(SECRET, name_of(secret), namespace_of(secret), {"data": secret["data"]})
+
+    async def _create(self, workflow: Object) -> None:
+        try:
+            await self._cluster.create(workflow)
+        except AlreadyExists:
+            return
+
+    async def _stop(self, run_id: str) -> None:
+        async with self._lock(run_id):
+            orders = await self._database.read(lambda connection: find_requests(connection, run_id))
+            try:
+                workflow = await self.workflow(run_id)
+            except NotFound:
+                if orders:
+                    await self._end(run_id, "stopped", "it was stopped before it began")
+                return
+            try:
+                after = await carrying_out.write(self._cluster, workflow, control.stop(workflow))
+            except BadRequest:
+                return  # it has ended by itself
+            await self._record_now(run_id, after)
+
+    async def _delete(self, run_id: str) -> None:
+        async with self._lock(run_id):
+            for kind in (WORKFLOW, SECRET):
+                try:
+                    await self._cluster.delete(kind, object_name(run_id), NAMESPACE)
+                except NotFound:
+                    continue
+            await asyncio.to_thread(delete_logs, self._folder, run_id)
+            done = delete(run_removals).where(run_removals.c.run_id == run_id)
+            await self._database.write(lambda connection: connection.execute(done))
+            self._last.pop(run_id, None)
+
+    async def _end(self, run_id: str, state: str, message: str) -> None:
+        ended = await self._database.write(
+            lambda connection: store_end(connection, run_id, "stopped" if state == "stopped" else "failed", message)
+        )
+        if ended is not None:
+            self._tell(ended)
+
+    async def _record_now(self, run_id: str, workflow: Object) -> Run | None:
+        """Whoever asked sees what came of it at once."""
+        told = await self._record({run_id: await self._masked(run_id, read_status(self._whole(workflow)))})
+        return told[0].run if told else None
+
+    async def _record(self, found: dict[str, RunStatus]) -> list[StoredRun]:
+        told = await self._database.write(lambda connection: store_status(connection, found))
+        for each in told:
+            self._tell(each)
+        return told
+
+    async def _find_lost(self, informer: Informer) -> None:
+        """Runs whose Workflow went while nobody was looking."""
+        for run_id in await self._database.read(find_unfinished):
+            if Key(NAMESPACE, object_name(run_id)) not in informer.objects:
+                await self._lost(run_id)
+
+    async def _lost(self, run_id: str) -> None:
+        try:
+            await self._cluster.get(WORKFLOW, object_name(run_id), NAMESPACE)
+        except NotFound:
+            await self._end(run_id, "failed", _GONE)
+
+    async def _catch_up(self) -> None:
+        """What was asked for and not done: because the process ended, or the cluster did not answer."""
+        tidied = time.monotonic()
+        while True:
+            if time.monotonic() - tidied > _TIDY_SECONDS:
+                await self._database.tidy()
+                tidied = time.monotonic()
+            for order in await self._database.read(find_requests):
+                await self.begin(order.run_id)
+            for run_id in await self._database.read(find_stopping):
+                await self._stop(run_id)
+            for run_id in await self._database.read(find_removals):
+                await self._delete(run_id)
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _on_change(self, before: Object | None, after: Object | None) -> None:
+        workflow = after or before or {}
+        run_id = labels_of(workflow).get(RUN_LABEL, "")
+        if name_of(workflow) != object_name(run_id):
+            return  # somebody has labelled a Workflow of their own
+        if after is not None and self._versions.get(run_id) == version_of(after):
+            return
+        self._changed[run_id] = after
+        self._news.set()
+
+    async def _write_down(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            changed, self._changed = self._changed, {}
+            for run_id in [run_id for run_id, workflow in changed.items() if workflow is None]:
+                del changed[run_id]
+                await self._lost(run_id)
+            found = {run_id: read_status(self._whole(workflow)) for run_id, workflow in changed.items() if workflow}
+            new = {run_id: each for run_id, each in found.items() if self._last.get(run_id) != each}
+            masked = {run_id: await self._masked(run_id, each) for run_id, each in new.items()}
+            if not masked:
+                continue
+            await self._record(masked)
+            for run_id, each in new.items():
+                if each.state in ENDED:
+                    self._last.pop(run_id, None)
+                    self._versions[run_id] = each.version
+                else:
+                    self._last[run_id] = each
+
+    async def _masked(self, run_id: str, found: RunStatus) -> RunStatus:
+        """Messages are for all to see."""
+        return map_messages(found, (await self.masks(run_id)).text) if has_messages(found) else found
+
+    def _whole(self, workflow: Object) -> Object:
+        return self._cluster.whole(workflow, WORKFLOW) if isinstance(self._cluster, EmbeddedCluster) else workflow
+
+    def _lock(self, run_id: str) -> asyncio.Lock:
+        lock = self._locks.get(run_id)
+        if lock is None:
+            lock = self._locks[run_id] = asyncio.Lock()
+        return lock
+
+
+def _new_token(connection: Connection, run: Run) -> str:
+    revoke_run_tokens(connection, run.id)
+    return issue_run_token(connection, run.owner_id, run.id)
+
+
+def _ended(run: Run) -> str:
+    return "been stopped" if run.state == "stopped" else run.state
+
+
+def _is(run: Run) -> str:
+    return "has succeeded" if run.state == "succeeded" else f"is {run.state}"

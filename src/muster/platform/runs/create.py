@@ -1,0 +1,255 @@
+"""How a run comes to be: what it is made of is worked out, then the run and the order for its Workflow are stored
+together. Whoever carries out orders may be interrupted at any point and begin again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+
+from muster.kube.objects import Object
+from muster.platform.database.queries import new_id
+from muster.platform.database.tables import now, run_nodes, run_orders, runs
+from muster.platform.errors import Conflict, FieldError, Invalid, conflict_on_duplicate
+from muster.platform.graphs import context as graphs
+from muster.platform.graphs.compile import GraphError, compile_run, secret_for, value_problems
+from muster.platform.graphs.findings import Finding
+from muster.platform.graphs.model import Graph, Node, Task, is_graph, read
+from muster.platform.messages import field_error
+from muster.platform.permissions import Actor, Subject, require
+from muster.platform.resources.virtual_clusters import all_clusters
+from muster.platform.runs.masks import with_masks
+from muster.platform.runs.runs import Run, check_name, get_run, object_name, parameters_given
+from muster.platform.users.audit import write_audit
+from muster.platform.users.teams import team_to_share_with
+from muster.platform.workflows.versions import LATEST, ContextLoader, Version, document_of, find_version, get_version
+from muster.platform.workflows.workflows import Workflow, check_not_archived, get_workflow
+
+NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    workflow: str = ""
+    """Its id or name; not needed if the version is named by its id."""
+    version: str = LATEST
+    name: str = ""
+    """As the workflow and the version if there is none."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    team: str | None = None
+    """The id or name of the team it is shared with, '' for none; None for the workflow's, if the actor is in it."""
+    copied_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    name: str
+    kind: str
+    cluster: str = ""
+    skus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """All there is to store."""
+
+    id: str
+    name: str
+    workflow: Workflow
+    version: Version
+    team_id: str | None
+    parameters: Mapping[str, str]
+    copied_from: str
+    nodes: tuple[NodePlan, ...]
+    workflow_object: Object
+    secret: Object
+
+
+def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: ContextLoader) -> PreparedRun:
+    """Only reads: compiling takes a while for large graphs. Raises Invalid with the fields at fault."""
+    require(actor, "create", Subject("run", owner=actor.id))
+    workflow, version = _version(connection, actor, new)
+    require(actor, "run", workflow.version_subject, workflow.name)
+    check_not_archived(workflow)
+    if version.archived is not None:
+        raise Conflict.told(field_error("", "version.archived", name=version.name, workflow=workflow.name))
+    name = new.name or f"{workflow.name} {version.name}"
+    check_name(name)
+    document = document_of(connection, version.id)
+    context = look(connection, actor, document)
+    wrong = value_problems(document, new.parameters)
+    if wrong:
+        raise Invalid.fields([_fault(problem) for problem in wrong])
+    identifier = new_id()
+    run = graphs.RunInfo(
+        identifier,
+        object_name(identifier),
+        actor.id,
+        object_name(identifier),
+        parameters=new.parameters,
+        namespace=NAMESPACE,
+    )
+    try:
+        made, secret = compile_run(document, run, context), secret_for(document, run, context, "")
+    except GraphError as error:
+        raise Invalid.fields([_fault(problem, "version.document.") for problem in error.problems]) from None
+    graph = graphs.with_modules(read(document), context) if is_graph(document) else Graph()
+    plans = tuple(plan_of(node) for node in graph.nodes)
+    _check_totals(connection, graph)
+    return PreparedRun(
+        identifier,
+        name,
+        workflow,
+        version,
+        _team(connection, actor, new.team, workflow),
+        dict(new.parameters),
+        new.copied_from,
+        plans,
+        made,
+        with_masks(secret, (v.value for node in graph.nodes for v in node.env if v.secret)),
+    )
+
+
+def prepare_copy(
+    connection: Connection, actor: Actor, run_id: str, changes: NewRun, look: ContextLoader
+) -> PreparedRun:
+    """A new run with the values of an old one, except for what `changes` says; no version means the same one. Values
+    that another version does not know are left out."""
+    source = get_run(connection, actor, run_id, "copy")
+    parameters = {**parameters_given(connection, source.id), **changes.parameters}
+    other = bool(changes.workflow or changes.version)
+    new = NewRun(
+        changes.workflow if other else "",
+        changes.version if other else source.version_id,
+        changes.name or source.name,
+        parameters,
+        source.team_id if changes.team is None else changes.team,
+        source.id,
+    )
+    if other:
+        new = replace(new, workflow=new.workflow or source.workflow_id)
+        _, version = _version(connection, actor, new)
+        known = {problem.path for problem in value_problems(document_of(connection, version.id), parameters)}
+        kept = {n: v for n, v in parameters.items() if n in changes.parameters or f"parameters.{n}" not in known}
+        new = replace(new, parameters=kept)
+    return prepare_run(connection, actor, new, look)
+
+
+def store_run(connection: Connection, actor: Actor, made: PreparedRun) -> Run:
+    """The run, its nodes, and the order, or nothing."""
+    moment = now()
+    with conflict_on_duplicate("the version was deleted meanwhile"):
+        connection.execute(
+            insert(runs).values(
+                id=made.id,
+                name=made.name,
+                workflow_id=made.workflow.id,
+                version_id=made.version.id,
+                owner_id=actor.id,
+                team_id=made.team_id,
+                parameters=dict(made.parameters),
+                copied_from=made.copied_from,
+                state="waiting",
+                message="",
+                nodes=len(made.nodes),
+                done=0,
+                retries=0,
+                created=moment,
+                seen="",
+                revision=1,
+            )
+        )
+    if made.nodes:
+        connection.execute(insert(run_nodes), [_row(made.id, at, plan) for at, plan in enumerate(made.nodes)])
+    connection.execute(
+        insert(run_orders).values(run_id=made.id, workflow=made.workflow_object, secret=made.secret, created=moment)
+    )
+    details: dict[str, Any] = {"workflow": made.workflow.name, "version": made.version.name}
+    if made.copied_from:
+        details["copied from"] = made.copied_from
+    write_audit(connection, actor, "create", "run", made.id, made.name, details)
+    return get_run(connection, actor, made.id)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    run_id: str
+    workflow: Object
+    secret: Object
+
+
+def find_requests(connection: Connection, run_id: str = "") -> list[RunRequest]:
+    """The oldest first."""
+    query = select(run_orders.c.run_id, run_orders.c.workflow, run_orders.c.secret).order_by(run_orders.c.run_id)
+    if run_id:
+        query = query.where(run_orders.c.run_id == run_id)
+    return [RunRequest(*row) for row in connection.execute(query)]
+
+
+def close_request(connection: Connection, run_id: str) -> None:
+    connection.execute(delete(run_orders).where(run_orders.c.run_id == run_id))
+
+
+def plan_of(node: Node) -> NodePlan:
+    """What all replicas of a node take together."""
+    tasks = _tasks(node)
+    cluster = next((task.cluster for task, _ in tasks if task.type == "compute"), "")
+    skus = sum(task.skus * count for task, count in tasks if task.type == "compute" and task.cluster == cluster)
+    return NodePlan(node.name, node.kind, cluster, skus)
+
+
+def _tasks(node: Node) -> list[tuple[Task, int]]:
+    if node.training is None or node.kind != "training":
+        return [(node.task, 1)]
+    return [(role.task or node.task, role.replicas) for role in node.training.roles]
+
+
+def _check_totals(connection: Connection, graph: Graph) -> None:
+    """What can never begin is refused: nobody would find out why it waits."""
+    totals = {cluster.name: cluster.total for cluster in all_clusters(connection)}
+    wrong = []
+    for at, node in enumerate(graph.nodes):
+        plan = plan_of(node)
+        total = totals.get(plan.cluster)
+        if total is not None and plan.skus > total:
+            told = {"node": node.name, "skus": plan.skus, "cluster": plan.cluster, "total": total}
+            wrong.append(field_error(f"version.document.nodes[{at}].task.skus", "run.skus", **told))
+    if wrong:
+        raise Invalid.fields(wrong)
+
+
+def _version(connection: Connection, actor: Actor, new: NewRun) -> tuple[Workflow, Version]:
+    if new.workflow:
+        workflow = get_workflow(connection, actor, new.workflow)
+        return workflow, find_version(connection, workflow, new.version or LATEST)
+    if new.version in ("", LATEST):
+        raise Invalid.field("workflow", "say which workflow, by its name or id; or which version, by its id")
+    return get_version(connection, actor, new.version)
+
+
+def _team(connection: Connection, actor: Actor, wanted: str | None, workflow: Workflow) -> str | None:
+    """The workflow's own, if nothing else is wanted and the actor is in it."""
+    if wanted is None:
+        return workflow.team_id if workflow.team_id in actor.teams else None
+    return team_to_share_with(connection, actor, wanted)
+
+
+def _row(run_id: str, position: int, plan: NodePlan) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "name": plan.name,
+        "position": position,
+        "kind": plan.kind,
+        "state": "waiting",
+        "message": "",
+        "attempts": 0,
+        "cluster": plan.cluster,
+        "skus": plan.skus,
+    }
+
+
+def _fault(problem: Finding, prefix: str = "") -> FieldError:
+    message = f"{problem.message}; {problem.fix}" if problem.fix else problem.message
+    return FieldError(f"{prefix}{problem.path}".rstrip("."), message, problem.code, problem.arguments)

@@ -1,0 +1,194 @@
+"""One node of a run in detail: inputs, outputs, how it ran, its Pods and their events. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from muster.kube.objects import Object, name_of, spec_of, status_of
+from muster.platform.graphs.bindings import NODE
+from muster.platform.graphs.compile import values_of
+from muster.platform.graphs.context import RunInfo
+from muster.platform.graphs.model import FromOutput, FromParameter, FromValue, Graph, Node
+from muster.platform.runs.status import leaves_of
+
+PLATFORM_VARIABLES = ("AI_HUB_USER_ID", "AI_HUB_TOKEN", "AI_HUB_WORKFLOW_RUN_ID")
+
+
+def inputs_of(
+    node: Node | None, graph: Graph, workflow: Object | None, name: str, parameters: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """With their values, as far as they are known."""
+    leaf = _leaf(workflow, name, "inputs")
+    came = {p["name"]: p.get("value") for p in (leaf.get("inputs") or {}).get("parameters") or ()}
+    files = {a["name"]: a.get("path") for a in (leaf.get("inputs") or {}).get("artifacts") or ()}
+    if node is None:
+        texts = [_value(each, "text", value) for each, value in came.items()]
+        return texts + [_value(each, "file", path, path) for each, path in files.items()]
+    initial = values_of(graph.parameters, RunInfo("", "", "", "", parameters=parameters))
+    found = []
+    for given in node.inputs:
+        source, value, kind, path = given.source, came.get(given.name), "text", ""
+        origin = ""
+        if isinstance(source, FromParameter):
+            origin = source.parameter
+            value = initial.get(source.parameter) if value is None else value
+        elif isinstance(source, FromValue):
+            value = source.value
+        elif isinstance(source, FromOutput):
+            origin = f"{source.node}.{source.output}"
+            if given.name in files or _is_file(graph, source):
+                kind, path = "file", str(files.get(given.name) or _path(graph, source))
+                value = path
+        found.append({**_value(given.name, kind, value, path), "from": origin, "description": given.description})
+    return found
+
+
+def outputs_of(node: Node | None, workflow: Object | None, name: str) -> list[dict[str, Any]]:
+    """Those that are declared, with a value once there is one."""
+    leaf = _leaf(workflow, name, "outputs")
+    outputs = leaf.get("outputs") or {}
+    texts = {p["name"]: p.get("value") for p in outputs.get("parameters") or ()}
+    files = {a["name"]: a for a in outputs.get("artifacts") or () if a.get("name") != "main-logs"}
+    if node is None:
+        plain = [{**_value(each, "text", value), "ready": value is not None} for each, value in texts.items()]
+        more = [{**_value(n, "file", a.get("path"), str(a.get("path") or "")), "ready": True} for n, a in files.items()]
+        return plain + more
+    found = []
+    for output in node.outputs:
+        ready = output.name in files if output.type == "file" else texts.get(output.name) is not None
+        value = output.path if output.type == "file" else texts.get(output.name)
+        made = _value(output.name, output.type, value if ready else None, output.path)
+        found.append({**made, "ready": ready, "description": output.description})
+    return found
+
+
+def artifact_in(workflow: Object, name: str, output: str) -> dict[str, Any] | None:
+    """The file that a node gave, where it is kept."""
+    for leaf in reversed(leaves_of(workflow).get(name) or []):
+        for artifact in (leaf.get("outputs") or {}).get("artifacts") or ():
+            if artifact.get("name") == output:
+                return dict(artifact)
+    return None
+
+
+def describe_execution(node: Node | None, workflow: Object | None, name: str) -> dict[str, Any]:
+    """Command, image, environment, resources."""
+    template = template_of(workflow, name)
+    container = template.get("script") or template.get("container") or {}
+    words = [*map(str, container.get("command") or ()), *map(str, container.get("args") or ())]
+    command = str(container.get("source") or " ".join(words))
+    if node is not None and node.command:
+        command = node.command
+    own = {variable.name: variable for variable in node.env} if node is not None else {}
+    skip = {given.name for given in node.inputs} if node is not None else set()
+    env = []
+    for variable in container.get("env") or [{"name": v.name, "value": v.value} for v in own.values()]:
+        called = str(variable.get("name"))
+        if called in skip or called == "MUSTER_COMMAND":
+            continue
+        written = own.get(called)
+        secret = written.secret if written is not None else "valueFrom" in variable
+        value = written.value if written is not None else str(variable.get("value") or "").replace("$$", "$")
+        env.append({"name": called, "value": None if secret else value, "secret": secret})
+    image = container.get("image") or (node.image if node is not None else "")
+    return {
+        "command": command,
+        "image": str(image or ""),
+        "working_dir": str(container.get("workingDir") or ""),
+        "env": env,
+        "resources": (container.get("resources") or {}).get("requests") or {},
+        "node_selector": template.get("nodeSelector") or {},
+        "mounts": [
+            {"path": m.get("mountPath"), "name": str(m.get("name", "")), "read_only": bool(m.get("readOnly"))}
+            for m in container.get("volumeMounts") or ()
+        ],
+    }
+
+
+def template_of(workflow: Object | None, name: str) -> Mapping[str, Any]:
+    """Of a training node, that of the job itself."""
+    templates = spec_of(workflow or {}).get("templates") or ()
+    own = [t for t in templates if ((t.get("annotations") or {}).get(NODE) or t.get("name")) == name]
+    own.sort(key=lambda template: "resource" not in template)
+    if own:
+        return dict(own[0])
+    leaf = _leaf(workflow, name, "inputs")
+    return next((dict(t) for t in templates if t.get("name") == leaf.get("templateName")), {})
+
+
+def containers_of(pod: Object) -> list[dict[str, Any]]:
+    """As they are, those that prepare the Pod first."""
+    spec, status = spec_of(pod), status_of(pod)
+    found = []
+    for kind, states in (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")):
+        by_name = {state.get("name"): state for state in status.get(states) or ()}
+        for container in spec.get(kind) or ():
+            state = by_name.get(container["name"]) or {}
+            found.append(_container(container, state))
+    return found
+
+
+def pod_summary(pod: Object) -> dict[str, Any]:
+    status = status_of(pod)
+    return {
+        "name": name_of(pod),
+        "phase": str(status.get("phase") or "Pending"),
+        "host": str(spec_of(pod).get("nodeName") or ""),
+        "address": str(status.get("podIP") or ""),
+        "message": str(status.get("message") or _unscheduled(status)),
+        "containers": containers_of(pod),
+    }
+
+
+def event_summary(event: Object) -> dict[str, Any]:
+    involved = event.get("involvedObject") or {}
+    return {
+        "time": event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp"),
+        "type": str(event.get("type") or "Normal"),
+        "reason": str(event.get("reason") or ""),
+        "object": f"{involved.get('kind', '')}/{involved.get('name', '')}",
+        "message": str(event.get("message") or ""),
+        "count": int(event.get("count") or 1),
+    }
+
+
+def _container(container: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, Any]:
+    kind, now = next(iter((state.get("state") or {"waiting": {}}).items()))
+    return {
+        "name": str(container["name"]),
+        "image": str(container.get("image") or ""),
+        "state": kind,
+        "reason": str(now.get("reason") or ""),
+        "message": str(now.get("message") or ""),
+        "exit_code": now.get("exitCode"),
+        "restarts": int(state.get("restartCount") or 0),
+        "started": now.get("startedAt"),
+        "finished": now.get("finishedAt"),
+    }
+
+
+def _unscheduled(status: Mapping[str, Any]) -> str:
+    conditions: Iterable[Mapping[str, Any]] = status.get("conditions") or ()
+    return next((str(c.get("message") or "") for c in conditions if c.get("reason") == "Unschedulable"), "")
+
+
+def _leaf(workflow: Object | None, name: str, direction: str) -> Mapping[str, Any]:
+    """The last attempt of the node that has something to say about this."""
+    leaves = leaves_of(workflow).get(name) or [] if workflow is not None else []
+    told = [leaf for leaf in leaves if any((leaf.get(direction) or {}).get(k) for k in ("parameters", "artifacts"))]
+    return (told or leaves or [{}])[-1]
+
+
+def _value(name: str, kind: str, value: Any, path: str | None = "") -> dict[str, Any]:
+    return {"name": name, "type": kind, "value": None if value is None else str(value), "path": path or ""}
+
+
+def _is_file(graph: Graph, source: FromOutput) -> bool:
+    return bool(_path(graph, source, only="file"))
+
+
+def _path(graph: Graph, source: FromOutput, only: str = "") -> str:
+    origin = graph.node(source.node)
+    outputs = origin.outputs if origin is not None else ()
+    return next((o.path for o in outputs if o.name == source.output and only in ("", o.type)), "")

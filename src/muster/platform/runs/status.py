@@ -1,0 +1,251 @@
+"""The status of a run and its nodes, read from its Workflow. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from muster.kube.objects import Object, annotations_of, name_of, parse_time, spec_of, status_of, version_of
+from muster.platform.graphs.bindings import NODE
+from muster.workflows.engine.names import pod_name
+from muster.workflows.executors.resource import RETRIES
+
+State: TypeAlias = Literal["waiting", "running", "succeeded", "failed", "stopped"]
+NodeState: TypeAlias = Literal["waiting", "running", "succeeded", "failed", "stopped", "skipped"]
+
+ENDED: frozenset[str] = frozenset(("succeeded", "failed", "stopped"))
+DONE: frozenset[str] = frozenset(("succeeded", "skipped"))
+
+_GROUPS = frozenset(("Steps", "StepGroup", "DAG", "TaskGroup"))
+_STATES: Mapping[str, NodeState] = {
+    "Pending": "waiting",
+    "Running": "running",
+    "Succeeded": "succeeded",
+    "Failed": "failed",
+    "Error": "failed",
+    "Skipped": "skipped",
+    "Omitted": "skipped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStatus:
+    key: str
+    """The id of the Workflow's node."""
+    pod: str
+    """'' if it has none, as a training job's task."""
+    state: NodeState
+    message: str = ""
+    exit_code: str = ""
+    host: str = ""
+    started: datetime | None = None
+    finished: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    name: str
+    state: NodeState
+    message: str
+    started: datetime | None
+    finished: datetime | None
+    attempts: tuple[AttemptStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    state: State
+    message: str
+    started: datetime | None
+    finished: datetime | None
+    round: int
+    nodes: tuple[NodeStatus, ...]
+    version: str
+    """Of the Workflow, when it was looked at."""
+
+
+def read_status(workflow: Object) -> RunStatus:
+    status = status_of(workflow)
+    stopped = bool(spec_of(workflow).get("shutdown"))
+    nodes = tuple(_nodes(workflow, stopped))
+    state = _state(str(status.get("phase") or ""), stopped, nodes)
+    return RunStatus(
+        state,
+        _message(state, nodes, str(status.get("message") or "")),
+        _moment(status.get("startedAt")),
+        _moment(status.get("finishedAt")),
+        round_of(workflow),
+        nodes,
+        version_of(workflow),
+    )
+
+
+def map_messages(found: RunStatus, change: Callable[[str], str]) -> RunStatus:
+    """The same, with every message changed."""
+
+    def attempt(one: AttemptStatus) -> AttemptStatus:
+        return replace(one, message=change(one.message)) if one.message else one
+
+    nodes = tuple(
+        replace(node, message=change(node.message), attempts=tuple(map(attempt, node.attempts))) for node in found.nodes
+    )
+    return replace(found, message=change(found.message), nodes=nodes)
+
+
+def has_messages(found: RunStatus) -> bool:
+    return bool(found.message or any(n.message or any(a.message for a in n.attempts) for n in found.nodes))
+
+
+def round_of(workflow: Object) -> int:
+    """How often it has been retried."""
+    said = annotations_of(workflow).get(RETRIES, "0")
+    return int(said) if said.isdecimal() else 0
+
+
+def node_named(workflow: Object, node: Mapping[str, Any]) -> str:
+    """What its author calls a node of the Workflow that is not a group and not an attempt."""
+    return _called(node, name_of(workflow), _by_template(workflow))
+
+
+def leaves_of(workflow: Object) -> dict[str, list[Mapping[str, Any]]]:
+    """By what their author calls them, the nodes of a Workflow that do something: all attempts of each."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for name, _, leaves in _grouped(workflow):
+        found.setdefault(name, []).extend(leaves)
+    return found
+
+
+def _nodes(workflow: Object, stopped: bool) -> list[NodeStatus]:
+    """One for each node of the graph: a training node's tasks before and after it are a part of it."""
+    parts: dict[str, list[NodeStatus]] = {}
+    for name, node, leaves in _grouped(workflow):
+        parts.setdefault(name, []).append(_node(workflow, name, node, leaves, stopped))
+    return [_joined(name, some) for name, some in parts.items()]
+
+
+def _grouped(workflow: Object) -> list[tuple[str, Mapping[str, Any], list[Mapping[str, Any]]]]:
+    """Per task: what its author calls it, the node that stands for it, and its attempts."""
+    nodes: Mapping[str, Mapping[str, Any]] = status_of(workflow).get("nodes") or {}
+    templates = _by_template(workflow)
+    attempts_of: dict[str, list[str]] = {}
+    for key, node in nodes.items():
+        if node.get("type") == "Retry":
+            attempts_of[key] = [child for child in node.get("children") or () if _is_attempt(node, nodes.get(child))]
+    attempts = {child for children in attempts_of.values() for child in children}
+    found = []
+    for key, node in nodes.items():
+        if node.get("type") in _GROUPS or key in attempts:
+            continue
+        own = attempts_of.get(key)
+        if own is not None and own and all(nodes[child].get("type") in _GROUPS for child in own):
+            continue  # what is inside of it speaks for itself
+        leaves = [node] if own is None else [nodes[child] for child in own]
+        found.append((_called(node, name_of(workflow), templates), node, leaves))
+    return found
+
+
+def _is_attempt(retry: Mapping[str, Any], child: Mapping[str, Any] | None) -> bool:
+    return child is not None and str(child.get("name") or "").startswith(f"{retry.get('name')}(")
+
+
+def _called(node: Mapping[str, Any], workflow: str, templates: Mapping[str, str]) -> str:
+    path = str(node.get("name") or "").removeprefix(workflow).lstrip(".")
+    return templates.get(path) or path or str(node.get("templateName") or node.get("displayName") or "")
+
+
+def _by_template(workflow: Object) -> dict[str, str]:
+    """The nodes whose templates are called otherwise: in a compiled graph a task is called as its template."""
+    templates = spec_of(workflow).get("templates") or ()
+    return {
+        str(template.get("name")): str(template["annotations"][NODE])
+        for template in templates
+        if NODE in (template.get("annotations") or {})
+    }
+
+
+def _node(
+    workflow: Object, name: str, node: Mapping[str, Any], leaves: list[Mapping[str, Any]], stopped: bool
+) -> NodeStatus:
+    has_run = [leaf for leaf in leaves if leaf.get("phase") not in ("Skipped", "Omitted")]
+    attempts = tuple(_attempt(workflow, leaf, stopped) for leaf in has_run)
+    state = _node_state(node, stopped)
+    if state == "running" and attempts and all(attempt.state == "waiting" for attempt in attempts):
+        state = "waiting"
+    message = str(node.get("message") or (leaves[-1].get("message") if leaves else "") or "")
+    return NodeStatus(name, state, message, _moment(node.get("startedAt")), _moment(node.get("finishedAt")), attempts)
+
+
+def _attempt(workflow: Object, leaf: Mapping[str, Any], stopped: bool) -> AttemptStatus:
+    template = (leaf.get("templateRef") or {}).get("template") or leaf.get("templateName") or ""
+    has_pod = leaf.get("type") == "Pod" and "resource" not in _template(workflow, str(template))
+    return AttemptStatus(
+        str(leaf.get("id") or ""),
+        pod_name(name_of(workflow), str(leaf.get("name") or ""), str(template)) if has_pod else "",
+        _node_state(leaf, stopped),
+        str(leaf.get("message") or ""),
+        str((leaf.get("outputs") or {}).get("exitCode") or ""),
+        str(leaf.get("hostNodeName") or ""),
+        _moment(leaf.get("startedAt")),
+        _moment(leaf.get("finishedAt")),
+    )
+
+
+def _template(workflow: Object, name: str) -> Mapping[str, Any]:
+    templates = spec_of(workflow).get("templates") or ()
+    return next((template for template in templates if template.get("name") == name), {})
+
+
+def _node_state(node: Mapping[str, Any], stopped: bool) -> NodeState:
+    state = _STATES.get(str(node.get("phase") or ""), "waiting")
+    was_ended = stopped and state == "failed" and "shutdown" in str(node.get("message") or "")
+    return "stopped" if was_ended else state
+
+
+def _joined(name: str, parts: list[NodeStatus]) -> NodeStatus:
+    if len(parts) == 1:
+        return parts[0]
+    states = {part.state for part in parts}
+    state: NodeState = "running"
+    for worst in ("failed", "stopped"):
+        if worst in states:
+            state = worst
+            break
+    else:
+        if len(states) == 1:
+            state = parts[0].state
+    started = [part.started for part in parts if part.started]
+    finished = [part.finished for part in parts if part.finished]
+    return NodeStatus(
+        name,
+        state,
+        next((part.message for part in parts if part.state == state and part.message), ""),
+        min(started, default=None),
+        max(finished, default=None) if len(finished) == len(parts) else None,
+        # The task in the middle is the job itself: it makes the attempts.
+        next((part.attempts for part in parts if any(not a.pod for a in part.attempts)), parts[0].attempts),
+    )
+
+
+def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...]) -> State:
+    if phase == "Succeeded":
+        return "succeeded"
+    if phase in ("Failed", "Error"):
+        return "stopped" if stopped else "failed"
+    return "waiting" if all(node.state == "waiting" for node in nodes) else "running"
+
+
+def _message(state: State, nodes: tuple[NodeStatus, ...], own: str) -> str:
+    if state == "failed":
+        # Of nodes that failed, the one to blame is the first.
+        blamed = sorted((n for n in nodes if n.state == "failed"), key=lambda n: (n.finished is None, n.finished))
+        if blamed:
+            return f"{blamed[0].name}: {blamed[0].message}" if blamed[0].message else f"{blamed[0].name} failed"
+    if state == "waiting":
+        return next((f"{node.name}: {node.message}" for node in nodes if node.message), own)
+    return own
+
+
+def _moment(text: Any) -> datetime | None:
+    return parse_time(text) if text else None

@@ -1,0 +1,173 @@
+"""Access to the API: who a request is from, whether they may do what it asks, and the review APIs about that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster.embedded.auth.identity import Identity
+from muster.embedded.auth.tokens import AUDIENCE
+from muster.kube.errors import BadRequest, Forbidden, Unauthorized
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, namespace_of, timestamp
+from muster.kube.rbac import AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, Action, User, service_account_user
+from muster.server.kubernetes.handlers import Approve
+from muster.server.kubernetes.request import ApiRequest
+from muster.server.kubernetes.websocket import offered_token
+
+# Merged from gate: Who a call is from, and whether they may do what it asks.
+
+
+_RBAC = "rbac.authorization.k8s.io"
+_IMPERSONATION = (b"impersonate-user", b"impersonate-group")
+
+
+class AccessControl:
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    async def admit(self, call: ApiRequest) -> None:
+        """Finds out whose call it is. Raises Unauthorized."""
+        scheme, _, token = call.header(b"authorization").partition(" ")
+        if scheme.lower() != "bearer":
+            token = offered_token(call) if call.scope["type"] == "websocket" else ""
+        if not token:
+            raise Unauthorized("Unauthorized")
+        call.user = await self._identity.authenticate(token.strip())
+        if any(name.startswith(b"impersonate-") for name in call.headers):
+            call.user = self._impersonated(call)
+
+    def require(self, user: User, action: Action) -> None:
+        if not self._identity.may(user, action):
+            raise Forbidden(f'{_subject(action)} is forbidden: User "{user.name}" cannot {action}')
+
+    def approval(self, user: User, kind: Kind) -> Approve | None:
+        """What more has to be asked of an object before `user` may store it: nobody hands out rights they lack."""
+        if kind.group != _RBAC or user.is_master:
+            return None
+
+        def approve(obj: Object) -> None:
+            namespace = namespace_of(obj)
+            if "roleRef" in obj:
+                ref = obj.get("roleRef") or {}
+                which, name = str(ref.get("kind") or ""), str(ref.get("name") or "")
+                plural = "roles" if which == "Role" else "clusterroles"
+                if self._identity.may(user, Action("bind", _RBAC, plural, "", namespace, name)):
+                    return
+                rules = self._identity.rules_of_role(which, namespace, name)
+            else:
+                if self._identity.may(user, Action("escalate", _RBAC, kind.plural, "", namespace)):
+                    return
+                rules = obj.get("rules") or ()
+                if obj.get("aggregationRule"):
+                    rules = [*rules, {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+            excess = self._identity.excess(user, rules, namespace)
+            if excess:
+                raise Forbidden(
+                    f'{kind.plural} is forbidden: User "{user.name}" may not grant what they may not do themselves: '
+                    + "; ".join(str(action) for action in excess[:5])
+                )
+
+        return approve
+
+    def _impersonated(self, call: ApiRequest) -> User:
+        """Acts as somebody else, as `kubectl --as` does, if the caller may."""
+        name = call.header(b"impersonate-user")
+        groups = [value.decode("latin-1") for header, value in call.scope["headers"] if header == b"impersonate-group"]
+        if not name:
+            raise BadRequest("the other Impersonate headers need an Impersonate-User beside them")
+        for header in call.headers:
+            if header.startswith(b"impersonate-") and header not in _IMPERSONATION:
+                raise BadRequest(
+                    f"{header.decode('latin-1')} is not supported; only a user and groups can be impersonated"
+                )
+        if name.startswith(SERVICE_ACCOUNT_PREFIX):
+            namespace, _, account = name[len(SERVICE_ACCOUNT_PREFIX) :].partition(":")
+            self.require(call.user, Action("impersonate", "", "serviceaccounts", "", namespace, account))
+            user = service_account_user(namespace, account)
+        else:
+            self.require(call.user, Action("impersonate", "", "users", "", "", name))
+            user = User(name, frozenset((AUTHENTICATED,)))
+        for group in groups:
+            self.require(call.user, Action("impersonate", "", "groups", "", "", group))
+        return User(user.name, user.groups | frozenset(groups))
+
+
+def _subject(action: Action) -> str:
+    if action.path:
+        return f'"{action.path}"'
+    resource = f"{action.resource}.{action.group}" if action.group else action.resource
+    return f'{resource} "{action.name}"' if action.name else resource
+
+
+# Merged from reviews: Questions about access that are asked by creating an object: who am I, what may I, whose token
+# is this?
+
+
+async def review(identity: Identity, user: User, plural: str, namespace: str, body: Object) -> Object:
+    """The review with its status filled in. It is not stored."""
+    spec = body.get("spec") or {}
+    match plural:
+        case "selfsubjectreviews":
+            return {**body, "metadata": {"creationTimestamp": timestamp()}, "status": {"userInfo": _info(user)}}
+        case "selfsubjectaccessreviews":
+            return {**body, "status": _verdict(identity, user, action_in(spec))}
+        case "subjectaccessreviews" | "localsubjectaccessreviews":
+            other = User(str(spec.get("user") or ""), frozenset(str(g) for g in spec.get("groups") or ()))
+            if not other.name and not other.groups:
+                raise BadRequest("spec.user or spec.groups is required: whose access is to be reviewed")
+            return {**body, "status": _verdict(identity, other, action_in(spec, namespace))}
+        case "selfsubjectrulesreviews":
+            return {**body, "status": _rules(identity, user, str(spec.get("namespace") or ""))}
+        case "tokenreviews":
+            return {**body, "spec": {}, "status": await _token(identity, spec)}
+    raise BadRequest(f'"{plural}" cannot be reviewed')
+
+
+def action_in(spec: Mapping[str, Any], namespace: str = "") -> Action:
+    """The action that an access review asks about."""
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if bool(resource) == bool(path):
+        raise BadRequest("exactly one of spec.resourceAttributes and spec.nonResourceAttributes is needed")
+    if path:
+        return Action(str(path.get("verb") or ""), path=str(path.get("path") or "/"))
+    asked: Mapping[str, Any] = resource or {}
+    if namespace and asked.get("namespace") != namespace:
+        raise BadRequest(f'spec.resourceAttributes.namespace must be "{namespace}", as in the URL')
+    return Action(
+        *(str(asked.get(field) or "") for field in ("verb", "group", "resource", "subresource", "namespace", "name"))
+    )
+
+
+def _verdict(identity: Identity, user: User, action: Action) -> dict[str, Any]:
+    allowed = identity.may(user, action)
+    if allowed:
+        return {"allowed": True, "reason": "member of system:masters" if user.is_master else "a role allows it"}
+    return {"allowed": False, "reason": f'no role lets "{user.name}" {action}'}
+
+
+def _rules(identity: Identity, user: User, namespace: str) -> dict[str, Any]:
+    if user.is_master:
+        resources: Sequence[Mapping[str, Any]] = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
+        paths: Sequence[Mapping[str, Any]] = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+    else:
+        rules = [rule for grant in identity.grants(user) if grant.namespace in ("", namespace) for rule in grant.rules]
+        resources = [rule for rule in rules if rule.get("resources")]
+        paths = [rule for rule in rules if rule.get("nonResourceURLs")]
+    return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
+
+
+async def _token(identity: Identity, spec: Mapping[str, Any]) -> dict[str, Any]:
+    audiences = [str(a) for a in spec.get("audiences") or ()] or [AUDIENCE]
+    try:
+        user = await identity.authenticate(str(spec.get("token") or ""), audiences)
+    except Unauthorized as error:
+        return {"authenticated": False, "error": error.message}
+    return {"authenticated": True, "user": _info(user), "audiences": audiences}
+
+
+def _info(user: User) -> dict[str, Any]:
+    info: dict[str, Any] = {"username": user.name, "groups": sorted(user.groups)}
+    if user.uid:
+        info["uid"] = user.uid
+    return info

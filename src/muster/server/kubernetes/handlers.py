@@ -1,0 +1,360 @@
+"""Handlers of the API's verbs: get, list, create, update, patch, delete and deletecollection; and metrics.k8s.io."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.nodes import is_simulated
+from muster.embedded.store.admission import FieldValidation
+from muster.kube.builtin import NODE, POD
+from muster.kube.cluster import Listing, PatchType, Propagation, Subresource
+from muster.kube.errors import BadRequest, Cause, Gone, Invalid, MethodNotAllowed, NotFound, Timeout, Unavailable
+from muster.kube.kinds import Kind
+from muster.kube.metrics_api import NODE_METRICS, node_metrics, pod_metrics
+from muster.kube.objects import Object, is_deleting, meta, name_of, namespace_of, timestamp, uid_of, version_of
+from muster.server.kubernetes import negotiation
+from muster.server.kubernetes.negotiation import JSON, body_media, patch_type
+from muster.server.kubernetes.request import (
+    ApiRequest,
+    ApiResponse,
+    Target,
+    is_true,
+    json_response,
+    parse_body,
+    parse_yaml,
+)
+
+# Merged from objects: The verbs of the API on objects: get, list, create, update, patch, delete, deletecollection.
+
+
+Approve: TypeAlias = Callable[[Object], None]
+"""Raises Forbidden when the caller may not store such an object, whatever verbs they have."""
+
+_SUBRESOURCES: dict[str, Subresource] = {"": "", "status": "status", "scale": "scale"}
+_ANSWERED_WHEN_DELETED = frozenset((
+    "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "serviceaccounts", "services",
+    "storageclasses.storage.k8s.io",
+))  # fmt: skip
+"""Deleting one of these answers the object, all others a Status; typed clients rely on it."""
+_PROPAGATIONS: dict[str, Propagation] = {"Background": "Background", "Foreground": "Foreground", "Orphan": "Orphan"}
+_VALIDATIONS: dict[str, FieldValidation] = {"Strict": "Strict", "Warn": "Warn", "Ignore": "Ignore"}
+
+
+async def get_object(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    if target.subresource == "scale":
+        return json_response(await cluster.get_scale(kind, target.name, target.namespace), call)
+    obj = await cluster.get(kind, target.name, target.namespace)
+    if call.form().shape == "object":
+        obj = cluster.whole(obj, kind)
+    return json_response(negotiation.shape_object(kind, obj, call.form(), negotiation.parse_include(call.query)), call)
+
+
+async def list_objects(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    query = call.query
+    form, include = call.form(), negotiation.parse_include(query)
+    listing = await cluster.list(
+        kind,
+        target.namespace,
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=call.integer("limit") or 0,
+        continue_=query.get("continue", ""),
+    )
+    _check_version(query, listing)
+    if kind.apart is not None and form.shape == "object":
+        listing = listing._replace(items=[cluster.whole(obj, kind) for obj in listing.items])
+    return json_response(negotiation.shape_list(kind, listing, form, include), call)
+
+
+async def create(
+    cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target, approve: Approve | None = None
+) -> ApiResponse:
+    if kind.namespaced and not target.namespace:
+        raise MethodNotAllowed(f"{kind.plural} are created in a namespace: POST to .../namespaces/NAME/{kind.plural}")
+    obj = fill_from_url(await call.document(), kind, target)
+    call.kind, call.name = kind.kind, name_of(obj) or str(meta(obj).get("generateName") or "")
+    if approve is not None:
+        approve(obj)
+    dry_run = is_dry_run(call.query)
+    stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(call))
+    if dry_run:
+        stored = _rehearsed(stored, None)
+    return json_response(negotiation.shape_object(kind, cluster.whole(stored, kind), call.form()), call, 201)
+
+
+async def replace(
+    cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target, approve: Approve | None = None
+) -> ApiResponse:
+    subresource = _subresource(kind, target)
+    call.kind = kind.kind
+    body = await call.document()
+    obj = _addressed_scale(body, target) if subresource == "scale" else fill_from_url(body, kind, target)
+    if approve is not None:
+        approve(obj)
+    dry_run = is_dry_run(call.query)
+    stored = await cluster.update(
+        obj,
+        subresource=subresource,
+        dry_run=dry_run,
+        kind=kind,
+        field_manager=_manager(call),
+        field_validation=_validation(call),
+    )
+    if dry_run:
+        stored = _rehearsed(stored, await _existing(cluster, kind, target))
+    return json_response(negotiation.shape_object(kind, cluster.whole(stored, kind), call.form()), call)
+
+
+async def patch(
+    cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target, approve: Approve | None = None
+) -> ApiResponse:
+    call.kind = kind.kind
+    type_ = patch_type(call.header(b"content-type"))
+    body = _parse_patch(await call.body(), type_)
+    options: dict[str, Any] = {
+        "type": type_,
+        "subresource": _subresource(kind, target),
+        "field_manager": _manager(call),
+        "force": call.flag("force"),
+        "field_validation": _validation(call),
+    }
+    before = await _existing(cluster, kind, target)
+    if type_ == "apply":
+        if not call.query.get("fieldManager"):
+            why = "Required value: is required for apply patch: the name of who applies"
+            raise Invalid(f"fieldManager: {why}", causes=[Cause("fieldManager", why, "FieldValueRequired")])
+        body = fill_from_url(body, kind, target)
+    elif options["force"]:
+        raise Invalid("the query parameter force may only be given with an apply patch")
+    where = (kind, target.name, target.namespace, body)
+    if approve is not None:
+        approve(await cluster.patch(*where, **options, dry_run=True))
+    dry_run = is_dry_run(call.query)
+    stored = await cluster.patch(*where, **options, dry_run=dry_run)
+    if dry_run:
+        stored = _rehearsed(stored, before)
+    return json_response(
+        negotiation.shape_object(kind, cluster.whole(stored, kind), call.form()),
+        call,
+        200 if before is not None else 201,
+    )
+
+
+async def delete(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    options = delete_options(call.query, await _optional_document(call))
+    last = await cluster.delete(kind, target.name, target.namespace, **options._asdict())
+    if is_deleting(last) or kind.resource in _ANSWERED_WHEN_DELETED:
+        return json_response(negotiation.shape_object(kind, last, call.form()), call)
+    details = {"name": name_of(last), "group": kind.group, "kind": kind.plural, "uid": uid_of(last)}
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+    return json_response(status, call)
+
+
+async def delete_collection(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    """Deletes what the selectors match. What goes away meanwhile by itself is no error."""
+    if kind.namespaced and not target.namespace:
+        raise MethodNotAllowed(f"{kind.plural} of all namespaces cannot be deleted at once; name a namespace")
+    query = call.query
+    options = delete_options(query, await _optional_document(call))
+    listing = await cluster.list(
+        kind,
+        target.namespace,
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=call.integer("limit") or 0,
+    )
+    deleted = []
+    for obj in listing.items:
+        try:
+            deleted.append(await cluster.delete(kind, name_of(obj), namespace_of(obj), **options._asdict()))
+        except NotFound:
+            continue
+    return json_response(negotiation.shape_list(kind, Listing(deleted, listing.resource_version), call.form()), call)
+
+
+class DeleteOptions(NamedTuple):
+    propagation: Propagation = "Background"
+    grace_seconds: int | None = None
+    uid: str = ""
+    resource_version: str = ""
+    dry_run: bool = False
+
+
+def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteOptions:
+    """From a DeleteOptions body and the query, which has the last word."""
+    preconditions = body.get("preconditions") or {}
+    orphan = query.get("orphanDependents", body.get("orphanDependents"))
+    policy = query.get("propagationPolicy") or body.get("propagationPolicy")
+    if policy is None and orphan is not None:
+        policy = "Orphan" if str(orphan).lower() == "true" else "Background"
+    propagation = _PROPAGATIONS.get(str(policy or "Background"))
+    if propagation is None:
+        raise _invalid_option("propagationPolicy", policy, list(_PROPAGATIONS))
+    grace = query.get("gracePeriodSeconds", body.get("gracePeriodSeconds"))
+    if grace is not None:
+        try:
+            grace = int(grace)
+        except (TypeError, ValueError):
+            raise BadRequest(f'gracePeriodSeconds is "{grace}"; it must be a number of seconds') from None
+    return DeleteOptions(
+        propagation,
+        grace,
+        str(preconditions.get("uid") or ""),
+        str(preconditions.get("resourceVersion") or ""),
+        is_dry_run(query) or bool(body.get("dryRun")),
+    )
+
+
+def fill_from_url(body: Any, kind: Kind, target: Target) -> Object:
+    """The object in a body, with what the URL says of it filled in. They must not contradict each other."""
+    if not isinstance(body, dict):
+        raise BadRequest("the body of the request must be an object")
+    for field, expected in (("apiVersion", kind.api_version), ("kind", kind.kind)):
+        given = body.get(field) or expected
+        if given != expected:
+            raise BadRequest(
+                f'the object provided is unrecognized: its {field} is "{given}", but the request is for '
+                f'"{expected}" ({kind.resource})'
+            )
+    metadata = body.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise BadRequest("metadata must be an object")
+    filled = dict(metadata)
+    for field, expected in (("namespace", target.namespace), ("name", target.name)):
+        if not expected:
+            continue
+        given = metadata.get(field) or expected
+        if given != expected:
+            raise BadRequest(
+                f'the {field} of the provided object ("{given}") does not match the {field} sent on the request '
+                f'("{expected}")'
+            )
+        filled[field] = expected
+    return {**body, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": filled}
+
+
+def is_dry_run(query: Mapping[str, str]) -> bool:
+    wanted = query.get("dryRun")
+    if not wanted:
+        return False
+    if wanted != "All":
+        raise _invalid_option("dryRun", wanted, ["All"])
+    return True
+
+
+def _addressed_scale(body: Object, target: Target) -> Object:
+    if body.get("kind", "Scale") != "Scale":
+        raise BadRequest(f'the body must be a Scale (autoscaling/v1), not a "{body.get("kind")}"')
+    metadata = {**meta(body), "name": target.name}
+    if target.namespace:
+        metadata["namespace"] = target.namespace
+    return {**body, "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata}
+
+
+def _parse_patch(content: bytes, type_: PatchType) -> Any:
+    if type_ != "apply":
+        return parse_body(content, JSON)
+    # An apply patch is YAML by name, but nearly everybody sends the part of YAML that is JSON.
+    return parse_body(content, JSON) if content[:1] == b"{" else parse_yaml(content)
+
+
+async def _existing(cluster: EmbeddedCluster, kind: Kind, target: Target) -> Object | None:
+    try:
+        return await cluster.get(kind, target.name, target.namespace)
+    except NotFound:
+        return None
+
+
+def _rehearsed(obj: Object, before: Object | None) -> Object:
+    """What a dry run answers: as nothing was stored, there is no new version."""
+    metadata = {name: value for name, value in meta(obj).items() if name != "resourceVersion"}
+    if before is not None:
+        metadata["resourceVersion"] = version_of(before)
+    return {**obj, "metadata": metadata}
+
+
+async def _optional_document(call: ApiRequest) -> dict[str, Any]:
+    content = await call.body()
+    if not content:
+        return {}
+    found = parse_body(content, body_media(call.header(b"content-type")))
+    if not isinstance(found, dict):
+        raise BadRequest("the body of a delete request must be DeleteOptions")
+    return found
+
+
+def _subresource(kind: Kind, target: Target) -> Subresource:
+    found = _SUBRESOURCES.get(target.subresource)
+    if found is None or (found == "status" and not kind.has_status) or (found == "scale" and kind.scale is None):
+        raise NotFound("the server could not find the requested resource")
+    return found
+
+
+def _validation(call: ApiRequest) -> FieldValidation:
+    """Without a word from the client, Kubernetes warns."""
+    wanted = call.query.get("fieldValidation") or "Warn"
+    found = _VALIDATIONS.get(wanted)
+    if found is None:
+        raise _invalid_option("fieldValidation", wanted, list(_VALIDATIONS))
+    return found
+
+
+def _manager(call: ApiRequest) -> str:
+    """Who writes; where they do not say, the first word of the User-Agent, as in Kubernetes."""
+    return call.query.get("fieldManager") or call.header(b"user-agent").partition("/")[0] or "unknown"
+
+
+def _check_version(query: Mapping[str, str], listing: Listing) -> None:
+    """A list is always as new as can be, which satisfies every wish but one for exactly an older version."""
+    wanted = query.get("resourceVersion")
+    match = query.get("resourceVersionMatch")
+    if not wanted:
+        if match:
+            raise Invalid("resourceVersionMatch is forbidden unless resourceVersion is provided")
+        return
+    if not wanted.isdigit():
+        raise BadRequest(f'resourceVersion: "{wanted}" is not one of this cluster\'s')
+    if match == "Exact" and wanted == "0":
+        raise Invalid("resourceVersionMatch=Exact is forbidden for the resourceVersion 0, which means any")
+    if match == "Exact" and wanted != listing.resource_version:
+        raise Gone(f"the resourceVersion {wanted} is no longer kept whole; list without resourceVersionMatch=Exact")
+    if int(wanted) > int(listing.resource_version):
+        raise Timeout(
+            f"Too large resource version: {wanted}, current: {listing.resource_version}",
+            causes=[Cause("", "Too large resource version", "ResourceVersionTooLarge")],
+            retry_after=1,
+        )
+
+
+def _invalid_option(name: str, value: Any, allowed: list[str]) -> Invalid:
+    message = f'Unsupported value: "{value}": supported values: {", ".join(allowed)}'
+    return Invalid(f"{name}: {message}", causes=[Cause(name, message, "FieldValueNotSupported")])
+
+
+# Merged from metrics: metrics.k8s.io over HTTP: measured at the moment of the question.
+
+
+async def get_metrics(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    if call.method not in ("GET", "HEAD") or target.subresource or is_true(call.query.get("watch")):
+        raise MethodNotAllowed("what nodes and Pods use can be got and listed, no more")
+    found = await _measure(cluster, kind, target.namespace, call.query.get("labelSelector", ""))
+    form, include = call.form(), negotiation.parse_include(call.query)
+    if not target.name:
+        return json_response(negotiation.shape_list(kind, Listing(found, ""), form, include), call)
+    for one in found:
+        if name_of(one) == target.name:
+            return json_response(negotiation.shape_object(kind, one, form, include), call)
+    raise NotFound(f'{kind.resource} "{target.name}" not found')
+
+
+async def _measure(cluster: EmbeddedCluster, kind: Kind, namespace: str, labels: str) -> list[Object]:
+    if cluster.node is None:
+        raise Unavailable("this cluster has no node agent yet, so nothing is measured")
+    rates, window = await cluster.node.usage()
+    if kind is not NODE_METRICS:
+        pods = (await cluster.list(POD, namespace, labels=labels)).items
+        return pod_metrics(pods, rates, timestamp(), window)
+    nodes = [node for node in (await cluster.list(NODE, labels=labels)).items if not is_simulated(node)]
+    return node_metrics(nodes, (await cluster.list(POD)).items, cluster.node.name, rates, timestamp(), window)

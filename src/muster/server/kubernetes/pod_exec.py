@@ -1,0 +1,121 @@
+"""`exec`: a command in a container, its streams on the channels of a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from urllib.parse import parse_qsl
+
+import orjson
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.cluster import Process
+from muster.kube.errors import ApiError, BadRequest
+from muster.kube.remote.exec_stream import (
+    CLOSE,
+    ERROR,
+    RESIZE,
+    STDERR,
+    STDIN,
+    STDOUT,
+    V4,
+    V5,
+    encode_frame,
+    exit_status_of,
+    parse_resize,
+)
+from muster.server.kubernetes.request import ApiRequest, Target, is_true
+from muster.server.kubernetes.websocket import Closed, Socket, choose_protocol
+
+_BASE64 = ("v4.base64.channel.k8s.io", "base64.channel.k8s.io")
+_PLAIN_ERRORS = ("", "channel.k8s.io", "base64.channel.k8s.io")
+"""The oldest protocols have text on the error channel, and nothing on success."""
+
+PROTOCOLS = (V5, V4, "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io")
+
+
+async def exec_in_pod(cluster: EmbeddedCluster, call: ApiRequest, target: Target) -> None:
+    protocol = choose_protocol(call, PROTOCOLS)
+    pairs = parse_qsl(call.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    command = [value for name, value in pairs if name == "command"]
+    if not command:
+        raise BadRequest("exec needs a command: ?command=ls&command=-l")
+    # A process is started before the socket is accepted: what is wrong can then be said as a proper error.
+    process = await cluster.exec(
+        target.name,
+        target.namespace,
+        command,
+        container=call.query.get("container", ""),
+        stdin=call.flag("stdin"),
+        tty=call.flag("tty"),
+    )
+    try:
+        socket = Socket(call, base64_text=protocol in _BASE64)
+        await socket.accept(protocol)
+        # Says that the connection stands, on the lowest channel there is.
+        await socket.send(encode_frame(STDOUT, b""))
+        channels = {
+            number for number, name in ((STDOUT, "stdout"), (STDERR, "stderr")) if is_true(call.query.get(name, "true"))
+        }
+        await _connect(socket, process, channels, protocol)
+    finally:
+        await process.close()
+
+
+async def _connect(socket: Socket, process: Process, channels: set[int], protocol: str) -> None:
+    output = asyncio.create_task(_send_output(socket, process, channels), name="exec output")
+    input_ = asyncio.create_task(_take_input(socket, process), name="exec input")
+    try:
+        await asyncio.wait((output, input_), return_when=asyncio.FIRST_COMPLETED)
+        if not output.done():
+            # The client has gone, and so has the reason for the command.
+            return
+        output.result()
+        status = await _status(process)
+        await socket.send(encode_frame(ERROR, _told(status, protocol)))
+        await socket.close()
+    finally:
+        for task in (output, input_):
+            task.cancel()
+        await asyncio.gather(output, input_, return_exceptions=True)
+
+
+async def _send_output(socket: Socket, process: Process, channels: set[int]) -> None:
+    async for channel, data in process.output():
+        if channel in channels and data:
+            await socket.send(encode_frame(channel, data))
+
+
+async def _take_input(socket: Socket, process: Process) -> None:
+    """Until the client hangs up."""
+    while True:
+        try:
+            message = await socket.receive()
+        except Closed:
+            return
+        # A command need not read what it is sent; that it does not is no reason to end it.
+        with contextlib.suppress(ApiError, OSError):
+            await _pass_on(message, process)
+
+
+async def _pass_on(message: bytes, process: Process) -> None:
+    channel, data = message[:1], message[1:]
+    if channel == bytes((STDIN,)) and data:
+        await process.write(data)
+    elif channel == bytes((CLOSE,)) and data[:1] == bytes((STDIN,)):
+        await process.write(b"")
+    elif channel == bytes((RESIZE,)) and (size := parse_resize(data)) is not None:
+        await process.resize(*size)
+
+
+async def _status(process: Process) -> dict[str, object]:
+    try:
+        return exit_status_of(await process.wait())
+    except ApiError as error:
+        return error.to_status()
+
+
+def _told(status: dict[str, object], protocol: str) -> bytes:
+    if protocol not in _PLAIN_ERRORS:
+        return orjson.dumps(status)
+    return b"" if status["status"] == "Success" else str(status["message"]).encode()

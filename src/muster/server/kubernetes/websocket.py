@@ -1,0 +1,137 @@
+"""WebSockets of the API: opened by a request that may still be refused, then messages of bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.datastructures import Headers
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from muster.kube.errors import BadRequest
+from muster.server.kubernetes.request import ApiRequest, ApiResponse
+
+# Merged from sockets: WebSockets as the API uses them: opened by a call that may still be refused, then messages of
+# bytes.
+
+
+BEARER = "base64url.bearer.authorization.k8s.io."
+"""How a browser, which cannot set headers on a WebSocket, names its token: as one of the protocols it offers."""
+
+
+class Closed(Exception):
+    """The client has hung up."""
+
+
+class Socket:
+    """Messages are bytes; with a base64 protocol they travel as text, the channel number in plain before it."""
+
+    def __init__(self, call: ApiRequest, *, base64_text: bool = False) -> None:
+        self._call = call
+        self._base64 = base64_text
+
+    async def accept(self, protocol: str) -> None:
+        self._call.started = True
+        await self._call.send({"type": "websocket.accept", "subprotocol": protocol or None, "headers": []})
+
+    async def receive(self) -> bytes:
+        while True:
+            message = await self._call.receive()
+            if message["type"] == "websocket.disconnect":
+                raise Closed
+            if message["type"] != "websocket.receive":
+                continue
+            content = message.get("bytes")
+            if content is not None:
+                return bytes(content)
+            text = str(message.get("text") or "")
+            if not self._base64:
+                return text.encode()
+            return _from_base64(text)
+
+    async def send(self, data: bytes) -> None:
+        if self._base64:
+            text = chr(ord("0") + data[0]) + base64.b64encode(data[1:]).decode()
+            await self._call.send({"type": "websocket.send", "text": text})
+        else:
+            await self._call.send({"type": "websocket.send", "bytes": data})
+
+    async def close(self, code: int = 1000, reason: str = "") -> None:
+        await self._call.send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+def offered_protocols(call: ApiRequest) -> list[str]:
+    return [protocol for protocol in call.scope.get("subprotocols") or () if not protocol.startswith(BEARER)]
+
+
+def choose_protocol(call: ApiRequest, supported: Sequence[str]) -> str:
+    """The first of ours that the client offers. A client that offers none gets ''."""
+    wanted = offered_protocols(call)
+    if not wanted:
+        return ""
+    found = next((protocol for protocol in supported if protocol in wanted), None)
+    if found is None:
+        raise BadRequest(f"none of the protocols offered is known: {', '.join(wanted)}; use {', '.join(supported)}")
+    return found
+
+
+def offered_token(call: ApiRequest) -> str:
+    """The bearer token among the protocols, or ''."""
+    for protocol in call.scope.get("subprotocols") or ():
+        if protocol.startswith(BEARER):
+            encoded = protocol[len(BEARER) :]
+            try:
+                return base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+            except (binascii.Error, ValueError):
+                return ""
+    return ""
+
+
+async def reject(call: ApiRequest, made: ApiResponse) -> None:
+    """Answers the request to open a WebSocket with an ordinary answer."""
+    headers = [
+        (b"content-type", made.media.encode()),
+        (b"content-length", str(len(made.body)).encode()),
+        *made.headers,
+    ]
+    await call.send({"type": "websocket.http.response.start", "status": made.status, "headers": headers})
+    await call.send({"type": "websocket.http.response.body", "body": made.body})
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return bytes((ord(text[0]) - ord("0"),)) + base64.b64decode(text[1:])
+    except (IndexError, ValueError, binascii.Error):
+        raise BadRequest("a message on a base64 channel is a digit and base64 text") from None
+
+
+# Merged from websocket: WebSockets as kubectl wants them, for uvicorn.
+
+
+LARGEST_MESSAGE = 4 * 1024 * 1024
+
+
+class KubernetesWebSocket(WebSocketsSansIOProtocol):
+    """kubectl offers protocols such as `SPDY/3.1+portforward.k8s.io`. That slash is against the standard, and the
+    library would refuse the connection, although choosing a protocol is the application's business here."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        log = logging.getLogger("uvicorn.error")
+        self.conn: ServerProtocol = _AnyProtocol(max_size=LARGEST_MESSAGE, logger=log)
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            # A refusal is an answer, too; without this the log has an error about every one of them.
+            self.handshake_complete = True
+
+
+class _AnyProtocol(ServerProtocol):
+    def process_subprotocol(self, headers: Headers) -> Subprotocol | None:
+        return None

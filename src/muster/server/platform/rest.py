@@ -1,0 +1,112 @@
+"""Conventions of every route: request bodies, answers, ETags, pages, query parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, TypeVar
+
+from fastapi import Depends, Header, Request, Response
+from fastapi import Query as Query_fastapi
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import Query
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict
+
+from muster.platform.database.queries import MAX_LIMIT, Page, PageRequest
+from muster.platform.errors import BadRequest, FieldError, Invalid
+
+# Merged from bodies: What requests and answers are made of.
+
+
+_parameters: dict[Callable[..., Any], list[str]] = {}
+
+
+class Body(BaseModel):
+    """A request. A field it does not know is refused by name."""
+
+    model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
+
+    def changes(self) -> dict[str, Any]:
+        """The fields that were written, for a PATCH."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class Answer(BaseModel):
+    """An answer. It can be made of any object that has the same attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+async def only_known_parameters(request: Request) -> None:
+    """A query parameter that nobody reads was meant to do something: it is refused."""
+    if not request.url.query:
+        return
+    route: APIRoute = request.scope["route"]
+    parameters = _parameters.get(route.endpoint)
+    if parameters is None:
+        found = get_flat_params(route.dependant)
+        parameters = _parameters[route.endpoint] = [p.alias for p in found if isinstance(p.field_info, Query)]
+    unknown = [name for name in request.query_params if name not in parameters]
+    if unknown:
+        told = f"there is no such parameter here; known: {', '.join(parameters) or 'none'}"
+        raise Invalid.fields([FieldError(name, told) for name in unknown])
+
+
+# Merged from etags: Changes that do not overwrite each other (If-Match), and answers that need not be sent twice (If-
+# None-Match).
+
+
+def etag(*parts: object) -> str:
+    """Changes whenever one of the parts does: give it the revision of what is answered."""
+    return '"' + "-".join(str(part) for part in parts) + '"'
+
+
+def not_modified(request: Request, tag: str) -> Response | None:
+    """304 if the client has this already: `return fresh(request, tag) or ...`."""
+    known = request.headers.get("if-none-match", "")
+    tags = {one.strip().removeprefix("W/") for one in known.split(",")}
+    return Response(status_code=304, headers={"ETag": tag}) if tag in tags or "*" in tags else None
+
+
+async def _revision(if_match: Annotated[str | None, Header()] = None) -> int | None:
+    if if_match is None or if_match.strip() == "*":
+        return None
+    last = if_match.strip().removeprefix("W/").strip('"').rpartition("-")[2]
+    if not last.isdecimal():
+        raise BadRequest(f"If-Match: {if_match} is not an ETag of this API")
+    return int(last)
+
+
+IfMatch = Annotated[int | None, Depends(_revision)]
+"""The revision that the client has seen, if it says so: pass it on to what makes the change."""
+
+
+# Merged from paging: Lists as the API has them: `?limit=&cursor=&sort=&q=` and {"items": [...], "next": ..., "total":
+# ...}.
+
+
+T = TypeVar("T")
+M = TypeVar("M")
+
+
+class PageOf(BaseModel, Generic[M]):
+    items: list[M]
+    next: str | None
+    """What to send as `cursor` for the piece that follows."""
+    total: int
+
+
+def page_of(page: Page[T], model: Callable[[T], M]) -> PageOf[M]:
+    return PageOf.model_construct(items=[model(item) for item in page.items], next=page.next, total=page.total)
+
+
+async def _paging(
+    limit: Annotated[int, Query_fastapi(ge=1, le=MAX_LIMIT, description="How many at most.")] = 50,
+    cursor: Annotated[str, Query_fastapi(description="`next` of the piece before.")] = "",
+    sort: Annotated[str, Query_fastapi(description="What to sort by; with - in front, the greatest first.")] = "",
+) -> PageRequest:
+    return PageRequest(limit, cursor, sort)
+
+
+Paging = Annotated[PageRequest, Depends(_paging)]
+Search = Annotated[str, Query_fastapi(description="Words that have to occur.")]

@@ -1,0 +1,179 @@
+"""Creates and deletes the objects that belong to a job, records events about it, and expects to see the result.
+
+`Expectations` remembers what the controller created or wrote until an informer shows it. Until then a Pod would seem
+to be missing, or a status outdated. If the notification is lost, looking again a while later does no harm: an object
+that exists is not created twice, and one that has changed is not overwritten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, controller_of, labels_of, name_of, namespace_of, uid_of
+
+# Merged from expectations: What a controller has made or written and no informer has shown yet.
+#
+# Until one does, there is no use in looking: a Pod would seem to be missing, a status to be as it was. Should the
+# news
+# get lost, a look a while later does no harm: what exists is not made twice, and what has changed is not written
+# over.
+
+
+K = TypeVar("K", bound=Hashable)
+
+PATIENCE = 5.0
+
+
+class _Expected(NamedTuple):
+    things: set[str]
+    until: float
+
+
+class Expectations(Generic[K]):
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._expected: dict[K, _Expected] = {}
+
+    def expect(self, key: K, what: str) -> None:
+        known = self._expected.get(key)
+        self._expected[key] = _Expected({*(known.things if known else ()), what}, self._clock() + PATIENCE)
+
+    def seen(self, key: K, what: str) -> None:
+        expected = self._expected.get(key)
+        if expected is not None:
+            expected.things.discard(what)
+
+    def patience(self, key: K) -> float:
+        """Seconds for which it is still worth waiting; 0 if nothing is missing, or no longer waited for."""
+        expected = self._expected.get(key)
+        left = expected.until - self._clock() if expected is not None and expected.things else 0.0
+        if left <= 0:
+            self._expected.pop(key, None)
+            return 0.0
+        return left
+
+    def forget(self, key: K) -> None:
+        self._expected.pop(key, None)
+
+
+# Merged from belongings: What belongs to a job, made and removed, and the events that tell of it.
+
+
+class EventRecorder(Protocol):
+    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
+
+
+class JobChildren:
+    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+
+    async def create(self, job: Object, things: Sequence[Object], on_made: Callable[[Object], None]) -> None:
+        """Services and files come before the Pods that look for them; within each, all at once. One event tells of all
+        of it: where there are many jobs, events would be most of the work."""
+        made: list[Object] = []
+        try:
+            for are_pods in (False, True):
+                wanted = [thing for thing in things if (thing["kind"] == "Pod") is are_pods]
+                results = await asyncio.gather(
+                    *(self._create(job, thing, on_made) for thing in wanted), return_exceptions=True
+                )
+                made += [result for result in results if isinstance(result, dict)]
+                for result in results:
+                    if isinstance(result, BaseException):
+                        raise result
+        finally:
+            if made:
+                self._recorder.event(job, "Normal", f"SuccessfulCreate{made[-1]['kind']}", f"Created {_listed(made)}")
+
+    async def delete(self, job: Object, thing: Object) -> None:
+        kind = self._cluster.catalogue.of_object(thing)
+        await ignore_not_found(self._cluster.delete(kind, name_of(thing), namespace_of(thing), uid=uid_of(thing)))
+        what = thing["kind"].lower()
+        self._recorder.event(job, "Normal", f"SuccessfulDelete{thing['kind']}", f"Deleted {what}: {name_of(thing)}")
+
+    async def _create(self, job: Object, thing: Object, on_made: Callable[[Object], None]) -> Object | None:
+        if not find_kind(self._cluster, (thing["apiVersion"], thing["kind"])):
+            reason, message = _LACKING[thing["kind"]]
+            self._recorder.event(job, "Warning", reason, message)
+            return None
+        try:
+            made = await self._cluster.create(thing)
+        except AlreadyExists:
+            await self._check_owner(job, thing)
+            return None
+        except ApiError as error:
+            message = f"Error creating {thing['kind'].lower()} {name_of(thing)}: {error.message}"
+            self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
+            raise
+        on_made(made)
+        return made
+
+    async def _check_owner(self, job: Object, thing: Object) -> None:
+        """Something of that name is there. If it is not ours, say so: waiting in silence would look like a hang. Only
+        a PodGroup may be the user's."""
+        kind = self._cluster.catalogue.of_object(thing)
+        there = await self._cluster.get(kind, name_of(thing), namespace_of(thing))
+        owner = controller_of(there)
+        if owner is None and kind.kind == "PodGroup":
+            return
+        if owner is None or owner.get("uid") != uid_of(job):
+            message = (
+                f"{kind.singular} {name_of(thing)} already exists and belongs to something else; delete or rename it"
+            )
+            self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
+            raise Conflict(message)
+        wanted, found = labels_of(thing), labels_of(there)
+        if any(found.get(name) != value for name, value in wanted.items()):
+            # Made by another operator, before us. With its labels it is seen from now on.
+            await self._cluster.patch(kind, name_of(there), namespace_of(there), {"metadata": {"labels": wanted}})
+
+
+def find_kind(cluster: Cluster, names: tuple[str, str]) -> list[Kind]:
+    """The kind of that (apiVersion, kind), if the cluster has it."""
+    try:
+        return [cluster.catalogue.of(*names)]
+    except NotFound:
+        return []
+
+
+async def ignore_not_found(call: Awaitable[Object]) -> None:
+    try:
+        await call
+    except NotFound:
+        return
+
+
+def _listed(things: Sequence[Object]) -> str:
+    """As in "configmap: job-config; 2 services and pods: job-worker-0, job-worker-1"."""
+    names: dict[str, list[str]] = {}
+    for thing in things:
+        names.setdefault(thing["kind"].lower(), []).append(name_of(thing))
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for kind, named in names.items():
+        kinds.setdefault(tuple(named), []).append(kind)
+    return "; ".join(
+        f"{' and '.join(alike)}: {named[0]}"
+        if len(named) == 1
+        else f"{len(named)} {' and '.join(f'{kind}s' for kind in alike)}: {', '.join(named)}"
+        for named, alike in kinds.items()
+    )
+
+
+_LACKING = {
+    "HorizontalPodAutoscaler": (
+        "NoAutoscaler",
+        "elasticPolicy.metrics: this cluster has no HorizontalPodAutoscaler; scale by changing replicas",
+    ),
+    "PodGroup": (
+        "NoPodGroups",
+        "this cluster has no PodGroups, so nothing can hold a gang together: install the gang scheduler that the job "
+        "asks for, or remove schedulerName and schedulingPolicy",
+    ),
+}

@@ -1,0 +1,251 @@
+"""MPIJob: a Launcher that runs mpirun, and Workers it reaches by exec instead of ssh.
+
+Two API versions share this: kubeflow.org/v1 (training-operator) and v2beta1 (mpi-operator, which uses ssh). Both are
+started through exec here, so neither needs an ssh daemon, keys, or an image that has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from muster.kube.errors import Cause
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, owner_reference, spec_of
+from muster.kube.schema import STRING, integer, string
+from muster.training.kinds.base import KubeflowJobKind
+from muster.training.kinds.schemas import COLUMNS, kubeflow_kind
+from muster.training.labels import job_labels, replica_name
+from muster.training.model import (
+    Addresses,
+    CleanPodPolicy,
+    JobOutcome,
+    Replica,
+    ReplicaCounts,
+    Role,
+    RunPolicy,
+    TrainingJob,
+    Wiring,
+)
+
+FOLDER = "/etc/mpi"
+_CLEAN = string(["None", "Running", "All", ""])
+_SHARED = {"slotsPerWorker": integer(0), "cleanPodPolicy": _CLEAN, "mainContainer": STRING}
+_SSH = {
+    "sshAuthMountPath": STRING,
+    "launcherCreationPolicy": string(["AtStartup", "WaitForWorkersReady", ""]),
+    "mpiImplementation": string(["OpenMPI", "Intel", "MPICH", ""]),
+    "runLauncherAsWorker": {"type": "boolean"},
+}
+
+_UNHEEDED: dict[str, tuple[Any, str]] = {
+    # field: (the value that asks for nothing, why another one changes nothing)
+    "sshAuthMountPath": ("/root/.ssh", "workers are reached by exec, without ssh"),
+    "launcherCreationPolicy": ("WaitForWorkersReady", "the launcher always waits for its workers"),
+    "runLauncherAsWorker": (False, "the launcher takes no part in the computation"),
+    "mainContainer": ("", "every container of the launcher is told where its workers are"),
+}
+
+EXEC_AGENT = """#!/bin/sh
+# Runs a command in a worker's Pod: what mpirun would use ssh for, with ssh's options left out.
+while [ "${1#-}" != "$1" ]; do shift; done
+pod=$1
+shift
+if [ -n "$MUSTER_EXEC" ]; then
+    exec $MUSTER_EXEC "$pod" -- /bin/sh -c "$*"
+fi
+for kubectl in "$KUBECTL" /opt/kube/kubectl "$(command -v kubectl)"; do
+    if [ -x "$kubectl" ]; then
+        exec "$kubectl" exec "$pod" --container %(container)s -- /bin/sh -c "$*"
+    fi
+done
+for python in python3 python; do
+    if command -v "$python" >/dev/null 2>&1; then
+        exec "$python" %(folder)s/kubexec.py "$pod" %(container)s /bin/sh -c "$*"
+    fi
+done
+echo "kubexec.sh: $pod can be reached by kubectl or by python3, and this image has neither: add one of them, or start" \
+    "the operator with --mpi-kubectl-delivery-image" >&2
+exit 1
+"""
+_EXEC_CLIENT = Path(__file__).with_name("kubexec.py")
+_KUBECTL = "/opt/kube"
+
+
+def _kind(version: str) -> Kind:
+    """The same in both versions, so that an API server can store either as it is. Only here the age comes first."""
+    return kubeflow_kind(
+        "MPIJob",
+        "mpijobs",
+        replica_specs="mpiReplicaSpecs",
+        extra=_SHARED | _SSH,
+        version=version,
+        columns=COLUMNS[::-1],
+    )
+
+
+class Mpi(KubeflowJobKind):
+    kind = _kind("v1")
+    also = (_kind("v2beta1"),)
+    container, port_name, port = "mpi", "mpi-port", 9999
+    names_container = False
+    managers = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
+    replica_specs = "mpiReplicaSpecs"
+    roles = ("Launcher", "Worker")
+    default_replicas = MappingProxyType({"Worker": 0})
+
+    def __init__(self, *, delivery_image: str = "") -> None:
+        """`delivery_image` brings a kubectl, for launchers whose image has neither that nor Python."""
+        self._delivery_image = delivery_image
+
+    def read(self, obj: Object) -> TrainingJob:
+        job = super().read(obj)
+        return replace(job, roles=tuple(_sleeping(role) if role.name == "Worker" else role for role in job.roles))
+
+    def run_policy(self, obj: Object) -> RunPolicy:
+        policy = super().run_policy(obj)
+        clean = cast(CleanPodPolicy, spec_of(obj).get("cleanPodPolicy") or policy.clean_on_success)
+        return replace(policy, clean_on_success=clean, clean_on_failure=clean)
+
+    def problems(self, obj: Object) -> list[Cause]:
+        causes = super().problems(obj)
+        specs = {self.role_name(r): s for r, s in (spec_of(obj).get(self.replica_specs) or {}).items()}
+        if specs and "Launcher" not in specs:
+            why = "Required value: the launcher runs mpirun"
+            causes.append(Cause("spec.mpiReplicaSpecs.Launcher", why, "FieldValueRequired"))
+        elif specs and int(specs["Launcher"].get("replicas", 1)) != 1:
+            causes.append(Cause("spec.mpiReplicaSpecs.Launcher.replicas", "must be 1: there is one launcher"))
+        return causes
+
+    def warnings(self, obj: Object) -> list[Cause]:
+        return super().warnings(obj) + [
+            Cause(f"spec.{field}", f"has no effect: {why}")
+            for field, (unless, why) in _UNHEEDED.items()
+            if spec_of(obj).get(field, unless) != unless
+        ]
+
+    def lead(self, job: TrainingJob) -> Replica | None:
+        return Replica("Launcher", 0)
+
+    def listeners(self, job: TrainingJob) -> list[Replica]:
+        return []  # mpirun and its daemons find each other through the exec agent
+
+    def must_wait(self, job: TrainingJob, replica: Replica, counts: ReplicaCounts) -> bool:
+        """The launcher comes when every worker runs: it could not reach them before."""
+        return replica.role == "Launcher" and "Worker" in counts and counts["Worker"].running < job.count("Worker")
+
+    def latecomers(self, job: TrainingJob) -> int:
+        return 1 if job.count("Worker") else 0
+
+    def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
+        name = f"{job.name}-launcher"
+        workers = [replica_name(job, Replica("Worker", index)) for index in range(job.count("Worker"))]
+        slots = int(spec_of(job.object).get("slotsPerWorker") or 1)
+        role = job.role("Worker") or job.roles[0]
+        trainer = self.trainer(role.template.get("spec") or {}).get("name", self.container)
+        files = {
+            "hostfile": "".join(f"{worker} slots={slots}\n" for worker in workers),
+            "machinefile": "".join(f"{worker}:{slots}\n" for worker in workers),
+            "kubexec.sh": EXEC_AGENT % {"container": trainer, "folder": FOLDER},
+            "kubexec.py": _EXEC_CLIENT.read_text(),
+            "discover_hosts.sh": "#!/bin/sh\n" + "".join(f"echo {worker}:{slots}\n" for worker in workers),
+        }
+        rules = [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["pods/exec"], "resourceNames": workers, "verbs": ["create", "get"]},
+        ]
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": job.namespace}
+        return (
+            _owned(job, "v1", "ConfigMap", f"{job.name}-config", {"data": files}),
+            _owned(job, "v1", "ServiceAccount", name, {}),
+            _owned(job, "rbac.authorization.k8s.io/v1", "Role", name, {"rules": rules}),
+            _owned(
+                job, "rbac.authorization.k8s.io/v1", "RoleBinding", name, {"roleRef": reference, "subjects": [subject]}
+            ),
+        )
+
+    def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring:
+        agent, hosts = f"{FOLDER}/kubexec.sh", f"{FOLDER}/hostfile"
+        machines = f"{FOLDER}/machinefile"  # the same for Hydra (MPICH, Intel), which writes slots differently
+        modes = {
+            "kubexec.sh": 0o555,
+            "kubexec.py": 0o444,
+            "hostfile": 0o444,
+            "machinefile": 0o444,
+            "discover_hosts.sh": 0o555,
+        }
+        items = [{"key": name, "path": name, "mode": mode} for name, mode in modes.items()]
+        volumes: tuple[Object, ...] = (
+            {"name": "mpi-job-config", "configMap": {"name": f"{job.name}-config", "items": items}},
+        )
+        mounts: tuple[Object, ...] = ({"name": "mpi-job-config", "mountPath": FOLDER},)
+        deliveries: tuple[Object, ...] = ()
+        if replica.role == "Launcher" and self._delivery_image:
+            kubectl = {"name": "mpi-job-kubectl", "mountPath": _KUBECTL}
+            deliveries = (_delivery(job, self._delivery_image, [kubectl, *mounts]),)
+            volumes = (*volumes, {"name": kubectl["name"], "emptyDir": {}})
+            mounts = (*mounts, kubectl)
+        if replica.role == "Worker":
+            return Wiring(volumes=volumes, mounts=mounts)  # Open MPI's daemons there insist on finding the agent
+        return Wiring(
+            env={
+                "OMPI_MCA_plm_rsh_agent": agent,
+                "OMPI_MCA_orte_default_hostfile": hosts,
+                "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+                "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
+                "I_MPI_HYDRA_HOST_FILE": machines,
+                "HYDRA_LAUNCHER": "ssh",
+                "HYDRA_LAUNCHER_EXEC": agent,
+                "HYDRA_HOST_FILE": machines,
+                "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+            },
+            volumes=volumes,
+            mounts=mounts,
+            service_account=f"{job.name}-launcher",
+            init_containers=deliveries,
+        )
+
+    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+        return JobOutcome(True) if counts["Launcher"].succeeded else None
+
+
+def _delivery(job: TrainingJob, image: str, mounts: Sequence[Object]) -> Object:
+    """Such as mpi-operator's: copies its kubectl to TARGET_DIR."""
+    room = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
+    return {
+        "name": "kubectl-delivery",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": "TARGET_DIR", "value": _KUBECTL}, {"name": "NAMESPACE", "value": job.namespace}],
+        "volumeMounts": list(mounts),
+        "resources": {"limits": room, "requests": room},
+    }
+
+
+_SLEEP = "trap 'exit 143' TERM; sleep 365d & wait"
+"""The first process of a container does not hear SIGTERM unless it says what to do then: a mere `sleep` would keep
+what its node lends for half a minute after the job has ended."""
+
+
+def _sleeping(role: Role) -> Role:
+    """A worker without a command waits to be told what to run."""
+    spec = role.template.get("spec") or {}
+    containers = [
+        c if c.get("command") or c.get("args") else {**c, "command": ["sh", "-c", _SLEEP]}
+        for c in spec.get("containers") or ()
+    ]
+    return replace(role, template={**role.template, "spec": {**spec, "containers": containers}})
+
+
+def _owned(job: TrainingJob, api_version: str, kind: str, name: str, content: dict[str, Any]) -> Object:
+    metadata = {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": job_labels(job),
+        "ownerReferences": [owner_reference(job.object)],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}

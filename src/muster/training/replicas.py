@@ -1,0 +1,184 @@
+"""The replicas of a job as they are: which Pod is which replica, how it ended, and how often it was restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+
+from muster.kube.objects import Object, annotations_of, is_deleting, labels_of, meta, name_of, parse_time, status_of
+from muster.training.labels import ATTEMPT_ANNOTATION, REPLICA_INDEX, REPLICA_TYPE
+from muster.training.model import Replica, ReplicaCount, TrainingJob
+
+# Merged from restarts: How often members of a job were started again: an annotation on the job, and what follows from
+# it.
+
+
+RESTARTS_ANNOTATION = "muster.dev/restarts"
+"""Annotation on a job: how often each member (or the whole `gang`) was started again, and the job `resumed`."""
+
+GANG = "gang"
+RESUMED = "resumed"
+_LONGEST_PAUSE = 300.0
+
+
+def read_restarts(job: TrainingJob) -> dict[str, int]:
+    text = annotations_of(job.object).get(RESTARTS_ANNOTATION)
+    return dict(orjson.loads(text)) if text else {}
+
+
+def format_restarts(restarts: Mapping[str, int]) -> str:
+    return orjson.dumps(restarts).decode()
+
+
+def count_failures(restarts: Mapping[str, int]) -> int:
+    """In the sense of backoffLimit: resuming is no failure."""
+    return sum(number for name, number in restarts.items() if name != RESUMED)
+
+
+def attempt_of(restarts: Mapping[str, int], replica: Replica) -> int:
+    """Which of its attempts a member is in, from 0 on."""
+    return sum(restarts.get(name, 0) for name in (replica.suffix, GANG, RESUMED))
+
+
+def gang_attempt(job: TrainingJob) -> int:
+    """Counts the times that all members began anew, together: then they may meet elsewhere."""
+    restarts = read_restarts(job)
+    return restarts.get(GANG, 0) + restarts.get(RESUMED, 0)
+
+
+def backoff_left(attempt: int, ended: datetime | None, now: datetime) -> float:
+    """Seconds until a failed member may start again. One that fails again and again starts later and later, as a
+    container would be by its node."""
+    if attempt == 0 or ended is None:
+        return 0.0
+    pause = min(2.0 ** min(attempt - 1, 30), _LONGEST_PAUSE)
+    return pause - (now - ended).total_seconds()
+
+
+def count_container_restarts(pod: Object) -> int:
+    """What the node did by itself."""
+    return sum(container.get("restartCount", 0) for container in status_of(pod).get("containerStatuses") or ())
+
+
+# Merged from failures: How a member's Pod ended: with which code, when, and why.
+
+
+class _End(NamedTuple):
+    container: str
+    terminated: Mapping[str, Any]
+
+    @property
+    def code(self) -> int:
+        return int(self.terminated.get("exitCode") or 0)
+
+
+def find_exit_code(pod: Object, trainer: str) -> int | None:
+    """Of the container that made the Pod fail; None if none did, as after an eviction."""
+    culprit = _culprit(pod, trainer)
+    return culprit.code if culprit is not None else None
+
+
+def find_end_time(pod: Object) -> datetime | None:
+    """When the last container ended. A Pod that never had one came to nothing right after it was made."""
+    moments = [end.terminated["finishedAt"] for end in _ends(pod) if end.terminated.get("finishedAt")]
+    made = meta(pod).get("creationTimestamp")
+    return max(map(parse_time, moments or ([made] if made else [])), default=None)
+
+
+def describe_failure(pod: Object, trainer: str) -> str:
+    """One line; '' if the Pod does not tell."""
+    culprit = _culprit(pod, trainer)
+    if culprit is None:
+        reason = ": ".join(status_of(pod)[key] for key in ("reason", "message") if status_of(pod).get(key))
+        return f"Pod {name_of(pod)}: {reason}" if reason else ""
+    reason = f" ({culprit.terminated['reason']})" if culprit.terminated.get("reason") else ""
+    said = f": {culprit.terminated['message'].strip()}" if culprit.terminated.get("message") else ""
+    return f"Pod {name_of(pod)}, container {culprit.container}: exit code {culprit.code}{reason}{said}"
+
+
+def _culprit(pod: Object, trainer: str) -> _End | None:
+    """The container that trains if it failed, else the first other one that did: an init container, a companion."""
+    bad = [end for end in _ends(pod) if end.code]
+    return next((end for end in bad if end.container == trainer), bad[0] if bad else None)
+
+
+def _ends(pod: Object) -> Iterator[_End]:
+    status = status_of(pod)
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        ended = (container.get("state") or {}).get("terminated") or (container.get("lastState") or {}).get("terminated")
+        if ended:
+            yield _End(container["name"], ended)
+
+
+# Merged from members: The members of a job as they are now: which Pod is which, which of them have to make room, and
+# how they are doing.
+
+
+class Replicas:
+    def __init__(self, job: TrainingJob, pods: Iterable[Object]) -> None:
+        self._job = job
+        self.restarts = read_restarts(job)
+        self.pods: dict[Replica, Object] = {}
+        self.strays: list[Object] = []
+        """Pods of roles that the job no longer has."""
+        for pod in pods:
+            replica = replica_of(job, pod)
+            if replica is None:
+                self.strays.append(pod)
+            else:
+                self.pods[replica] = pod
+
+    def count_restart(self, name: str, times: int = 1) -> str:
+        """Of a member, or of them all. Answers what is to be written down; those of before are stale from now on."""
+        self.restarts[name] = self.restarts.get(name, 0) + times
+        return format_restarts(self.restarts)
+
+    def attempt(self, replica: Replica) -> int:
+        return attempt_of(self.restarts, replica)
+
+    def present(self) -> dict[Replica, Object]:
+        return {replica: pod for replica, pod in self.pods.items() if not self._is_stale(replica, pod)}
+
+    def stale(self) -> list[Object]:
+        """Those that are to make room: of an earlier attempt, or beyond what their role has now."""
+        return [pod for replica, pod in self.pods.items() if self._is_stale(replica, pod)]
+
+    def count(self, role: str) -> ReplicaCount:
+        by_index = {
+            replica.index: phase_of(pod)
+            for replica, pod in self.present().items()
+            if replica.role == role
+            and not (is_deleting(pod) and phase_of(pod) == "Failed")  # ended because somebody deletes it
+        }
+        phases = list(by_index.values())
+        running = phases.count("Running")
+        return ReplicaCount(
+            active=running + phases.count("Pending"),
+            running=running,
+            succeeded=phases.count("Succeeded"),
+            failed=phases.count("Failed"),
+            done=frozenset(index for index, phase in by_index.items() if phase == "Succeeded"),
+        )
+
+    def _is_stale(self, replica: Replica, pod: Object) -> bool:
+        if replica.index >= self._job.count(replica.role):
+            return True
+        return int(annotations_of(pod).get(ATTEMPT_ANNOTATION, "0")) < self.attempt(replica)
+
+
+def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
+    """Which member a Pod is; None for one whose role the job no longer has. Pods that paddle-operator made have none of
+    the labels, but the same names."""
+    labels = labels_of(pod)
+    role_in_name, _, index_in_name = name_of(pod).removeprefix(f"{job.name}-").rpartition("-")
+    written = labels.get(REPLICA_TYPE, role_in_name)
+    role = next((role.name for role in job.roles if role.name.lower() == written), None)
+    index = labels.get(REPLICA_INDEX, index_in_name)
+    return Replica(role, int(index)) if role is not None and index.isdigit() else None
+
+
+def phase_of(pod: Object) -> str:
+    return str(status_of(pod).get("phase") or "Pending")

@@ -1,0 +1,73 @@
+"""Trims watched objects to what the controller needs, to save memory and needless reconciles.
+
+On a real cluster every object is a copy in our memory, and most of a Pod is never read here: what its template says,
+managed fields, the progress of its node. None of that is kept, and if nothing else has changed there is no reconcile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from muster.kube.objects import Object, annotations_of, controller_of, labels_of, meta, spec_of, status_of
+from muster.training.labels import ATTEMPT_ANNOTATION, PADDLE_ROLE, REPLICA_INDEX, REPLICA_TYPE
+
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+
+
+def trimmer_for(kind: str) -> Callable[[Object], Object]:
+    """Of the objects of that kind. Pods and Services lose their resourceVersion: they are never written as a whole."""
+    return {"Pod": _pod, "Service": _service}.get(kind, _other)
+
+
+def _pod(pod: Object) -> Object:
+    status = status_of(pod)
+    kept_status = _some(status, ("phase", "reason", "message"))
+    if PADDLE_ROLE in labels_of(pod):
+        # Others never ask, and need not be looked at again because of it.
+        kept_status |= _some(status, ("podIP",))
+    for name in ("initContainerStatuses", "containerStatuses"):
+        if status.get(name):
+            kept_status[name] = [_container(container) for container in status[name]]
+    return {
+        "apiVersion": pod["apiVersion"],
+        "kind": pod["kind"],
+        "metadata": {
+            **_identity(pod),
+            "labels": _some(labels_of(pod), (REPLICA_TYPE, REPLICA_INDEX)),
+            "annotations": _some(annotations_of(pod), (ATTEMPT_ANNOTATION,)),
+        },
+        "spec": {"containers": [{"name": container["name"]} for container in spec_of(pod).get("containers") or ()]},
+        "status": kept_status,
+    }
+
+
+def _service(service: Object) -> Object:
+    return {"apiVersion": service["apiVersion"], "kind": service["kind"], "metadata": _identity(service)}
+
+
+def _other(obj: Object) -> Object:
+    metadata = {name: value for name, value in meta(obj).items() if name != "managedFields"}
+    if _APPLIED in annotations_of(obj):
+        metadata["annotations"] = {name: text for name, text in annotations_of(obj).items() if name != _APPLIED}
+    return {**obj, "metadata": metadata}
+
+
+def _identity(obj: Object) -> Object:
+    owner = controller_of(obj)
+    return {**_some(meta(obj), _IDENTITY), "ownerReferences": [owner] if owner is not None else []}
+
+
+def _container(status: Mapping[str, Any]) -> Object:
+    """How it has ended, and how often it was started again. That it waits or runs, its Pod's phase tells."""
+    kept: Object = {"name": status["name"], "restartCount": status.get("restartCount", 0)}
+    for name in ("state", "lastState"):
+        ended = (status.get(name) or {}).get("terminated")
+        if ended:
+            kept[name] = {"terminated": ended}
+    return kept
+
+
+def _some(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: values[name] for name in names if name in values}

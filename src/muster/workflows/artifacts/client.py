@@ -1,0 +1,295 @@
+"""Fetches, saves, lists, reads and deletes artifacts, whichever store holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import posixpath
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import yaml
+
+from muster.kube.builtin import CONFIG_MAP, SECRET
+from muster.kube.cluster import Cluster
+from muster.kube.errors import NotFound
+from muster.kube.objects import Object, annotations_of, namespace_of, spec_of, status_of
+from muster.workflows.artifacts.archives import Limits, form_of, pack, unpack
+from muster.workflows.artifacts.git_store import GitStore
+from muster.workflows.artifacts.http_store import HttpStore
+from muster.workflows.artifacts.locations import (
+    LOCAL,
+    Artifact,
+    ArtifactError,
+    Location,
+    artifact_with_key,
+    is_local,
+    key_of,
+    kind_of,
+    location_of,
+    new_key,
+)
+from muster.workflows.artifacts.object_store import ObjectsStore
+from muster.workflows.artifacts.stores import ArtifactStore, LocalStore, RawStore
+
+# Merged from repositories: Which artifact repository a workflow uses: one that a ConfigMap describes, else the box's
+# own.
+
+
+CONFIG_MAP_NAME = "artifact-repositories"
+DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
+
+
+async def repository_of(
+    cluster: Cluster, workflow: Object, default: Mapping[str, Any] = LOCAL, system_namespace: str = ""
+) -> Mapping[str, Any]:
+    """What `status.artifactRepositoryRef` has fixed, or `spec.artifactRepositoryRef` names (in the workflow's namespace
+    or in the system's), or the ConfigMap `artifact-repositories` of the namespace says, or else the default."""
+    fixed = status_of(workflow).get("artifactRepositoryRef") or {}
+    if fixed.get("artifactRepository"):
+        found: Mapping[str, Any] = fixed["artifactRepository"]
+        return found
+    wanted = spec_of(workflow).get("artifactRepositoryRef")
+    namespaces = [namespace_of(workflow), *([system_namespace] if wanted and system_namespace else [])]
+    for namespace in namespaces:
+        repository = await _described(cluster, namespace, wanted or {})
+        if repository is not None:
+            return repository if kind_of(repository) else {**LOCAL, **repository}
+    if not wanted:
+        return default
+    name, key = wanted.get("configMap") or CONFIG_MAP_NAME, wanted.get("key") or "(its default)"
+    raise ArtifactError(
+        f'spec.artifactRepositoryRef: there is no ConfigMap "{name}" with the key "{key}" in the namespace '
+        f'"{namespace_of(workflow)}"'
+    )
+
+
+async def _described(cluster: Cluster, namespace: str, wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    name = wanted.get("configMap") or CONFIG_MAP_NAME
+    try:
+        config_map = await cluster.get(CONFIG_MAP, name, namespace)
+    except NotFound:
+        return None
+    key = wanted.get("key") or annotations_of(config_map).get(DEFAULT_ANNOTATION) or ""
+    text = (config_map.get("data") or {}).get(key)
+    if text is None:
+        return None
+    try:
+        repository = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ArtifactError(f'ConfigMap "{name}", key "{key}": this is no YAML: {error}') from None
+    if not isinstance(repository, dict):
+        raise ArtifactError(f'ConfigMap "{name}", key "{key}": an artifact repository is needed: s3: {{bucket: ...}}')
+    return repository if kind_of(repository) else {**LOCAL, **repository}
+
+
+# Merged from secrets: What the stores of artifacts are told of Secrets, and nobody else.
+
+
+_SHORTEST = 4
+"""Shorter ones would be found in any text."""
+
+
+class Secrets:
+    """Of one namespace, for one operation."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._told: list[str] = []
+
+    async def get(self, selector: Mapping[str, Any]) -> str:
+        """What `{name, key}` holds. Raises ArtifactError."""
+        name, key = str(selector.get("name") or ""), str(selector.get("key") or "")
+        try:
+            secret = await self._cluster.get(SECRET, name, self._namespace)
+        except NotFound:
+            raise ArtifactError(f'there is no Secret "{name}" in the namespace "{self._namespace}"') from None
+        value = (secret.get("data") or {}).get(key)
+        if value is None:
+            raise ArtifactError(f'the Secret "{name}" has no key "{key}"')
+        text = base64.b64decode(value).decode("utf-8", "surrogateescape")
+        self._told.append(text)
+        return text
+
+    def scrubbed(self, text: str) -> str:
+        """Without anything that was told."""
+        for value in self._told:
+            for part in {value, value.strip()}:
+                if len(part) >= _SHORTEST:
+                    text = text.replace(part, "***")
+        return text
+
+
+# Merged from artifacts: What the rest asks about artifacts: fetch one, keep one, list, read, delete, wherever their
+# stores are.
+
+
+_BLOCK = 1 << 16
+
+
+class ArtifactClient:
+    """`home` holds the box's own repository, and what is on its way to or from any."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        home: Path,
+        *,
+        default: Mapping[str, Any] = LOCAL,
+        system_namespace: str = "",
+        limits: Limits = Limits(),  # noqa: B008
+    ) -> None:
+        self._cluster = cluster
+        self._kept = home / "artifacts"
+        self._passing = home / "passing"
+        self._default = default
+        self._system_namespace = system_namespace
+        self._limits = limits
+
+    async def repository(self, workflow: Object) -> Mapping[str, Any]:
+        """The one that keys of this workflow mean, and that its new artifacts go to."""
+        return await repository_of(self._cluster, workflow, self._default, self._system_namespace)
+
+    async def fetch(self, workflow: Object, artifact: Artifact, target: Path) -> None:
+        """Puts the artifact itself at `target`, unpacked and with the mode that it asks for."""
+        coming = target.with_name(f"{target.name}.coming")
+        await self.fetch_packed(workflow, artifact, coming)
+        await asyncio.to_thread(unpack, coming, target, form_of(artifact), self._limits)
+        mode = artifact.get("mode")
+        if mode is not None:
+            await asyncio.to_thread(_set_mode, target, int(mode), bool(artifact.get("recurseMode")))
+
+    async def fetch_packed(self, workflow: Object, artifact: Artifact, target: Path) -> None:
+        """The artifact as its store holds it: an archive, a file, or a folder."""
+        location = await self._locate(workflow, artifact)
+        async with self._store(workflow, location) as store:
+            await store.load(location, target)
+
+    async def keep(
+        self, workflow: Object, artifact: Artifact, source: Path, scope: Mapping[str, Any],
+        repository: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Packs what is at `source` and stores it; answers the artifact as `status.nodes` records it. The variables of
+        `scope` name the key of one that has none of its own. Again, with the same content, changes nothing."""
+        repository = repository if repository is not None else await self.repository(workflow)
+        name = posixpath.basename(str(artifact.get("path") or "").rstrip("/")) or str(artifact["name"])
+        form = form_of(artifact) or "tar"
+        file_name = {"tar": f"{artifact['name']}.tgz", "zip": f"{artifact['name']}.zip", "none": name}[form]
+        done: dict[str, Any] = dict(artifact)
+        if not key_of(artifact) and not kind_of(artifact):
+            done = artifact_with_key(artifact, repository, new_key(repository, scope, file_name))
+        location = location_of(done, repository)
+        self._passing.mkdir(parents=True, exist_ok=True)
+        work = Path(mkdtemp(dir=self._passing))
+        try:
+            ready = work / "packed"
+            if form == "none":
+                await asyncio.to_thread(_copy, source, ready)
+            else:
+                await asyncio.to_thread(pack, source, name, ready, artifact)
+            async with self._store(workflow, location) as store:
+                await store.save(ready, location)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, work, True)
+        return done
+
+    async def delete(self, workflow: Object, artifact: Artifact) -> None:
+        location = await self._locate(workflow, artifact)
+        async with self._store(workflow, location) as store:
+            await store.delete(location)
+
+    async def keys(self, workflow: Object, artifact: Artifact) -> list[str]:
+        """All keys below the artifact's."""
+        location = await self._locate(workflow, artifact)
+        async with self._store(workflow, location) as store:
+            return await store.keys(location)
+
+    async def read(self, workflow: Object, artifact: Artifact) -> AsyncIterator[bytes]:
+        """The artifact as its store holds it. Raises ArtifactError before the first byte if it cannot be had."""
+        location = await self._locate(workflow, artifact)
+        async with self._store(workflow, location) as store:
+            async for block in store.read(location):
+                yield block
+
+    async def _locate(self, workflow: Object, artifact: Artifact) -> Location:
+        return location_of(artifact, await self.repository(workflow))
+
+    @asynccontextmanager
+    async def _store(self, workflow: Object, location: Location) -> AsyncIterator[ArtifactStore]:
+        """The store that a location is in. What its Secrets hold does not show in any error."""
+        secrets = Secrets(self._cluster, namespace_of(workflow))
+        try:
+            yield self._open(namespace_of(workflow), location, secrets)
+        except ArtifactError as error:
+            raise type(error)(secrets.scrubbed(str(error))) from None
+
+    def _open(self, namespace: str, location: Location, secrets: Secrets) -> ArtifactStore:
+        if is_local(location):
+            return _Local(LocalStore(self._kept / namespace))
+        match kind_of(location):
+            case "raw":
+                return RawStore()
+            case "s3" | "gcs" | "azure" | "oss":
+                return ObjectsStore(secrets.get)
+            case "http" | "artifactory":
+                return HttpStore(secrets.get)
+            case "git":
+                return GitStore(secrets.get)
+            case "hdfs":
+                raise ArtifactError(
+                    "hdfs artifacts are not supported here. To fetch one, let an http artifact ask WebHDFS for it: "
+                    "http: {url: http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN}; to keep one, use s3, gcs or azure"
+                )
+            case "plugin":
+                raise ArtifactError(
+                    "artifact plugins are not supported here: use s3, gcs, azure, oss, http, artifactory or git"
+                )
+            case kind:
+                raise ArtifactError(f"there is no store for {kind or 'an artifact without a location'}")
+
+
+class _Local:
+    """The box's own repository, without holding up the loop."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+
+    async def load(self, location: Location, target: Path) -> None:
+        await asyncio.to_thread(self._store.load, key_of(location), target)
+
+    async def save(self, source: Path, location: Location) -> None:
+        await asyncio.to_thread(self._store.save, source, key_of(location))
+
+    async def delete(self, location: Location) -> None:
+        await asyncio.to_thread(self._store.delete, key_of(location))
+
+    async def keys(self, location: Location) -> list[str]:
+        return await asyncio.to_thread(lambda: list(self._store.keys(key_of(location))))
+
+    async def read(self, location: Location) -> AsyncIterator[bytes]:
+        with self._store.open(key_of(location)) as file:
+            while block := await asyncio.to_thread(file.read, _BLOCK):
+                yield block
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True)
+    else:
+        shutil.copyfile(source, target)
+
+
+def _set_mode(target: Path, mode: int, recurse: bool) -> None:
+    target.chmod(mode)
+    if recurse and target.is_dir():
+        for folder, folders, files in os.walk(target, topdown=False):
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                if not path.is_symlink():
+                    path.chmod(mode)

@@ -1,0 +1,85 @@
+"""Artifact garbage collection: deletes the artifacts that a workflow does not keep (`artifactGC`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from muster.kube.objects import Object, spec_of, status_of
+from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.artifacts.locations import ArtifactError, is_supplied
+from muster.workflows.model import Node
+
+FINALIZER = "workflows.argoproj.io/artifact-gc"
+"""On a workflow with artifacts to delete: it stays until they are."""
+
+Strategy: TypeAlias = Literal["OnWorkflowCompletion", "OnWorkflowDeletion"]
+
+
+class Collected(NamedTuple):
+    nodes: dict[str, Node]
+    """Those that have changed: their artifacts are marked as deleted."""
+    problems: list[str]
+
+
+def strategy_of(workflow: Object, artifact: Mapping[str, Any]) -> str:
+    """An artifact's own, or else the workflow's; Never if neither says so."""
+    for settings in (artifact.get("artifactGC"), _spec(workflow).get("artifactGC")):
+        if settings and settings.get("strategy"):
+            return str(settings["strategy"])
+    return "Never"
+
+
+def needs_finalizer(workflow: Object) -> bool:
+    """Whether any template, or the workflow, asks for a strategy other than Never."""
+    spec = _spec(workflow)
+    wishes = [spec.get("artifactGC")]
+    for template in spec.get("templates") or ():
+        wishes += [a.get("artifactGC") for a in (template.get("outputs") or {}).get("artifacts") or ()]
+    return any(wish and (wish.get("strategy") or "Never") != "Never" for wish in wishes)
+
+
+async def collect_garbage(
+    artifacts: ArtifactClient, workflow: Object, nodes: Mapping[str, Node], strategy: Strategy
+) -> Collected:
+    """Deletes every artifact of the strategy that has not been deleted yet. May be called again: what could not be
+    deleted is then tried once more."""
+    changed: dict[str, Node] = {}
+    problems: list[str] = []
+    for node, index, artifact in _of_strategy(workflow, nodes, strategy):
+        try:
+            await artifacts.delete(workflow, artifact)
+        except (ArtifactError, OSError) as error:
+            problems.append(f"artifact {artifact.get('name')} of node {node['id']} was not deleted: {error}")
+            continue
+        known = changed.get(node["id"], node)
+        listed = list(known["outputs"]["artifacts"])
+        listed[index] = {**artifact, "deleted": True}
+        changed[node["id"]] = {**known, "outputs": {**known["outputs"], "artifacts": listed}}
+    return Collected(changed, problems)
+
+
+def is_clean(workflow: Object, nodes: Mapping[str, Node]) -> bool:
+    """Whether nothing is left that any strategy would delete: the finalizer may go."""
+    return not any(
+        True
+        for strategy in ("OnWorkflowCompletion", "OnWorkflowDeletion")
+        for _ in _of_strategy(workflow, nodes, strategy)
+    )
+
+
+def _of_strategy(
+    workflow: Object, nodes: Mapping[str, Node], strategy: str
+) -> Iterator[tuple[Node, int, Mapping[str, Any]]]:
+    for node in nodes.values():
+        if node.get("type") != "Pod":
+            continue
+        for index, artifact in enumerate((node.get("outputs") or {}).get("artifacts") or ()):
+            if not artifact.get("deleted") and is_supplied(artifact) and strategy_of(workflow, artifact) == strategy:
+                yield node, index, artifact
+
+
+def _spec(workflow: Object) -> Mapping[str, Any]:
+    """What is run: a workflow that refers to a template has it stored in its status."""
+    stored: Mapping[str, Any] | None = status_of(workflow).get("storedWorkflowTemplateSpec")
+    return stored or spec_of(workflow)

@@ -1,0 +1,141 @@
+"""Checkouts of Git repositories as artifacts, by the `git` of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from muster.workflows.artifacts.http_store import public_url
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, Location
+from muster.workflows.artifacts.stores import ReadOnlyStore, SecretOf
+
+_PROTOCOLS = "https:http:ssh:git:file"
+_ASK = """#!/bin/sh
+case "$1" in
+Username*) printf '%s\\n' "$MUSTER_GIT_USERNAME" ;;
+*) printf '%s\\n' "$MUSTER_GIT_PASSWORD" ;;
+esac
+"""
+_LOST = ("Could not resolve host", "Connection refused", "Connection timed out", "Could not connect", "early EOF")
+
+
+class GitStore(ReadOnlyStore):
+    what = "git artifacts"
+
+    def __init__(self, secret_of: SecretOf) -> None:
+        self._secret_of = secret_of
+
+    async def load(self, location: Location, target: Path) -> None:
+        settings: Mapping[str, Any] = location["git"]
+        if shutil.which("git") is None:
+            raise ArtifactError("git artifacts need git on this machine (Debian: apt-get install git)")
+        repo, revision = str(settings["repo"]), str(settings.get("revision") or "")
+        for value in (repo, revision, str(settings.get("branch") or ""), *(settings.get("fetch") or ())):
+            if str(value).startswith("-"):
+                raise ArtifactError(f'git: "{value}" is an option, not a repository, branch or revision')
+        with TemporaryDirectory() as folder:
+            git = _Git(await self._environment(settings, Path(folder)), public_url(repo))
+            await git.run("clone", "--quiet", "--no-checkout", *_extent(settings), "--", repo, str(target))
+            git.folder = target
+            for ref in settings.get("fetch") or ():
+                await git.run("fetch", "--quiet", *_depth(settings), "origin", str(ref))
+            await _check_out(git, settings, revision)
+            if not settings.get("disableSubmodules") and (target / ".gitmodules").exists():
+                await git.run("submodule", "--quiet", "update", "--init", "--recursive", "--force", *_depth(settings))
+
+    def read(self, location: Location) -> AsyncIterator[bytes]:
+        raise ArtifactError("a git artifact is a folder: it cannot be read as one file")
+
+    async def _environment(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
+        """Nothing of the server's own identity."""
+        env = {
+            name: value for name, value in os.environ.items() if name in _PASSED_ON or name.lower().endswith("proxy")
+        }
+        env |= {"HOME": str(folder), "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0"}
+        env |= {"GIT_ALLOW_PROTOCOL": _PROTOCOLS, "LC_ALL": "C"}
+        if settings.get("insecureSkipTLS"):
+            env["GIT_SSL_NO_VERIFY"] = "1"
+        name, password = settings.get("usernameSecret"), settings.get("passwordSecret")
+        if name or password:
+            ask = folder / "ask"
+            ask.write_text(_ASK)
+            ask.chmod(0o700)
+            env["GIT_ASKPASS"] = str(ask)
+            env["MUSTER_GIT_USERNAME"] = (await self._secret_of(name)).strip() if name else ""
+            env["MUSTER_GIT_PASSWORD"] = (await self._secret_of(password)).strip() if password else ""
+        known_hosts = Path("~/.ssh/known_hosts").expanduser()
+        ssh = ["ssh", "-o", "BatchMode=yes"]
+        if settings.get("insecureIgnoreHostKey"):
+            ssh += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
+        else:
+            ssh += ["-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={known_hosts}"]
+        if settings.get("sshPrivateKeySecret"):
+            key = folder / "key"
+            key.touch(0o600)
+            text = await self._secret_of(settings["sshPrivateKeySecret"])
+            key.write_text(text if text.endswith("\n") else f"{text}\n")
+            ssh += ["-o", "IdentitiesOnly=yes", "-i", str(key)]
+        env["GIT_SSH_COMMAND"] = shlex.join(ssh)
+        return env
+
+
+_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
+
+
+class _Git:
+    def __init__(self, env: Mapping[str, str], shown: str) -> None:
+        self._env = env
+        self._shown = shown
+        self.folder: Path | None = None
+
+    async def run(self, *words: str) -> None:
+        where = ["-C", str(self.folder)] if self.folder is not None else []
+        process = await asyncio.create_subprocess_exec(
+            "git", "-c", "safe.directory=*", *where, *words,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+            env=self._env, start_new_session=True,
+        )  # fmt: skip
+        try:
+            _, said = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            text = said.decode("utf-8", "replace")
+            kind = ArtifactUnreachable if any(sign in text for sign in _LOST) else ArtifactError
+            raise kind(f"git {words[0]} of {self._shown}: {_last(text)}")
+
+
+async def _check_out(git: _Git, settings: Mapping[str, Any], revision: str) -> None:
+    if not revision:
+        await git.run("checkout", "--quiet", "--force")
+        return
+    try:
+        await git.run("checkout", "--quiet", "--force", revision, "--")
+    except ArtifactError:
+        # A shallow clone has no other branch, and no older commit: those have to be asked for.
+        await git.run("fetch", "--quiet", *_depth(settings), "origin", revision)
+        await git.run("checkout", "--quiet", "--force", "FETCH_HEAD", "--")
+
+
+def _extent(settings: Mapping[str, Any]) -> Sequence[str]:
+    if settings.get("singleBranch") and settings.get("branch"):
+        return [*_depth(settings), "--single-branch", "--branch", str(settings["branch"])]
+    return _depth(settings)
+
+
+def _depth(settings: Mapping[str, Any]) -> list[str]:
+    return ["--depth", str(int(settings["depth"]))] if settings.get("depth") else []
+
+
+def _last(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("fatal:", "error:"))]
+    return (told or lines or ["no reason given"])[-1][:300]

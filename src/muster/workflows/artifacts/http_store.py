@@ -1,0 +1,137 @@
+"""Artifacts behind HTTP: any URL, and Artifactory."""
+
+from __future__ import annotations
+
+import ssl
+from base64 import b64encode
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, ArtifactUnreachable, Location, kind_of
+from muster.workflows.artifacts.stores import SecretOf
+
+_CHUNK = 1 << 18
+_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=30, sock_read=300)
+
+
+class HttpStore:
+    def __init__(self, secret_of: SecretOf) -> None:
+        self._secret_of = secret_of
+
+    async def load(self, location: Location, target: Path) -> None:
+        with target.open("wb") as file:
+            async for block in self.read(location):
+                file.write(block)
+
+    async def save(self, source: Path, location: Location) -> None:
+        if source.is_dir():
+            raise ArtifactError("a folder cannot be sent over HTTP as it is: let the artifact be archived")
+        with source.open("rb") as file:
+            async with self._request("PUT", location, data=file):
+                return
+
+    async def delete(self, location: Location) -> None:
+        try:
+            async with self._request("DELETE", location):
+                return
+        except ArtifactMissing:
+            return
+
+    async def keys(self, location: Location) -> list[str]:
+        raise ArtifactError(f"{kind_of(location)} artifacts cannot be listed")
+
+    async def read(self, location: Location) -> AsyncIterator[bytes]:
+        async with self._request("GET", location) as response:
+            async for block in response.content.iter_chunked(_CHUNK):
+                yield block
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, location: Location, data: Any = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        settings: Mapping[str, Any] = location[kind_of(location)]
+        url = str(settings.get("url") or "")
+        shown = public_url(url)
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise ArtifactError(f'"{shown}" is no address: write https://HOST/PATH')
+        headers = {str(h["name"]): str(h.get("value") or "") for h in settings.get("headers") or ()}
+        auth: Mapping[str, Any] = settings.get("auth") or {}
+        try:
+            async with aiohttp.ClientSession(timeout=_TIMEOUT, trust_env=True, auto_decompress=False) as session:
+                headers.update(await self._token(session, auth.get("oauth2") or {}))
+                headers.update(await self._login({**settings, **(auth.get("basicAuth") or {})}))
+                context = await self._certificate(auth.get("clientCert") or {})
+                async with session.request(method, url, headers=headers, data=data, ssl=context or True) as response:
+                    _check(response.status, method, shown)
+                    yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ArtifactUnreachable(f"{method} {shown}: {_reason(error)}") from None
+        except ValueError as error:
+            raise ArtifactError(f"{method} {shown}: {error}") from None
+
+    async def _login(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        name, password = settings.get("usernameSecret"), settings.get("passwordSecret")
+        if not name:
+            return {}
+        return _basic(await self._secret_of(name), await self._secret_of(password) if password else "")
+
+    async def _token(self, session: aiohttp.ClientSession, oauth: Mapping[str, Any]) -> dict[str, str]:
+        if not oauth.get("clientIDSecret"):
+            return {}
+        form = {"grant_type": "client_credentials", "scope": " ".join(oauth.get("scopes") or ())}
+        form.update((p["key"], p.get("value") or "") for p in oauth.get("endpointParams") or ())
+        who = _basic(
+            await self._secret_of(oauth["clientIDSecret"]), await self._secret_of(oauth.get("clientSecretSecret") or {})
+        )
+        url = await self._secret_of(oauth.get("tokenURLSecret") or {})
+        async with session.post(url.strip(), data={k: v for k, v in form.items() if v}, headers=who) as response:
+            _check(response.status, "POST", "the token URL of oauth2")
+            answer = await response.json(content_type=None)
+        return {"Authorization": f"Bearer {answer.get('access_token', '')}"}
+
+    async def _certificate(self, client: Mapping[str, Any]) -> ssl.SSLContext | None:
+        if not client.get("clientCertSecret"):
+            return None
+        context = ssl.create_default_context()
+        with TemporaryDirectory() as folder:  # the only way in for certificates is a file
+            certificate, key = Path(folder, "certificate"), Path(folder, "key")
+            certificate.write_text(await self._secret_of(client["clientCertSecret"]))
+            key.touch(0o600)
+            key.write_text(await self._secret_of(client.get("clientKeySecret") or {}))
+            context.load_cert_chain(certificate, key)
+        return context
+
+
+def public_url(url: str) -> str:
+    """Without user and password, and without a query, which may hold a signature."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "(no address)"
+    return urlunsplit(parts._replace(netloc=host, query="", fragment=""))
+
+
+def _basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {b64encode(f'{name}:{password}'.encode()).decode()}"}
+
+
+def _check(status: int, method: str, shown: str) -> None:
+    if status in (404, 410):
+        raise ArtifactMissing(f"{method} {shown}: nothing is there (HTTP {status})")
+    if status >= 500 or status == 429:
+        raise ArtifactUnreachable(f"{method} {shown}: HTTP {status}")
+    if status >= 300:
+        raise ArtifactError(f"{method} {shown}: HTTP {status}")
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect to {error.host}:{error.port}"
+    return type(error).__name__ if isinstance(error, TimeoutError | aiohttp.ClientError) else str(error)

@@ -1,0 +1,259 @@
+"""Artifacts in object stores: S3 and what speaks like it, OSS, GCS and Azure. A key may also be a folder of keys."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from muster.workflows.artifacts.archives import walk
+from muster.workflows.artifacts.locations import (
+    ArtifactError,
+    ArtifactMissing,
+    ArtifactUnreachable,
+    Location,
+    key_of,
+    kind_of,
+)
+from muster.workflows.artifacts.stores import SecretOf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
+
+_AMAZON = "amazonaws.com"
+_REGION = "us-east-1"
+_PATIENCE = timedelta(seconds=30)
+_RETRIES = 3
+_CHUNK = 1 << 20
+_REFUSED = {
+    "s3": {"roleARN": "give the role's own keys by accessKeySecret, secretKeySecret and sessionTokenSecret"},
+    "oss": {"lifecycleRule": "set it on the bucket itself"},
+}
+
+
+class ObjectsStore:
+    def __init__(self, secret_of: SecretOf) -> None:
+        self._secret_of = secret_of
+
+    async def load(self, location: Location, target: Path) -> None:
+        import obstore
+
+        store, key = await self._open(location), key_of(location)
+        with _explained(location):
+            try:
+                found = await obstore.get_async(store, key)
+            except _not_there():
+                await self._load_folder(store, key, target)
+                return
+            with target.open("wb") as file:
+                async for block in found.stream(_CHUNK):
+                    file.write(block)
+
+    async def save(self, source: Path, location: Location) -> None:
+        import obstore
+
+        store, key = await self._open(location), key_of(location)
+        files = [("", source)]
+        if source.is_dir():
+            files = [(f"/{inside}", path) for inside, path in walk(source) if path.is_file() and not path.is_symlink()]
+        with _explained(location):
+            for inside, path in files:
+                await obstore.put_async(store, f"{key}{inside}", path)
+
+    async def delete(self, location: Location) -> None:
+        import obstore
+
+        store, key = await self._open(location), key_of(location)
+        with _explained(location):
+            keys = [key, *await _below(store, key)]
+            try:
+                await obstore.delete_async(store, keys)
+            except _not_there():
+                return
+
+    async def keys(self, location: Location) -> list[str]:
+        with _explained(location):
+            return await _below(await self._open(location), key_of(location))
+
+    async def read(self, location: Location) -> AsyncIterator[bytes]:
+        import obstore
+
+        store, key = await self._open(location), key_of(location)
+        with _explained(location):
+            found = await obstore.get_async(store, key)
+            async for block in found.stream(_CHUNK):
+                yield bytes(block)
+
+    async def _load_folder(self, store: ObjectStore, key: str, target: Path) -> None:
+        import obstore
+
+        keys = await _below(store, key)
+        if not keys:
+            raise ArtifactMissing(f'there is no object "{key}", nor any below it')
+        for found in keys:
+            inside = PurePosixPath(found).relative_to(key.strip("/"))
+            if ".." in inside.parts:
+                raise ArtifactError(f'the object "{found}" leads out of the artifact')
+            place = target / inside
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("wb") as file:
+                async for block in (await obstore.get_async(store, found)).stream(_CHUNK):
+                    file.write(block)
+
+    async def _open(self, location: Location) -> ObjectStore:
+        kind = kind_of(location)
+        settings: Mapping[str, Any] = location[kind]
+        for field, instead in _REFUSED.get(kind, {}).items():
+            if settings.get(field):
+                raise ArtifactError(f"{kind}.{field} is not supported here: {instead}")
+        with _explained(location):
+            if kind == "s3":
+                return await self._s3(settings)
+            if kind == "oss":
+                return await self._oss(settings)
+            return await (self._gcs(settings) if kind == "gcs" else self._azure(settings))
+
+    async def _s3(self, settings: Mapping[str, Any]) -> ObjectStore:
+        from obstore.store import S3Store
+
+        endpoint = str(settings.get("endpoint") or "")
+        config: S3Config = {"region": str(settings.get("region") or _REGION)}
+        options = _client(insecure=bool(settings.get("insecure")))
+        if endpoint and not endpoint.endswith(_AMAZON):
+            config["endpoint"] = _url(endpoint, bool(settings.get("insecure")))
+        config.update(await self._keys(settings))
+        config.update(await self._encryption(settings.get("encryptionOptions") or {}))
+        if settings.get("caSecret"):
+            options["root_certificate"] = await self._secret_of(settings["caSecret"])
+        return S3Store(str(settings["bucket"]), config=config, client_options=options, retry_config=_retries())
+
+    async def _oss(self, settings: Mapping[str, Any]) -> ObjectStore:
+        """OSS understands S3's language, if the bucket is part of the host name."""
+        from obstore.store import S3Store
+
+        bucket, host = str(settings["bucket"]), urlsplit(_url(str(settings["endpoint"]), False)).netloc
+        config: S3Config = {
+            "region": _REGION,
+            "endpoint": f"https://{bucket}.{host}",
+            "virtual_hosted_style_request": True,
+        }
+        config.update(await self._keys(settings))
+        if settings.get("securityToken"):
+            config["session_token"] = str(settings["securityToken"])
+        return S3Store(bucket, config=config, client_options=_client(insecure=False), retry_config=_retries())
+
+    async def _gcs(self, settings: Mapping[str, Any]) -> ObjectStore:
+        from obstore.store import GCSStore
+
+        secret = settings.get("serviceAccountKeySecret")
+        if not secret:
+            return GCSStore(str(settings["bucket"]), retry_config=_retries())
+        key = await self._secret_of(secret)
+        return GCSStore(str(settings["bucket"]), config={"service_account_key": key}, retry_config=_retries())
+
+    async def _azure(self, settings: Mapping[str, Any]) -> ObjectStore:
+        from obstore.store import AzureStore
+
+        endpoint = urlsplit(str(settings["endpoint"]))
+        is_own_host = endpoint.netloc.endswith(".blob.core.windows.net")
+        account = endpoint.netloc.partition(".")[0] if is_own_host else endpoint.path.strip("/").partition("/")[0]
+        options = _client(insecure=endpoint.scheme == "http")
+        secret = settings.get("accountKeySecret")
+        key = await self._secret_of(secret) if secret else ""
+        return AzureStore(
+            str(settings["container"]),
+            config={
+                "account_name": account,
+                **({"account_key": key} if key else {}),
+                **({} if is_own_host else {"endpoint": str(settings["endpoint"])}),
+            },
+            client_options=options,
+            retry_config=_retries(),
+        )
+
+    async def _keys(self, settings: Mapping[str, Any]) -> S3Config:
+        """Without any, those that this machine has in its environment or from its cloud."""
+        access, secret = settings.get("accessKeySecret"), settings.get("secretKeySecret")
+        if settings.get("useSDKCreds") or not access or not secret:
+            return {}
+        keys: S3Config = {
+            "access_key_id": (await self._secret_of(access)).strip(),
+            "secret_access_key": (await self._secret_of(secret)).strip(),
+        }
+        if settings.get("sessionTokenSecret"):
+            keys["session_token"] = (await self._secret_of(settings["sessionTokenSecret"])).strip()
+        return keys
+
+    async def _encryption(self, options: Mapping[str, Any]) -> S3Config:
+        if not options.get("enableEncryption"):
+            return {}
+        if options.get("kmsEncryptionContext"):
+            raise ArtifactError("s3.encryptionOptions.kmsEncryptionContext is not supported here: set it on the bucket")
+        if options.get("serverSideCustomerKeySecret"):
+            key = (await self._secret_of(options["serverSideCustomerKeySecret"])).encode("utf-8", "surrogateescape")
+            return {"server_side_encryption": "sse-c", "sse_customer_key_base64": base64.b64encode(key).decode()}
+        if options.get("kmsKeyId"):
+            return {"server_side_encryption": "aws:kms", "sse_kms_key_id": str(options["kmsKeyId"])}
+        return {"server_side_encryption": "AES256"}
+
+
+async def _below(store: ObjectStore, key: str) -> list[str]:
+    import obstore
+
+    found: list[str] = []
+    stream = obstore.list(store, prefix=key.rstrip("/") or None)
+    async for page in stream:
+        found += [str(entry["path"]) for entry in page]
+    return sorted(found)
+
+
+def _not_there() -> tuple[type[BaseException], ...]:
+    from obstore.exceptions import NotFoundError
+
+    return (NotFoundError, FileNotFoundError)
+
+
+def _client(*, insecure: bool) -> ClientConfig:
+    return {"allow_http": insecure, "timeout": timedelta(hours=1), "connect_timeout": timedelta(seconds=10)}
+
+
+def _retries() -> RetryConfig:
+    return {"max_retries": _RETRIES, "retry_timeout": _PATIENCE}
+
+
+def _url(endpoint: str, insecure: bool) -> str:
+    if "://" in endpoint:
+        return endpoint.rstrip("/")
+    return f"{'http' if insecure else 'https'}://{endpoint}"
+
+
+@contextmanager
+def _explained(location: Location) -> Iterator[None]:
+    """In our own words, with the store's last: its errors are long, and tell of requests."""
+    from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+    kind = kind_of(location)
+    bucket = location[kind].get("bucket") or location[kind].get("container") or ""
+    where = f'{kind} "{bucket}", key "{key_of(location)}"'
+    try:
+        yield
+    except _not_there():
+        hint = "; buckets are not made here: make it first" if location[kind].get("createBucketIfNotPresent") else ""
+        raise ArtifactMissing(f"{where}: nothing is there{hint}") from None
+    except (PermissionDeniedError, UnauthenticatedError, PermissionError):
+        raise ArtifactError(f"{where}: access denied; do the Secrets hold the right keys?") from None
+    except BaseError as error:
+        raise ArtifactUnreachable(f"{where}: {_short(str(error))}") from None
+    except ValueError as error:
+        raise ArtifactError(f"{where}: {_short(str(error))}") from None
+
+
+def _short(text: str) -> str:
+    lines: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:300] if lines else "no reason given"

@@ -1,0 +1,318 @@
+"""Deletes what workflows leave behind: the workflow itself, its Pods, volume claims and artifacts.
+
+Each workflow says what to delete and when (`ttlStrategy`, `podGC`, `volumeClaimGC`, `artifactGC`). Without such a
+field nothing is deleted. The rules are pure functions; the controller applies them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM, POD
+from muster.kube.cluster import Cluster
+from muster.kube.controller import Controller
+from muster.kube.errors import BadRequest, Conflict, NotFound
+from muster.kube.informer import Informer
+from muster.kube.kinds import Kind
+from muster.kube.objects import (
+    Key,
+    Object,
+    annotations_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    owners_of,
+    parse_time,
+    spec_of,
+    status_of,
+    uid_of,
+    version_of,
+)
+from muster.kube.selectors import LabelSelector, label_selector_from
+from muster.workflows.executors.pod_template import WORKFLOW_LABEL, claims_of
+from muster.workflows.kinds import WORKFLOW
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_time import SECOND, parse_duration
+from muster.workflows.model import Node
+
+# Merged from rules: When a workflow, its Pods and its volumes may go. Pure.
+
+
+NODE_ID = "workflows.argoproj.io/node-id"
+ENDED = frozenset(("Succeeded", "Failed", "Error"))
+DELAY = timedelta(seconds=5)
+"""Before a Pod is deleted, unless deleteDelayDuration says otherwise: whoever watches it shall see how it ended."""
+_FULFILLED = frozenset(("Succeeded", "Failed", "Error", "Skipped", "Omitted"))
+
+
+def resolved_spec(workflow: Object) -> Object:
+    """What is run: of a workflow that runs a template, the template's spec with its own before it."""
+    stored: Object = status_of(workflow).get("storedWorkflowTemplateSpec") or {}
+    return {**stored, **spec_of(workflow)} if stored else spec_of(workflow)
+
+
+def expires_at(workflow: Object) -> datetime | None:
+    """When ttlStrategy wants it gone; None if it stays, or has not ended."""
+    phase, finished = status_of(workflow).get("phase"), status_of(workflow).get("finishedAt")
+    if phase not in ENDED or not finished:
+        return None
+    ttl = resolved_spec(workflow).get("ttlStrategy") or {}
+    seconds = ttl.get("secondsAfterSuccess" if phase == "Succeeded" else "secondsAfterFailure")
+    if seconds is None:
+        seconds = ttl.get("secondsAfterCompletion")
+    return None if seconds is None else parse_time(finished) + timedelta(seconds=int(seconds))
+
+
+class PodPolicy(NamedTuple):
+    strategy: str
+    selector: LabelSelector
+    delay: timedelta
+
+    @property
+    def looks_at_pods(self) -> bool:
+        """Whether Pods may go before their workflow has ended."""
+        return self.strategy in ("OnPodCompletion", "OnPodSuccess")
+
+
+def pod_policy(workflow: Object) -> PodPolicy | None:
+    """None: Pods are kept, which is the default. So are they where podGC cannot be understood."""
+    wanted = resolved_spec(workflow).get("podGC") or {}
+    strategy = str(wanted.get("strategy") or "")
+    if not strategy:
+        return None
+    try:
+        selector = label_selector_from(wanted.get("labelSelector") or {})
+        return PodPolicy(strategy, selector, _delay(wanted.get("deleteDelayDuration")))
+    except (BadRequest, ExpressionError):
+        return None
+
+
+class Dated(NamedTuple):
+    pod: Object
+    at: datetime
+
+
+def pods_to_delete(workflow: Object, nodes: Mapping[str, Node], pods: Iterable[Object]) -> list[Dated]:
+    """Which Pods are to go, and when. Never one whose node has not ended: its outputs may still be in it."""
+    policy = pod_policy(workflow)
+    if policy is None:
+        return []
+    phase, finished = status_of(workflow).get("phase"), status_of(workflow).get("finishedAt")
+    if not policy.looks_at_pods and not (
+        phase == "Succeeded" or (phase in ENDED and policy.strategy == "OnWorkflowCompletion")
+    ):
+        return []
+    found = []
+    for pod in pods:
+        node = nodes.get(annotations_of(pod).get(NODE_ID, ""))
+        if node is None or node.get("phase") not in _FULFILLED or node.get("daemoned"):
+            continue
+        if policy.strategy == "OnPodSuccess" and status_of(pod).get("phase") != "Succeeded":
+            continue
+        if not policy.selector.matches(labels_of(pod)):
+            continue
+        since = node.get("finishedAt") if policy.looks_at_pods else finished
+        if since:
+            found.append(Dated(pod, parse_time(since) + policy.delay))
+    return found
+
+
+def claims_to_delete(workflow: Object) -> list[Object]:
+    """The claims made for it, once it has no use for them. After a failure they stay by default: a retry needs them."""
+    phase = status_of(workflow).get("phase")
+    strategy = (resolved_spec(workflow).get("volumeClaimGC") or {}).get("strategy") or "OnWorkflowSuccess"
+    if phase == "Succeeded" or (phase in ENDED and strategy == "OnWorkflowCompletion"):
+        return claims_of(workflow, resolved_spec(workflow))
+    return []
+
+
+def _delay(text: Any) -> timedelta:
+    if not text:
+        return DELAY
+    seconds = int(text) if str(text).isdigit() else parse_duration(str(text)) / SECOND
+    return timedelta(seconds=seconds)
+
+
+# Merged from controller: Takes away what workflows leave behind, as each of them wants it. Without a wish nothing
+# goes.
+
+
+FINALIZER = "workflows.argoproj.io/artifact-gc"
+Strategy: TypeAlias = Literal["OnWorkflowCompletion", "OnWorkflowDeletion"]
+_TERMINAL = frozenset(("Succeeded", "Failed"))
+_SOON = 0.5
+"""Until a Pod's end has become its node's."""
+_RETRY = 60.0
+
+
+Collect: TypeAlias = Callable[[Object, Mapping[str, Node], Strategy], Awaitable[tuple[Mapping[str, Node], list[str]]]]
+"""Deletes a workflow's artifacts of one strategy; answers the nodes that have changed, and what went wrong."""
+
+
+class EventRecorder(Protocol):
+    def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
+
+
+class NodeCluster(Cluster, Protocol):
+    """A cluster that keeps the nodes of workflows apart."""
+
+    def parts(self, kind: Kind, uid: str) -> dict[str, Any]: ...
+
+    async def write_parts(
+        self, kind: Kind, obj: Object, changed: Mapping[str, Any], *, update: Object | None = None
+    ) -> Object: ...
+
+
+class CleanupController:
+    """`collect` deletes artifacts; without it they stay. `wants_collection` tells a workflow that has artifacts to be
+    deleted: it is held by a finalizer until they are."""
+
+    def __init__(
+        self,
+        cluster: NodeCluster,
+        recorder: EventRecorder,
+        *,
+        collect: Collect | None = None,
+        wants_collection: Callable[[Object], bool] = lambda workflow: False,
+    ) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._collect = collect
+        self._wants_collection = wants_collection
+        self._queue: Controller[Key] = Controller("cleanup", self._reconcile)
+        self._workflows = Informer(cluster, WORKFLOW, on_change=self._workflow_changed)
+        self._pods = Informer(
+            cluster, POD, labels=WORKFLOW_LABEL, on_change=self._pod_changed, indexers={"workflow": _workflow_of}
+        )
+
+    async def run(self) -> None:
+        async with self._pods, self._workflows:
+            await self._queue.run()
+
+    async def _reconcile(self, key: Key) -> float | None:
+        workflow = self._workflows.get(*key)
+        if workflow is None:
+            return None
+        try:
+            return await self._clean(key, workflow)
+        except Conflict:  # it has changed, and will be looked at again
+            return _SOON
+
+    async def _clean(self, key: Key, workflow: Object) -> float | None:
+        if is_deleting(workflow):
+            return await self._release(workflow)
+        workflow = await self._hold(workflow)
+        waits = [await self._clean_pods(key, workflow)]
+        if status_of(workflow).get("phase") in ENDED:
+            await asyncio.gather(*(self._delete_claim(workflow, claim) for claim in claims_to_delete(workflow)))
+            workflow, is_done = await self._collect_artifacts(workflow, "OnWorkflowCompletion")
+            waits += [None if is_done else _RETRY, await self._expire(workflow)]
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    async def _clean_pods(self, key: Key, workflow: Object) -> float | None:
+        policy = pod_policy(workflow)
+        if policy is None:
+            return None
+        pods = [pod for pod in self._pods.by("workflow", key) if not is_deleting(pod) and _belongs(pod, workflow)]
+        nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(workflow))
+        going = pods_to_delete(workflow, nodes, pods)
+        now = datetime.now(UTC)
+        await asyncio.gather(*(self._delete(POD, pod) for pod, at in going if at <= now))
+        waits = [(at - now).total_seconds() for _, at in going if at > now]
+        ended = sum(status_of(pod).get("phase") in _TERMINAL for pod in pods)
+        if policy.looks_at_pods and ended > len(going) and status_of(workflow).get("phase") not in ENDED:
+            waits.append(_SOON)
+        return min(waits, default=None)
+
+    async def _expire(self, workflow: Object) -> float | None:
+        at = expires_at(workflow)
+        if at is None:
+            return None
+        left = (at - datetime.now(UTC)).total_seconds()
+        if left > 0:
+            return left
+        # With its version: one that was retried in this moment stays.
+        await self._delete(WORKFLOW, workflow, resource_version=version_of(workflow))
+        return None
+
+    async def _hold(self, workflow: Object) -> Object:
+        finalizers = meta(workflow).get("finalizers") or []
+        if self._collect is None or FINALIZER in finalizers or not self._wants_collection(workflow):
+            return workflow
+        change = {**meta(workflow), "finalizers": [*finalizers, FINALIZER]}
+        return await self._cluster.update({**workflow, "metadata": change})
+
+    async def _release(self, workflow: Object) -> float | None:
+        """It is to go: its artifacts go first."""
+        finalizers = meta(workflow).get("finalizers") or []
+        if FINALIZER not in finalizers:
+            return None
+        is_done = True
+        for strategy in ("OnWorkflowCompletion", "OnWorkflowDeletion"):
+            workflow, good = await self._collect_artifacts(workflow, strategy)
+            is_done = is_done and good
+        if not is_done and not (resolved_spec(workflow).get("artifactGC") or {}).get("forceFinalizerRemoval"):
+            return _RETRY
+        left = [name for name in finalizers if name != FINALIZER]
+        await self._cluster.update({**workflow, "metadata": {**meta(workflow), "finalizers": left}})
+        return None
+
+    async def _collect_artifacts(self, workflow: Object, strategy: Strategy) -> tuple[Object, bool]:
+        """The workflow as it is stored then, and whether nothing is left to be deleted."""
+        if self._collect is None or FINALIZER not in (meta(workflow).get("finalizers") or ()):
+            return workflow, True
+        nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(workflow))
+        changed, problems = await self._collect(workflow, nodes, strategy)
+        for problem in problems:
+            self._recorder.event(workflow, "Warning", "ArtifactGCError", problem)
+        if changed:
+            workflow = await self._cluster.write_parts(WORKFLOW, workflow, changed, update=dict(workflow))
+        return workflow, not problems
+
+    async def _delete_claim(self, workflow: Object, claim: Object) -> None:
+        """Only one that was made for it."""
+        try:
+            there = await self._cluster.get(PERSISTENT_VOLUME_CLAIM, name_of(claim), namespace_of(claim))
+        except NotFound:
+            return
+        if _belongs(there, workflow) and not is_deleting(there):
+            await self._delete(PERSISTENT_VOLUME_CLAIM, there)
+
+    async def _delete(self, kind: Kind, obj: Object, *, resource_version: str = "") -> None:
+        try:
+            await self._cluster.delete(
+                kind, name_of(obj), namespace_of(obj), uid=uid_of(obj), resource_version=resource_version
+            )
+        except NotFound:
+            return
+
+    def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is None:
+            return
+        begins = before is None or status_of(before).get("phase") != status_of(after).get("phase")
+        if begins or is_deleting(after) or status_of(after).get("phase") in ENDED:
+            self._queue.enqueue(key_of(after))
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is None or status_of(after).get("phase") not in _TERMINAL:
+            return
+        for key in _workflow_of(after):
+            workflow = self._workflows.get(*key)
+            policy = pod_policy(workflow) if workflow is not None else None
+            if policy is not None and policy.looks_at_pods:
+                self._queue.enqueue_after(key, _SOON)
+
+
+def _workflow_of(pod: Object) -> Iterable[Key]:
+    name = labels_of(pod).get(WORKFLOW_LABEL)
+    return [Key(namespace_of(pod), name)] if name else []
+
+
+def _belongs(obj: Object, workflow: Object) -> bool:
+    return any(owner.get("uid") == uid_of(workflow) for owner in owners_of(obj))

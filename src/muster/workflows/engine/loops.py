@@ -1,0 +1,268 @@
+"""Loops: what `withItems`, `withParam` and `withSequence` expand to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from muster.workflows.engine.arguments import to_text
+from muster.workflows.engine.clock import CHANCE
+from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_encoding import to_json
+from muster.workflows.lang.govaluate import evaluate_when
+from muster.workflows.lang.tags import substitute
+
+# Merged from written: Items of a JSON list as they were written: Argo hands on `1.50` as `1.50`, and what is nested
+# in an item in its own
+# order. Pure.
+
+
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
+_TEXT_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
+_HTML = re.compile("[<>&\u2028\u2029]")
+
+
+class RawJson(str):
+    """JSON that is no text, such as a number, in the writer's own words, but without spaces."""
+
+    __slots__ = ()
+
+
+def parse_raw_items(text: str) -> list[Any]:
+    """Of a text that is known to be a JSON list. Items are texts, booleans, None and Written, and lists and maps of
+    these."""
+    return [_item(part) for part in _parts(text, _past_space(text, 0) + 1)]
+
+
+def raw_json_text(item: Any) -> str:
+    """An item in JSON again, the keys of a map sorted; nested ones are as they were."""
+    if isinstance(item, RawJson):
+        return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", item)
+    if isinstance(item, dict):
+        return "{" + ",".join(f"{to_json(key)}:{raw_json_text(item[key])}" for key in sorted(item)) + "}"
+    if isinstance(item, list):
+        return "[" + ",".join(raw_json_text(inner) for inner in item) + "]"
+    return to_json(item)
+
+
+def _item(text: str) -> Any:
+    if text.startswith("["):
+        return [_leaf(part) for part in _parts(text, 1)]
+    if text.startswith("{"):
+        return dict(_pairs(text))
+    return _leaf(text)
+
+
+def _leaf(text: str) -> Any:
+    if text.startswith('"') or text in ("true", "false", "null"):
+        return json.loads(text)
+    return RawJson(_TEXT_OR_SPACE.sub(lambda found: found[1] or "", text))
+
+
+def _parts(text: str, at: int) -> Iterator[str]:
+    """Those of a list, from behind its bracket."""
+    at = _past_space(text, at)
+    while text[at] != "]":
+        start = _past_space(text, at + 1) if text[at] == "," else at
+        _, at = _DECODER.raw_decode(text, start)
+        yield text[start:at]
+        at = _past_space(text, at)
+
+
+def _pairs(text: str) -> Iterator[tuple[str, Any]]:
+    at = _past_space(text, 1)
+    while text[at] != "}":
+        start = _past_space(text, at + 1) if text[at] == "," else at
+        key, colon = _DECODER.raw_decode(text, start)
+        start = _past_space(text, _past_space(text, colon) + 1)
+        _, at = _DECODER.raw_decode(text, start)
+        yield key, _leaf(text[start:at])
+        at = _past_space(text, at)
+
+
+def _past_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+# Merged from items: Loops: what `withItems`, `withParam` and `withSequence` expand to.
+
+
+_LOOPS = ("withItems", "withParam", "withSequence")
+_DIRECTIVE = re.compile(r"%([-+ 0]*)(\d*)(?:\.(\d+))?([dxXob%cqvU])", re.ASCII)
+_MOST = 1_000_000
+
+
+class LoopItem(NamedTuple):
+    name: str
+    """`fan(0:red)`"""
+    step: dict[str, Any]
+
+
+def is_loop(step: Mapping[str, Any]) -> bool:
+    return bool(step.get("withItems")) or bool(step.get("withParam")) or step.get("withSequence") is not None
+
+
+def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any]) -> list[LoopItem]:
+    """One step or task for each item. Raises Refused and ExpressionError."""
+    try:
+        items = _items(step)
+    except WorkflowError:
+        if _may_run(step):
+            raise
+        items = []
+    body = {field: value for field, value in step.items() if field not in _LOOPS and field not in ("hooks", "inline")}
+    kept = {field: step[field] for field in ("hooks", "inline") if field in step}
+    runs = _may_run(step)
+    out = []
+    for index, item in enumerate(items):
+        variables, shown = _variables(item)
+        name = f"{step['name']}({index}:{shown.replace('(', '').replace(')', '')})"
+        # An inline template sees the item, too, but not all of its tags can be known yet.
+        inline = {"inline": _partly(kept["inline"], variables, scope)} if "inline" in kept else {}
+        hooks = {"hooks": _partly(kept["hooks"], variables, {})} if kept.get("hooks") else {}
+        filled = _filled(body, variables, scope) if runs else _partly(body, variables, scope)
+        out.append(LoopItem(name, {**filled, **inline, **hooks, "name": name, **_template_name(step)}))
+    return out
+
+
+def _template_name(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {"template": step["template"]} if step.get("template") else {}
+
+
+def _filled(body: dict[str, Any], variables: dict[str, str], scope: Mapping[str, Any]) -> dict[str, Any]:
+    filled: dict[str, Any] = substitute(body, _Over(variables, scope), chance=CHANCE)
+    return filled
+
+
+def _partly(value: Any, variables: dict[str, str], scope: Mapping[str, Any]) -> Any:
+    known = {name: found for name, found in scope.items() if found is not None}
+    return substitute(value, {**known, **variables}, allow_unresolved=True, chance=CHANCE)
+
+
+class _Over(dict[str, Any]):
+    """The item's variables before all others, without copying those."""
+
+    def __init__(self, variables: dict[str, str], scope: Mapping[str, Any]) -> None:
+        super().__init__(variables)
+        self.scope = scope
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self.scope
+
+    def __missing__(self, name: str) -> Any:
+        return self.scope[name]
+
+    def items(self) -> Any:
+        return {**self.scope, **self}.items()
+
+
+def _may_run(step: Mapping[str, Any]) -> bool:
+    when = step.get("when")
+    if not when:
+        return True
+    try:
+        return evaluate_when(str(when))
+    except ExpressionError:
+        return True  # it may ask about the item
+
+
+def _items(step: Mapping[str, Any]) -> list[Any]:
+    if step.get("withItems"):
+        return list(step["withItems"])
+    if step.get("withParam"):
+        return _listed(to_text(step["withParam"]))
+    return _sequence(step["withSequence"])
+
+
+def _listed(text: str) -> list[Any]:
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except ValueError as error:
+        raise WorkflowError(
+            f"withParam value could not be parsed as a JSON list: {text.strip()[:2000]}: {error}"
+        ) from None
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise WorkflowError(f"withParam value could not be parsed as a JSON list: {text.strip()[:2000]}: it is no list")
+    return parse_raw_items(text)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _sequence(sequence: Mapping[str, Any]) -> list[str]:
+    start = _number(sequence, "start", 0)
+    if sequence.get("end") is not None:
+        end = _number(sequence, "end", 0)
+    elif sequence.get("count") is not None:
+        count = _number(sequence, "count", 0)
+        if count == 0:
+            return []
+        end = start + count - 1
+    else:
+        raise WorkflowError("neither end nor count was specified in withSequence")
+    if abs(end - start) >= _MOST:
+        raise WorkflowError(f"withSequence from {start} to {end} has more than {_MOST} items")
+    written = str(sequence.get("format") or "%d")
+    step = 1 if start <= end else -1
+    return [_formatted(written, number) for number in range(start, end + step, step)]
+
+
+def _number(sequence: Mapping[str, Any], field: str, default: int) -> int:
+    value = sequence.get(field)
+    if value is None:
+        return default
+    try:
+        return int(str(value))
+    except ValueError:
+        raise WorkflowError(f"withSequence.{field} must be a whole number, not '{value}'") from None
+
+
+def _formatted(written: str, number: int) -> str:
+    """As Go's Sprintf does for one whole number."""
+
+    def replaced(found: re.Match[str]) -> str:
+        flags, width, precision, verb = found.groups()
+        if verb == "%":
+            return "%"
+        kind = "d" if verb in "vd" else verb
+        digits = format(abs(number), "d" if kind not in "xXob" else kind)
+        if precision is not None:
+            digits = digits.rjust(int(precision), "0")
+        sign = "-" if number < 0 else "+" if "+" in flags else " " if " " in flags else ""
+        size = min(int(width or 0), 1000)
+        if "-" in flags:
+            return (sign + digits).ljust(size)
+        if "0" in flags:
+            return sign + digits.rjust(size - len(sign), "0")
+        return (sign + digits).rjust(size)
+
+    return _DIRECTIVE.sub(replaced, written)
+
+
+def _variables(item: Any) -> tuple[dict[str, str], str]:
+    """What an item is known by, and how it is shown in the name of a node."""
+    if isinstance(item, dict):
+        texts = {str(key): _inside(value) for key, value in item.items()}
+        variables = {f"item.{key}": text for key, text in texts.items()} | {"item": raw_json_text(item)}
+        return variables, ",".join(sorted(f"{key}:{text}" for key, text in texts.items()))
+    if isinstance(item, list):
+        return {"item": raw_json_text(item)}, f"[{' '.join(_inside(value) for value in item)}]"
+    if item is None:
+        return {"item": "null"}, "[]"
+    return {"item": to_text(item)}, _inside(item)
+
+
+def _inside(value: Any) -> str:
+    """As Argo shows a part of an item: JSON, of a text what is between its quotes."""
+    if isinstance(value, RawJson):
+        return value
+    written = to_json(value, escape_html=False)
+    return written[1:-1] if isinstance(value, str) else written

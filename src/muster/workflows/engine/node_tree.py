@@ -1,0 +1,284 @@
+"""The nodes of one workflow, their phases, and counts over them. All changes to nodes are made here.
+
+A changed node is replaced by a new dictionary, once per step, so a node that was handed out never changes. The counts
+follow every change, so no query walks over all nodes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from muster.workflows.engine import names, progress
+from muster.workflows.model import Node, Phase
+
+# Merged from phases: Questions about a node's phase, in Argo's terms.
+
+
+COMPLETED: frozenset[str] = frozenset(("Succeeded", "Failed", "Error"))
+FAILED: frozenset[str] = frozenset(("Failed", "Error"))
+ENDED: frozenset[str] = COMPLETED | {"Skipped", "Omitted"}
+ACTIVE: frozenset[str] = frozenset(("Pending", "Running"))
+
+WORKFLOW_PHASE: Mapping[str, str] = {
+    "Pending": "Pending",
+    "Running": "Running",
+    "Succeeded": "Succeeded",
+    "Skipped": "Succeeded",
+    "Omitted": "Succeeded",
+    "Failed": "Failed",
+    "Error": "Error",
+}
+"""What the phase of its first node makes of a workflow."""
+
+
+def is_ended(node: Node) -> bool:
+    """Nothing of it runs any more."""
+    return node["phase"] in ENDED
+
+
+def is_fulfilled(node: Node) -> bool:
+    """Those who wait for it can go on: it has ended, or it is a daemon that is ready."""
+    phase = node["phase"]
+    return phase in ENDED or (bool(node.get("daemoned")) and phase != "Pending")
+
+
+def is_completed(node: Node) -> bool:
+    return node["phase"] in COMPLETED
+
+
+def has_failed(node: Node) -> bool:
+    return node["phase"] in FAILED
+
+
+def continues_on(continue_on: Mapping[str, Any] | None, phase: Phase) -> bool:
+    """Whether a step's or task's `continueOn` tolerates a phase."""
+    if not continue_on:
+        return False
+    return bool((continue_on.get("error") and phase == "Error") or (continue_on.get("failed") and phase == "Failed"))
+
+
+# Merged from tree: The nodes of one workflow, and what is counted about them. All changes to nodes are made here.
+#
+# A node that is changed is replaced by a new dictionary, once per step: what was handed out stays as it is. The
+# counts
+# follow every change, so nobody has to walk over all nodes.
+
+
+_COUNTED_CHILDREN = frozenset(("Pod", "Steps", "DAG"))
+_LEAVES = frozenset(("Pod", "Container", "HTTP", "Plugin", "Suspend"))
+_WEIGHED = _LEAVES | {"Steps", "DAG"}
+
+
+class Content:
+    """What is inside of a boundary: a Steps or DAG node, or the whole workflow."""
+
+    __slots__ = ("active", "active_pods", "done", "durations", "failed", "total")
+
+    def __init__(self) -> None:
+        self.active = 0
+        """Pods, Steps and DAGs that are Pending or Running: what the template's parallelism limits."""
+        self.active_pods = 0
+        self.failed = 0
+        self.done = 0
+        self.total = 0
+        self.durations: dict[str, int] = {}
+
+    @property
+    def progress(self) -> str:
+        return f"{self.done}/{self.total}" if self.total else ""
+
+
+class NodeTree:
+    def __init__(self, workflow: str, nodes: dict[str, Node]) -> None:
+        self.workflow = workflow
+        self.nodes = nodes
+        self.now = ""
+        self.changed: set[str] = set()
+        self.inside: dict[str, Content] = defaultdict(Content)
+        self.all = Content()
+        self.failures: set[str] = set()
+        """Nodes that are Failed or in Error."""
+        self.running_pods = 0
+        self._ids: dict[str, str] = {}
+        self._mine: set[str] = set()
+        self._links: dict[str, set[str]] = {}
+        for node in nodes.values():
+            self._weigh(node, 1)
+
+    def take_changed(self) -> set[str]:
+        """What has changed since the last time. From now on it is not touched any more: it has been handed out."""
+        changed, self.changed = self.changed, set()
+        self._mine.clear()
+        return changed
+
+    def id_of(self, name: str) -> str:
+        known = self._ids.get(name)
+        if known is None:
+            known = self._ids[name] = names.node_id(self.workflow, name)
+        return known
+
+    def named(self, name: str) -> Node | None:
+        return self.nodes.get(self.id_of(name))
+
+    def add(self, node: Node) -> Node:
+        node_id = node["id"]
+        if is_fulfilled(node):
+            node.setdefault("finishedAt", node["startedAt"])
+        if node["type"] in _LEAVES:
+            node.setdefault("progress", "0/1")
+        self.nodes[node_id] = node
+        self._mine.add(node_id)
+        self.changed.add(node_id)
+        self._weigh(node, 1)
+        return node
+
+    def change(self, node_id: str, **fields: Any) -> Node:
+        """Sets fields of a node; None removes one."""
+        node = self.nodes[node_id]
+        if all(node.get(name) == value for name, value in fields.items()):
+            return node
+        self._weigh(node, -1)
+        if node_id not in self._mine:
+            node = self._copied(node)
+        plain = cast(dict[str, Any], node)
+        for name, value in fields.items():
+            if value is None:
+                plain.pop(name, None)
+            else:
+                plain[name] = value
+        self._weigh(node, 1)
+        self.changed.add(node_id)
+        return node
+
+    def mark(self, node_id: str, phase: Phase, message: str | None = None) -> Node:
+        """Sets the phase, and the message if there is one ('' removes it)."""
+        node = self.nodes[node_id]
+        fields: dict[str, Any] = {"phase": phase}
+        if message is not None:
+            fields["message"] = message or None
+        if not node.get("finishedAt") and is_fulfilled({**node, "phase": phase}):
+            fields["finishedAt"] = self.now
+        if phase == "Succeeded" and node["type"] in _LEAVES:
+            fields["progress"] = progress.complete(node.get("progress") or "0/1")
+        return self.change(node_id, **fields)
+
+    def close(self, node_id: str, phase: Phase, message: str | None = None) -> Node:
+        """Ends a node that has others inside, and sums up what they came to."""
+        content = self.inside.get(node_id)
+        if content is not None:
+            self.change(node_id, progress=content.progress or None, resourcesDuration=dict(content.durations) or None)
+        return self.mark(node_id, phase, message)
+
+    def sum_up(self, node_id: str) -> None:
+        """The progress of a node from that of its children."""
+        done = total = 0
+        durations: dict[str, int] = {}
+        for child in self.children(node_id):
+            parsed = progress.parse(child.get("progress") or "")
+            done, total = (done + parsed[0], total + parsed[1]) if parsed else (done, total)
+            for resource, amount in (child.get("resourcesDuration") or {}).items():
+                durations[resource] = durations.get(resource, 0) + amount
+        self.change(node_id, progress=f"{done}/{total}" if total else None, resourcesDuration=durations or None)
+
+    def link(self, parent_id: str, child_id: str) -> None:
+        """Draws an arrow."""
+        node = self.nodes.get(parent_id)
+        if node is None:
+            return
+        known = self._links.get(parent_id)
+        if known is None:
+            known = self._links[parent_id] = set(node.get("children") or ())
+        if child_id in known:
+            return
+        known.add(child_id)
+        if parent_id not in self._mine:
+            node = self._copied(node)
+        node.setdefault("children", []).append(child_id)
+        self.changed.add(parent_id)
+
+    def children(self, node_id: str) -> Iterator[Node]:
+        """Those that are there: somebody may have taken some away to run them again."""
+        for child_id in self.nodes[node_id].get("children") or ():
+            child = self.nodes.get(child_id)
+            if child is not None:
+                yield child
+
+    def outbound(self, node_id: str) -> list[str]:
+        """The nodes at the end of a node: those from which the arrows to whatever comes next begin."""
+        found: list[str] = []
+        pending = [node_id]
+        while pending:
+            current = pending.pop()
+            node = self.nodes.get(current)
+            if node is None:
+                continue
+            if node["type"] == "Retry":
+                found.extend((node.get("children") or [])[-1:])
+                continue
+            inner = self._ends(node)
+            if inner is None:
+                found.append(current)
+            else:
+                pending.extend(reversed(inner))
+        return found
+
+    def _ends(self, node: Node) -> list[str] | None:
+        """Where to look on for the ends of a node; None if it is its own end."""
+        children = node.get("children") or []
+        match node["type"]:
+            case "Skipped" | "Suspend" | "HTTP" | "Plugin" | "StepGroup":
+                return None
+            case "Pod" | "Container":
+                own = [id for id in children if self.nodes.get(id, {}).get("type") == "Container"]
+                return own or None
+            case "TaskGroup":
+                return children or None
+            case _:
+                if (node.get("memoizationStatus") or {}).get("hit"):
+                    return None
+                return node.get("outboundNodes") or []
+
+    def _copied(self, node: Node) -> Node:
+        fresh = node.copy()
+        if "children" in fresh:
+            fresh["children"] = list(fresh["children"])
+        self.nodes[fresh["id"]] = fresh
+        self._mine.add(fresh["id"])
+        return fresh
+
+    def _weigh(self, node: Node, sign: int) -> None:
+        kind, phase = node["type"], node["phase"]
+        if phase in FAILED:
+            if sign > 0:
+                self.failures.add(node["id"])
+            else:
+                self.failures.discard(node["id"])
+        if kind not in _WEIGHED:
+            return
+        boundary = node.get("boundaryID") or ""
+        if kind == "Container":
+            boundary = (self.nodes.get(boundary) or {}).get("boundaryID") or ""
+        content = self.inside[boundary]
+        if kind in _COUNTED_CHILDREN:
+            if phase in ACTIVE:
+                content.active += sign
+                if kind == "Pod" and not (node.get("synchronizationStatus") or {}).get("waiting"):
+                    content.active_pods += sign
+                    self.all.active_pods += sign
+                    self.running_pods += sign if phase == "Running" else 0
+            elif phase in FAILED:
+                content.failed += sign
+        self._weigh_amounts(node, content, sign)
+
+    def _weigh_amounts(self, node: Node, content: Content, sign: int) -> None:
+        contents = (content, self.all) if node["type"] in _LEAVES else (content,)
+        parsed = progress.parse(node.get("progress") or "")
+        if parsed:
+            for each in contents:
+                each.done += sign * parsed[0]
+                each.total += sign * parsed[1]
+        for resource, amount in (node.get("resourcesDuration") or {}).items():
+            for each in contents:
+                each.durations[resource] = each.durations.get(resource, 0) + sign * amount

@@ -1,0 +1,165 @@
+"""The parts of a run, one per node or per use of a template, and the queue of those to look at next."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from muster.workflows.engine.node_tree import is_ended
+from muster.workflows.engine.scope import Scope
+from muster.workflows.model import Node, NodeType, Phase, Template
+
+if TYPE_CHECKING:
+    from muster.workflows.engine.call import Call
+    from muster.workflows.engine.run import Run
+
+
+# Merged from work: The parts a run is made of while it lasts. Each stands for one node, or for one template in use;
+# what they know can
+# be read again from the nodes.
+
+
+Place: TypeAlias = tuple[int, ...]
+"""Where in the workflow something is: places that come first are smaller."""
+
+
+class Advancing(ABC):
+    """Something that can be told to go on as far as it can."""
+
+    queued = False
+    blocked = False
+
+    @abstractmethod
+    def advance(self) -> None: ...
+
+
+class Owner(Advancing):
+    """Uses templates, and wants to know what becomes of them."""
+
+    @abstractmethod
+    def notice(self, call: Call) -> None:
+        """The node of a call has changed in a way that may matter."""
+
+
+class Parent(ABC):
+    """Who has a node's work done: a call, or the retries of one."""
+
+    @abstractmethod
+    def work_changed(self, work: Work) -> None: ...
+
+
+class Work(Advancing):
+    """Does what a template says, in one node."""
+
+    def __init__(self, run: Run, call: Call, parent: Parent, name: str, template: Template) -> None:
+        self.run = run
+        self.call = call
+        self.parent = parent
+        self.name = name
+        self.id = run.tree.id_of(name)
+        self.template = template
+        self.results: frozenset[str] | None = None
+        """Those inside whose `outputs.result` is read, once that has been asked."""
+        self.error = ""
+        """Why it could not be done at all, rather than that it failed."""
+
+    @property
+    def node(self) -> Node:
+        return self.run.tree.nodes[self.id]
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begins. Its node may be there already, if it had to wait for a lock."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Picks up what the nodes tell of it. Changes nothing."""
+
+    def variables_for(self, text: Mapping[str, Any]) -> Scope:
+        """What a text inside of the template may name."""
+        return Scope(self.template)
+
+    def open(self, kind: NodeType, phase: Phase) -> Node:
+        """Makes its node, or sets the phase of the one that has been waiting."""
+        if self.id in self.run.tree.nodes:
+            return self.run.tree.mark(self.id, phase)
+        return self.call.new_node(self.name, kind, phase, self.template)
+
+    def end(self, phase: Phase, message: str | None = None) -> None:
+        self.run.live.pop(self.id, None)
+        self.run.tree.mark(self.id, phase, message)
+        self.parent.work_changed(self)
+
+    def fail(self, message: str) -> None:
+        """It cannot be done: whoever wanted it has to know that this is no ordinary failure."""
+        self.error = message
+        self.run.live.pop(self.id, None)
+        self.run.tree.mark(self.id, "Error", message)
+        self.parent.work_changed(self)
+
+
+# Merged from agenda: What has to be looked at next: now, at a time, or once there is room.
+
+
+class WorkQueue:
+    def __init__(self) -> None:
+        self._queue: deque[Advancing] = deque()
+        self._times: list[tuple[datetime, int, Advancing]] = []
+        self._number = itertools.count()
+        self._blocked: list[tuple[Place, int, Advancing]] = []
+        self._is_granted = False
+
+    def add(self, item: Advancing) -> None:
+        if not item.queued:
+            item.queued = True
+            self._queue.append(item)
+
+    def add_at(self, moment: datetime, item: Advancing) -> None:
+        heapq.heappush(self._times, (moment, next(self._number), item))
+
+    def may_begin(self, item: Advancing, place: Place) -> bool:
+        """Whether one more Pod may run now. If not, the item is told to go on once it may. Whoever comes first in the
+        workflow goes first, not who asked first: a restart would forget that."""
+        if self._is_granted:
+            self._is_granted = False
+            return True
+        if not item.blocked:
+            item.blocked = True
+            heapq.heappush(self._blocked, (place, next(self._number), item))
+        return False
+
+    def add_due(self, now: datetime) -> None:
+        while self._times and self._times[0][0] <= now:
+            self.add(heapq.heappop(self._times)[2])
+
+    def next_time(self) -> datetime | None:
+        while self._times and _is_over(self._times[0][2]):
+            heapq.heappop(self._times)
+        return self._times[0][0] if self._times else None
+
+    def drain(self, is_full: Callable[[], bool]) -> None:
+        """Goes on until there is nothing more to do now."""
+        while True:
+            while self._queue:
+                item = self._queue.popleft()
+                item.queued = False
+                item.advance()
+            if not self._blocked or is_full():
+                return
+            item = heapq.heappop(self._blocked)[2]
+            item.blocked = False
+            self._is_granted = True
+            item.advance()
+            self._is_granted = False
+
+
+def _is_over(item: Advancing) -> bool:
+    if not isinstance(item, Work):
+        return False
+    node = item.run.tree.nodes.get(item.id)
+    return node is None or is_ended(node)

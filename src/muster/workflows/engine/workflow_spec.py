@@ -1,0 +1,178 @@
+"""Resolves a Workflow before it runs: its spec and its `{{workflow.*}}` variables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from muster.kube.objects import (
+    Object,
+    annotations_of,
+    labels_of,
+    meta,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    uid_of,
+)
+from muster.workflows.engine.arguments import ConfigMaps, config_map_value, parameters_json, to_text
+from muster.workflows.engine.clock import CHANCE, format_timestamp, parse_timestamp, throw_for
+from muster.workflows.engine.errors import WorkflowError, error_message
+from muster.workflows.engine.templates import merge_workflow_spec
+from muster.workflows.lang.environment import evaluate_in
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.tags import substitute
+from muster.workflows.model import ClusterView
+
+# Merged from variables: `{{workflow.*}}`: what every text in a workflow may name.
+
+
+_SCHEDULED = "workflows.argoproj.io/scheduled-time"
+_LAYOUTS = {
+    "B": "%B", "b": "%b", "m": "%m", "A": "%A", "a": "%a", "d": "%d", "H": "%H", "I": "%I", "M": "%M", "S": "%S",
+    "Y": "%Y", "y": "%y", "p": "%p", "Z": "UTC", "z": "+0000", "L": ".000",
+}  # fmt: skip
+
+
+def workflow_variables(workflow: Object, spec: Object, now: datetime, config_maps: ConfigMaps) -> dict[str, str]:
+    """Those that are known before anything runs. Raises Refused."""
+    created = parse_timestamp(str(meta(workflow).get("creationTimestamp") or format_timestamp(now)))
+    found = {
+        "workflow.name": name_of(workflow),
+        "workflow.namespace": namespace_of(workflow),
+        "workflow.mainEntrypoint": str(spec.get("entrypoint") or ""),
+        "workflow.serviceAccountName": str(spec.get("serviceAccountName") or ""),
+        "workflow.uid": uid_of(workflow),
+        "workflow.creationTimestamp": format_timestamp(created),
+        "workflow.creationTimestamp.RFC3339": format_timestamp(created),
+        "workflow.creationTimestamp.s": str(int(created.timestamp())),
+    }
+    for char, layout in _LAYOUTS.items():
+        found[f"workflow.creationTimestamp.{char}"] = created.strftime(layout)
+    if _SCHEDULED in annotations_of(workflow):
+        found["workflow.scheduledTime"] = annotations_of(workflow)[_SCHEDULED]
+    if spec.get("priority") is not None:
+        found["workflow.priority"] = str(spec["priority"])
+    _add_parameters(found, spec, config_maps)
+    return found | metadata_variables(workflow, spec)
+
+
+def metadata_variables(workflow: Object, spec: Object) -> dict[str, str]:
+    """`workflow.labels.*` and `workflow.annotations.*`, with those that the spec adds."""
+    found: dict[str, str] = {}
+    extra: Mapping[str, Any] = spec.get("workflowMetadata") or {}
+    for part, own in (("annotations", annotations_of(workflow)), ("labels", labels_of(workflow))):
+        written = json.dumps(dict(sorted(own.items())), ensure_ascii=False, separators=(",", ":")) if own else "null"
+        found[f"workflow.{part}"] = found[f"workflow.{part}.json"] = written
+        later = extra.get("labelsFrom") or {} if part == "labels" else {}
+        for name, value in {**own, **(extra.get(part) or {})}.items():
+            if name not in later:
+                found[f"workflow.{part}.{name}"] = str(value)
+    return found
+
+
+def _add_parameters(found: dict[str, str], spec: Object, config_maps: ConfigMaps) -> None:
+    parameters = (spec.get("arguments") or {}).get("parameters") or []
+    found["workflow.parameters"] = found["workflow.parameters.json"] = parameters_json(parameters)
+    for parameter in parameters:
+        name, source = parameter["name"], parameter.get("valueFrom") or {}
+        if parameter.get("value") is not None:
+            found[f"workflow.parameters.{name}"] = to_text(parameter["value"])
+        elif source.get("configMapKeyRef"):
+            where = f"arguments.parameters.{name}"
+            found[f"workflow.parameters.{name}"] = config_map_value(source, where, found, config_maps)
+        elif parameter.get("default") is not None:
+            found[f"workflow.parameters.{name}"] = to_text(parameter["default"])
+        else:
+            raise WorkflowError(f"either value or valueFrom must be specified in order to set global parameter {name}")
+
+
+# Merged from resolving: What a Workflow object means before anything of it runs: its spec, and the variables of the
+# workflow.
+
+
+CONTROLS = ("suspend", "shutdown", "parallelism", "activeDeadlineSeconds", "priority")
+"""Fields that may change while a workflow runs."""
+
+
+@dataclass(slots=True)
+class Resolved:
+    spec: Object
+    variables: dict[str, str] = field(default_factory=dict)
+    stored_spec: Object | None = None
+    """What a `workflowTemplateRef` led to."""
+    metadata: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Labels and annotations that the workflow wants to have."""
+    phase: str = ""
+    """How the workflow ends if it cannot run at all, with the message why."""
+    message: str = ""
+
+
+def resolve_workflow(workflow: Object, world: ClusterView, now: datetime, config_maps: ConfigMaps) -> Resolved:
+    spec = spec_of(workflow)
+    stored = None
+    if spec.get("workflowTemplateRef"):
+        try:
+            stored = _stored(workflow, spec, world)
+        except WorkflowError as error:
+            return Resolved(spec, phase="Error", message=error_message(error))
+        spec = {**stored, **{name: spec[name] for name in CONTROLS if spec.get(name) is not None}}
+        if spec_of(workflow).get("suspend") is None:
+            spec.pop("suspend", None)
+    resolved = Resolved(spec, stored_spec=stored)
+    try:
+        resolved.variables = workflow_variables(workflow, spec, now, config_maps)
+        throw_for(resolved.variables["workflow.uid"])
+        resolved.spec = substituted_spec(spec, resolved.variables)
+    except (WorkflowError, ExpressionError) as error:
+        resolved.phase, resolved.message = "Failed", f"failed to set global parameters: {error_message(error)}"
+        return resolved
+    try:
+        _add_metadata(resolved)
+    except (WorkflowError, ExpressionError) as error:
+        resolved.phase, resolved.message = "Error", error_message(error)
+    return resolved
+
+
+def substituted_spec(spec: Object, variables: Mapping[str, str]) -> Object:
+    """The spec with the workflow's variables filled in, except in its templates: these come later."""
+    outer = {name: value for name, value in spec.items() if name != "templates"}
+    return {
+        **substitute(outer, variables, allow_unresolved=True, chance=CHANCE),
+        "templates": spec.get("templates") or [],
+    }
+
+
+def _stored(workflow: Object, spec: Object, world: ClusterView) -> Object:
+    stored = status_of(workflow).get("storedWorkflowTemplateSpec")
+    if stored:
+        return dict(stored)
+    ref = spec["workflowTemplateRef"]
+    name, cluster_scope = str(ref.get("name") or ""), bool(ref.get("clusterScope"))
+    template = world.template(name, cluster_scope=cluster_scope)
+    if template is None:
+        kind = "clusterworkflowtemplates" if cluster_scope else "workflowtemplates"
+        raise WorkflowError(f'{kind}.argoproj.io "{name}" not found')
+    return merge_workflow_spec(spec, spec_of(template))
+
+
+def _add_metadata(resolved: Resolved) -> None:
+    wanted: Mapping[str, Any] = resolved.spec.get("workflowMetadata") or {}
+    for name in ("labels", "annotations"):
+        if wanted.get(name):
+            resolved.metadata[name] = {key: str(value) for key, value in wanted[name].items()}
+    for key, source in (wanted.get("labelsFrom") or {}).items():
+        text = str(source.get("expression") or "")
+        value = evaluate_in(text, resolved.variables, CHANCE)
+        if not isinstance(value, str):
+            raise WorkflowError(f"failed to evaluate label \"{key}\": expression '{text}' must give a string")
+        resolved.metadata.setdefault("labels", {})[key] = value
+    for name, values in resolved.metadata.items():
+        for key, value in values.items():
+            resolved.variables[f"workflow.{name}.{key}"] = value
+    if resolved.metadata:
+        resolved.spec = substituted_spec(resolved.spec, resolved.variables)

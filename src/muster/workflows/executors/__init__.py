@@ -1,0 +1,1 @@
+"""Executors run the leaf nodes of workflows: Pods, resource templates and HTTP requests."""

@@ -1,0 +1,497 @@
+"""Executes templates as Pods: stages inputs, creates the Pods, and reports their outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Collection, Coroutine, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from muster.embedded.node.annotations import STOP_ANNOTATION
+from muster.embedded.node.settings import AgentSettings
+from muster.kube.builtin import POD
+from muster.kube.cluster import Cluster
+from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge
+from muster.kube.informer import Informer
+from muster.kube.objects import (
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+    timestamp,
+    uid_of,
+)
+from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.artifacts.locations import LOCAL, ArtifactError, ArtifactMissing, ArtifactUnreachable, is_supplied
+from muster.workflows.executors.pod_outputs import SECONDS, Collector, progress_file, reported_progress
+from muster.workflows.executors.pod_spec import NODE_ID, StagedInputs, build_pod, build_script_config_map
+from muster.workflows.executors.pod_status import pod_outcome
+from muster.workflows.executors.pod_template import WORKFLOW_LABEL, CannotRun, input_artifacts
+from muster.workflows.lang.environment import evaluate_in
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_encoding import to_json
+from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome, Template
+
+# Merged from inputs: Fetches a template's input artifacts before its Pod is made.
+
+
+class Inputs:
+    """`<folder>/<namespace>/<Pod>/<number of the artifact>`: there from before the Pod until it has ended."""
+
+    def __init__(self, folder: Path, artifacts: ArtifactClient) -> None:
+        self._folder = folder
+        self._artifacts = artifacts
+
+    async def stage(self, workflow: Object, launch: Launch) -> StagedInputs | None:
+        """Raises CannotRun, or ArtifactUnreachable where trying again may help."""
+        wanted = input_artifacts(launch.template)
+        if not wanted:
+            return None
+        place = self._place(Key(namespace_of(workflow), launch.pod_name))
+        await asyncio.to_thread(_make_anew, place)
+        ready: list[int] = []
+        for index, artifact in enumerate(wanted):
+            name, optional = artifact.get("name"), bool(artifact.get("optional"))
+            if not is_supplied(artifact):
+                if optional:
+                    continue
+                raise CannotRun(f"required artifact '{name}' not supplied")
+            try:
+                await self._artifacts.fetch(workflow, artifact, place / str(index))
+            except ArtifactMissing as error:
+                if not optional:
+                    raise CannotRun(f"artifact {name} failed to load: {error}") from None
+            except ArtifactUnreachable as error:
+                raise ArtifactUnreachable(f"artifact {name} failed to load: {error}") from None
+            except (ArtifactError, OSError) as error:
+                raise CannotRun(f"artifact {name} failed to load: {error}") from None
+            else:
+                ready.append(index)
+        return StagedInputs(str(place), frozenset(ready))
+
+    async def forget(self, pod: Key) -> None:
+        place = self._place(pod)
+        if place.exists():
+            await asyncio.to_thread(shutil.rmtree, place, True)
+
+    def sweep(self, pods: Collection[Key]) -> None:
+        """Removes what was staged for others than these."""
+        for namespace in self._folder.iterdir() if self._folder.is_dir() else ():
+            for place in namespace.iterdir():
+                if Key(namespace.name, place.name) not in pods:
+                    shutil.rmtree(place, ignore_errors=True)
+
+    def _place(self, pod: Key) -> Path:
+        return self._folder / pod.namespace / pod.name
+
+
+def _make_anew(place: Path) -> None:
+    if place.exists():
+        shutil.rmtree(place)
+    place.mkdir(parents=True)
+
+
+# Merged from data: Data templates: which keys there are in a store, after some transformation. No Pod is needed for
+# that.
+
+
+async def run_data(artifacts: ArtifactClient, workflow: Object, template: Template) -> Outcome:
+    """Raises ArtifactUnreachable where trying again may help."""
+    started = timestamp()
+    try:
+        source = (template["data"].get("source") or {}).get("artifactPaths")
+        if source is None:
+            raise ArtifactError("no valid source is used for data template: write source.artifactPaths")
+        found: Any = await artifacts.keys(workflow, source)
+        result = to_json(transformed(found, template["data"].get("transformation") or ()))
+    except ArtifactUnreachable:
+        raise
+    except ArtifactError as error:
+        return Outcome("Error", f"unable to process data source: {error}", started=started, finished=timestamp())
+    except ExpressionError as error:
+        message = f"unable to process data transformation: {error}"
+        return Outcome("Error", message, started=started, finished=timestamp())
+    outputs = Outputs(result=result)
+    return Outcome("Succeeded", outputs=outputs, started=started, finished=timestamp(), exit_code=None)
+
+
+def transformed(data: Any, steps: Any) -> Any:
+    """Each step's expression sees what the one before it answered, as `data`."""
+    for step in steps:
+        scope: Mapping[str, Any] = {"data": data}
+        if step.get("expression"):
+            data = evaluate_in(str(step["expression"]), scope)
+    return data
+
+
+# Merged from leaves: Runs the leaves of workflows that are Pods, and says how they are doing.
+
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 8
+"""How many Pods may have artifacts on their way at a time."""
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+_TRIES = 5
+_REMEMBERED = 1000
+_ROUTINE = ("", "ContainerCreating", "PodInitializing")
+_ENDS = ("Succeeded", "Failed", "Error")
+
+
+@dataclass(slots=True, eq=False)
+class _Leaf:
+    workflow: Object
+    spec: Mapping[str, Any]
+    launch: Launch
+    repository: Mapping[str, Any]
+    pod: str = ""
+    """The uid of its Pod, once there is one."""
+    gone: str = ""
+    """The uid of the last Pod of its name that was deleted."""
+    told: Outcome | None = None
+    collecting: bool = False
+    stopped: bool = False
+    """It has to end, be it that it has not begun."""
+    stop_sent: bool = False
+    force: bool = False
+    progress: str = ""
+
+
+class PodExecutor:
+    """`agent` says where this box's agent keeps files and logs of Pods; `home` is for what is on its way."""
+
+    def __init__(
+        self, cluster: Cluster, report: ReportOutcome, *, agent: AgentSettings, home: Path, artifacts: ArtifactClient
+    ) -> None:
+        self._cluster = cluster
+        self._report = report
+        self._artifacts = artifacts
+        self._agent = agent
+        self._inputs = Inputs(home / "inputs", artifacts)
+        self._collector = Collector(agent, artifacts, home / "passing")
+        self._leaves: dict[Key, _Leaf] = {}
+        """By Pod."""
+        self._repositories: dict[str, Mapping[str, Any]] = {}
+        """By uid of the workflow: it keeps the one that it began with."""
+        self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ready = asyncio.Event()
+        self._informer = Informer(
+            cluster,
+            POD,
+            labels=WORKFLOW_LABEL,
+            on_change=self._changed,
+            indexers={"node": _by_node, "workflow": _by_workflow},
+        )
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._informer.run())
+                group.create_task(self._look_for_progress())
+                await self._informer.synced.wait()
+                await asyncio.to_thread(self._inputs.sweep, frozenset(self._informer.objects))
+                self._ready.set()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
+        await self._ready.wait()
+        key = Key(namespace_of(workflow), launch.pod_name)
+        known, pod = self._leaves.get(key), None
+        if known is not None or begun or self._informer.get(*key) is not None:
+            pod = await self._find(key)  # the copy may be behind: one that was deleted for a retry does not count
+            if pod is not None and (not _is_of(pod, workflow) or (is_deleting(pod) and not begun)):
+                pod = None
+        if known is not None and uid_of(known.workflow) == uid_of(workflow):
+            if not known.pod:
+                return  # it is being made
+            if pod is not None and uid_of(pod) == known.pod:
+                if known.told is not None:
+                    self._report(key_of(workflow), launch.node["id"], known.told)  # whoever asks may not have heard
+                return
+        leaf = self._leaves[key] = _Leaf(workflow, spec, launch, await self._repository(workflow))
+        try:
+            if pod is not None:
+                self._adopt(key, leaf, pod)
+            elif begun:
+                self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+            elif "data" in launch.template or (launch.template.get("inputs") or {}).get("artifacts"):
+                await self._keep_trying(key, leaf)
+            else:
+                await self._begin(key, leaf)
+        except BaseException:
+            if self._leaves.get(key) is leaf:
+                del self._leaves[key]
+            raise
+
+    async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
+        namespace = namespace_of(workflow)
+        found = [pod for pod in self._informer.by("node", (namespace, node["id"])) if _is_of(pod, workflow)]
+        if not found:
+            # It may just be made: then it is stopped when it appears.
+            for key, leaf in self._leaves.items():
+                if leaf.launch.node["id"] == node["id"] and key.namespace == namespace:
+                    leaf.stopped, leaf.force = True, force
+        for pod in found:
+            known = self._leaves.get(key_of(pod))
+            if known is not None:
+                known.stopped, known.stop_sent = True, True
+            await self._stop_pod(pod, force)
+
+    async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
+        await self._ready.wait()
+        for pod in list(self._informer.by("workflow", uid_of(workflow))):
+            node = annotations_of(pod).get(NODE_ID)
+            if node and node not in nodes and not is_deleting(pod):
+                await self._stop_pod(pod, force=False)
+
+    async def _keep_trying(self, key: Key, leaf: _Leaf) -> None:
+        """A store that does not answer may do so in a moment, but not for ever."""
+        wait = _FIRST_WAIT
+        for attempt in range(_TRIES):
+            try:
+                await self._begin(key, leaf)
+                return
+            except ArtifactUnreachable as error:
+                if leaf.stopped:
+                    self._tell_end(key, leaf, _never_begun())
+                    return
+                if attempt == _TRIES - 1:
+                    self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
+                    return
+                self._tell(leaf, Outcome("Pending", str(error)))
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+
+    async def _begin(self, key: Key, leaf: _Leaf) -> None:
+        """Makes the Pod. What is the user's fault is reported; other trouble is raised, for another try."""
+        try:
+            if "data" in leaf.launch.template:
+                self._tell_end(key, leaf, await run_data(self._artifacts, leaf.workflow, leaf.launch.template))
+            else:
+                await self._create(key, leaf)
+        except CannotRun as error:
+            self._tell_end(key, leaf, Outcome("Error", str(error), finished=timestamp()))
+        except (Invalid, BadRequest, Forbidden, TooLarge) as error:
+            self._tell_end(key, leaf, Outcome("Error", error.message, finished=timestamp()))
+
+    async def _create(self, key: Key, leaf: _Leaf) -> None:
+        workflow, spec, launch = leaf.workflow, leaf.spec, leaf.launch
+        staged = None
+        if (launch.template.get("inputs") or {}).get("artifacts"):
+            async with self._gate:
+                staged = await self._inputs.stage(workflow, launch)
+        pod = build_pod(workflow, spec, launch, staged)
+        script = build_script_config_map(workflow, launch)
+        if script is not None:
+            await self._make(script)
+        if leaf.stopped:
+            self._tell_end(key, leaf, _never_begun())
+            return
+        try:
+            made = await self._cluster.create(pod)
+        except AlreadyExists:
+            found = await self._find(key)
+            if found is None or is_deleting(found) or _is_of_namesake(found, workflow):
+                raise Conflict(f"an earlier Pod {key} is still going") from None
+            if not _is_of(found, workflow):
+                raise CannotRun(f"a Pod {key.name} exists already, and it is none of this workflow's") from None
+            made = found
+        self._adopt(key, leaf, made)
+
+    def _adopt(self, key: Key, leaf: _Leaf, pod: Object) -> None:
+        """From now on, this Pod's news is the leaf's; some may have come already."""
+        leaf.pod = uid_of(pod)
+        news = self._informer.get(*key)
+        if leaf.gone == leaf.pod:
+            self._lost(key, leaf)
+        else:
+            self._look(key, leaf, news if news is not None and uid_of(news) == leaf.pod else pod)
+
+    async def _make(self, obj: Object) -> None:
+        try:
+            await self._cluster.create(obj)
+        except AlreadyExists:
+            return
+
+    async def _repository(self, workflow: Object) -> Mapping[str, Any]:
+        uid = uid_of(workflow)
+        found = self._repositories.get(uid)
+        if found is None:
+            try:
+                found = await self._artifacts.repository(workflow)
+            except ArtifactError:
+                return LOCAL  # whoever uses it will be told
+            if len(self._repositories) >= _REMEMBERED:
+                self._repositories.clear()
+            self._repositories[uid] = found
+        return found
+
+    async def _find(self, key: Key) -> Object | None:
+        try:
+            return await self._cluster.get(POD, key.name, key.namespace)
+        except NotFound:
+            return None
+
+    def _changed(self, before: Object | None, after: Object | None) -> None:
+        pod = after if after is not None else before
+        assert pod is not None
+        key = key_of(pod)
+        leaf = self._leaves.get(key)
+        if leaf is None:
+            return
+        if uid_of(pod) != leaf.pod:
+            # An earlier one of the same name, or its own, of which it has not been told.
+            leaf.gone = uid_of(pod) if after is None else leaf.gone
+        elif after is not None:
+            self._look(key, leaf, after)
+        else:
+            self._lost(key, leaf)
+
+    def _lost(self, key: Key, leaf: _Leaf) -> None:
+        if leaf.collecting:
+            return
+        if leaf.stopped:
+            self._tell_end(key, leaf, _never_begun())
+        else:
+            self._tell_end(key, leaf, Outcome("Error", "pod deleted", finished=timestamp()))
+
+    def _look(self, key: Key, leaf: _Leaf, pod: Object) -> None:
+        if leaf.collecting:
+            return
+        if not status_of(pod):
+            return
+        outcome = pod_outcome(pod, leaf.launch.template)
+        if outcome.phase not in _ENDS:
+            if leaf.stopped and not leaf.stop_sent:
+                leaf.stop_sent = True
+                self._start(self._stop_pod(pod, leaf.force))
+            self._tell(leaf, outcome)
+        elif status_of(pod).get("phase") == "Pending":
+            self._tell_end(key, leaf, outcome)
+            self._start(self._delete(pod, force=True))
+        elif self._collector.is_needed(leaf.launch, leaf.spec, leaf.repository):
+            leaf.collecting = True
+            self._start(self._collect(key, leaf, pod, outcome))
+        else:
+            self._tell_end(key, leaf, outcome)
+
+    async def _collect(self, key: Key, leaf: _Leaf, pod: Object, outcome: Outcome) -> None:
+        wait = _FIRST_WAIT
+        for attempt in range(_TRIES):
+            try:
+                done = await self._collector.collect(
+                    leaf.workflow, leaf.spec, leaf.launch, pod, outcome, leaf.repository
+                )
+            except ArtifactUnreachable as error:
+                done = replace(outcome, phase="Error" if outcome.phase == "Succeeded" else outcome.phase)
+                done = replace(done, message=outcome.message or str(error))
+                if attempt == _TRIES - 1:
+                    break
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+            except Exception as error:
+                log.exception("the outputs of Pod %s could not be collected", key)
+                done = replace(outcome, phase="Error", message=f"outputs could not be collected: {error}")
+                break
+            else:
+                break
+        self._tell_end(key, leaf, done)
+
+    async def _look_for_progress(self) -> None:
+        while True:
+            await asyncio.sleep(SECONDS)
+            for key, leaf in list(self._leaves.items()):
+                told, pod = leaf.told, self._informer.get(*key)
+                if told is None or told.phase != "Running" or pod is None:
+                    continue
+                progress = reported_progress(progress_file(self._agent.pods, uid_of(pod)))
+                if progress:
+                    leaf.progress = progress
+                    self._tell(leaf, told)
+
+    def _tell(self, leaf: _Leaf, outcome: Outcome) -> None:
+        """What is news to the engine only: each report is a step."""
+        if outcome.phase == "Pending" and outcome.message in _ROUTINE and not outcome.containers:
+            return
+        if outcome.ready and not leaf.launch.template.get("daemon"):
+            outcome = replace(outcome, ready=False)
+        if leaf.progress:
+            outcome = replace(outcome, progress=leaf.progress)
+        if outcome != leaf.told:
+            leaf.told = outcome
+            self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)
+
+    def _tell_end(self, key: Key, leaf: _Leaf, outcome: Outcome) -> None:
+        if self._leaves.get(key) is leaf:
+            del self._leaves[key]
+        if (leaf.launch.template.get("inputs") or {}).get("artifacts"):
+            self._start(self._inputs.forget(key))
+        if outcome.phase != "Error" and leaf.progress:
+            outcome = replace(outcome, progress=leaf.progress)
+        self._report(key_of(leaf.workflow), leaf.launch.node["id"], outcome)
+
+    async def _stop_pod(self, pod: Object, force: bool) -> None:
+        phase = status_of(pod).get("phase") or "Pending"
+        if phase in _ENDS:
+            return
+        if phase == "Pending":
+            await self._delete(pod, force=force)
+            return
+        grace = 0 if force else spec_of(pod).get("terminationGracePeriodSeconds", 30)
+        patch = {"metadata": {"annotations": {STOP_ANNOTATION: str(grace)}}}
+        try:
+            await self._cluster.patch(POD, name_of(pod), namespace_of(pod), patch)
+        except NotFound:
+            return
+
+    async def _delete(self, pod: Object, *, force: bool) -> None:
+        grace = 0 if force else None
+        try:
+            await self._cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=grace, uid=uid_of(pod))
+        except (NotFound, Conflict):
+            return
+        except ApiError as error:
+            log.warning("Pod %s could not be deleted: %s", key_of(pod), error)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _never_begun() -> Outcome:
+    return Outcome("Failed", "stopped before it started", finished=timestamp())
+
+
+def _by_node(pod: Object) -> Iterable[Hashable]:
+    node = annotations_of(pod).get(NODE_ID)
+    return [(namespace_of(pod), node)] if node else []
+
+
+def _by_workflow(pod: Object) -> Iterable[Hashable]:
+    owner = controller_of(pod)
+    return [owner.get("uid")] if owner is not None else []
+
+
+def _is_of_namesake(pod: Object, workflow: Object) -> bool:
+    """Of an earlier workflow of the same name, with which it will go."""
+    owner = controller_of(pod) or {}
+    return (owner.get("kind"), owner.get("name")) == ("Workflow", name_of(workflow)) and not _is_of(pod, workflow)
+
+
+def _is_of(pod: Object, workflow: Object) -> bool:
+    owner = controller_of(pod)
+    return owner is not None and owner.get("uid") == uid_of(workflow)

@@ -1,0 +1,259 @@
+"""Collects what a Pod leaves: its result, output parameters, output artifacts, logs and progress."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from muster.embedded.node.annotations import output_folder, scratch_folder
+from muster.embedded.node.log_files import DroppedLog, LineReader, log_files, read_dropped, read_last_output
+from muster.embedded.node.logs import pod_log_folder
+from muster.embedded.node.settings import AgentSettings
+from muster.embedded.node.supervisor.output_files import PROBLEM_FILE
+from muster.kube.objects import Object, name_of, namespace_of, uid_of
+from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, repository_for
+from muster.workflows.executors.pod_spec import PROGRESS_FILE
+from muster.workflows.executors.pod_template import (
+    LONGEST_TEXT,
+    MAIN,
+    archives_logs,
+    clean_path,
+    main_containers,
+    output_artifacts,
+    output_parameters,
+    output_paths_by_container,
+    scope_of,
+)
+from muster.workflows.model import Launch, Outcome, Outputs, Template
+
+# Merged from outputs: Collects what a Pod leaves: its result, output parameters, output artifacts and logs.
+
+
+RESULT_BYTES = 256 * 1024
+PARAMETER_BYTES = 1024 * 1024
+
+
+class OutputError(Exception):
+    """An output that the template promises is not there."""
+
+
+class Collector:
+    def __init__(self, agent: AgentSettings, artifacts: ArtifactClient, work: Path) -> None:
+        self._agent = agent
+        self._artifacts = artifacts
+        self._work = work
+
+    def is_needed(self, launch: Launch, spec: Mapping[str, Any], repository: Mapping[str, Any]) -> bool:
+        outputs = launch.template.get("outputs") or {}
+        return bool(
+            launch.wants_result
+            or outputs.get("parameters")
+            or outputs.get("artifacts")
+            or archives_logs(launch.template, spec, repository)
+        )
+
+    async def collect(
+        self, workflow: Object, spec: Mapping[str, Any], launch: Launch, pod: Object, outcome: Outcome,
+        repository: Mapping[str, Any],
+    ) -> Outcome:  # fmt: skip
+        """The outcome with its outputs. Of a Pod that has failed, those that there are; where one is missing that a
+        Pod which has succeeded should have left, an Error. Raises ArtifactUnreachable where trying again may help."""
+        template = launch.template
+        outputs, problems = Outputs(**outcome.outputs), list[str]()
+        if launch.wants_result and MAIN in main_containers(template):
+            outputs["result"] = self._result(pod)
+        kept = _Kept(self._agent, pod, template)
+        if output_parameters(template):
+            outputs["parameters"], problem = _parameters(template, kept)
+            problems += problem
+        repository = repository_for(template, repository)
+        scope = scope_of(workflow, launch)
+        if output_artifacts(template):
+            outputs["artifacts"], problem = await self._keep_artifacts(workflow, template, kept, scope, repository)
+            problems += problem
+        if archives_logs(template, spec, repository):
+            logs, problem = await self._keep_logs(workflow, template, pod, scope, repository)
+            outputs["artifacts"] = [*(outputs.get("artifacts") or ()), *logs]
+            problems += problem
+        outcome = replace(outcome, outputs=outputs)
+        if problems and outcome.phase == "Succeeded":
+            return replace(outcome, phase="Error", message="; ".join(problems))
+        return outcome
+
+    def _result(self, pod: Object) -> str:
+        text = read_last_output(self._log_folder(pod, MAIN), RESULT_BYTES + 1).decode("utf-8", "replace")
+        return text.removesuffix("\n")[-RESULT_BYTES:]
+
+    def _log_folder(self, pod: Object, container: str) -> str:
+        root = str(self._agent.log_folder)
+        return f"{pod_log_folder(root, namespace_of(pod), name_of(pod), uid_of(pod))}/{container}"
+
+    async def _keep_artifacts(
+        self, workflow: Object, template: Template, kept: _Kept, scope: Mapping[str, Any], repository: Mapping[str, Any]
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        done, problems = list[dict[str, Any]](), list[str]()
+        for artifact in output_artifacts(template):
+            path = str(artifact.get("path") or "")
+            if not path:
+                continue
+            try:
+                source = kept.find(path)
+                if source is None:
+                    if not artifact.get("optional"):
+                        raise OutputError(f"open {path}: no such file or directory")
+                    continue
+                done.append(await self._artifacts.keep(workflow, artifact, source, scope, repository))
+            except ArtifactUnreachable as error:
+                raise ArtifactUnreachable(f"failed to save output artifact '{artifact.get('name')}': {error}") from None
+            except (OutputError, ArtifactError, OSError) as error:
+                problems.append(f"failed to save output artifact '{artifact.get('name')}': {error}")
+        return done, problems
+
+    async def _keep_logs(
+        self, workflow: Object, template: Template, pod: Object, scope: Mapping[str, Any], repository: Mapping[str, Any]
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        done, problems = list[dict[str, Any]](), list[str]()
+        self._work.mkdir(parents=True, exist_ok=True)
+        work = Path(mkdtemp(dir=self._work))
+        try:
+            for container in main_containers(template):
+                text = work / container
+                await asyncio.to_thread(_write_log, self._log_folder(pod, container), text)
+                wanted = {"name": f"{container}-logs", "path": f"/{container}.log", "archive": {"none": {}}}
+                kept = await self._artifacts.keep(workflow, wanted, text, scope, repository)
+                done.append({field: value for field, value in kept.items() if field not in ("path", "archive")})
+        except ArtifactUnreachable:
+            raise
+        except (ArtifactError, OSError) as error:
+            problems.append(f"failed to save the logs: {error}")
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return done, problems
+
+
+class _Kept:
+    """The copies of a Pod's files that its agent has kept."""
+
+    def __init__(self, agent: AgentSettings, pod: Object, template: Template) -> None:
+        paths = output_paths_by_container(template)
+        places = [(output_folder(agent.pods, uid_of(pod), name), paths[name]) for name in paths]
+        self._places = sorted(places, key=lambda place: _written_at(place[0]), reverse=True)
+
+    def find(self, path: str) -> Path | None:
+        """Raises OutputError if it may have been there, and could not be kept."""
+        wanted = clean_path(path)
+        for folder, paths in self._places:
+            if wanted not in paths:
+                continue
+            problem = folder / PROBLEM_FILE
+            if problem.exists():
+                raise OutputError(f"the files of the container could not be kept: {problem.read_text()}")
+            copy = folder / str(paths.index(wanted))
+            if copy.exists():
+                return copy
+        return None
+
+
+def _written_at(folder: Path) -> int:
+    """When a container's files were kept: where several may have written a path, what the last one left counts."""
+    try:
+        return folder.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], list[str]]:
+    done, problems = list[dict[str, Any]](), list[str]()
+    longest = int((template.get("annotations") or {}).get(LONGEST_TEXT) or PARAMETER_BYTES)
+    for parameter in output_parameters(template):
+        source = parameter.get("valueFrom") or {}
+        path = str(source.get("path") or "")
+        if not path:
+            done.append(dict(parameter))
+            continue
+        try:
+            value = _read(kept, path, source.get("default"))
+            if len(value) > longest:
+                raise OutputError(
+                    f"{path} has {len(value)} characters, and a text may have {longest}: write less, or make it a file"
+                )
+            done.append({**parameter, "value": value})
+        except OutputError as error:
+            problems.append(f"failed to save output parameter '{parameter.get('name')}': {error}")
+    return done, problems
+
+
+def _read(kept: _Kept, path: str, default: Any) -> str:
+    place = kept.find(path)
+    if place is None or place.is_dir():
+        if default is not None:
+            return str(default).removesuffix("\n")
+        raise OutputError(
+            f"open {path}: no such file or directory" if place is None else f"read {path}: is a directory"
+        )
+    size = place.stat().st_size
+    if size > PARAMETER_BYTES:
+        raise OutputError(
+            f"{path} has {size} bytes, and a parameter may have {PARAMETER_BYTES}: make it an output artifact"
+        )
+    return place.read_bytes().decode("utf-8", "replace").removesuffix("\n")
+
+
+def _write_log(folder: str, target: Path) -> None:
+    """All that is left of what the container's last attempt printed."""
+    files = log_files(folder)
+    reader = LineReader(timestamps=False)
+    with target.open("wb") as text:
+        gone = read_dropped(folder, files[-1].attempt) if files else DroppedLog()
+        if gone.size:
+            text.write(reader.feed(gone.line()))
+        for file in files:
+            if file.attempt == files[-1].attempt:
+                text.write(reader.feed(Path(file.path).read_bytes()))
+
+
+# Merged from progress: What running Pods say of their own progress, in the file that ARGO_PROGRESS_FILE names.
+#
+# That file lies in the container's own /tmp, which is a folder of this machine: looking at it needs nobody's help.
+
+
+SECONDS = 3.0
+"""Between two looks, as Argo does it."""
+
+_FORM = re.compile(r"(\d+)/(\d+)")
+_TAIL = 256
+
+
+def progress_file(pods: Path, uid: str) -> str:
+    """`pods` is AgentSettings.pods."""
+    return f"{scratch_folder(f'{pods}/{uid}', MAIN)}/{Path(PROGRESS_FILE).name}"
+
+
+def reported_progress(path: str) -> str:
+    """The last line of the file, if it is a progress such as `3/10`; '' otherwise."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        size = os.fstat(descriptor).st_size
+        lines = os.pread(descriptor, _TAIL, max(0, size - _TAIL)).decode("ascii", "replace").split()
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    return as_progress(lines[-1]) if lines else ""
+
+
+def as_progress(text: str) -> str:
+    """'' unless it is a share of something: `3/10`, not `4/3` nor `0/0`."""
+    found = _FORM.fullmatch(text.strip())
+    return text.strip() if found and 0 <= int(found[1]) <= int(found[2]) and int(found[2]) > 0 else ""

@@ -1,0 +1,332 @@
+"""Builds the Pod of a template. Pure.
+
+Where Argo adds its own containers to a Pod (to fetch artifacts, to order and stop containers, to collect outputs), the
+node agent does that work here, requested by annotations on the Pod.
+
+- A script is an annotation that a downwardAPI volume shows as a file; a long one is a ConfigMap.
+- Input artifacts are fetched before the Pod is created, into a folder on the node that the Pod mounts. Those inside a
+  volume of the container are copied there by an init container, because the volume has to hold them.
+- The containers of a set start when the ones they depend on have succeeded; sidecars are stopped when the main
+  containers have ended.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import yaml
+
+from muster.embedded.node.annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
+from muster.kube.builtin import POD_SPEC_SCHEMA
+from muster.kube.errors import ApiError
+from muster.kube.objects import Object, name_of, namespace_of
+from muster.kube.patches import strategic_merge
+from muster.workflows.executors.pod_template import (
+    MAIN,
+    WORKFLOW_LABEL,
+    CannotRun,
+    clean_path,
+    input_artifacts,
+    is_inside,
+    main_containers,
+    output_paths_by_container,
+    owner_of,
+    volume_mounts,
+    volumes_in_use,
+)
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_time import parse_duration
+from muster.workflows.lang.tags import substitute
+from muster.workflows.model import Launch, Template
+
+GROUP = "workflows.argoproj.io"
+COMPLETED_LABEL = f"{GROUP}/completed"
+ON_EXIT_LABEL = f"{GROUP}/on-exit"
+NODE_ID = f"{GROUP}/node-id"
+NODE_NAME = f"{GROUP}/node-name"
+SCRIPT = "muster.dev/script"
+PROGRESS_FILE = "/tmp/.argo-progress"  # noqa: S108  (a container's own)
+
+_STAGING = "/argo/staging"
+_SCRIPT_FILE = f"{_STAGING}/script"
+_INPUTS = "/argo/inputs/artifacts"
+_MAIN_FILES = "/mainctrfs"
+_LONGEST_SCRIPT = 64 * 1024
+"""All annotations of an object together may be 256 kB."""
+_NEVER = "0001-01-01T00:00:00Z"
+_COPY = """set -e
+while [ $# -gt 0 ]; do
+  mkdir -p "${2%/*}"
+  if [ -d "$1" ]; then mkdir -p "$2"; cp -a "$1/." "$2"; else cp -a "$1" "$2"; fi
+  shift 2
+done"""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedInputs:
+    """Input artifacts that are ready, in a folder of this machine: the N-th of the template as `N`."""
+
+    folder: str
+    ready: Collection[int]
+
+
+def build_pod(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged: StagedInputs | None = None) -> Object:
+    """Raises CannotRun."""
+    template, node = launch.template, launch.node
+    containers = _containers(template)
+    body: dict[str, Any] = {"restartPolicy": "Never", "containers": containers}
+    _add_settings(body, spec, template)
+    annotations = {
+        NODE_ID: node["id"],
+        NODE_NAME: node["name"],
+        "kubectl.kubernetes.io/default-container": _default_container(containers),
+    }
+    labels = {WORKFLOW_LABEL: name_of(workflow), COMPLETED_LABEL: "false"}
+    if ".onExit" in node["name"]:
+        labels[ON_EXIT_LABEL] = "true"
+    volumes = list(template.get("volumes") or ())
+    inits: list[dict[str, Any]] = []
+    if staged is not None and staged.ready:
+        volumes.append({"name": "input-artifacts", "hostPath": {"path": staged.folder, "type": "Directory"}})
+        inits += _mount_inputs(template, containers, staged)
+    if "script" in template:
+        source = str(template["script"].get("source") or "")
+        if _is_long(source):
+            volumes.append(
+                _script_volume("configMap", {"name": launch.pod_name, "items": [_script_item(key="script")]})
+            )
+        else:
+            annotations[SCRIPT] = source
+            field = {"fieldPath": f"metadata.annotations['{SCRIPT}']"}
+            volumes.append(_script_volume("downwardAPI", {"items": [_script_item(fieldRef=field)]}))
+        _mount(containers[0], {"name": "argo-staging", "mountPath": _STAGING})
+    inits += [_helper(c, containers) for c in template.get("initContainers") or ()]
+    containers += [_helper(c, containers) for c in template.get("sidecars") or ()]
+    _add_environment(containers, inits, launch)
+    for metadata in (spec.get("podMetadata") or {}, template.get("metadata") or {}):
+        annotations.update(metadata.get("annotations") or {})
+        labels.update(metadata.get("labels") or {})
+    if inits:
+        body["initContainers"] = inits
+    volumes += volumes_in_use(workflow, spec, template, launch, volumes)
+    if volumes:
+        body["volumes"] = volumes
+    body = _patched(body, spec, launch)
+    annotations |= _requests(template, body.get("containers"))
+    metadata = {
+        "name": launch.pod_name,
+        "namespace": namespace_of(workflow),
+        "labels": labels,
+        "annotations": annotations,
+        "ownerReferences": [owner_of(workflow)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+def build_script_config_map(workflow: Object, launch: Launch) -> Object | None:
+    """The ConfigMap that holds a script which is too long for an annotation."""
+    source = str((launch.template.get("script") or {}).get("source") or "")
+    if not _is_long(source):
+        return None
+    metadata = {
+        "name": launch.pod_name,
+        "namespace": namespace_of(workflow),
+        "labels": {WORKFLOW_LABEL: name_of(workflow)},
+        "annotations": {NODE_ID: launch.node["id"], NODE_NAME: launch.node["name"]},
+        "ownerReferences": [owner_of(workflow)],
+    }
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"script": source}}
+
+
+def _containers(template: Template) -> list[dict[str, Any]]:
+    if "containerSet" in template:
+        shared = template["containerSet"].get("volumeMounts") or []
+        return [_of_set(c, shared) for c in template["containerSet"].get("containers") or ()]
+    if "script" in template:
+        script = {name: value for name, value in template["script"].items() if name != "source"}
+        file = [_SCRIPT_FILE] if template["script"].get("source") else []
+        return [{**script, "name": MAIN, "args": [*(script.get("args") or ()), *file]}]
+    if "container" in template:
+        return [{**template["container"], "name": MAIN}]
+    raise CannotRun(f"template {template.get('name', '')} has neither container, script nor containerSet")
+
+
+def _of_set(container: Mapping[str, Any], shared: list[Any]) -> dict[str, Any]:
+    made = {name: value for name, value in container.items() if name != "dependencies"}
+    if shared:
+        made["volumeMounts"] = [*(made.get("volumeMounts") or ()), *shared]
+    return made
+
+
+def _default_container(containers: list[dict[str, Any]]) -> str:
+    names = [str(container["name"]) for container in containers]
+    return MAIN if MAIN in names else names[-1]
+
+
+def _helper(container: Mapping[str, Any], mains: list[dict[str, Any]]) -> dict[str, Any]:
+    """A sidecar or init container."""
+    made = {name: value for name, value in container.items() if name != "mirrorVolumeMounts"}
+    main = next((c for c in mains if c["name"] == MAIN), None)
+    if container.get("mirrorVolumeMounts") and main is not None:
+        made["volumeMounts"] = [*(made.get("volumeMounts") or ()), *(main.get("volumeMounts") or ())]
+    return made
+
+
+def _mount(container: dict[str, Any], mount: dict[str, Any]) -> None:
+    container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+
+
+def _is_long(source: str) -> bool:
+    return len(source) > _LONGEST_SCRIPT
+
+
+def _script_volume(kind: str, source: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "argo-staging", kind: source}
+
+
+def _script_item(**source: Any) -> dict[str, Any]:
+    return {"path": "script", "mode": 0o755, **source}
+
+
+def _mount_inputs(template: Template, containers: list[dict[str, Any]], staged: StagedInputs) -> list[dict[str, Any]]:
+    """Of a set without a main container, in all of them. Answers the init container that copies those which belong
+    into a volume, if there are any."""
+    users = [c for c in containers if c["name"] == MAIN] or containers
+    mounts = volume_mounts(template)
+    copies: list[str] = []
+    for index, artifact in enumerate(input_artifacts(template)):
+        if index not in staged.ready:
+            continue
+        path = clean_path(str(artifact.get("path") or ""))
+        if is_inside(path, [str(m.get("mountPath") or "") for m in mounts]):
+            copies += [f"{_INPUTS}/{index}", f"{_MAIN_FILES}{path}"]
+        else:
+            for container in users:
+                _mount(container, {"name": "input-artifacts", "mountPath": path, "subPath": str(index)})
+    if not copies:
+        return []
+    moved = [
+        {**m, "mountPath": posixpath.normpath(f"{_MAIN_FILES}{m.get('mountPath')}"), "readOnly": False} for m in mounts
+    ]
+    return [
+        {
+            "name": "init",
+            "image": users[0].get("image") or "",
+            "command": ["sh", "-c", _COPY, "init", *copies],
+            "volumeMounts": [{"name": "input-artifacts", "mountPath": _INPUTS}, *moved],
+        }
+    ]
+
+
+def _add_environment(containers: list[dict[str, Any]], inits: list[dict[str, Any]], launch: Launch) -> None:
+    shared = [
+        {"name": "ARGO_NODE_ID", "value": launch.node["id"]},
+        {"name": "ARGO_INCLUDE_SCRIPT_OUTPUT", "value": "true" if launch.wants_result else "false"},
+        {"name": "ARGO_DEADLINE", "value": _NEVER},
+        {"name": "ARGO_PROGRESS_FILE", "value": PROGRESS_FILE},
+    ]
+    for container in (*containers, *inits):
+        name = {"name": "ARGO_CONTAINER_NAME", "value": container["name"]}
+        container["env"] = [*(container.get("env") or ()), name, *shared]
+
+
+def _requests(template: Template, containers: Any) -> dict[str, str]:
+    """What the node has to know. Containers: as a patch has left them, be it nonsense."""
+    annotations: dict[str, str] = {}
+    kept = output_paths_by_container(template)
+    if kept:
+        annotations[KEEP_FILES_ANNOTATION] = orjson.dumps(kept).decode()
+    if "containerSet" not in template and (not isinstance(containers, list) or len(containers) == 1):
+        return annotations
+    group = template.get("containerSet") or {}
+    order = {c["name"]: c["dependencies"] for c in group.get("containers") or () if c.get("dependencies")}
+    strategy = group.get("retryStrategy") or {}
+    wish: dict[str, Any] = {"leading": main_containers(template)}
+    if order:
+        wish["after"] = order
+    if strategy.get("retries"):
+        wish["retries"] = _whole(strategy["retries"], "containerSet.retryStrategy.retries")
+        wish["retrySeconds"] = _seconds(str(strategy.get("duration") or "0"))
+    annotations[CONTAINERS_ANNOTATION] = orjson.dumps(wish).decode()
+    return annotations
+
+
+def _add_settings(body: dict[str, Any], spec: Mapping[str, Any], template: Template) -> None:
+    """What a template may say itself, and else the workflow does."""
+    for field in ("nodeSelector", "affinity", "tolerations", "schedulerName", "serviceAccountName", "securityContext"):
+        value = template.get(field) or spec.get(field)
+        if value:
+            body[field] = value
+    for field in ("automountServiceAccountToken",):
+        value = template.get(field, spec.get(field))
+        if value is not None:
+            body[field] = value
+    for field in ("imagePullSecrets", "hostNetwork", "dnsPolicy", "dnsConfig"):
+        if spec.get(field):
+            body[field] = spec[field]
+    priority = template.get("priorityClassName") or spec.get("podPriorityClassName")
+    if priority:
+        body["priorityClassName"] = priority
+    aliases = [*(spec.get("hostAliases") or ()), *(template.get("hostAliases") or ())]
+    if aliases:
+        body["hostAliases"] = aliases
+    deadline = template.get("activeDeadlineSeconds")
+    if deadline is not None:
+        body["activeDeadlineSeconds"] = _whole(deadline, "activeDeadlineSeconds")
+
+
+def _patched(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> dict[str, Any]:
+    """With the patches of the workflow and of the template."""
+    for patch in (spec.get("podSpecPatch"), launch.template.get("podSpecPatch")):
+        if not patch:
+            continue
+        try:
+            parsed = yaml.safe_load(substitute(str(patch), _patch_scope(launch), allow_unresolved=True))
+            if not isinstance(parsed, dict):
+                raise CannotRun("podSpecPatch: a Pod's spec is needed, in JSON or YAML")
+            body = _without_argos(strategic_merge(body, parsed, POD_SPEC_SCHEMA))
+        except (yaml.YAMLError, ApiError, ExpressionError) as error:
+            raise CannotRun(f"Error applying PodSpecPatch: {error}") from None
+    return body
+
+
+def _without_argos(body: dict[str, Any]) -> dict[str, Any]:
+    """A patch may speak of containers that Argo adds, to limit what they use. There are none here."""
+    for field, name in (("containers", "wait"), ("initContainers", "init")):
+        found = body.get(field)
+        if not isinstance(found, list) or not any(_is_only_named(c, name) for c in found):
+            continue
+        left = [c for c in found if not _is_only_named(c, name)]
+        body = {**body, field: left} if left else {k: v for k, v in body.items() if k != field}
+    return body
+
+
+def _is_only_named(container: Any, name: str) -> bool:
+    return isinstance(container, dict) and container.get("name") == name and not container.get("image")
+
+
+def _patch_scope(launch: Launch) -> dict[str, Any]:
+    parameters = (launch.template.get("inputs") or {}).get("parameters") or ()
+    scope: dict[str, Any] = {f"inputs.parameters.{p['name']}": str(p.get("value", "")) for p in parameters}
+    scope["pod.name"] = launch.pod_name
+    return scope
+
+
+def _whole(value: Any, what: str) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise CannotRun(f'{what}: "{value}" is not a number') from None
+
+
+def _seconds(text: str) -> float:
+    if text.replace(".", "", 1).isdigit():
+        return float(text)
+    try:
+        return parse_duration(text) / 1e9
+    except ExpressionError as error:
+        raise CannotRun(f'"{text}" is not a duration: {error}') from None

@@ -1,0 +1,438 @@
+"""Executes resource templates in the server's process.
+
+Performs the requested action with the permissions of the workflow's service account, then watches the object until its
+success or failure condition holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeAlias
+
+from muster.embedded.auth.identity import Identity
+from muster.kube.cluster import Cluster
+from muster.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Forbidden,
+    Gone,
+    Invalid,
+    MethodNotAllowed,
+    NotFound,
+    TooLarge,
+    Unauthorized,
+)
+from muster.kube.jsonpath import JsonPathError, render
+from muster.kube.kinds import Kind
+from muster.kube.objects import Key, Object, annotations_of, key_of, name_of, namespace_of, timestamp, uid_of
+from muster.kube.rbac import Action, Grant, Rule, is_allowed, service_account_user
+from muster.workflows.artifacts.client import ArtifactClient
+from muster.workflows.artifacts.locations import ArtifactError
+from muster.workflows.executors.resource_actions import (
+    STEP_ANNOTATION,
+    ObjectWatch,
+    Wait,
+    delete_objects,
+    patch_own_pod,
+    perform_request,
+)
+from muster.workflows.executors.resource_conditions import ResourceError, evaluate_conditions
+from muster.workflows.executors.resource_request import ResourceRequest, Target, read_resource_request
+from muster.workflows.lang.jq import JqError, jq_text
+from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome, Template
+
+# Merged from outputs: The output parameters of a resource template: what jsonPath or jqFilter find in the object.
+
+
+def read_outputs(template: Template, obj: Object | None) -> Outputs:
+    """All of the template's, those with a source with their values. Without an object (a `get` that may find nothing),
+    their defaults. Raises ResourceError for a path or filter that cannot be read."""
+    declared = template.get("outputs") or {}
+    found = Outputs()
+    if declared.get("parameters"):
+        found["parameters"] = [_with_value(number, p, obj) for number, p in enumerate(declared["parameters"])]
+    return found
+
+
+def _with_value(number: int, parameter: dict[str, Any], obj: Object | None) -> dict[str, Any]:
+    source = parameter.get("valueFrom")
+    if source is None:
+        return parameter
+    if obj is None:
+        return {**parameter, "value": str(source.get("default") or "")}
+    where = f"outputs.parameters[{number}] ({parameter.get('name')}).valueFrom"
+    try:
+        if source.get("jsonPath"):
+            return {**parameter, "value": render(obj, source["jsonPath"])}
+        if source.get("jqFilter"):
+            return {**parameter, "value": jq_text(source["jqFilter"], obj)}
+    except JsonPathError as error:
+        raise ResourceError(f"{where}.jsonPath: {error}") from None
+    except JqError as error:
+        raise ResourceError(f"{where}.jqFilter: {error}") from None
+    return parameter
+
+
+# Merged from permission: In whose name a resource template acts: the service account of its workflow, as if its Pod
+# did it.
+
+
+IsAllowed: TypeAlias = Callable[[str, str, str, Kind, str, str], str]
+"""(namespace and name of the service account, verb, kind, namespace and name of the object) -> '' or why not."""
+
+BASELINE = "edit"
+"""The role that workflows have in their namespace when they name no service account: whoever may run a workflow there
+can start whatever they like in a Pod anyway, and nobody has to write Roles on a laptop. It has no hand in Roles, other
+namespaces, or the cluster."""
+
+ARGO_SERVER = "argo-server"
+"""The service account that an Argo Server brings, which workflows that start others name. The box serves Argo's API by
+itself and has no such account: who names it has what the real one's role grants, in the workflow's namespace. That is
+less than who names none has."""
+_ALL = ("create", "get", "list", "watch", "update", "patch", "delete")
+_ARGO_SERVER_RULES: tuple[Rule, ...] = (
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "watch", "list", "create", "update"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]},
+    {
+        "apiGroups": [""],
+        "resources": ["pods", "pods/exec", "pods/log"],
+        "verbs": ["get", "list", "watch", "delete"],
+    },
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["watch", "create", "patch"]},
+    {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": ["argoproj.io"],
+        "resources": [
+            "eventsources", "sensors", "workflows", "workfloweventbindings", "workflowtemplates", "cronworkflows",
+        ],
+        "verbs": list(_ALL),
+    },
+)  # fmt: skip
+
+
+def service_account_permissions(identity: Identity) -> IsAllowed:
+    """Asks the roles of the cluster in a box. A service account that the workflow names has just what was bound to it,
+    but for ARGO_SERVER; '' stands for none named."""
+
+    def asked(account_namespace: str, account: str, verb: str, kind: Kind, namespace: str, name: str) -> str:
+        action = Action(verb, kind.group, kind.plural, namespace=namespace, name=name)
+        user = service_account_user(account_namespace, account or "default")
+        if identity.may(user, action):
+            return ""
+        rules = _ARGO_SERVER_RULES if account == ARGO_SERVER else ()
+        if not account:
+            rules = tuple(identity.rules_of_role("ClusterRole", "", BASELINE))
+        if is_allowed(user, action, [Grant(account_namespace, rules)]):
+            return ""
+        return f'{kind.resource} is forbidden: User "{user.name}" cannot {action}'
+
+    return asked
+
+
+# Merged from leaves: Runs resource templates, in the server's own process: does what they ask for, and watches the
+# object until one of
+# their conditions holds.
+#
+# A server that is killed and starts again creates nothing twice: what a step creates carries a mark. The other
+# actions
+# may be done twice when the server dies before their end is stored, which only a JSON patch can tell.
+
+
+ReadArtifact: TypeAlias = Callable[[Object, Launch, str], Awaitable[bytes]]
+"""(workflow, launch, name of one of its input artifacts) -> what is in it. Raises ResourceError."""
+
+RETRIES = "muster.dev/retries"
+"""An annotation of a workflow: how often it was retried. What an earlier try has made is not taken for this one's."""
+
+EXIT_CODE = 64
+"""That of Argo's executor, for whatever goes wrong."""
+
+_FINAL = (AlreadyExists, BadRequest, Forbidden, Gone, Invalid, MethodNotAllowed, NotFound, TooLarge, Unauthorized)
+_VERBS = {
+    "get": ("get",),
+    "create": ("create",),
+    "apply": ("create", "patch"),
+    "delete": ("delete",),
+    "replace": ("update",),
+    "patch": ("patch",),
+}
+_ON_PAPER = "a resource template has no Pod of its own here; what it does to it is not stored"
+
+
+@dataclass(slots=True, eq=False)
+class _Leaf:
+    place: tuple[str, str]
+    """The workflow's uid and the node."""
+    workflow: Key
+    template: Template
+    started: str
+    ended: bool = False
+    waits: list[Wait] = field(default_factory=list)
+
+
+class ResourceExecutor:
+    """`Leaves` for resource templates. Acts in the name of the workflow's service account if it is told how to ask what
+    that `may`; else it may do everything."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        report: ReportOutcome,
+        *,
+        read_artifact: ReadArtifact | None = None,
+        may: IsAllowed | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._report = report
+        self._read_artifact = read_artifact
+        self._may = may
+        self._watch = ObjectWatch(cluster)
+        self._leaves: dict[tuple[str, str], _Leaf] = {}
+
+    async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
+        """Needs `run` going."""
+        place = (uid_of(workflow), str(launch.node["id"]))
+        known = self._leaves.get(place)
+        if known is not None:
+            if known.waits:
+                self._begun(known)
+            return
+        leaf = _Leaf(place, key_of(workflow), launch.template, launch.node.get("startedAt") or timestamp())
+        self._leaves[place] = leaf
+        try:
+            await self._begin(workflow, spec, launch, leaf, begun=begun)
+        except ResourceError as error:
+            self._fail(leaf, str(error))
+        except _FINAL as error:
+            self._fail(leaf, f"Error from server ({error.reason}): {_explained(error)}")
+        except BaseException:
+            self._leaves.pop(place, None)  # it may be tried again
+            raise
+
+    async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
+        """The object stays: it is the user's."""
+        place = (uid_of(workflow), str(node["id"]))
+        leaf = self._leaves.get(place) or _Leaf(place, key_of(workflow), {}, node.get("startedAt") or timestamp())
+        waited = ", ".join(str(wait.target) for wait in leaf.waits)
+        self._fail(leaf, f"stopped while waiting for {waited}" if waited else "stopped")
+
+    async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
+        """Nobody waits for their objects any more."""
+        for leaf in [
+            leaf for (uid, node), leaf in self._leaves.items() if uid == uid_of(workflow) and node not in nodes
+        ]:
+            self._fail(leaf, "stopped")
+
+    async def run(self) -> None:
+        await self._watch.run()
+
+    async def _begin(self, workflow: Object, spec: Object, launch: Launch, leaf: _Leaf, *, begun: bool) -> None:
+        manifest = await self._manifest(workflow, launch)
+        order = read_resource_request(launch.template, manifest, workflow, self._cluster.catalogue)
+        target = order.targets[0]
+        if target.kind.resource == "pods" and target[1:] == (namespace_of(workflow), launch.pod_name):
+            self._patch_own_pod(leaf, order, workflow)
+            return
+        self._check_permission(order, workflow, spec, launch.template)
+        if order.action == "delete":
+            await self._delete(leaf, order)
+            return
+        obj = await self._object(order, mark_of(workflow, leaf.place[1]), begun=begun)
+        if obj is None or not order.conditions or order.flags.dry_run:
+            self._succeed(leaf, obj)
+            return
+        self._begun(leaf)
+        target = target._replace(name=name_of(obj))
+        await self._wait(leaf, target, obj, lambda now: self._look(leaf, order, target, now))
+
+    async def _manifest(self, workflow: Object, launch: Launch) -> str:
+        resource: dict[str, Any] = launch.template.get("resource") or {}
+        source = resource.get("manifestFrom")
+        if not source:
+            return str(resource.get("manifest") or "")
+        name = str((source.get("artifact") or {}).get("name") or "")
+        where = "resource.manifestFrom.artifact.name"
+        inputs = (launch.template.get("inputs") or {}).get("artifacts") or ()
+        if not any(artifact.get("name") == name for artifact in inputs):
+            raise ResourceError(f'{where}: the template has no input artifact "{name}"')
+        if self._read_artifact is None:
+            raise ResourceError(f"{where}: artifacts cannot be read here; write the manifest into resource.manifest")
+        content = await self._read_artifact(workflow, launch, name)
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise ResourceError(f'{where}: artifact "{name}" is not UTF-8 text') from None
+
+    def _check_permission(self, order: ResourceRequest, workflow: Object, spec: Object, template: Template) -> None:
+        if self._may is None:
+            return
+        account = str(template.get("serviceAccountName") or spec.get("serviceAccountName") or "")
+        for kind, namespace, name in order.targets:
+            for verb in _VERBS[order.action]:
+                refusal = self._may(namespace_of(workflow), account, verb, kind, namespace, name)
+                if refusal:
+                    raise Forbidden(refusal)
+
+    async def _object(self, order: ResourceRequest, mark: str, *, begun: bool) -> Object | None:
+        """The object the order is about, after it was carried out: now, or before the server started again."""
+        target = order.targets[0]
+        if order.action == "create":
+            made = await self._watch.made_by(target.kind, mark)
+        else:
+            made = await self._watch.current(target) if begun else None
+        if made is not None:
+            return made
+        if begun:
+            raise ResourceError(_deleted(target))
+        try:
+            return await perform_request(self._cluster, order, mark)
+        except AlreadyExists as error:
+            there = await self._watch.current(target)
+            maker = annotations_of(there or {}).get(STEP_ANNOTATION, "")
+            if there is not None and maker == mark:
+                return there
+            if maker.rpartition("/")[0] == mark.rpartition("/")[0]:
+                raise AlreadyExists(
+                    f"{error.message}: an earlier try of this step has made it; delete it, or let the manifest have a "
+                    "metadata.generateName, or use action: apply"
+                ) from None
+            raise
+
+    async def _delete(self, leaf: _Leaf, order: ResourceRequest) -> None:
+        deleted = await delete_objects(self._cluster, order)
+        if not order.flags.wait or not deleted:
+            self._succeed(leaf, None)
+            return
+        self._begun(leaf)
+        left = {uid_of(obj) for _, obj in deleted}
+
+        def gone(uid: str, now: Object | None) -> bool:
+            if now is None:
+                left.discard(uid)
+                if not left:
+                    self._succeed(leaf, None)
+            return now is None
+
+        for target, obj in deleted:
+            await self._wait(leaf, target, obj, partial(gone, uid_of(obj)))
+
+    def _patch_own_pod(self, leaf: _Leaf, order: ResourceRequest, workflow: Object) -> None:
+        if order.action not in ("patch", "get"):
+            raise ResourceError(f"resource.manifest: {order.action} of the step's own Pod: it has none here")
+        pod: Object = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": order.targets[0].name,
+                "namespace": namespace_of(workflow),
+                "labels": {"workflows.argoproj.io/workflow": name_of(workflow)},
+                "annotations": {"workflows.argoproj.io/node-id": leaf.place[1]},
+            },
+            "spec": {"containers": [{"name": "main"}]},
+            "status": {"phase": "Running"},
+        }
+        self._succeed(leaf, patch_own_pod(order, pod) if order.action == "patch" else pod, _ON_PAPER)
+
+    async def _wait(self, leaf: _Leaf, target: Target, obj: Object, look: Callable[[Object | None], bool]) -> None:
+        if not leaf.ended:
+            wait = await self._watch.until(target, obj, look)
+            if leaf.ended:
+                self._watch.forget(wait)
+            else:
+                leaf.waits.append(wait)
+
+    def _look(self, leaf: _Leaf, order: ResourceRequest, target: Target, obj: Object | None) -> bool:
+        """Whether the waiting is over."""
+        if obj is None:
+            self._fail(leaf, _deleted(target))
+            return True
+        said = evaluate_conditions(order.conditions, obj)
+        if said:
+            self._fail(leaf, said)
+        elif said == "":
+            try:
+                self._succeed(leaf, obj)
+            except ResourceError as error:
+                self._fail(leaf, str(error))
+        return said is not None
+
+    def _begun(self, leaf: _Leaf) -> None:
+        if not leaf.ended:
+            self._report(leaf.workflow, leaf.place[1], Outcome("Running", started=leaf.started))
+
+    def _succeed(self, leaf: _Leaf, obj: Object | None, message: str = "") -> None:
+        outputs = read_outputs(leaf.template, obj)
+        done = Outcome("Succeeded", message, exit_code=0, outputs=outputs, started=leaf.started, finished=timestamp())
+        self._end(leaf, done)
+
+    def _fail(self, leaf: _Leaf, message: str) -> None:
+        done = Outcome("Failed", message, exit_code=EXIT_CODE, started=leaf.started, finished=timestamp())
+        self._end(leaf, done)
+
+    def _end(self, leaf: _Leaf, outcome: Outcome) -> None:
+        if leaf.ended:
+            return
+        leaf.ended = True
+        self._leaves.pop(leaf.place, None)
+        for wait in leaf.waits:
+            self._watch.forget(wait)
+        self._report(leaf.workflow, leaf.place[1], outcome)
+
+
+def mark_of(workflow: Object, node: str) -> str:
+    """What tells the objects that a step creates from all others, those of its earlier tries included."""
+    return f"{uid_of(workflow)}/{node}/{annotations_of(workflow).get(RETRIES, '0')}"
+
+
+def _deleted(target: Target) -> str:
+    return (
+        "The resource has been deleted while its status was still being checked. Will not be retried: "
+        f'{target.kind.resource} "{target.name}" not found'
+    )
+
+
+def _explained(error: ApiError) -> str:
+    if all(cause.field in error.message for cause in error.causes):
+        return error.message
+    return f"{error.message}: {'; '.join(f'{cause.field}: {cause.message}' for cause in error.causes)}"
+
+
+# Merged from manifest_from: `manifestFrom`: a manifest that is an artifact.
+
+
+LARGEST = 2 * 1024 * 1024
+
+
+def from_artifacts(artifacts: ArtifactClient, folder: Path) -> ReadArtifact:
+    """Reads input artifacts of a launch; `folder` is for what is on its way."""
+
+    async def read(workflow: Object, launch: Launch, name: str) -> bytes:
+        inputs = (launch.template.get("inputs") or {}).get("artifacts") or ()
+        artifact = next(a for a in inputs if a.get("name") == name)
+        folder.mkdir(parents=True, exist_ok=True)
+        work = Path(mkdtemp(dir=folder))
+        try:
+            await artifacts.fetch(workflow, artifact, work / "manifest")
+            return _content(work / "manifest", name)
+        except ArtifactError as error:
+            raise ResourceError(f'resource.manifestFrom.artifact.name: artifact "{name}": {error}') from None
+        finally:
+            await asyncio.to_thread(shutil.rmtree, work, True)
+
+    return read
+
+
+def _content(path: Path, name: str) -> bytes:
+    where = f'resource.manifestFrom.artifact.name: artifact "{name}"'
+    if not path.is_file():
+        raise ResourceError(f"{where} is a folder; a manifest is one file")
+    if path.stat().st_size > LARGEST:
+        raise ResourceError(f"{where} is larger than {LARGEST} bytes")
+    return path.read_bytes()

@@ -1,1 +1,0 @@
-"""The expression languages of Argo Workflows: `when`, `depends`, `{{ }}` and `{{= }}`, as the originals behave."""

@@ -1,0 +1,146 @@
+"""The environment of an Argo expression: the variables it sees and needs, and the functions Argo adds to expr-lang."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from muster.workflows.lang import jsonpath
+from muster.workflows.lang.clock import SYSTEM_CLOCK, Clock
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.expr.builtins_numbers import to_float, to_integer
+from muster.workflows.lang.expr.evaluator import evaluate
+from muster.workflows.lang.expr.parser import parse
+from muster.workflows.lang.expr.syntax import BUILTINS, Binary, Let, Member, Name, Node, String, walk
+from muster.workflows.lang.go_encoding import to_json
+from muster.workflows.lang.go_values import Function, shown
+from muster.workflows.lang.sprig.catalog import sprig_functions
+
+# Merged from references: Which variables an expression needs, as Argo asks before it evaluates one.
+
+
+@lru_cache(maxsize=2048)
+def references(text: str) -> tuple[str, ...]:
+    """Names and member paths (`tasks`, `tasks.a`, `tasks.a.outputs`, ...) that an expression needs, each once.
+
+    Members left of `??` and those that `?.` looks into may be missing, so they are not needed; the variable they start
+    from is. Raises ExpressionError if the expression cannot be read."""
+    tree = parse(text)
+    guarded = set(_guarded(tree))
+    declared = {node.name for node in walk(tree) if isinstance(node, Let)}
+    found: dict[str, None] = {}
+    for node in walk(tree):
+        if isinstance(node, Name) and node.value not in declared:
+            found.setdefault(node.value)
+        elif isinstance(node, Member) and node not in guarded:
+            path = _path(node)
+            if path and path[0] not in declared:
+                found.setdefault(".".join(path))
+    return tuple(found)
+
+
+@lru_cache(maxsize=2048)
+def roots(text: str) -> frozenset[str] | None:
+    """The variables of a scope that can matter to an expression: those it names, and those that would stand in for one
+    of the language's functions. None: all of them. Raises ExpressionError if the expression cannot be read."""
+    tree = parse(text)
+    names = {node.value for node in walk(tree) if isinstance(node, Name)}
+    # A variable of the scope cannot be declared anew, so those that the expression declares matter, too.
+    declared = {node.name for node in walk(tree) if isinstance(node, Let)}
+    return None if "$env" in names else BUILTINS | names | declared
+
+
+def missing(names: tuple[str, ...], env: Mapping[str, Any]) -> list[str]:
+    """Those of the names that an environment does not have. One that is there and nil is there."""
+    return [name for name in names if not _is_there(name, env)]
+
+
+def _guarded(tree: Node) -> Iterator[Node]:
+    for node in walk(tree):
+        if isinstance(node, Binary) and node.operator == "??":
+            yield from (part for part in walk(node.left) if isinstance(part, Member))
+        elif isinstance(node, Member) and node.optional and isinstance(node.base, Member):
+            yield node.base
+
+
+def _path(node: Member) -> list[str] | None:
+    parts: list[str] = []
+    current: Node = node
+    while isinstance(current, Member):
+        if current.optional or not isinstance(current.key, String):
+            return None
+        parts.append(current.key.value)
+        current = current.base
+    return [current.value, *reversed(parts)] if isinstance(current, Name) else None
+
+
+def _is_there(name: str, env: Mapping[str, Any]) -> bool:
+    if name in env:
+        return True
+    current: Any = env
+    for part in name.split("."):
+        if not isinstance(current, Mapping) or part not in current:
+            return False
+        current = current[part]
+    return True
+
+
+# Merged from environment: What an expression of Argo sees: the scope's variables as nested maps, and the functions
+# Argo adds to expr-lang.
+
+
+def environment(scope: Mapping[str, Any], text: str | None = None, chance: Clock = SYSTEM_CLOCK) -> dict[str, Any]:
+    """The environment over a flat scope such as `{"inputs.parameters.size": "3"}`, or as much of it as an expression
+    can see. Where one name is the beginning of another (`inputs.parameters`, a JSON text for simple tags), the longer
+    ones win. Raises ExpressionError if the expression cannot be read."""
+    return expand_scope(scope, None if text is None else roots(text)) | _functions(chance)
+
+
+def evaluate_in(text: str, scope: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -> Any:
+    """The value of an expression over a flat scope. Raises ExpressionError."""
+    return evaluate(text, environment(scope, text, chance), chance)
+
+
+def evaluate_bool(text: str, scope: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -> bool:
+    """The value of a condition, such as that of a hook or of a retry strategy."""
+    result = evaluate_in(text, scope, chance)
+    if not isinstance(result, bool):
+        raise ExpressionError(f"unable to cast expression result '{shown(result)}' to bool", text, 0)
+    return result
+
+
+def expand_scope(scope: Mapping[str, Any], wanted: Collection[str] | None = None) -> dict[str, Any]:
+    """`{"a.b": 1}` as `{"a": {"b": 1}}`: everything, or only what is below the wanted names."""
+    out: dict[str, Any] = {}
+    inner: dict[str, dict[str, Any]] = {"": out}
+    for name, value in scope.items():
+        if wanted is not None and name.partition(".")[0] not in wanted:
+            continue
+        prefix, _, last = name.rpartition(".")
+        if prefix not in inner:
+            _open(inner, prefix)
+        if name not in inner:
+            inner[prefix][last] = value
+    return out
+
+
+def _open(inner: dict[str, dict[str, Any]], prefix: str) -> None:
+    """Makes the maps that lead to a prefix."""
+    upper = ""
+    for part in prefix.split("."):
+        name = f"{upper}.{part}" if upper else part
+        if name not in inner:
+            inner[name] = inner[upper][part] = {}
+        upper = name
+
+
+@lru_cache(maxsize=8)
+def _functions(chance: Clock) -> dict[str, Any]:
+    return {
+        "asInt": Function("asInt", "any", to_integer),
+        "asFloat": Function("asFloat", "any", to_float),
+        "jsonpath": Function("jsonpath", "string, string", jsonpath.query),
+        "toJson": Function("toJson", "any", to_json, result="string"),
+        "sprig": sprig_functions(chance),
+    }

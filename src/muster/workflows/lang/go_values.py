@@ -1,0 +1,254 @@
+"""Values as Go has them: types that Python does not distinguish, their names, and how they print.
+
+`None`, bool, int, float, str, list and dict are nil, bool, int, float64, string, []any and map[string]any. The classes
+here are the other types that expr-lang and sprig return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_numbers import format_float
+from muster.workflows.lang.go_strings import from_bytes, to_bytes
+
+
+class Int64(int):
+    """An int64, which Go does not take for an int when a function wants one."""
+
+
+class Byte(int):
+    """One byte of a string."""
+
+
+class Strings(list[Any]):
+    """A []string."""
+
+
+class Ints(list[Any]):
+    """A []int."""
+
+
+class NilList(list[Any]):
+    """A list that Go left nil: empty, but `null` in JSON."""
+
+
+class NilStrings(Strings):
+    """A []string that Go left nil."""
+
+
+class Lists(list[Any]):
+    """A [][]interface {}."""
+
+
+class Pairs(list[Any]):
+    """A [][2]interface {}."""
+
+
+class StringMap(dict[str, Any]):
+    """A map[string]string."""
+
+
+class AnyMap(dict[Any, Any]):
+    """A map[interface {}]interface {}."""
+
+
+class Groups(dict[Any, Any]):
+    """A map[interface {}][]interface {}, of `groupBy`."""
+
+
+class Method(NamedTuple):
+    """A method of a Go type: the types of its parameters and of its result, as Go writes them."""
+
+    parameters: str
+    result: str
+    call: Callable[..., Any]
+    """Takes the receiver first."""
+
+
+class Opaque:
+    """A Go struct or a named type, such as a time or a version: all one can do with it is to call its methods."""
+
+    go_type: ClassVar[str]
+    methods: ClassVar[Mapping[str, Method]] = {}
+
+    def method(self, name: str) -> Function | None:
+        found = self.methods.get(name)
+        if found is None:
+            return None
+        return Function(name, found.parameters, lambda *arguments: found.call(self, *arguments), found.result)
+
+    def shown(self) -> str:
+        """As `%v` prints it."""
+        return "{}"
+
+    def as_json(self) -> str:
+        return "{}"
+
+
+class Function:
+    """A function of the environment, with the Go types of its parameters: `string`, `int`, `any`, ... A last one of the
+    form `...any` takes any number of arguments."""
+
+    __slots__ = ("call", "name", "parameters", "result", "variadic")
+
+    def __init__(self, name: str, parameters: str, call: Callable[..., Any], result: str = "interface {}") -> None:
+        self.name = name
+        self.parameters = tuple(p.strip().removeprefix("...") for p in parameters.split(",")) if parameters else ()
+        self.variadic = "..." in parameters
+        self.call = call
+        self.result = result
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Calls it the way Go's reflection does: exact types, and nil for the zero of any."""
+        least = len(self.parameters) - self.variadic
+        if len(arguments) < least:
+            raise ExpressionError("reflect: Call with too few input arguments")
+        if len(arguments) > least and not self.variadic:
+            raise ExpressionError("reflect: Call with too many input arguments")
+        types = self.parameters[:least] + self.parameters[-1:] * (len(arguments) - least)
+        return self.call(*map(_argument, arguments, types))
+
+
+_TYPES: dict[type, str] = {
+    type(None): "<nil>",
+    bool: "bool",
+    int: "int",
+    Int64: "int64",
+    Byte: "uint8",
+    float: "float64",
+    str: "string",
+    list: "[]interface {}",
+    NilList: "[]interface {}",
+    Strings: "[]string",
+    NilStrings: "[]string",
+    Ints: "[]int",
+    Lists: "[][]interface {}",
+    Pairs: "[][2]interface {}",
+    dict: "map[string]interface {}",
+    StringMap: "map[string]string",
+    AnyMap: "map[interface {}]interface {}",
+    Groups: "map[interface {}][]interface {}",
+}
+_KINDS = {"int": "int", "int64": "int64", "uint8": "uint8", "float64": "float64", "<nil>": "invalid"}
+_NAMED_KINDS = {"time.Time": "struct", "time.Duration": "int64", "time.Month": "int", "time.Weekday": "int"}
+_ZEROS: dict[str, Any] = {"string": "", "int": 0, "int64": Int64(0), "float64": 0.0, "bool": False}
+
+
+def go_type(value: Any) -> str:
+    """The type of a value as Go writes it (`%T`)."""
+    name = _TYPES.get(type(value))
+    if name is not None:
+        return name
+    if isinstance(value, Function):
+        arguments = [*value.parameters]
+        if value.variadic:
+            arguments[-1] = "..." + arguments[-1]
+        return f"func({', '.join(a.replace('any', 'interface {}') for a in arguments)}) {value.result}"
+    if isinstance(value, Opaque):
+        return value.go_type
+    if isinstance(value, Mapping):
+        return "map[string]interface {}"
+    return "func(...)" if callable(value) else type(value).__name__
+
+
+def go_kind(value: Any) -> str:
+    """The kind of a value as Go's reflection names it: slice, map, string, int, ..."""
+    name = go_type(value)
+    if name in _KINDS:
+        return _KINDS[name]
+    if name.startswith("[]"):
+        return "slice"
+    if name.startswith("map["):
+        return "map"
+    if name.startswith("func("):
+        return "func"
+    return _NAMED_KINDS.get(name) or ("ptr" if name.startswith("*") else name)
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float, Int64, Byte)
+
+
+def is_integer(value: Any) -> bool:
+    return type(value) in (int, Int64, Byte)
+
+
+def is_nil(value: Any) -> bool:
+    """Whether Go takes it for nil: lists that were never made are, too."""
+    return value is None or type(value) in (NilList, NilStrings)
+
+
+def shown(value: Any) -> str:
+    """The value as Go prints it (`%v`): `[1 a <nil>]`, `map[a:1]`, `1e+06`."""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int() if type(value) in (int, Int64, Byte):
+            return str(int(value))
+        case float():
+            return format_float(value)
+        case list():
+            return f"[{' '.join(map(shown, value))}]"
+        case Mapping():
+            return f"map[{' '.join(f'{shown(k)}:{shown(value[k])}' for k in sorted(value, key=_key_order))}]"
+        case Opaque():
+            return value.shown()
+        case _:
+            return go_type(value)
+
+
+def cut(text: str, start: int, stop: int) -> str:
+    """Bytes `start` to `stop` of a string."""
+    return text[start:stop] if text.isascii() else from_bytes(to_bytes(text)[start:stop])
+
+
+def byte_length(text: str) -> int:
+    return len(text) if text.isascii() else len(to_bytes(text))
+
+
+def deep_equal(a: Any, b: Any) -> bool:
+    """Go's reflect.DeepEqual: the same types all the way down, so that an int is never a float."""
+    if go_type(a) != go_type(b) or is_nil(a) != is_nil(b):
+        return False
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(deep_equal, a, b))
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(deep_equal(v, b[k]) for k, v in a.items())
+    if isinstance(a, Function) or callable(a):
+        return False
+    return bool(a == b)
+
+
+def identity(value: Any, *, of_numbers: bool = False) -> Any:
+    """Something hashable that is the same for equal values: as deep_equal has it or, `of_numbers`, as expr-lang does,
+    to which 1 and 1.0 are the same number."""
+    if of_numbers and is_number(value):
+        return float(value) if type(value) is float else int(value)
+    if isinstance(value, list):
+        kind = "list" if of_numbers else go_type(value)
+        return kind, *(identity(element, of_numbers=of_numbers) for element in value)
+    if isinstance(value, Mapping):
+        return go_type(value), frozenset((key, identity(inner)) for key, inner in value.items())
+    return go_type(value), value
+
+
+def _key_order(key: Any) -> tuple[int, Any]:
+    if isinstance(key, str):
+        return 1, key
+    return (0, key) if isinstance(key, int | float) else (2, str(key))
+
+
+def _argument(value: Any, wanted: str) -> Any:
+    if wanted in ("any", "interface {}"):
+        return value
+    if value is None:
+        return _ZEROS.get(wanted)
+    if go_type(value) != wanted:
+        raise ExpressionError(f"reflect: Call using {go_type(value)} as type {wanted}")
+    return value

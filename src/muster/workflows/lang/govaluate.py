@@ -1,0 +1,538 @@
+"""`when`: the govaluate dialect as Argo uses it, where a word without quotes is a string."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from muster.workflows.lang.errors import ExpressionError
+from muster.workflows.lang.go_numbers import divide, parse_float, power, to_int
+from muster.workflows.lang.go_regex import compile_regex
+from muster.workflows.lang.go_strings import is_digit, is_letter, is_space, upper
+from muster.workflows.lang.go_time import SECOND
+from muster.workflows.lang.go_time_layout import ANSIC, KITCHEN, RFC3339, RUBY_DATE, UNIX_DATE
+from muster.workflows.lang.go_time_values import Time, parsed_time
+from muster.workflows.lang.go_values import deep_equal, shown
+from muster.workflows.lang.limits import MAX_DEPTH, MAX_TEXT
+
+# Merged from govaluate_lexer: The words of a `when`: text to tokens, and which token may follow which.
+
+
+_TIMES = (
+    ANSIC,
+    UNIX_DATE,
+    RUBY_DATE,
+    KITCHEN,
+    RFC3339,
+    "2006-01-02",
+    "2006-01-02 15:04",
+    "2006-01-02 15:04:05",
+    "2006-01-02 15:04:05-07:00",
+    "2006-01-02T15Z0700",
+    "2006-01-02T15:04Z0700",
+    "2006-01-02T15:04:05Z0700",
+)
+_MODIFIERS = ("+", "-", "*", "/", "%", "**", "&", "|", "^", ">>", "<<")
+_COMPARATORS = ("==", "!=", ">", ">=", "<", "<=", "=~", "!~")
+_SYMBOLS = {
+    **dict.fromkeys(_MODIFIERS, "MODIFIER"),
+    **dict.fromkeys(("&&", "||"), "LOGICALOP"),
+    **dict.fromkeys(_COMPARATORS, "COMPARATOR"),
+    **dict.fromkeys(("?", ":", "??"), "TERNARY"),
+}
+_VALUES = frozenset(("NUMERIC", "BOOLEAN", "VARIABLE", "ACCESSOR", "STRING", "CLAUSE"))
+_OPERATORS = frozenset(("MODIFIER", "COMPARATOR", "LOGICALOP", "CLAUSE_CLOSE", "TERNARY", "SEPARATOR"))
+_FOLLOWING = {
+    "UNKNOWN": _VALUES | {"PREFIX", "TIME"},
+    "CLAUSE": _VALUES | {"PREFIX", "TIME", "CLAUSE_CLOSE"},
+    "CLAUSE_CLOSE": _OPERATORS | {"NUMERIC", "BOOLEAN", "VARIABLE", "STRING", "TIME", "CLAUSE"},
+    "NUMERIC": _OPERATORS,
+    "BOOLEAN": _OPERATORS,
+    "STRING": _OPERATORS,
+    "VARIABLE": _OPERATORS,
+    "TIME": _OPERATORS - {"TERNARY"},
+    "PATTERN": _OPERATORS - {"TERNARY"},
+    "ACCESSOR": _OPERATORS | {"CLAUSE"},
+    "MODIFIER": _VALUES | {"PREFIX", "CLAUSE_CLOSE"},
+    "COMPARATOR": _VALUES | {"PREFIX", "TIME", "PATTERN", "CLAUSE_CLOSE"},
+    "LOGICALOP": _VALUES | {"PREFIX", "TIME", "CLAUSE_CLOSE"},
+    "PREFIX": _VALUES - {"STRING"} | {"CLAUSE_CLOSE"},
+    "TERNARY": _VALUES | {"PREFIX", "TIME", "SEPARATOR"},
+    "SEPARATOR": _VALUES | {"PREFIX", "TIME"},
+}
+_EMPTY_HINT = "A value is missing here, perhaps because a tag was replaced by nothing: write quotes around it."
+_WORDS_HINT = "Write quotes around a value that is more than one plain word."
+_FIELD_HINT = "A dot looks for a field: write quotes around a value that has one."
+_MAY_END = frozenset(("CLAUSE_CLOSE", "NUMERIC", "BOOLEAN", "STRING", "TIME", "PATTERN", "VARIABLE", "ACCESSOR"))
+
+
+class Token(NamedTuple):
+    kind: str
+    value: Any
+    at: int
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens of a `when`, in an order that makes sense. Raises ExpressionError."""
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        if is_space(text[at]):
+            at += 1
+            continue
+        token, at = _token(text, at, found[-1].kind if found else "UNKNOWN")
+        found.append(token)
+    if sum((token.kind == "CLAUSE") - (token.kind == "CLAUSE_CLOSE") for token in found):
+        raise ExpressionError("Unbalanced parenthesis", at=len(text))
+    check_order(found, len(text))
+    return found
+
+
+def check_order(found: list[Token], end: int) -> None:
+    """Refuses a token where it cannot stand."""
+    before = Token("UNKNOWN", None, 0)
+    for token in found:
+        if token.kind not in _FOLLOWING[before.kind]:
+            if before.kind == "VARIABLE" and token.kind == "CLAUSE":
+                raise ExpressionError(f"Undefined function {before.value}", at=before.at)
+            states = f"{before.kind} [{_seen(before)}] to {token.kind} [{_seen(token)}]"
+            hint = _EMPTY_HINT if _wants_value(before) and not _is_value(token) else _WORDS_HINT
+            raise ExpressionError(f"Cannot transition token types from {states}", at=token.at, hint=hint)
+        before = token
+    if before.kind not in _MAY_END:
+        raise ExpressionError("Unexpected end of expression", at=end, hint=_EMPTY_HINT)
+
+
+def _wants_value(token: Token) -> bool:
+    return "STRING" in _FOLLOWING[token.kind] and token.kind != "CLAUSE_CLOSE"
+
+
+def _is_value(token: Token) -> bool:
+    return token.kind in _MAY_END or token.kind in ("CLAUSE", "PREFIX")
+
+
+def _seen(token: Token) -> str:
+    """As Go prints a token's value; a parenthesis is a number to it."""
+    return str(ord(token.value)) if token.kind in ("CLAUSE", "CLAUSE_CLOSE") else shown(token.value)
+
+
+def _token(text: str, at: int, before: str) -> tuple[Token, int]:
+    char = text[at]
+    if is_digit(char) or char == ".":
+        return _number(text, at)
+    if char == ",":
+        return Token("SEPARATOR", ",", at), at + 1
+    if char == "[":
+        return _bracketed(text, at)
+    if is_letter(char):
+        return _word(text, at)
+    if char in "'\"":
+        return _quoted(text, at)
+    if char in "()":
+        return Token("CLAUSE" if char == "(" else "CLAUSE_CLOSE", char, at), at + 1
+    symbol, end = _run(text, at, _is_symbol)
+    if symbol in ("-", "!", "~") and "PREFIX" in _FOLLOWING[before]:
+        return Token("PREFIX", symbol, at), end
+    if symbol not in _SYMBOLS:
+        raise ExpressionError(f"Invalid token: '{symbol}'", at=at)
+    return Token(_SYMBOLS[symbol], symbol, at), end
+
+
+def _run(text: str, at: int, allowed: Callable[[str], bool]) -> tuple[str, int]:
+    """The longest run of allowed characters, where a backslash allows whatever follows it."""
+    out: list[str] = []
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            if at + 1 >= len(text):
+                raise ExpressionError("Nothing follows the backslash", at=at)
+            out.append(text[at + 1])
+            at += 2
+            continue
+        if is_space(char) or not allowed(char):
+            break
+        out.append(char)
+        at += 1
+    return "".join(out), min(at, len(text))
+
+
+def _number(text: str, at: int) -> tuple[Token, int]:
+    if text.startswith("0x", at) and at + 2 < len(text):
+        digits, end = _run(text, at + 2, lambda c: is_digit(c) or c in "abcdefABCDEF")
+        try:
+            return Token("NUMERIC", float(_hex(digits)), at), end
+        except ValueError:
+            raise ExpressionError(f"Unable to parse hex value '{digits}' to uint64", at=at) from None
+    digits, end = _run(text, at, lambda c: is_digit(c) or c == ".")
+    number = parse_float(digits)
+    if number is None:
+        raise ExpressionError(f"Unable to parse numeric value '{digits}' to float64", at=at)
+    return Token("NUMERIC", number, at), end
+
+
+def _hex(digits: str) -> int:
+    number = int(digits, 16) if digits.isascii() else -1
+    if not 0 <= number < 2**64:
+        raise ValueError(digits)
+    return number
+
+
+def _bracketed(text: str, at: int) -> tuple[Token, int]:
+    value, end = _until(text, at + 1, "]")
+    if end >= len(text):
+        raise ExpressionError("Unclosed parameter bracket", at=at)
+    return Token("VARIABLE", value, at), end + 1
+
+
+def _quoted(text: str, at: int) -> tuple[Token, int]:
+    """Either quote ends a string, whichever began it."""
+    value, end = _until(text, at + 1, "'\"")
+    if end >= len(text):
+        raise ExpressionError("Unclosed string literal", at=at)
+    moment = _moment(value)
+    return Token("STRING" if moment is None else "TIME", value if moment is None else moment, at), end + 1
+
+
+def _until(text: str, at: int, closing: str) -> tuple[str, int]:
+    out: list[str] = []
+    while at < len(text) and text[at] not in closing:
+        if text[at] == "\\":
+            at += 1
+        out.append(text[at : at + 1])
+        at += 1
+    return "".join(out), at
+
+
+def _word(text: str, at: int) -> tuple[Token, int]:
+    word, end = _run(text, at, lambda c: is_letter(c) or is_digit(c) or c in "_.")
+    if word.find(".") > 0:
+        if word.endswith("."):
+            raise ExpressionError(f"Hanging accessor on token '{word}'", at=at, hint=_FIELD_HINT)
+        path = word.split(".")
+        for field in path[1:]:
+            if field[:1] != upper(field[:1]):
+                message = f"Unable to access unexported field '{field}' in token '{word}'"
+                raise ExpressionError(message, at=at, hint=_FIELD_HINT)
+        return Token("ACCESSOR", path, at), end
+    if word in ("true", "false"):
+        return Token("BOOLEAN", word == "true", at), end
+    if word in ("in", "IN"):
+        return Token("COMPARATOR", "in", at), end
+    return Token("VARIABLE", word, at), end
+
+
+def _is_symbol(char: str) -> bool:
+    return not (is_digit(char) or is_letter(char) or char in "()[]'\"")
+
+
+def _moment(text: str) -> Time | None:
+    """The time that a string looks like, if it does."""
+    if not 4 <= len(text) <= 64 or not any(map(is_digit, text)):
+        return None
+    for layout in _TIMES:
+        try:
+            return parsed_time(layout, text)
+        except ExpressionError:
+            continue
+    return None
+
+
+# Merged from govaluate: `when`: the govaluate dialect as Argo uses it, where a word without quotes is a string.
+#
+# Argo evaluates the text after `{{ }}` substitution: `heads == tails`, `3 > 2 && 'a b' != ''`. Its quirks are kept: a
+# dash is a minus, a dot looks for a field, a quoted date is a number of seconds.
+
+
+_LEVELS = (
+    (",",),
+    ("?", ":", "??"),
+    ("||",),
+    ("&&",),
+    ("==", "!=", ">", ">=", "<", "<=", "=~", "!~", "in"),
+    ("^", "&", "|"),
+    (">>", "<<"),
+    ("+", "-"),
+    ("*", "/", "%"),
+    ("**",),
+)
+"""From the loosest binding to the tightest, each from left to right."""
+_BINDING = {symbol: level for level, symbols in enumerate(_LEVELS) for symbol in symbols}
+_BETWEEN = frozenset(("SEPARATOR", "TERNARY", "LOGICALOP", "COMPARATOR", "MODIFIER"))
+_DASH_HINT = "A dash means minus: write quotes around a value that has one."
+_DOT_HINT = "A dot looks for a field: write quotes around a value that has one."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal:
+    value: Any
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """`a.b`, of a parameter that Argo never has."""
+
+    path: list[str]
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefix:
+    operator: str
+    operand: Any
+    at: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    operator: str
+    left: Any
+    right: Any
+    at: int
+
+
+def evaluate_when(text: str) -> bool:
+    """Whether a step with this `when`, its tags already substituted, is to run. Raises ExpressionError with Argo's
+    words. No text at all means yes."""
+    if text == "":
+        return True
+    tree = _parsed(text)
+    try:
+        value = _value(tree)
+    except ExpressionError as error:
+        # Argo writes the word like this.
+        raise _placed(error, text, "Failed to evaluate 'when' expresion") from None
+    if not isinstance(value, bool):
+        raise ExpressionError(f"Expected boolean evaluation for '{text}'. Got {shown(value)}", text, 0)
+    return value
+
+
+def parse_when(text: str) -> None:
+    """Raises ExpressionError for a `when` that cannot be read."""
+    if text != "":
+        _parsed(text)
+
+
+@lru_cache(maxsize=2048)
+def _parsed(text: str) -> Any:
+    if len(text) > MAX_TEXT:
+        raise ExpressionError(f"a 'when' of {len(text)} characters is too long (at most {MAX_TEXT})")
+    try:
+        found = _with_patterns(tokens(text))
+    except ExpressionError as error:
+        raise _placed(error, text, "Invalid 'when' expression") from None
+    try:
+        strings = [token._replace(kind="STRING") if token.kind == "VARIABLE" else token for token in found]
+        check_order(strings, len(text))
+        return _Parser(_with_patterns(strings)).operation()
+    except ExpressionError as error:
+        raise _placed(error, text, "Failed to parse 'when' expression") from None
+
+
+def _placed(error: ExpressionError, text: str, problem: str) -> ExpressionError:
+    hint = ' (hint: try wrapping the affected expression in quotes ("))' if "Invalid token" in error.message else ""
+    return ExpressionError(f"{problem} '{text}': {error.message}{hint}", text, error.at, error.hint)
+
+
+class _Parser:
+    def __init__(self, found: list[Token]) -> None:
+        self.tokens = found
+        self.next = 0
+        self.depth = 0
+
+    def peek(self) -> Token | None:
+        return self.tokens[self.next] if self.next < len(self.tokens) else None
+
+    def operation(self, loosest: int = 0) -> Any:
+        left = self.operand()
+        while True:
+            token = self.peek()
+            if token is None or token.kind not in _BETWEEN or _BINDING[token.value] < loosest:
+                return left
+            self.next += 1
+            left = Operation(token.value, left, self.operation(_BINDING[token.value] + 1), token.at)
+
+    def operand(self) -> Any:
+        token = self.peek()
+        if token is None or token.kind == "CLAUSE_CLOSE":
+            return None
+        self.next += 1
+        match token.kind:
+            case "CLAUSE":
+                return self.clause(token)
+            case "PREFIX":
+                return Prefix(str(token.value), self.operand(), token.at)
+            case "ACCESSOR":
+                if (following := self.peek()) is not None and following.kind == "CLAUSE":
+                    self.operation()
+                return Field(token.value, token.at)
+            case "TIME":
+                return Literal(float(token.value.nanoseconds // SECOND), token.at)
+            case "NUMERIC" | "STRING" | "BOOLEAN" | "PATTERN":
+                return Literal(token.value, token.at)
+            case kind:
+                message = f"Unable to plan token kind: '{kind}', value: '{shown(token.value)}'"
+                raise ExpressionError(message, at=token.at)
+
+    def clause(self, opening: Token) -> Any:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ExpressionError(f"parentheses are nested more than {MAX_DEPTH} levels deep", at=opening.at)
+        inner = self.operation()
+        self.depth -= 1
+        self.next += 1
+        return inner
+
+
+def _with_patterns(found: list[Token]) -> list[Token]:
+    """Strings behind `=~` as patterns. One that is wrong is an error even if nothing gets to it."""
+    out = found[:1]
+    for before, token in pairwise(found):
+        if before.kind == "COMPARATOR" and before.value in ("=~", "!~") and token.kind == "STRING":
+            try:
+                compile_regex(token.value)
+            except ExpressionError as error:
+                raise ExpressionError(error.message, at=token.at) from None
+            token = token._replace(kind="PATTERN")
+        out.append(token)
+    return out
+
+
+def _value(node: Any) -> Any:
+    match node:
+        case None:
+            return None
+        case Literal(value):
+            return value
+        case Field(path, at):
+            raise ExpressionError(f"No parameter '{path[0]}' found.", at=at, hint=_DOT_HINT)
+        case Prefix(operator, operand, at):
+            return _prefixed(operator, _value(operand), at)
+        case _:
+            return _operated(node)
+
+
+def _operated(node: Operation) -> Any:
+    """Chains of operators can be long, so their left-hand sides are taken in a loop."""
+    spine = [node]
+    while isinstance(spine[-1].left, Operation):
+        spine.append(spine[-1].left)
+    left = _value(spine[-1].left)
+    for part in reversed(spine):
+        left = _applied(part, left)
+    return left
+
+
+def _applied(node: Operation, left: Any) -> Any:
+    match node.operator:
+        case "&&" if left is False:
+            return False
+        case "||" if left is True:
+            return True
+        case "??" | ":" if left is not None:
+            return left
+        case "?" if left is False:
+            return None
+    right = _value(node.right)
+    match node.operator:
+        case ",":
+            return [*left, right] if isinstance(left, list) else [left, right]
+        case "?":
+            _expect(left, bool, node, "ternary operator", "bool")
+            return right
+        case "??" | ":":
+            return right
+        case "&&" | "||":
+            for side in (left, right):
+                _expect(side, bool, node, "logical operator", "bool")
+            return right
+        case "==":
+            return deep_equal(left, right)
+        case "!=":
+            return not deep_equal(left, right)
+        case "=~" | "!~":
+            for side in (left, right):
+                _expect(side, str, node, "comparator", "number")
+            return _matches(node, left, right) == (node.operator == "=~")
+        case "in":
+            _expect(right, list, node, "comparator", "number")
+            return any(deep_equal(left, element) for element in right)
+        case ">" | ">=" | "<" | "<=":
+            return _compared(node, left, right)
+        case "+" if isinstance(left, str) or isinstance(right, str):
+            return shown(left) + shown(right)
+        case "+" if not (isinstance(left, float) and isinstance(right, float)):
+            raise _unusable(left, node, "modifier", "number")
+        case operator:
+            for side in (left, right):
+                _expect(side, float, node, "modifier", "number")
+            return _ARITHMETIC[operator](left, right)
+
+
+def _compared(node: Operation, left: Any, right: Any) -> bool:
+    if type(left) is not type(right) or not isinstance(left, str | float):
+        raise _unusable(left, node, "comparator", "number")
+    match node.operator:
+        case ">":
+            return bool(left > right)
+        case ">=":
+            return bool(left >= right)
+        case "<":
+            return bool(left < right)
+        case _:
+            return bool(left <= right)
+
+
+def _matches(node: Operation, text: str, pattern: str) -> bool:
+    try:
+        return compile_regex(pattern).matches(text)
+    except ExpressionError as error:
+        message = f"Unable to compile regexp pattern '{pattern}': {error.message}"
+        raise ExpressionError(message, at=node.at) from None
+
+
+def _prefixed(operator: str, value: Any, at: int) -> Any:
+    wanted = bool if operator == "!" else float
+    if type(value) is not wanted:
+        raise ExpressionError(f"Value '{shown(value)}' cannot be used with the prefix '{operator}'", at=at)
+    if operator == "!":
+        return not value
+    return -value if operator == "-" else float(~to_int(value))
+
+
+def _expect(value: Any, wanted: type, node: Operation, role: str, name: str) -> None:
+    if type(value) is not wanted:
+        raise _unusable(value, node, role, name)
+
+
+def _unusable(value: Any, node: Operation, role: str, wanted: str) -> ExpressionError:
+    operator = "=" if node.operator == "==" else node.operator
+    message = f"Value '{shown(value)}' cannot be used with the {role} '{operator}', it is not a {wanted}"
+    return ExpressionError(message, at=node.at, hint=_DASH_HINT if operator == "-" else "")
+
+
+def _remainder(a: float, b: float) -> float:
+    return math.nan if b == 0 or not math.isfinite(a) else math.fmod(a, b)
+
+
+def _unsigned(number: float) -> int:
+    return to_int(number) % 2**64
+
+
+_ARITHMETIC: dict[str, Callable[[float, float], float]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": divide,
+    "%": _remainder,
+    "**": power,
+    "&": lambda a, b: float(to_int(a) & to_int(b)),
+    "|": lambda a, b: float(to_int(a) | to_int(b)),
+    "^": lambda a, b: float(to_int(a) ^ to_int(b)),
+    "<<": lambda a, b: float((_unsigned(a) << min(_unsigned(b), 64)) % 2**64),
+    ">>": lambda a, b: float(_unsigned(a) >> min(_unsigned(b), 64)),
+}

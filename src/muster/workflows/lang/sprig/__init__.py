@@ -1,0 +1,1 @@
+"""`sprig.*`: the functions of github.com/Masterminds/sprig that an Argo expression may call."""

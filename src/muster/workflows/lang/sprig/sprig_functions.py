@@ -1,0 +1,59 @@
+"""What sprig's functions share: how a theme lists them, and how they read numbers and texts out of any value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from muster.workflows.lang.go_numbers import parse_float, parse_prefixed_int, to_int
+from muster.workflows.lang.go_time_values import Month, Weekday
+from muster.workflows.lang.go_values import Function, is_integer, shown
+
+Theme: TypeAlias = dict[str, Function]
+
+
+def theme(*functions: tuple[str, str, Callable[..., Any]]) -> Theme:
+    """Functions by (names, types of the parameters, implementation). Several names are separated by spaces."""
+    return {name: Function(name, types, call) for names, types, call in functions for name in names.split()}
+
+
+def integer(value: Any) -> int:
+    """An int64 out of anything: what cannot be one is 0."""
+    if type(value) is float:
+        return to_int(value)
+    if is_integer(value) or isinstance(value, Month | Weekday | bool):
+        return int(value)
+    return (parse_prefixed_int(_without_zero_decimals(value)) or 0) if type(value) is str else 0
+
+
+def number(value: Any) -> float:
+    """A float64 out of anything: what cannot be one is 0."""
+    if type(value) is str:
+        return parse_float(value) or 0.0
+    if type(value) is float:
+        return value
+    return float(value) if is_integer(value) or isinstance(value, Month | Weekday | bool) else 0.0
+
+
+def text(value: Any) -> str:
+    return shown(value)
+
+
+def texts(value: Any) -> list[str]:
+    """The elements of a list as texts, without nils; anything else alone."""
+    if isinstance(value, list):
+        return [shown(element) for element in value if element is not None]
+    return [] if value is None else [shown(value)]
+
+
+def is_empty(value: Any) -> bool:
+    """sprig's `empty`: nil, false, zero, and what has no elements. A time is never empty."""
+    if isinstance(value, int | float | str | list | dict):
+        return not value
+    return value is None
+
+
+def _without_zero_decimals(digits: str) -> str:
+    """`3.00` means 3; `3.10` is no integer."""
+    whole, point, decimals = digits.rpartition(".")
+    return whole if point and decimals and not decimals.strip("0") else digits

@@ -1,0 +1,225 @@
+"""Template tags: `{{ path }}` and `{{= expression }}` in any JSON-like value, replaced by Argo's rules.
+
+A tag ends at the first `}}`. Blanks around a path do not matter, but `=` must follow the braces at once. What is put in
+is never looked at again: a tag inside of a tag takes one more substitution. Two things are easier than with Argo:
+braces that nothing closes stay where tags may stay, and `let` works in every mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from muster.workflows.lang.clock import SYSTEM_CLOCK, Clock
+from muster.workflows.lang.environment import environment, evaluate_in, missing, references
+from muster.workflows.lang.errors import ExpressionError, MissingVariable
+from muster.workflows.lang.expr.evaluator import evaluate
+from muster.workflows.lang.go_encoding import to_json
+from muster.workflows.lang.go_strings import SPACES, well_formed
+
+_LATE = frozenset(
+    (
+        "item",
+        "retries",
+        "lastRetry.exitCode",
+        "lastRetry.status",
+        "lastRetry.duration",
+        "lastRetry.message",
+        "workflow.status",
+        "workflow.failures",
+    )
+)
+"""Variables that come late: an expression that names one waits for it even where it could do without."""
+_ARTIFACTS = ".outputs.artifacts."
+_BLANKS = "".join(char for char in SPACES if char >= " ")
+
+
+class Tag(NamedTuple):
+    text: str
+    """What is between the braces; an expression without its `=`."""
+    is_expression: bool
+    at: int
+    """Where the braces begin in the string."""
+
+    @property
+    def path(self) -> str:
+        """The variable that a simple tag names. Line breaks and tabs around it count: Argo looks at JSON text, in which
+        those are no white space."""
+        return self.text.strip(_BLANKS)
+
+
+def substitute(
+    value: Any,
+    scope: Mapping[str, Any],
+    *,
+    allow_unresolved: bool = False,
+    required: Sequence[str] | None = None,
+    chance: Clock = SYSTEM_CLOCK,
+) -> Any:
+    """The value with every tag in its strings, keys included, replaced from a flat scope such as
+    `{"inputs.parameters.size": "3"}`.
+
+    A tag whose variable is not in the scope is a MissingVariable error, or stays as it is with `allow_unresolved`. With
+    `required`, tags stay unless they begin with one of those words (`tasks`, `steps`), except that output artifacts,
+    which are resolved elsewhere, always may. A variable that is there but None is an output nobody made: an expression
+    can fall back from it with `??`, a simple tag cannot, and that is an error in every mode, as is an expression that
+    cannot be read.
+    """
+    replacer = _Replacer(scope, allow_unresolved, required, chance)
+    try:
+        return _mapped(value, replacer.replaced)
+    except RecursionError:
+        raise ExpressionError("the template is nested too deeply") from None
+
+
+def find_tags(text: str, *, allow_open: bool = False) -> Iterator[Tag]:
+    """The tags of a string. Raises ExpressionError for braces that nothing closes, unless those are allowed."""
+    at = 0
+    while (start := text.find("{{", at)) >= 0:
+        end = text.find("}}", start + 2)
+        if end < 0:
+            if allow_open:
+                return
+            raise ExpressionError("the tag that begins here has no '}}'", text, start)
+        inside = text[start + 2 : end]
+        is_expression = inside.startswith("=")
+        yield Tag(inside[1:] if is_expression else inside, is_expression, start)
+        at = end + 2
+
+
+def find_tags_in(value: Any) -> Iterator[Tag]:
+    """The tags of every string in a value."""
+    for text in _strings(value):
+        yield from find_tags(text)
+
+
+def resolve(text: str, scope: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -> Any:
+    """The value itself of the one variable or expression that a text is, with or without braces around it: what
+    `parameter:` and `from:` mean."""
+    inside = text.removeprefix("{{").removesuffix("}}").strip(SPACES)
+    if not inside.startswith("="):
+        if inside not in scope:
+            raise MissingVariable(f'Unable to resolve: "{inside}"', text, 0)
+        return scope[inside]
+    result = evaluate_in(inside[1:], scope, chance)
+    if result is None:
+        raise ExpressionError(f'Unable to resolve: "{inside}"', text, 0)
+    return result
+
+
+class _Replacer:
+    def __init__(
+        self, scope: Mapping[str, Any], allow_unresolved: bool, required: Sequence[str] | None, chance: Clock
+    ) -> None:
+        self.scope = scope
+        self.required = required
+        self.strict = required is None and not allow_unresolved
+        self.chance = chance
+
+    def replaced(self, text: str) -> str:
+        if "{{" not in text:
+            return text
+        out: list[str] = []
+        end = 0
+        for tag in find_tags(text, allow_open=not self.strict):
+            out.append(text[end : tag.at])
+            out.append(self.expression(tag, text) if tag.is_expression else self.simple(tag, text))
+            end = tag.at + len(tag.text) + 4 + tag.is_expression
+        return "".join(out) + text[end:]
+
+    def must_resolve(self, name: str) -> bool:
+        if self.required is None:
+            return self.strict
+        return any(name == word or name.startswith(word + ".") for word in self.required)
+
+    def simple(self, tag: Tag, text: str) -> str:
+        if tag.path not in self.scope:
+            return self.nested(tag, text)
+        value = self.scope[tag.path]
+        if value is None:
+            message = f"unable to substitute {{{{{tag.text}}}}}: output is an absent optional"
+            raise ExpressionError(f"{message} (skipped/omitted node with no default)", text, tag.at)
+        if not isinstance(value, str):
+            raise ExpressionError(f"failed to resolve {{{{{tag.text}}}}} to string", text, tag.at)
+        return value
+
+    def nested(self, tag: Tag, text: str) -> str:
+        """`{{a-{{b}}}}`: the inner tag is replaced, and what results is left for another time."""
+        before, braces, inner = tag.text.rpartition("{{")
+        if braces and before and inner in self.scope:
+            value = self.scope[inner]
+            if value is None:
+                message = f'unable to substitute nested tag {{{{{tag.text}}}}}: "{inner}" is an absent optional'
+                raise ExpressionError(message, text, tag.at)
+            if isinstance(value, str):
+                return f"{{{{{before}{value}"
+        if self.must_resolve(tag.path) and not (self.required is not None and _ARTIFACTS in tag.path):
+            raise MissingVariable(f"failed to resolve {{{{{tag.text}}}}}", text, tag.at)
+        return f"{{{{{tag.text}}}}}"
+
+    def expression(self, tag: Tag, text: str) -> str:
+        kept = f"{{{{={tag.text}}}}}"
+        try:
+            env = environment(self.scope, tag.text, self.chance)
+            lacking = missing(references(tag.text), env)
+        except ExpressionError as error:
+            raise self.failed(error, tag, text) from None
+        for name in lacking:
+            if self.must_resolve(name):
+                raise MissingVariable(f"failed to evaluate expression: {name} is missing", text, tag.at)
+        may_stay = bool(lacking) or not (self.strict or self.required)
+        if may_stay and not _LATE.isdisjoint(lacking):
+            return kept
+        try:
+            result = evaluate(tag.text, env, self.chance)
+            if result is not None:
+                return _as_text(result)
+        except ExpressionError as error:
+            if not may_stay:
+                raise self.failed(error, tag, text) from None
+        if not may_stay:
+            raise ExpressionError(f'failed to evaluate expression "{tag.text}"', text, tag.at)
+        return kept
+
+    def failed(self, error: ExpressionError, tag: Tag, text: str) -> ExpressionError:
+        """An error in an expression, placed in the string that holds it."""
+        hint = error.hint
+        if "{" in tag.text and not hint and "unexpected token EOF" in error.message:
+            hint = "A tag ends at the first '}}': put a space between braces that close an expression's own."
+        at = tag.at + 3 + (error.at or 0)
+        prefix = "" if error.message.startswith("failed to ") else "failed to evaluate expression: "
+        return ExpressionError(prefix + error.message, text, at, hint)
+
+
+def _as_text(result: Any) -> str:
+    """A string as it is, anything else as JSON."""
+    if isinstance(result, str):
+        return well_formed(result)
+    try:
+        written = to_json(result)
+    except ExpressionError as error:
+        raise ExpressionError(f"failed to marshal evaluated expression: {error.message}", at=0) from None
+    # Times and versions are strings in JSON, and stand without their quotes.
+    return written[1:-1] if len(written) > 1 and written[0] == written[-1] == '"' else written
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key): _mapped(inner, change) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_mapped(inner, change) for inner in value]
+    return value
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)

@@ -1,1 +1,0 @@
-"""Steps that are one HTTP request."""

@@ -1,0 +1,51 @@
+"""Following logs. The cluster here only knows how to write slowly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+from muster.cli.pod_logs import LogFollower, LogLine, LogSource
+from muster.kube.cluster import Cluster, LogQuery
+
+
+class SlowLog:
+    """Writes so many lines, one after the other, with a pause before each."""
+
+    def __init__(self, lines: int, pause: float) -> None:
+        self._lines = lines
+        self._pause = pause
+
+    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+        for number in range(self._lines):
+            await asyncio.sleep(self._pause)
+            yield b"2026-01-01T00:00:00.%09dZ line %d\n" % (number, number)
+
+
+ENDED: dict[str, Any] = {
+    "metadata": {"name": "x", "namespace": "default", "uid": "x"},
+    "spec": {"containers": [{"name": "main"}]},
+    "status": {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": {"terminated": {}}}]},
+}
+
+
+async def drained(log: SlowLog, silence: float) -> list[str]:
+    shown: list[str] = []
+
+    def emit(_: LogSource, lines: list[LogLine]) -> None:
+        shown.extend(line.text for line in lines)
+
+    follower = LogFollower(cast(Cluster, log), emit)
+    follower.see(ENDED)
+    await follower.drain(silence)
+    await follower.close()
+    return shown
+
+
+async def test_much_to_show_is_waited_for_however_long_it_takes() -> None:
+    assert await drained(SlowLog(30, pause=0.1), silence=2.0) == [f"line {n}" for n in range(30)]
+
+
+async def test_silence_is_given_up_on() -> None:
+    assert await drained(SlowLog(1, pause=3600.0), silence=0.05) == []

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.cli.run_display import (
+    ProgressBoard,
+    ProgressRow,
+    fit_rows,
+    format_counts,
+    format_duration,
+    format_elapsed,
+    progress_line,
+    progress_row,
+)
+from muster.kube.kinds import Kind
+from tests.cli.workflow_objects import node, workflow
+
+POD = Kind("", "v1", "Pod", "pods")
+JOB = Kind("batch", "v1", "Job", "jobs")
+WORKFLOW = Kind("argoproj.io", "v1alpha1", "Workflow", "workflows")
+APPROVE = node("approve", "Suspend", "Running", templateName="approve")
+RESUME = "`muster resume wf` lets it go on"
+
+
+def pod(name: str, phase: str, uid: str = "", **status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "uid": uid or name},
+        "spec": {"restartPolicy": "Never", "nodeName": "here"},
+        "status": {"phase": phase, **status},
+    }
+
+
+def job(uid: str = "j", **status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "uid": uid},
+        "spec": {"completions": 4},
+        "status": status,
+    }
+
+
+def ended(code: int, reason: str) -> dict[str, Any]:
+    return {"containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": code, "reason": reason}}}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "state", "stage", "note"),
+    [
+        (POD, pod("x", "Pending"), "Pending", "Pending", ""),
+        (POD, pod("x", "Running"), "Running", "Running", ""),
+        (POD, pod("x", "Succeeded", **ended(0, "Completed")), "Succeeded", "Succeeded", ""),
+        (POD, pod("x", "Failed", **ended(1, "Error")), "Failed", "Failed", 'container "main" exited with code 1'),
+        (
+            POD,
+            pod("x", "Failed", **ended(137, "OOMKilled")),
+            "OOMKilled",
+            "Failed",
+            'container "main" exited with code 137 (OOMKilled): it used more memory than its limit allows',
+        ),
+        (
+            POD,
+            pod(
+                "x",
+                "Pending",
+                containerStatuses=[
+                    {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+                ],
+            ),
+            "ErrImagePull",
+            "Pending",
+            "no such image",
+        ),
+        (JOB, job(), "Pending", "Pending", "0/4 done"),
+        (JOB, job(active=2, succeeded=1, failed=1), "Running", "Running", "1/4 done, 1 failed"),
+        (
+            JOB,
+            job(active=2, succeeded=1, uncountedTerminatedPods={"succeeded": ["a", "b"]}),
+            "Running",
+            "Running",
+            "3/4 done",
+        ),
+        (
+            JOB,
+            job(conditions=[{"type": "Complete", "status": "True"}], succeeded=4),
+            "Succeeded",
+            "Succeeded",
+            "4/4 done",
+        ),
+        (
+            JOB,
+            job(conditions=[{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]),
+            "Failed",
+            "Failed",
+            "BackoffLimitExceeded",
+        ),
+        (WORKFLOW, workflow(APPROVE, progress="1/2"), "Suspended", "Running", f"waits at approve; {RESUME}"),
+        (WORKFLOW, workflow(spec={"suspend": True}), "Suspended", "Pending", f"suspended; {RESUME}"),
+        (
+            WORKFLOW,
+            workflow(
+                APPROVE, spec={"templates": [{"name": "approve", "suspend": {"duration": "20s"}}]}, progress="1/2"
+            ),
+            "Running",
+            "Running",
+            "1/2",
+        ),
+    ],
+)
+def test_a_row_says_how_it_goes(kind: Kind, obj: dict[str, Any], state: str, stage: str, note: str) -> None:
+    row = progress_row(kind, obj, None, now=1.0)
+    assert (row.state, row.stage, row.note) == (state, stage, note)
+
+
+def test_times_run_from_the_first_moment_of_work_to_its_end() -> None:
+    row = progress_row(POD, pod("x", "Pending"), None, now=1.0)
+    assert format_elapsed(row, 3.0) == "2.0s"
+    row = progress_row(POD, pod("x", "Running"), row, now=4.0)
+    assert format_elapsed(row, 5.5) == "1.5s"
+    row = progress_row(POD, pod("x", "Succeeded"), row, now=6.0)
+    assert format_elapsed(row, 100.0) == "2.0s"
+
+
+def test_lines_are_news_only() -> None:
+    pending = progress_row(POD, pod("x", "Pending"), None, now=1.0)
+    running = progress_row(POD, pod("x", "Running"), pending, now=2.0)
+    failed = progress_row(POD, pod("x", "Failed", **ended(3, "Error")), running, now=4.5)
+    assert progress_line(pending, None) is None
+    assert progress_line(running, None) == "pod/x Running"
+    assert progress_line(running, running) is None
+    assert progress_line(failed, running) == 'pod/x Failed after 2.5s: container "main" exited with code 3'
+
+
+def test_a_pod_that_stays_pending_says_why_in_its_line() -> None:
+    message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    waiting = pod("x", "Pending", conditions=[
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    ])  # fmt: skip
+    del waiting["spec"]["nodeName"]
+    row = progress_row(POD, waiting, None, now=1.0)
+    assert progress_line(row, None) == f"pod/x Pending: Unschedulable: {message}"
+
+
+def test_a_pod_whose_status_is_silent_says_what_its_events_tell() -> None:
+    missing = {"type": "Warning", "reason": "FailedMount", "message": 'configmap "nope" not found'}
+    board = ProgressBoard()
+    before = board.put(POD, pod("x", "Pending"), 1.0)
+    waiting = board.put(POD, pod("x", "Pending"), 2.0, events=[missing])
+    assert progress_line(waiting, before) == 'pod/x Pending: FailedMount: configmap "nope" not found'
+    assert board.put(POD, pod("x", "Running"), 3.0, events=[missing]).note == ""
+
+
+def test_what_has_to_be_done_is_said_whole_and_once() -> None:
+    message = "no command. Either write one:\n  command: [python]\nor map the image"
+    state = {"waiting": {"reason": "ImageNeedsCommand", "message": message}}
+    waiting: dict[str, Any] = {"containerStatuses": [{"name": "main", "state": state}]}
+    first = progress_row(POD, pod("x", "Pending", **waiting), None, now=1.0)
+    second = progress_row(POD, pod("y", "Pending", **waiting), None, now=1.0)
+    assert progress_line(first, None) == (
+        "pod/x ImageNeedsCommand: no command. Either write one:\n    command: [python]\n  or map the image"
+    )
+    told = {first.note: first.title}
+    assert progress_line(second, None, told) == "pod/y ImageNeedsCommand: for the same reason as pod/x"
+
+
+def test_pods_stand_below_their_work_and_what_is_deleted_stays() -> None:
+    board = ProgressBoard()
+    board.put(POD, pod("worker", "Running", uid="p"), 1.0, owner="j")
+    board.put(JOB, job("j", active=1), 1.0)
+    board.put(POD, pod("alone", "Running", uid="a"), 1.0)
+    board.gone("a", 2.0)
+    assert [(depth, row.title, row.state) for depth, row in board.in_order()] == [
+        (0, "job.batch/train", "Running"),
+        (1, "pod/worker", "Running"),
+        (0, "pod/alone", "Deleted"),
+    ]
+    assert format_counts(board.rows.values()) == "1 running, 1 failed"
+
+
+def test_a_small_screen_shows_what_matters_most() -> None:
+    stages = ["Succeeded", "Pending", "Running", "Failed", "Succeeded"]
+    rows = [(0, ProgressRow(f"pod/{n}", stage=stage, state=stage)) for n, stage in enumerate(stages)]
+    shown, rest = fit_rows(rows, 3)
+    assert [row.title for _, row in shown] == ["pod/2", "pod/3"]
+    assert rest == "... and 3 more: 1 pending, 2 succeeded"
+    assert fit_rows(rows, 5) == (rows, "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0.0s"), (0.44, "0.4s"), (9.96, "10s"), (59.6, "1m00s"), (185, "3m05s"), (7620, "2h07m")],
+)
+def test_durations_are_as_exact_as_they_need_to_be(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text

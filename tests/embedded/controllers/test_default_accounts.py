@@ -1,0 +1,17 @@
+"""Every namespace has a default service account, always."""
+
+from __future__ import annotations
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.controllers.namespaces import DefaultServiceAccountController
+from muster.kube.builtin import SERVICE_ACCOUNT
+from muster.kube.objects import uid_of
+from tests.embedded.waiting import going, until
+
+
+async def test_a_new_namespace_gets_one_and_a_deleted_one_comes_back(cluster: EmbeddedCluster) -> None:
+    async with going(DefaultServiceAccountController(cluster)):
+        await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+        first = await until(cluster, SERVICE_ACCOUNT, "default", lambda _: True, namespace="team")
+        await cluster.delete(SERVICE_ACCOUNT, "default", "team")
+        await until(cluster, SERVICE_ACCOUNT, "default", lambda a: uid_of(a) != uid_of(first), namespace="team")

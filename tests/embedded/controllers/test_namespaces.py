@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.controllers.namespaces import NamespaceController
+from muster.kube.builtin import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT, new_catalogue
+from muster.kube.errors import Forbidden, NotFound
+from muster.kube.kinds import Kind
+from muster.kube.objects import Object, meta, name_of
+
+
+def namespace(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def config_map(name: str, namespace: str = "team", finalizers: tuple[str, ...] = ()) -> Object:
+    metadata = {"name": name, "namespace": namespace, "finalizers": list(finalizers)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+async def until_gone(cluster: EmbeddedCluster, kind: Kind, name: str, namespace: str = "") -> None:
+    async for _ in cluster.watch(kind):
+        try:
+            await cluster.get(kind, name, namespace)
+        except NotFound:
+            return
+
+
+async def test_a_namespace_takes_its_contents_along(tidy_cluster: EmbeddedCluster) -> None:
+    await tidy_cluster.create(namespace("team"))
+    await asyncio.gather(*(tidy_cluster.create(config_map(f"c{number}")) for number in range(500)))
+    await tidy_cluster.create(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "sa", "namespace": "team"}}
+    )
+    await tidy_cluster.create(config_map("elsewhere", "default"))
+    await tidy_cluster.delete(NAMESPACE, "team")
+    await until_gone(tidy_cluster, NAMESPACE, "team")
+    assert [name_of(o) for o in (await tidy_cluster.list(CONFIG_MAP)).items] == ["elsewhere"]
+    assert (await tidy_cluster.list(SERVICE_ACCOUNT, "team")).items == []
+
+
+async def test_it_waits_for_what_is_held_and_takes_nothing_new(tidy_cluster: EmbeddedCluster) -> None:
+    await tidy_cluster.create(namespace("team"))
+    await tidy_cluster.create(config_map("held", finalizers=("x.dev/hold",)))
+    await tidy_cluster.create(config_map("loose"))
+    leaving = await tidy_cluster.delete(NAMESPACE, "team")
+    assert leaving["status"]["phase"] == "Terminating"
+    with pytest.raises(Forbidden, match="because it is being terminated"):
+        await tidy_cluster.create(config_map("new"))
+    await until_gone(tidy_cluster, CONFIG_MAP, "loose", "team")
+    assert meta(await tidy_cluster.get(CONFIG_MAP, "held", "team"))["deletionTimestamp"]
+    await tidy_cluster.patch(CONFIG_MAP, "held", "team", {"metadata": {"finalizers": None}})
+    await until_gone(tidy_cluster, NAMESPACE, "team")
+    await tidy_cluster.create(namespace("team"))
+    await tidy_cluster.create(config_map("fresh"))
+
+
+async def test_an_empty_namespace_goes_and_an_update_cannot_hurry_it(tidy_cluster: EmbeddedCluster) -> None:
+    made = await tidy_cluster.create(namespace("team"))
+    updated = await tidy_cluster.update({**made, "spec": {"finalizers": []}})
+    assert updated["spec"] == {"finalizers": ["kubernetes"]}
+    await tidy_cluster.delete(NAMESPACE, "team")
+    await until_gone(tidy_cluster, NAMESPACE, "team")
+
+
+async def test_objects_of_a_kind_nobody_knows_any_more_go_too(tidy_cluster: EmbeddedCluster) -> None:
+    crew = tidy_cluster.catalogue.register(Kind("x.dev", "v1", "Crew", "crews"))
+    await tidy_cluster.create(namespace("team"))
+    await tidy_cluster.create(
+        {"apiVersion": "x.dev/v1", "kind": "Crew", "metadata": {"name": "c", "namespace": "team"}}
+    )
+    tidy_cluster.catalogue.unregister(crew)
+    await tidy_cluster.delete(NAMESPACE, "team")
+    await until_gone(tidy_cluster, NAMESPACE, "team")
+    assert (await tidy_cluster.list(crew)).items == []
+
+
+async def test_a_namespace_half_deleted_is_finished_after_a_restart(tmp_path: Path) -> None:
+    async with EmbeddedCluster(tmp_path, new_catalogue(), durability="process") as cluster:
+        await cluster.create(namespace("team"))
+        await cluster.create(config_map("c"))
+        await cluster.delete(NAMESPACE, "team")
+    async with EmbeddedCluster(tmp_path, new_catalogue(), durability="process") as cluster:
+        working = asyncio.create_task(NamespaceController(cluster).run())
+        await until_gone(cluster, NAMESPACE, "team")
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        assert (await cluster.list(CONFIG_MAP)).items == []

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+from muster.embedded.node.supervisor.contract import JOURNAL, JournalEntry
+from muster.embedded.node.supervisor.journal_writer import JournalWriter, short_socket_path
+
+ENTRIES: list[JournalEntry] = [
+    {"t": 1.5, "e": "supervised", "pid": 7},
+    {"t": 2.0, "e": "finished", "phase": "Succeeded"},
+]
+
+
+def test_one_process_has_the_journal_at_a_time(tmp_path: Path) -> None:
+    books = JournalWriter.open(str(tmp_path))
+    assert books is not None
+    assert JournalWriter.open(str(tmp_path)) is None
+    books.close()
+    again = JournalWriter.open(str(tmp_path))
+    assert again is not None
+    again.close()
+    assert JournalWriter.open(str(tmp_path / "gone")) is None
+
+
+def test_entries_are_lines_and_half_a_line_is_cut_off(tmp_path: Path) -> None:
+    books = JournalWriter.open(str(tmp_path))
+    assert books is not None
+    assert books.read() == []
+    for entry in ENTRIES:
+        books.note(entry)
+    assert books.write()
+    assert [json.loads(line) for line in (tmp_path / JOURNAL).read_text().splitlines()] == ENTRIES
+    with (tmp_path / JOURNAL).open("a") as file:
+        file.write('{"t":3.0,"e":"star')
+    assert books.read() == ENTRIES
+    books.note({"t": 4.0, "e": "supervised", "pid": 8})
+    assert books.write()
+    assert len((tmp_path / JOURNAL).read_text().splitlines()) == 3
+    books.close()
+
+
+def test_what_cannot_be_written_is_kept(tmp_path: Path) -> None:
+    full = JournalWriter(os.open("/dev/full", os.O_RDWR))
+    full.note(ENTRIES[0])
+    assert not full.write()
+    assert not full.write()
+    full.take_back(ENTRIES[0])
+    assert full.write()
+    full.close()
+
+
+def test_telling_somebody_nobody_and_somebody_busy(tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 30)
+    folder.mkdir()
+    path = str(folder / "agent.sock")
+    books = JournalWriter.open(str(tmp_path))
+    assert books is not None
+    books.tell_whom(path, "the-uid")
+    assert books.tell()  # nobody there
+    for _ in range(2):  # an agent, and the one after it
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent, short_socket_path(path) as short:
+            agent.bind(short)
+            while books.tell():  # until its queue is full
+                pass
+            assert agent.recv(100) == b"the-uid"
+            assert books.tell()
+        os.unlink(path)
+        assert books.tell()
+    books.close()

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from muster.embedded.node.supervisor.log_writer import PART_BYTES, LogStream, LogWriter, format_timestamp, read_tail
+
+LINE = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z) (stdout|stderr) ([FP]) (.*)", re.DOTALL)
+
+
+def write(folder: Path, *chunks: bytes, max_bytes: int = 1 << 30, files: int = 3) -> None:
+    log = LogWriter(str(folder), 0, max_bytes, files)
+    stream = LogStream(log, "stdout")
+    for chunk in chunks:
+        stream.feed(chunk)
+    stream.end()
+    log.close()
+
+
+def read(path: Path) -> list[tuple[bytes, bytes]]:
+    """(F or P, text) of each line."""
+    lines = path.read_bytes().split(b"\n")
+    assert lines.pop() == b""
+    found = [LINE.fullmatch(line) for line in lines]
+    return [(match[3], match[4]) for match in found if match is not None]
+
+
+def joined(path: Path) -> bytes:
+    return b"".join(text if kind == b"P" else text + b"\n" for kind, text in read(path))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ([], []),
+        ([b"a\n"], [(b"F", b"a")]),
+        ([b"a\nb\n\nc\n"], [(b"F", b"a"), (b"F", b"b"), (b"F", b""), (b"F", b"c")]),
+        ([b"hel", b"lo\nwor", b"ld\n"], [(b"F", b"hello"), (b"F", b"world")]),
+        ([b"no end"], [(b"P", b"no end")]),
+        ([b"a\nno", b" end"], [(b"F", b"a"), (b"P", b"no end")]),
+        ([b"\r 1%\r 2%\n"], [(b"F", b"\r 1%\r 2%")]),
+        ([b"\xff\x00\n"], [(b"F", b"\xff\x00")]),
+    ],
+)
+def test_what_comes_is_cut_into_lines(tmp_path: Path, chunks: list[bytes], lines: list[tuple[bytes, bytes]]) -> None:
+    write(tmp_path, *chunks)
+    assert read(tmp_path / "0.log") == lines
+
+
+@pytest.mark.parametrize("size", [PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES, 3 * PART_BYTES + 7])
+@pytest.mark.parametrize("chunk", [1000, PART_BYTES, 65536])
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_long_line_is_written_in_parts(tmp_path: Path, size: int, chunk: int, end: bytes) -> None:
+    data = b"before\n" + bytes(65 + i % 26 for i in range(size)) + b"\nafter" + end
+    write(tmp_path, *(data[i : i + chunk] for i in range(0, len(data), chunk)))
+    assert joined(tmp_path / "0.log") == data
+    assert all(len(text) <= PART_BYTES for _, text in read(tmp_path / "0.log"))
+
+
+def test_full_files_become_older_ones_and_the_oldest_goes(tmp_path: Path) -> None:
+    line = b"x" * 59 + b"\n"  # with its time and stream, 100 bytes
+    write(tmp_path, *(b"%03d" % i + line[3:] for i in range(25)), max_bytes=500, files=3)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.log", "0.log.1", "0.log.2", "0.log.left-out"]
+    assert (tmp_path / "0.log.left-out").read_text() == "1000 500 3\n"
+    texts = [[int(text[:3]) for _, text in read(tmp_path / name)] for name in ("0.log.2", "0.log.1", "0.log")]
+    assert texts == [[10, 11, 12, 13, 14], [15, 16, 17, 18, 19], [20, 21, 22, 23, 24]]
+
+
+def test_with_one_file_the_old_one_is_dropped(tmp_path: Path) -> None:
+    write(tmp_path, *(b"%03d\n" % i for i in range(100)), max_bytes=1000, files=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.log", "0.log.left-out"]
+    assert read(tmp_path / "0.log")[-1] == (b"F", b"099")
+
+
+def test_a_log_that_cannot_be_written_says_so_once_it_can(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    folder.write_text("in the way")
+    log = LogWriter(str(folder), 0, 1 << 20, 2)
+    stream = LogStream(log, "stdout")
+    stream.feed(b"lost\n")
+    folder.unlink()
+    stream.feed(b"kept\n")
+    log.close()
+    (_, note), (_, kept) = read(folder / "0.log")
+    assert note == b"[45 bytes of this log could not be written]"
+    assert kept == b"kept"
+
+
+def test_the_time_has_nine_digits() -> None:
+    assert format_timestamp(1794781111_000000042) == "2026-11-15T22:18:31.000000042Z"
+    assert format_timestamp(1794781111_999999999) == "2026-11-15T22:18:31.999999999Z"
+    assert format_timestamp(1794781112_000000000) == "2026-11-15T22:18:32.000000000Z"
+
+
+def test_the_tail_has_the_last_lines_without_their_times(tmp_path: Path) -> None:
+    write(tmp_path, *(b"line %d\n" % i for i in range(100)), b"and half")
+    text = read_tail(str(tmp_path / "0.log"))
+    lines = text.splitlines()
+    assert lines[-2:] == ["line 99", "and half"]
+    assert len(lines) == 80
+
+
+def test_the_tail_has_at_most_2048_bytes(tmp_path: Path) -> None:
+    write(tmp_path, b"a" * 50000 + b"\n")
+    assert read_tail(str(tmp_path / "0.log")) == "a" * 2047 + "\n"
+    assert read_tail(str(tmp_path / "missing.log")) == ""

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from muster.embedded.node.supervisor.output_files import PROBLEM_FILE, Allowance, TooMuch, keep
+
+
+def kept(root: Path, target: Path, *paths: str, allowance: Allowance | None = None) -> dict[str, str]:
+    descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
+    try:
+        keep(descriptor, paths, str(target), allowance)
+    finally:
+        os.close(descriptor)
+    return {str(p.relative_to(target)): p.read_text() for p in target.rglob("*") if p.is_file() and not p.is_symlink()}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "secret").write_text("out of reach")
+    root = tmp_path / "root"
+    (root / "a/deep").mkdir(parents=True)
+    (root / "a/f").write_text("f")
+    (root / "a/deep/g").write_text("g")
+    return root
+
+
+def test_files_and_folders_are_copied_by_number(root: Path, tmp_path: Path) -> None:
+    assert kept(root, tmp_path / "k", "/a/f", "/none", "/a") == {"0": "f", "2/f": "f", "2/deep/g": "g"}
+
+
+def test_links_do_not_lead_out_of_the_root(root: Path, tmp_path: Path) -> None:
+    (root / "up").symlink_to("../secret")
+    (root / "absolute").symlink_to("/a/f")
+    (root / "a/inside").symlink_to("../../secret")
+    assert kept(root, tmp_path / "k", "/up", "/absolute", "/../secret") == {"1": "f"}
+    kept(root, tmp_path / "k", "/a")
+    assert (tmp_path / "k/0/inside").readlink() == Path("../../secret")
+
+
+def test_what_is_no_file_is_left_out(root: Path, tmp_path: Path) -> None:
+    os.mkfifo(root / "a/pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(root / "a/socket"))
+        assert kept(root, tmp_path / "k", "/a/pipe", "/a/f/below", "/a") == {"2/f": "f", "2/deep/g": "g"}
+
+
+def test_what_was_kept_before_is_replaced(root: Path, tmp_path: Path) -> None:
+    kept(root, tmp_path / "k", "/a")
+    assert kept(root, tmp_path / "k", "/none", "/a/f") == {"1": "f"}
+
+
+@pytest.mark.parametrize(("entries", "size"), [(1, 100), (100, 1)])
+def test_more_than_the_allowance_is_left_to_others(root: Path, tmp_path: Path, entries: int, size: int) -> None:
+    with pytest.raises(TooMuch):
+        kept(root, tmp_path / "k", "/a", allowance=Allowance(entries, size))
+    assert kept(root, tmp_path / "k", "/a", allowance=Allowance(10, 10)) == {"0/f": "f", "0/deep/g": "g"}
+
+
+def test_trouble_is_written_down(root: Path, tmp_path: Path) -> None:
+    room = 4000 - len(str(root))
+    (root / "/".join(["a", *["x" * 99] * (room // 100)])).mkdir(parents=True)
+    found = kept(root, tmp_path / ("k" * 200), "/a")
+    assert "too long" in found[PROBLEM_FILE]

@@ -1,0 +1,270 @@
+"""Stories of Pods on a real node: real processes, a real store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.embedded.node.settings import ImageSettings
+from muster.embedded.node.supervisor.cgroups import can_limit
+from muster.kube.builtin import NODE, POD
+from muster.kube.cluster import LogQuery
+from muster.kube.errors import NotFound
+from muster.kube.objects import meta, status_of
+from tests.embedded.node.harness import Node, container, waiting
+
+
+async def test_a_pod_runs_and_succeeds_in_few_writes(node: Node) -> None:
+    start = (await node.cluster.list(POD)).resource_version
+    await node.create("p", "sh", "-c", "echo hello; hostname; cat /etc/hostname; pwd")
+    pod = await node.ended("p")
+    assert status_of(pod)["phase"] == "Succeeded"
+    assert container(pod)["state"]["terminated"]["reason"] == "Completed"
+    assert await node.logs("p") == "hello\np\np\n/tmp\n"
+    assert await node.events("p") == [
+        'Pulled: Running "img" as a process of this machine (no image is pulled)',
+        "Started: Started container main",
+    ]
+    writes = 0
+    async for event in node.cluster.watch(POD, resource_version=start):
+        writes += event.type == "MODIFIED"
+        if status_of(event.object).get("phase") == "Succeeded":
+            break
+    assert writes <= 2
+
+
+async def test_a_pod_fails_with_what_it_said(node: Node) -> None:
+    await node.create("p", "sh", "-c", "echo no data > /dev/termination-log; exit 3")
+    pod = await node.ended("p")
+    terminated = container(pod)["state"]["terminated"]
+    assert status_of(pod)["phase"] == "Failed"
+    assert (terminated["exitCode"], terminated["reason"], terminated["message"]) == (3, "Error", "no data\n")
+
+
+async def test_a_command_that_does_not_exist_is_said_to_be_missing(node: Node) -> None:
+    await node.create("p", "no-such-command")
+    pod = await node.ended("p")
+    assert container(pod)["state"]["terminated"]["reason"] == "StartError"
+    assert any("no-such-command" in event for event in await node.events("p"))
+
+
+async def test_an_image_without_a_command_says_what_to_do(node: Node) -> None:
+    await node.create("p", container={"command": None, "image": "team/server"})
+    pod = await node.until("p", lambda pod: waiting(pod))
+    assert waiting(pod)["reason"] == "ImageNeedsCommand"
+    assert "command:" in waiting(pod)["message"]
+
+
+async def test_it_is_restarted_until_it_succeeds(node: Node) -> None:
+    script = "cat /state/n 2>/dev/null; echo run >> /state/n; test $(wc -l < /state/n) = 4"
+    await node.create(
+        "p", "sh", "-c", script, container={"volumeMounts": [{"name": "v", "mountPath": "/state"}]},
+        volumes=[{"name": "v", "emptyDir": {}}], restartPolicy="OnFailure",
+    )  # fmt: skip
+    backing_off = await node.until("p", lambda pod: waiting(pod).get("reason") == "CrashLoopBackOff")
+    assert container(backing_off)["lastState"]["terminated"]["exitCode"] == 1
+    pod = await node.ended("p")
+    assert (status_of(pod)["phase"], container(pod)["restartCount"]) == ("Succeeded", 3)
+    assert await node.logs("p") == "run\n" * 3
+    assert await node.logs("p", previous=True) == "run\n" * 2
+    assert any(
+        event.startswith("BackOff: Back-off restarting failed container main") for event in await node.events("p")
+    )
+
+
+async def test_init_containers_and_sidecars(node: Node) -> None:
+    mounts = {"image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    second = "until grep -q side /v/order; do sleep 0.02; done; echo two >> /v/order"
+    sidecar = {"restartPolicy": "Always", "command": ["sh", "-c", "echo side >> /v/order; sleep 60"]}
+    inits = [
+        {"name": "one", "command": ["sh", "-c", "echo one >> /v/order"], **mounts},
+        {"name": "side", **sidecar, **mounts},
+        {"name": "two", "command": ["sh", "-c", second], **mounts},
+    ]
+    output = await node.output(
+        "p", "cat", "/v/order", container=mounts, initContainers=inits, volumes=[{"name": "v", "emptyDir": {}}],
+        terminationGracePeriodSeconds=1,
+    )  # fmt: skip
+    assert output == "one\nside\ntwo\n"
+    pod = await node.get("p")
+    assert status_of(pod)["phase"] == "Succeeded"
+    assert [s["ready"] for s in status_of(pod)["initContainerStatuses"]] == [True, False, True]
+
+
+async def test_readiness_follows_its_probe(node: Node) -> None:
+    probe = {"exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1}
+    await node.create(
+        "p", "sh", "-c", "sleep 0.5; touch /tmp/ready; sleep 60",
+        container={"readinessProbe": probe}, terminationGracePeriodSeconds=0,
+    )  # fmt: skip
+    running = await node.phase("p", "Running")
+    assert container(running)["ready"] is False
+    ready = await node.until("p", lambda pod: container(pod)["ready"])
+    assert {c["type"]: c["status"] for c in status_of(ready)["conditions"]}["Ready"] == "True"
+
+
+async def test_a_deadline_ends_it(node: Node) -> None:
+    await node.create("p", "sleep", "60", activeDeadlineSeconds=1, terminationGracePeriodSeconds=0)
+    pod = await node.ended("p")
+    assert (status_of(pod)["phase"], status_of(pod)["reason"]) == ("Failed", "DeadlineExceeded")
+    assert any(event.startswith("DeadlineExceeded:") for event in await node.events("p"))
+
+
+async def test_what_waits_has_a_deadline_too(node: Node) -> None:
+    env = [{"secretRef": {"name": "never"}}]
+    await node.create("p", container={"envFrom": env}, activeDeadlineSeconds=1)
+    assert status_of(await node.ended("p"))["reason"] == "DeadlineExceeded"
+
+
+async def test_deletion_gives_time_to_end_and_keeps_the_log(node: Node) -> None:
+    pod = await node.create("p", "sh", "-c", 'trap "echo bye; exit 0" TERM; echo up; sleep 60 & wait')
+    await node.phase("p", "Running")
+    async for piece in node.cluster.logs("p", "default", LogQuery(follow=True)):
+        assert piece == b"up\n"
+        break
+    await node.delete("p")
+    await node.vanished("p")
+    assert await node.logs("p") == "up\nbye\n"
+    await node.eventually(lambda: not node.folder(pod).exists())
+    assert "Killing: Stopping container main" in await node.events("p")
+
+
+async def test_what_does_not_end_is_killed_after_its_grace(node: Node) -> None:
+    await node.create("p", "sh", "-c", 'trap "" TERM; echo up; while true; do sleep 0.1; done')
+    await node.phase("p", "Running")
+    await node.delete("p", grace=1)
+    ended = await node.until("p", lambda pod: status_of(pod)["phase"] == "Failed")
+    assert container(ended)["state"]["terminated"]["exitCode"] == 137
+    await node.vanished("p")
+
+
+async def test_a_forced_deletion_kills_at_once(node: Node, tmp_path: Path) -> None:
+    pod = await node.create("p", "sh", "-c", 'trap "" TERM; sleep 600')
+    await node.phase("p", "Running")
+    (pid,) = [w.progress.of("main").pid for w in node.agent._works.values()]
+    await node.delete("p", grace=0)
+    with pytest.raises(NotFound):
+        await node.get("p")
+    await node.eventually(lambda: not node.folder(pod).exists())
+    await node.eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+async def test_a_pod_may_be_deleted_before_it_began(node: Node) -> None:
+    await node.create("p", container={"envFrom": [{"secretRef": {"name": "never"}}]})
+    await node.until("p", lambda pod: waiting(pod))
+    await node.delete("p")
+    await node.vanished("p")
+
+
+async def test_finalizers_hold_the_object_not_the_processes(node: Node) -> None:
+    await node.create(
+        "p", "sleep", "60", metadata={"finalizers": ["example.com/hold"]}, terminationGracePeriodSeconds=0
+    )
+    await node.phase("p", "Running")
+    await node.delete("p")
+    pod = await node.ended("p")
+    assert meta(pod)["deletionTimestamp"]
+    await node.cluster.patch(POD, "p", "default", {"metadata": {"finalizers": []}})
+    await node.vanished("p")
+
+
+async def test_pods_find_each_other_by_name(node: Node) -> None:
+    await node.put("Service", "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80}]})
+    await node.create(
+        "server", "sleep", "60", metadata={"labels": {"app": "web"}}, terminationGracePeriodSeconds=0,
+        hostname="srv", subdomain="web",
+    )  # fmt: skip
+    address = status_of(await node.phase("server", "Running"))["podIP"]
+    script = (
+        "import socket, time\n"
+        "for name in ('web', 'web.default', 'web.default.svc.cluster.local', 'server', 'srv.web'):\n"
+        "    for attempt in range(100):\n"
+        "        try: print(socket.gethostbyname(name)); break\n"
+        "        except OSError: time.sleep(0.02)\n"
+        "print(socket.gethostbyname(socket.gethostname()))"
+    )
+    output = await node.output("client", "python3", "-c", script)
+    *found, own = output.split()
+    assert found == [address] * 5
+    assert own == status_of(await node.get("client"))["podIP"] != address
+
+
+async def test_services_are_in_the_environment(node: Node) -> None:
+    await node.put("Service", "my-db", spec={"selector": {"app": "db"}, "ports": [{"port": 5432}]})
+    assert await node.output("p", "sh", "-c", "echo $MY_DB_SERVICE_PORT") == "5432\n"
+
+
+async def test_what_has_no_effect_is_named(node: Node) -> None:
+    await node.create("p", container={"tty": True, "securityContext": {"readOnlyRootFilesystem": True}})
+    await node.ended("p")
+    (event,) = [e for e in await node.events("p") if e.startswith("FieldIgnored")]
+    assert "spec.containers[0].tty" in event and "readOnlyRootFilesystem" in event
+
+
+async def test_a_liveness_probe_restarts_it(node: Node) -> None:
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
+    await node.create(
+        "p", "sleep", "60", container={"livenessProbe": probe}, restartPolicy="Always", terminationGracePeriodSeconds=0
+    )  # fmt: skip
+    await node.until("p", lambda pod: (status_of(pod).get("containerStatuses") or [{}])[0].get("restartCount", 0) > 0)
+    events = await node.events("p")
+    assert any(event.startswith("Unhealthy: Liveness probe failed") for event in events)
+    assert "Killing: Container main failed liveness probe, will be restarted" in events
+
+
+@pytest.mark.skipif(not can_limit()[0], reason="needs control groups")
+async def test_too_much_memory(node: Node) -> None:
+    script = "x = bytearray(200_000_000)"
+    await node.create("p", "python3", "-c", script, container={"resources": {"limits": {"memory": "50Mi"}}})
+    terminated = container(await node.ended("p"))["state"]["terminated"]
+    assert (terminated["exitCode"], terminated["reason"]) == (137, "OOMKilled")
+    assert any("its limit is 50Mi" in event for event in await node.events("p"))
+
+
+async def test_without_isolation(new_node: Callable[..., Node]) -> None:
+    node: Any = new_node(isolation="none")
+    await node.start()
+    env = [{"name": "A", "value": "1"}]
+    assert await node.output("p", "sh", "-c", "echo $A; pwd", container={"env": env}) == "1\n/tmp\n"
+    volumes = [{"name": "v", "emptyDir": {}}]
+    await node.create("q", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, volumes=volumes)
+    assert "nothing can be mounted at /v" in waiting(await node.until("q", waiting))["message"]
+    await node.stop()
+
+
+@pytest.mark.skipif(shutil.which("busybox") is None, reason="needs a static busybox (Debian: busybox-static)")
+async def test_an_image_may_be_mapped_to_a_folder(new_node: Callable[..., Node], tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    for name in ("bin", "etc", "tmp", "dev", "proc"):
+        (root / name).mkdir(parents=True)
+    shutil.copy(str(shutil.which("busybox")), root / "bin" / "busybox")
+    for name in ("sh", "cat", "ls"):
+        (root / "bin" / name).symlink_to("busybox")
+    (root / "etc" / "image").write_text("mapped\n")
+    node: Any = new_node(images={"team/*": ImageSettings(rootfs=str(root), command=("/bin/cat", "/etc/image"))})
+    await node.start()
+    assert await node.output("a", container={"image": "team/x:1", "command": None}) == "mapped\n"
+    script = "echo $$ > /dev/null; cat /etc/hostname; ls /proc/self/exe; echo x > /tmp/f; cat /tmp/f; ls /dev/shm"
+    assert await node.output("b", "sh", "-c", script, container={"image": "team/x"}) == "b\n/proc/self/exe\nx\n"
+    assert not (root / "tmp" / "f").exists()
+    await node.stop()
+
+
+async def test_usage(node: Node) -> None:
+    pod = await node.create(
+        "p", "python3", "-c", "x = bytearray(80_000_000); print(flush=True); import time; time.sleep(60)",
+        terminationGracePeriodSeconds=0,
+    )  # fmt: skip
+    await node.phase("p", "Running")
+    await node.eventually(lambda: node.agent.usage()[meta(pod)["uid"]].memory_bytes > 80_000_000)
+
+
+async def test_the_node_is_registered(node: Node) -> None:
+    found = await node.cluster.get(NODE, "node")
+    assert {c["type"]: c["status"] for c in status_of(found)["conditions"]}["Ready"] == "True"
+    assert status_of(found)["capacity"]["cpu"] == str(len(os.sched_getaffinity(0)))

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+from muster.embedded.node.hosts import AddressPool, HostsFiles, PodHost, hostname_of, pod_line
+from muster.kube.objects import Object
+
+
+def pod(name: str, namespace: str = "team", labels: dict[str, str] | None = None, **spec: Any) -> Object:
+    return {
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels or {}},
+        "spec": spec,
+    }
+
+
+def service(name: str, selector: dict[str, str], namespace: str = "team") -> Object:
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"selector": selector}}
+
+
+def names(path: str) -> dict[str, list[str]]:
+    """address -> names, as a resolver reads the file."""
+    found: dict[str, list[str]] = {}
+    for line in Path(path).read_text().splitlines():
+        words = line.partition("#")[0].split()
+        if words and not words[0].startswith("::"):
+            found.setdefault(words[0], []).extend(words[1:])
+    return found
+
+
+class Files(HostsFiles):
+    """Counts the wishes to be flushed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.wishes = 0
+        super().__init__(folder, self._wish)
+
+    def _wish(self) -> None:
+        self.wishes += 1
+
+
+def test_addresses_are_local_unique_and_come_back_last() -> None:
+    addresses = AddressPool()
+    taken = [addresses.take() for _ in range(600)]
+    assert len(set(taken)) == 600
+    assert not [a for a in taken if a.endswith((".0", ".255")) or a.startswith("127.0.")]
+    addresses.give_back(taken[0])
+    assert addresses.take() not in taken
+    with socket.socket() as server:
+        server.bind((taken[-1], 0))
+
+
+def test_addresses_of_an_earlier_life_are_kept() -> None:
+    addresses = AddressPool()
+    addresses.keep("127.1.0.1")
+    addresses.keep("127.1.0.7")
+    assert [addresses.take() for _ in range(2)] == ["127.1.0.8", "127.1.0.9"]
+
+
+def test_host_names() -> None:
+    assert hostname_of(pod("web-0")) == "web-0"
+    assert hostname_of(pod("x" * 62 + "-y")) == "x" * 62
+    assert hostname_of(pod("web-0", hostname="w")) == "w"
+    stateful = PodHost.of(pod("web-0", hostname="w", subdomain="web"), "127.1.0.1")
+    assert pod_line(stateful) == "127.1.0.1 w.web.team.svc.cluster.local w.web.team.svc w.web.team w.web w web-0\n"
+
+
+def test_a_pod_is_known_at_once_and_costs_nothing_more_without_services(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    path = files.add(PodHost.of(pod("a"), "127.1.0.1"))
+    assert files.add(PodHost.of(pod("b"), "127.1.0.2")) == path
+    assert names(path) == {"127.0.0.1": ["localhost"], "127.1.0.1": ["a"], "127.1.0.2": ["b"]}
+    assert files.wishes == 0
+    other = files.add(PodHost.of(pod("a", "other"), "127.1.0.3"))
+    assert other != path and "127.1.0.1" not in names(other)
+
+
+def test_services_lead_to_their_pods_from_every_namespace(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    here = files.add(PodHost.of(pod("a", labels={"app": "web", "i": "0"}), "127.1.0.1"))
+    files.add(PodHost.of(pod("b", labels={"app": "web", "i": "1"}), "127.1.0.2"))
+    there = files.add(PodHost.of(pod("c", "other", {"app": "web"}), "127.1.0.3"))
+    files.put_service(service("web", {"app": "web"}))
+    files.put_service(service("first", {"app": "web", "i": "0"}))
+    files.put_service(service("nobody", {}))
+    assert files.wishes > 0
+    files.flush()
+    long = ["web.team.svc.cluster.local", "web.team.svc", "web.team"]
+    first = ["first.team.svc.cluster.local", "first.team.svc", "first.team"]
+    assert names(here)["127.1.0.1"] == [*long, "web", *first, "first", "a"]
+    assert names(here)["127.1.0.2"] == [*long, "web", "b"]
+    assert names(there) == {
+        "127.0.0.1": ["localhost"], "127.1.0.1": [*long, *first], "127.1.0.2": long, "127.1.0.3": ["c"],
+    }  # fmt: skip
+
+    files.add(PodHost.of(pod("d", labels={"app": "web"}), "127.1.0.4"))
+    files.remove("uid-a")
+    files.drop_service("team", "first")
+    files.flush()
+    assert names(here) == {
+        "127.0.0.1": ["localhost"],
+        "127.1.0.2": [*long, "web", "b"],
+        "127.1.0.4": [*long, "web", "d"],
+    }
+
+
+def test_the_file_stays_the_same_file(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    path = Path(files.add(PodHost.of(pod("a", labels={"app": "web"}), "127.1.0.1")))
+    inode = path.stat().st_ino
+    files.put_service(service("web", {"app": "web"}))
+    files.flush()
+    files.drop_service("team", "web")
+    files.flush()
+    assert path.stat().st_ino == inode
+    assert names(str(path)) == {"127.0.0.1": ["localhost"], "127.1.0.1": ["a"]}
+
+
+def test_a_service_whose_wiring_stays_changes_nothing(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    files.add(PodHost.of(pod("a"), "127.1.0.1"))
+    files.put_service(service("web", {"app": "web"}))
+    wishes = files.wishes
+    files.put_service({**service("web", {"app": "web"}), "status": {"loadBalancer": {}}})
+    assert files.wishes == wishes
+
+
+def test_a_new_pod_under_an_old_name_wins(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    path = files.add(PodHost.of(pod("a"), "127.1.0.1"))
+    files.remove("uid-a")
+    again = pod("a")
+    again["metadata"]["uid"] = "uid-2"
+    files.add(PodHost.of(again, "127.1.0.2"))
+    assert files.wishes == 1
+    files.flush()
+    assert names(path) == {"127.0.0.1": ["localhost"], "127.1.0.2": ["a"]}
+
+
+def test_lines_of_pods_long_gone_are_cleared_away(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    path = ""
+    for number in range(200):
+        path = files.add(PodHost.of(pod(f"p-{number}"), f"127.2.0.{number}"))
+        files.remove(f"uid-p-{number}")
+        if files.wishes:
+            files.flush()
+            files.wishes = 0
+    assert len(names(path)) < 70
+
+
+def test_host_aliases_are_the_pods_own(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    aliases = [{"ip": "10.1.1.1", "hostnames": ["db", "db.local"]}]
+    own = files.add(PodHost.of(pod("a", hostAliases=aliases), "127.1.0.1"))
+    shared = files.add(PodHost.of(pod("b", labels={"app": "b"}), "127.1.0.2"))
+    assert own != shared
+    assert names(own)["10.1.1.1"] == ["db", "db.local"]
+    assert "10.1.1.1" not in names(shared)
+    files.put_service(service("b-svc", {"app": "b"}))
+    files.flush()
+    assert "b-svc" in names(own)["127.1.0.2"]
+    files.remove("uid-a")
+    assert not Path(own).exists()
+
+
+def test_after_a_restart_names_are_never_missing(tmp_path: Path) -> None:
+    before = Files(tmp_path)
+    path = before.add(PodHost.of(pod("a"), "127.1.0.1"))
+    before.add(PodHost.of(pod("b"), "127.1.0.2"))
+
+    after = Files(tmp_path)
+    after.add(PodHost.of(pod("a"), "127.1.0.1"))
+    assert "127.1.0.2" in names(path)
+    after.flush()
+    assert names(path) == {"127.0.0.1": ["localhost"], "127.1.0.1": ["a"]}

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.embedded.node.images import (
+    CONTAINER_PATH,
+    hidden_folders,
+    machine_environment,
+    make_shims,
+    match_image,
+    recipe,
+    running_note,
+    runs_from,
+)
+from muster.embedded.node.pod_context import ImageNeedsCommand
+from muster.embedded.node.settings import ImageSettings
+
+MACHINE = {"PATH": "/usr/bin", "HOME": "/home/u"}
+IMAGES = {
+    "team/torch": ImageSettings(
+        path=("/opt/torch/bin",), env={"OMP_NUM_THREADS": "1"}, command=("python",), args=("-V",)
+    ),
+    "team/torch:old*": ImageSettings(command=("python2",)),
+    "files/*": ImageSettings(rootfs="/srv/rootfs", command=("/entry",), working_dir="/work"),
+    "env-only": ImageSettings(path=("/opt/bin",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("image", "pattern"),
+    [
+        ("team/torch", "team/torch"),
+        ("team/torch:2.1", "team/torch"),
+        ("team/torch@sha256:00", "team/torch"),
+        ("team/torch:old-1", "team/torch:old*"),
+        ("files/a/b:1", "files/*"),
+        ("host:5000/team/torch", ""),
+        ("other", ""),
+    ],
+)
+def test_match_image(image: str, pattern: str) -> None:
+    assert match_image(image, IMAGES) == pattern
+
+
+@pytest.mark.parametrize(
+    ("container", "command"),
+    [
+        ({"image": "any", "command": ["a", "b"]}, ("a", "b")),
+        ({"image": "any", "command": ["a"], "args": ["b"]}, ("a", "b")),
+        ({"image": "team/torch"}, ("python", "-V")),
+        ({"image": "team/torch", "args": ["x.py"]}, ("python", "x.py")),
+        ({"image": "team/torch", "command": ["sh"]}, ("sh",)),
+        ({"image": "env-only", "args": ["train"]}, ("train",)),
+    ],
+)
+def test_command_and_args_work_like_entrypoint_and_cmd(container: dict[str, Any], command: tuple[str, ...]) -> None:
+    assert recipe(container, IMAGES, MACHINE).command == command
+
+
+def test_a_mapped_image_brings_its_path_and_variables() -> None:
+    found = recipe({"image": "team/torch:2"}, IMAGES, MACHINE)
+    assert found.env == {"PATH": "/opt/torch/bin:/usr/bin", "HOME": "/home/u", "OMP_NUM_THREADS": "1"}
+    assert (found.rootfs, found.cwd) == ("", "/tmp")
+
+
+def test_a_root_file_system_knows_nothing_of_this_machine() -> None:
+    found = recipe({"image": "files/x"}, IMAGES, MACHINE)
+    assert (found.rootfs, found.cwd, found.env["PATH"]) == ("/srv/rootfs", "/work", CONTAINER_PATH)
+    assert recipe({"image": "files/x", "workingDir": "/else"}, IMAGES, MACHINE).cwd == "/else"
+
+
+def test_variables_in_the_command_are_expanded() -> None:
+    found = recipe({"image": "x", "command": ["echo", "$(A)"], "args": ["$$(A)"]}, {}, MACHINE)
+    assert found.argv({"A": "1"}) == ["echo", "1", "$(A)"]
+
+
+@pytest.mark.parametrize(
+    "container", [{"image": "nginx:1"}, {"image": "nginx:1", "args": ["-g"]}, {"image": "env-only"}]
+)
+def test_an_image_without_a_command_says_what_to_do(container: dict[str, Any]) -> None:
+    with pytest.raises(ImageNeedsCommand) as caught:
+        recipe({"name": "web", **container}, IMAGES, MACHINE)
+    message = caught.value.message
+    assert container["image"] in message
+    assert 'command: ["python", "train.py"]' in message
+    assert f'"{container["image"].partition(":")[0]}*":' in message
+    assert "--runtime podman" in message
+    assert caught.value.container == "web"
+
+
+def test_the_note_is_honest() -> None:
+    assert (
+        running_note("python:3.11", "", "") == 'Running "python:3.11" as a process of this machine (no image is pulled)'
+    )
+    assert "mapped" in running_note("a", "a*", "") and "folder" in running_note("a", "a*", "/srv")
+
+
+def test_secrets_of_the_server_stay_with_the_server(tmp_path: Path) -> None:
+    env = machine_environment(tmp_path, {"EXTRA": "1"}, {"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "TZ": "UTC"})
+    assert env["PATH"] == f"/bin:{tmp_path}"
+    assert (env["TZ"], env["EXTRA"]) == ("UTC", "1")
+    assert "AWS_SECRET_ACCESS_KEY" not in env
+
+
+def test_shims_fill_only_gaps(tmp_path: Path) -> None:
+    binaries, shims = tmp_path / "bin", tmp_path / "shims"
+    binaries.mkdir()
+    for name in ("python3", "sh"):
+        (binaries / name).symlink_to(sys.executable)
+    assert make_shims(shims, str(binaries)) == []
+    assert {p.name: os.readlink(p) for p in shims.iterdir()} == {
+        "python": str(binaries / "python3"),
+        "bash": str(binaries / "sh"),
+    }
+    (binaries / "bash").symlink_to("/bin/sh")
+    assert make_shims(shims, str(binaries)) == []
+    assert {p.name for p in shims.iterdir()} == {"python"}
+
+
+def test_without_any_shell_it_says_so(tmp_path: Path) -> None:
+    assert make_shims(tmp_path / "shims", str(tmp_path)) == ["sh", "bash"]
+    assert os.readlink(tmp_path / "shims" / "python") == sys.executable
+
+
+@pytest.mark.parametrize(
+    ("needed", "found"),
+    [
+        ((), ()),
+        (("/opt/torch", "/srv/project", "/tmp", ""), ()),
+        (("/tmp/clone/env",), ("/tmp/clone/env",)),
+        (("/tmp/a/env", "/tmp/b"), ("/tmp/a/env", "/tmp/b")),
+        (("/tmp/a/env", "/tmp/a", "/tmp/ab"), ("/tmp/a", "/tmp/ab")),
+        (("/srv/box/run/shims/", "/srv/boxes"), ("/srv/box/run/shims",)),
+    ],
+)
+def test_what_lies_where_nobody_looks_has_to_be_mounted(needed: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert hidden_folders(needed, ("/tmp", "/srv/box")) == found
+
+
+def test_a_container_runs_from_its_environment_a_checkout_and_wherever_programs_are() -> None:
+    stand_in = ImageSettings(path=("/opt/torch/bin/",), working_dir="/srv/project")
+    needed = runs_from(stand_in, {"PATH": "/usr/bin:/bin"}, program=("/venv",))
+    assert needed == ("/opt/torch", "/srv/project", "/venv", "/usr/bin", "/bin")

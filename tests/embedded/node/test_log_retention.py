@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from muster.embedded.node.log_files import PodLogs, drop_old_logs, list_pod_logs, select_logs_to_drop
+from muster.embedded.node.settings import LogLimits
+
+LIMITS = LogLimits(keep_seconds=100, total_bytes=50)
+
+
+def logs(uid: str, size: int, written: float) -> PodLogs:
+    return PodLogs(f"/{uid}", uid, size, written)
+
+
+@pytest.mark.parametrize(
+    ("kept", "live", "dropped"),
+    [
+        ([], [], []),
+        ([logs("a", 10, 950)], [], []),
+        ([logs("a", 10, 850)], [], ["a"]),
+        ([logs("a", 10, 850)], ["a"], []),
+        ([logs("a", 30, 950), logs("b", 30, 960)], [], ["a"]),
+        ([logs("b", 30, 960), logs("a", 30, 950)], [], ["a"]),
+        ([logs("a", 30, 950), logs("b", 30, 960)], ["a"], ["b"]),
+        ([logs("a", 99, 950)], ["a"], []),
+        ([logs("old", 60, 850), logs("a", 30, 950)], [], ["old"]),
+    ],
+)
+def test_to_drop(kept: list[PodLogs], live: list[str], dropped: list[str]) -> None:
+    assert [found.uid for found in select_logs_to_drop(kept, live, LIMITS, 1000.0)] == dropped
+
+
+def test_sweep(tmp_path: Path) -> None:
+    for uid, written in (("old", 10.0), ("new", 990.0)):
+        folder = tmp_path / "team" / f"pod-{uid}" / uid / "main"
+        folder.mkdir(parents=True)
+        (folder / "0.log").write_text("x" * 7)
+        for path in (folder / "0.log", folder, folder.parent):
+            os.utime(path, (written, written))
+    assert sorted((k.uid, k.bytes, k.written) for k in list_pod_logs(str(tmp_path))) == [
+        ("new", 7, 990.0),
+        ("old", 7, 10.0),
+    ]
+    assert drop_old_logs(str(tmp_path), [], LIMITS, 1000.0) == 1
+    assert [p.name for p in (tmp_path / "team").iterdir()] == ["pod-new"]
+    assert drop_old_logs(str(tmp_path), [], LIMITS, 5000.0) == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from muster.embedded.node.machine import NVIDIA, MachineInfo
+from muster.embedded.node.nodes import is_simulated, merge_node, node_objects
+from muster.embedded.node.settings import AgentSettings, NodeSettings
+from muster.kube.objects import Object
+
+MACHINE = MachineInfo("box", 4, 8 * 1024**3, 100 * 1024**3, {NVIDIA: ("0", "1")}, "arm64", "6.1", "Debian")
+SETTINGS = AgentSettings(
+    home=Path("/h"),
+    capacity={"memory": "4Gi", "example.com/dongle": "2"},
+    labels={"zone": "a"},
+    taints=({"key": "k", "effect": "NoSchedule"},),
+    nodes=(NodeSettings("big", simulated=True, capacity={"cpu": "64"}), NodeSettings("twin")),
+)
+
+
+def nodes(settings: AgentSettings = SETTINGS) -> list[Object]:
+    return node_objects(settings, MACHINE, "v1", "sandbox://1", "2024-01-01T00:00:00Z")
+
+
+def test_the_machines_own_node() -> None:
+    own = nodes()[0]
+    assert own["metadata"]["name"] == "box"
+    assert own["metadata"]["labels"] == {
+        "kubernetes.io/hostname": "box", "kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64",
+        "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64", "zone": "a",
+    }  # fmt: skip
+    assert own["spec"] == {"taints": [{"key": "k", "effect": "NoSchedule"}]}
+    assert own["status"]["capacity"] == {
+        "cpu": "4", "memory": "4Gi", "ephemeral-storage": "104857600Ki", "pods": "1000", NVIDIA: "2",
+        "example.com/dongle": "2",
+    }  # fmt: skip
+    assert {c["type"]: c["status"] for c in own["status"]["conditions"]}["Ready"] == "True"
+    assert own["status"]["nodeInfo"]["containerRuntimeVersion"] == "sandbox://1"
+    assert nodes(AgentSettings(home=Path("/h"), node_name="named"))[0]["metadata"]["name"] == "named"
+
+
+def test_declared_nodes_have_what_was_declared_but_not_the_machines_devices() -> None:
+    _, big, twin = nodes()
+    assert (is_simulated(big), is_simulated(twin)) == (True, False)
+    assert (big["status"]["capacity"]["cpu"], twin["status"]["capacity"]["cpu"]) == ("64", "4")
+    assert NVIDIA not in twin["status"]["capacity"]
+    assert big["status"]["nodeInfo"]["containerRuntimeVersion"] == "simulated://1"
+
+
+def test_what_users_did_to_a_node_stays() -> None:
+    wanted = nodes()[0]
+    found = {
+        "metadata": {
+            "name": "box",
+            "resourceVersion": "7",
+            "labels": {"mine": "1", "zone": "old"},
+            "annotations": {"x": "y"},
+        },
+        "spec": {"unschedulable": True, "taints": [{"key": "user", "effect": "NoExecute"}]},
+        "status": {"conditions": [{"type": "Odd", "status": "True"}, {"type": "Ready", "status": "False"}]},
+    }
+    up_to_date = merge_node(found, wanted)
+    assert up_to_date["metadata"]["resourceVersion"] == "7"
+    assert up_to_date["metadata"]["labels"]["mine"] == "1" and up_to_date["metadata"]["labels"]["zone"] == "a"
+    assert up_to_date["spec"]["unschedulable"] is True
+    assert [t["key"] for t in up_to_date["spec"]["taints"]] == ["user", "k"]
+    assert [c["type"] for c in up_to_date["status"]["conditions"]].count("Ready") == 1
+    assert "Odd" in [c["type"] for c in up_to_date["status"]["conditions"]]
+    assert [t["key"] for t in merge_node(up_to_date, wanted)["spec"]["taints"]] == ["user", "k"]

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from muster.embedded.store.history import History, change_of
+from muster.kube.errors import Gone
+from muster.kube.objects import Key
+
+
+def history(*versions: int, limit: int = 8, floor: int = 0) -> History:
+    made = History(limit, floor)
+    for version in versions:
+        made.append(change_of(version, Key("a", str(version)), None, {}, False))
+        made.trim()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [(0, [3, 5, 9]), (2, [3, 5, 9]), (3, [5, 9]), (4, [5, 9]), (8, [9]), (9, []), (20, [])],
+)
+def test_reading_resumes_after_any_version(after: int, found: list[int]) -> None:
+    past = history(3, 5, 9)
+    assert [c.version for c in past.read(past.position(after))] == found
+
+
+def test_reading_comes_in_portions() -> None:
+    past = history(1, 2, 3, 4, 5)
+    assert [c.version for c in past.read(past.position(0), limit=2)] == [1, 2]
+    assert [c.version for c in past.read(past.position(0) + 2, limit=2)] == [3, 4]
+
+
+def test_only_so_much_is_kept_and_older_versions_are_gone() -> None:
+    past = history(*range(1, 101), limit=8)
+    assert 90 <= past.floor <= 92
+    assert [c.version for c in past.read(past.position(past.floor))] == list(range(past.floor + 1, 101))
+    with pytest.raises(Gone, match=f"too old resource version: 50 \\({past.floor}\\)"):
+        past.position(50)
+
+
+def test_a_position_that_was_overtaken_is_gone() -> None:
+    past = history(1, 2, limit=8)
+    position = past.position(1)
+    for version in range(3, 40):
+        past.append(change_of(version, Key("a", "x"), None, {}, False))
+        past.trim()
+    with pytest.raises(Gone, match="fell behind"):
+        past.read(position)
+
+
+def test_what_is_forgotten_is_answered_once() -> None:
+    past = History(4)
+    forgotten = []
+    for version in range(1, 21):
+        past.append(change_of(version, Key("a", "x"), None, {}, False))
+        forgotten += [c.version for c in past.trim()]
+    assert forgotten == list(range(1, past.floor + 1))
+
+
+async def test_all_who_wait_hear_of_news_once() -> None:
+    past = history()
+    waiting = [past.news() for _ in range(3)]
+    past.wake()
+    assert all(news.done() for news in waiting)
+    past.wake()
+    assert not past.news().done()
+
+
+async def test_a_watcher_that_leaves_is_not_remembered() -> None:
+    past = history()
+    news = past.news()
+    assert len(past._waiting) == 1
+    past.ignore(news)
+    assert len(past._waiting) == 0

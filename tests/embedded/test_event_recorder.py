@@ -1,0 +1,71 @@
+"""Events are stored as Kubernetes stores them, and counted instead of repeated."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.controllers.event_expiry import EventExpiry
+from muster.kube.builtin import EVENT
+from muster.kube.event_recorder import EventRecorder
+from muster.kube.objects import Object, name_of
+
+POD: Object = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "7"},
+}
+NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "n"}}
+
+
+async def stored(cluster: EmbeddedCluster) -> list[Object]:
+    return (await cluster.list(EVENT)).items
+
+
+async def test_an_event_says_what_happened_to_whom(cluster: EmbeddedCluster) -> None:
+    recorder = EventRecorder(cluster, "kubelet")
+    recorder.event(POD, "Warning", "BackOff", "restarting a failed container")
+    await recorder.flush()
+    (event,) = await stored(cluster)
+    assert event["involvedObject"]["name"] == "p"
+    assert event["involvedObject"]["uid"] == "u"
+    assert (event["type"], event["reason"], event["count"]) == ("Warning", "BackOff", 1)
+    assert event["source"]["component"] == "kubelet"
+    assert name_of(event).startswith("p.")
+
+
+async def test_the_same_again_is_counted(cluster: EmbeddedCluster) -> None:
+    recorder = EventRecorder(cluster, "kubelet")
+    for _ in range(3):
+        recorder.event(POD, "Normal", "Pulled", "x")
+    await recorder.flush()
+    recorder.event(POD, "Normal", "Pulled", "x")
+    recorder.event(POD, "Normal", "Pulled", "y")
+    await recorder.flush()
+    assert sorted((e["message"], e["count"]) for e in await stored(cluster)) == [("x", 4), ("y", 1)]
+
+
+async def test_an_event_that_has_expired_is_stored_anew(cluster: EmbeddedCluster) -> None:
+    recorder = EventRecorder(cluster, "kubelet")
+    recorder.event(POD, "Normal", "Pulled", "x")
+    await recorder.flush()
+    later = datetime.now(UTC) + timedelta(hours=25)
+    assert await EventExpiry(cluster).sweep(later) == 1
+    recorder.event(POD, "Normal", "Pulled", "x")
+    await recorder.flush()
+    (event,) = await stored(cluster)
+    assert event["count"] == 2
+
+
+async def test_events_of_a_cluster_scoped_object_are_in_default(cluster: EmbeddedCluster) -> None:
+    recorder = EventRecorder(cluster, "node-agent")
+    recorder.event(NODE, "Normal", "Starting", "x")
+    await recorder.flush()
+    assert [e["metadata"]["namespace"] for e in await stored(cluster)] == ["default"]
+
+
+async def test_a_namespace_that_is_gone_stops_nobody(cluster: EmbeddedCluster) -> None:
+    recorder = EventRecorder(cluster, "kubelet")
+    recorder.event({**POD, "metadata": {"name": "p", "namespace": "gone", "uid": "u"}}, "Normal", "Pulled", "x")
+    await recorder.flush()
+    assert await stored(cluster) == []

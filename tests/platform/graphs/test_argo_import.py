@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from muster.platform.graphs.argo_import import from_manifest
+from muster.platform.graphs.compile import to_yaml
+from muster.platform.graphs.document import content_hash, to_canonical
+from muster.platform.graphs.model import Document
+from tests.platform.graphs.random_graphs import graphs
+from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example
+
+HEAD = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\nspec:\n"
+DAG = """\
+  entrypoint: main
+  arguments:
+    parameters: [{name: lr, value: "0.1"}]
+  templates:
+  - name: main
+    dag:
+      tasks:
+      - {name: first, template: make}
+      - name: second
+        template: use
+        dependencies: [first]
+        arguments:
+          parameters:
+          - {name: lr, value: "{{workflow.parameters.lr}}"}
+          - {name: num, value: "{{tasks.first.outputs.parameters.num}}"}
+          - {name: k, value: three}
+  - name: make
+    container:
+      image: alpine
+      command: [sh, -c]
+      args: ["echo $$HOME > /tmp/num"]
+    outputs:
+      parameters: [{name: num, valueFrom: {path: /tmp/num}}]
+  - name: use
+    inputs:
+      parameters: [{name: lr}, {name: num}, {name: k}]
+    retryStrategy: {limit: 2}
+    script:
+      image: alpine
+      command: [sh]
+      source: echo $LR $num $k
+      env:
+      - {name: LR, value: "{{inputs.parameters.lr}}"}
+      - {name: num, value: "{{inputs.parameters.num}}"}
+      - {name: k, value: "{{inputs.parameters.k}}"}
+      - {name: MODE, value: fast}
+"""
+
+
+def test_a_dag_of_shell_steps_becomes_a_graph() -> None:
+    document, notes = from_manifest(HEAD + DAG, CONTEXT)
+    assert document == {
+        "format": 1,
+        "parameters": [{"name": "lr", "default": "0.1"}],
+        "nodes": [
+            {
+                "name": "first",
+                "image": "alpine",
+                "command": "echo $HOME > /tmp/num",
+                "outputs": [{"name": "num", "path": "/tmp/num"}],
+            },
+            {
+                "name": "second",
+                "image": "alpine",
+                "command": "echo $LR $num $k",
+                "retries": 2,
+                "env": [{"name": "MODE", "value": "fast"}],
+                "inputs": [
+                    {"name": "LR", "from": {"parameter": "lr"}},
+                    {"name": "num", "from": {"node": "first", "output": "num"}},
+                    {"name": "k", "value": "three"},
+                ],
+            },
+        ],
+        "edges": [{"from": "first", "to": "second"}],
+    }
+    said = {note.arguments["step"]: "" for note in notes}
+    assert said.keys() == {"first", "second"}
+    assert any("monitor task" in str(note) for note in notes)
+    assert any("tried again" in str(note) for note in notes)
+    assert all(note.is_warning for note in notes)
+
+
+ONE = "  entrypoint: a\n  templates:\n  - name: a\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (ONE + "    steps: [[{name: s, template: b}]]\n  - name: b\n    suspend: {}\n", "steps"),
+        (ONE + "    suspend: {}\n", "suspend"),
+        (ONE + "    container: {image: x, command: [echo, hi]}\n", "sh -c"),
+        (ONE + "    script: {image: x, command: [python], source: 'print(1)'}\n", "not by python"),
+        (ONE + "    script: {image: x, command: [sh], source: 'echo {{workflow.name}}'}\n", "$name"),
+        (ONE + "    container: {image: x, command: [sh, -c, 'echo $(HOME)']}\n", "$(...)"),
+        (ONE + "    script: {image: x, command: [sh], source: a, resources: {limits: {cpu: 7}}}\n", "no virtual"),
+        (ONE + "    script: {image: x, command: [sh], source: a}\n"
+               "    retryStrategy: {limit: 1, backoff: {duration: 1s}}\n", "backoff"),
+        (ONE + "    script: {image: x, command: [sh], source: a}\n    sidecars: [{name: s, image: x}]\n", "sidecars"),
+        ("  onExit: a\n" + ONE + "    script: {image: x, command: [sh], source: a}\n", "onExit"),
+        (ONE + "    script: {image: x, command: [sh], source: a, env: [{name: S, valueFrom: {secretKeyRef: "
+               "{name: s, key: k}}}]}\n", "valueFrom"),
+        (ONE + "    dag: {tasks: [{name: t, template: b}, {name: u, template: b, depends: t.Failed}]}\n"
+               "  - name: b\n    script: {image: x, command: [sh], source: a}\n", "more than an edge"),
+        (ONE + "    dag: {tasks: [{name: t, template: b, when: 'true'}]}\n"
+               "  - name: b\n    script: {image: x, command: [sh], source: a}\n", "when"),
+    ],
+)  # fmt: skip
+def test_what_a_graph_cannot_say_keeps_the_manifest(spec: str, why: str) -> None:
+    manifest = HEAD + spec
+    document, notes = from_manifest(manifest, CONTEXT)
+    assert document == {"format": 1, "type": "yaml", "manifest": manifest}
+    assert [note.code for note in notes] == ["import.unmapped"]
+    assert why in str(notes[0])
+
+
+@pytest.mark.parametrize("manifest", ["", "a: [", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}", HEAD + "  x: 1\n"])
+def test_what_is_no_workflow_is_refused(manifest: str) -> None:
+    document, problems = from_manifest(manifest, CONTEXT)
+    assert document is None
+    assert problems
+    assert not any(problem.is_warning for problem in problems)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        seed_example(),
+        graph(node("数据准备"), node("Train"), edges="数据准备>Train"),
+        graph(node("a", storage=[{"root": "nfs", "path": "/d"}, {"root": "models", "readOnly": True}], retries=3)),
+        graph(node("a", task={"type": "compute", "cluster": "RTX2080x8", "skus": 4})),
+        graph(node("a", command="echo $$ $(date) {{x}}", env=[{"name": "A", "value": "$(b) {{c}}"}])),
+        graph(node("a"), parameters=[{"name": "p", "required": True}, {"name": "q", "default": "{{x}}"}]),
+    ],
+)
+def test_an_export_comes_back_as_the_same_graph(document: Document) -> None:
+    found = from_manifest(to_yaml(document, CONTEXT), CONTEXT)
+    assert found.problems == []
+    assert found.document is not None
+    assert to_canonical(found.document) == to_canonical(document)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(graphs(plain=True))
+def test_any_plain_graph_comes_back(document: dict[str, Any]) -> None:
+    for parameter in document["parameters"]:
+        if not parameter["default"]:
+            del parameter["default"]  # no default, and an empty one, are the same to Argo
+    found = from_manifest(to_yaml(document, CONTEXT), CONTEXT)
+    assert found.problems == []
+    assert found.document is not None
+    assert _sorted(found.document) == _sorted(document)
+
+
+def _sorted(document: Document) -> str:
+    """Which of the inputs are files comes first in a manifest; the order says nothing."""
+    nodes = []
+    for each in to_canonical(document)["nodes"]:
+        lists = (field for field in ("inputs", "outputs") if each.get(field))
+        nodes.append({**each, **{field: sorted(each[field], key=lambda named: str(named["name"])) for field in lists}})
+    return content_hash({**document, "nodes": nodes})

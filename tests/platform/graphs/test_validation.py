@@ -1,0 +1,266 @@
+""""""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from muster.platform.graphs.findings import TEXTS, make_finding
+from muster.platform.graphs.validation import mentions, only_errors, validate_graph, variables_in
+from muster.platform.pod_policy import PodAllowances
+from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example, training
+
+A = {"name": "a", "path": "/tmp/a"}
+F = {"name": "f", "path": "/tmp/f", "type": "file"}
+
+
+def given(name: str, **source: Any) -> dict[str, Any]:
+    return {"name": name, "from": source}
+
+
+def using(name: str, *inputs: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return node(name, command=" ".join(f"${i['name']}" for i in inputs) or "true", inputs=list(inputs), **more)
+
+
+PARAMETERS = [{"name": "lr", "default": "0.1"}]
+CASES: list[tuple[str, dict[str, Any], str, str]] = [
+    # code, document, where, a part of what is said
+    ("schema", {"nodes": []}, "format", "Required value"),
+    ("schema", graph(node("a"), format=2), "format", "less than or equal to 1"),
+    ("schema", graph({"name": "a", "comand": "x"}), "nodes[0].comand", 'did you mean "command"?'),
+    ("schema", graph(node("a", kind="fancy")), "nodes[0].kind", "plain"),
+    ("graph.empty", graph(), "nodes", "add at least one node"),
+    ("type.field", {"format": 1, "type": "yaml", "manifest": "", "nodes": [node("a")]}, "nodes", "yaml"),
+    ("type.field", graph(node("a"), manifest="kind: Workflow"), "manifest", "graph"),
+    # names
+    ("parameter.name", graph(node("a"), parameters=[{"name": "学习率"}]),
+     "parameters[0].name", "beginning with a letter"),
+    ("parameter.name", graph(node("a"), parameters=[{"name": "1st"}]),
+     "parameters[0].name", "letters, digits, _ and -"),
+    ("parameter.duplicate", graph(node("a"), parameters=PARAMETERS * 2), "parameters[1].name", "rename one"),
+    ("node.name", graph(node("")), "nodes[0].name", "1 to 63 characters"),
+    ("node.name", graph(node(" a")), "nodes[0].name", "blanks"),
+    ("node.name", graph(node("a\nb")), "nodes[0].name", "one line"),
+    ("node.name", graph(node("{{workflow.name}}")), "nodes[0].name", "without {{"),
+    ("node.name", graph(node("x" * 64)), "nodes[0].name", "1 to 63"),
+    ("node.duplicate", graph(node("a"), node("a")), "nodes[1].name", 'two nodes "a"'),
+    ("input.name", graph(using("a", {"name": "my-input", "value": "1"})), "nodes[0].inputs[0].name", "$my-input"),
+    ("input.duplicate", graph(using("a", *[{"name": "x", "value": "1"}] * 2)), "nodes[0].inputs[1].name", "two inputs"),
+    ("output.name", graph(node("a", outputs=[{"name": "a b", "path": "/a"}])), "nodes[0].outputs[0].name", "letters"),
+    ("output.duplicate", graph(node("a", outputs=[A, {**A, "path": "/b"}])), "nodes[0].outputs[1].name", "rename"),
+    ("env.name", graph(node("a", env=[{"name": "A-B", "value": "1"}])),
+     "nodes[0].env[0].name", "letters, digits and _"),
+    ("env.duplicate", graph(node("a", env=[{"name": "A"}, {"name": "A"}])), "nodes[0].env[1].name", "twice"),
+    ("env.secret", graph(node("a", env=[{"name": "DB_PASSWORD", "value": "x"}])), "nodes[0].env[0]", "tick secret"),
+    ("env.secret-value", graph(node("a", env=[{"name": "A", "secret": True}])), "nodes[0].env[0].value", "again"),
+    ("env.input", graph(using("a", {"name": "x", "value": ""}, env=[{"name": "x"}])), "nodes[0].env[0].name", "both"),
+    ("name.reserved", graph(node("a", env=[{"name": "AI_HUB_TOKEN"}])), "nodes[0].env[0].name", "AI_HUB_"),
+    ("name.reserved", graph(using("a", {"name": "AI_HUB_X", "value": ""})), "nodes[0].inputs[0].name", "AI_HUB_"),
+    ("input.shell", graph(using("a", {"name": "PATH", "value": "/x"})), "nodes[0].inputs[0].name", "shell"),
+    # edges
+    ("edge.unknown", graph(node("a"), edges="a>b"), "edges[0].to", "write the name of a node: a"),
+    ("edge.unknown", graph(node("a"), edges="b>a"), "edges[0].from", 'no node "b"'),
+    ("edge.self", graph(node("a"), edges="a>a"), "edges[0]", "wait for itself"),
+    ("edge.duplicate", graph(node("a"), node("b"), edges="a>b a>b"), "edges[1]", "already"),
+    ("cycle", graph(node("a"), node("b"), edges="a>b b>a"), "edges[1]", "a -> b -> a"),
+    ("cycle", graph(*map(node, "abcd"), edges="a>b b>c c>d d>b"), "edges[3]", "b -> c -> d -> b"),
+    # where inputs come from
+    ("input.unbound", graph(using("a", {"name": "x"})), "nodes[0].inputs[0]", "choose an initial parameter"),
+    ("input.unbound", graph(using("a", given("x"))), "nodes[0].inputs[0]", "comes from"),
+    ("input.ambiguous", graph(using("a", {"name": "x", "value": "1", "from": {"parameter": "lr"}}),
+                              parameters=PARAMETERS), "nodes[0].inputs[0]", "keep one"),
+    ("input.ambiguous", graph(node("b", outputs=[A]), using("a", given("x", parameter="lr", node="b", output="a")),
+                              parameters=PARAMETERS), "nodes[1].inputs[0]", "keep one"),
+    ("input.parameter", graph(using("a", given("x", parameter="rl")), parameters=PARAMETERS),
+     "nodes[0].inputs[0].from.parameter", "choose one of lr"),
+    ("input.node", graph(node("b"), using("a", given("x", node="c", output="a")), edges="b>a"),
+     "nodes[1].inputs[0].from.node", "before this one: b"),
+    ("input.output", graph(node("b", outputs=[A]), using("a", given("x", node="b", output="z")), edges="b>a"),
+     "nodes[1].inputs[0].from.output", "its outputs: a"),
+    ("input.ancestor", graph(node("b", outputs=[A]), using("a", given("x", node="b", output="a"))),
+     "nodes[1].inputs[0].from", 'draw an edge from "b"'),
+    ("input.ancestor", graph(node("b", outputs=[A]), using("a", given("x", node="b", output="a")), edges="a>b"),
+     "nodes[1].inputs[0].from", "may not be there yet"),
+    ("input.self", graph(using("a", given("x", node="a", output="a"), outputs=[A])),
+     "nodes[0].inputs[0].from.node", "before it"),
+    ("input.path", graph(node("b", outputs=[F]), node("c", outputs=[F]),
+                         using("a", given("x", node="b", output="f"), given("y", node="c", output="f")),
+                         edges="b>a c>a"), "nodes[2].inputs[1].from", "/tmp/f"),
+    ("input.unused", graph(node("a", inputs=[{"name": "x", "value": "1"}])), "nodes[0].inputs[0]", "write $x"),
+    # commands, images, retries
+    ("command.missing", graph(node("a", command=" ")), "nodes[0].command", "what it is to run"),
+    ("command.undeclared", graph(node("a", command="echo $nobody")), "nodes[0].command", "declare an input nobody"),
+    ("image.missing", graph(node("a", image="")), "nodes[0].image", "write the image"),
+    ("image.name", graph(node("a", image="busybox {{x}}")), "nodes[0].image", "python:3.11"),
+    ("retries.range", graph(node("a", retries=-1)), "nodes[0].retries", "0 to 100"),
+    ("retries.range", graph(node("a", retries=101)), "nodes[0].retries", "101 retries"),
+    # outputs
+    ("output.path", graph(node("a", outputs=[{"name": "x"}])), "nodes[0].outputs[0].path", "/tmp/workflow_space/x"),
+    ("output.path", graph(node("a", outputs=[{"name": "x", "path": "x"}])), "nodes[0].outputs[0].path", "absolute"),
+    ("output.path", graph(node("a", outputs=[{"name": "x", "path": "/a/../b"}])),
+     "nodes[0].outputs[0].path", "without"),
+    ("output.path", graph(node("a", outputs=[{"name": "x", "path": "/"}])), "nodes[0].outputs[0].path", "absolute"),
+    ("output.path", graph(node("a", outputs=[{"name": "x", "path": "/{{x}}"}])),
+     "nodes[0].outputs[0].path", "absolute"),
+    ("output.same-path", graph(node("a", outputs=[A, {"name": "b", "path": "/tmp//a"}])),
+     "nodes[0].outputs[1].path", "a"),
+    ("output.training", graph(training("a", "JAXJob", ("Worker", 2), outputs=[A])),
+     "nodes[0].outputs[0].path", "below /tmp/workflow_space"),
+    # tasks
+    ("task.sku", graph(node("a", task={"type": "compute", "cluster": "cpu-only", "skus": 0})),
+     "nodes[0].task.skus", "1 or more"),
+    ("task.no-cluster", graph(node("a", task={"type": "compute"})), "nodes[0].task.cluster", "RTX2080x8, cpu-only"),
+    ("task.cluster", graph(node("a", task={"type": "compute", "cluster": "A100"})), "nodes[0].task.cluster", '"A100"'),
+    ("task.forbidden", graph(node("a", task={"type": "compute", "cluster": "theirs"})),
+     "nodes[0].task.cluster", "admin"),
+    ("task.monitor", graph(node("a", task={"type": "monitor", "skus": 2})), "nodes[0].task", "compute"),
+    # storage
+    ("storage.root", graph(node("a", storage=[{"root": "nfz"}])), "nodes[0].storage[0].root", "models, nfs, 华为盘"),
+    ("storage.forbidden", graph(node("a", storage=[{"root": "secret"}])), "nodes[0].storage[0].root", "may not use"),
+    ("storage.read-only", graph(node("a", storage=[{"root": "models"}])), "nodes[0].storage[0].readOnly", "tick"),
+    ("storage.path", graph(node("a", storage=[{"root": "nfs", "path": "/../etc"}])),
+     "nodes[0].storage[0].path", "absolute"),
+    ("storage.same-path", graph(node("a", storage=[{"root": "nfs"}, {"root": "华为盘", "path": "/nfs/data"}])),
+     "nodes[0].storage[1].path", "another path"),
+    ("storage.covers", graph(node("a", storage=[{"root": "nfs", "path": "/tmp/workflow_space"}])),
+     "nodes[0].storage[0].path", "own files"),
+    # modules
+    ("module.missing", graph({"name": "a", "kind": "module"}), "nodes[0].module", "choose a module"),
+    ("module.unknown", graph({"name": "a", "kind": "module", "module": {"name": "nope", "version": "1"}}),
+     "nodes[0].module.name", "hash-file, local"),
+    ("module.version", graph({"name": "a", "kind": "module", "module": {"name": "hash-file", "version": "9"}}),
+     "nodes[0].module.version", "1, 2"),
+    ("module.forbidden", graph({"name": "a", "kind": "module", "module": {"name": "draft", "version": "1"}}),
+     "nodes[0].module", "published"),
+    ("module.deprecated", graph({"name": "a", "kind": "module", "module": {"name": "hash-file", "version": "2"},
+                                 "inputs": [{"name": "input_file", "value": "x"}]}), "nodes[0].module", "newer"),
+    ("module.retired", graph({"name": "a", "kind": "module", "module": {"name": "old", "version": "1"}}),
+     "nodes[0].module", "newer"),
+    ("module.input", graph({"name": "a", "kind": "module", "module": {"name": "hash-file", "version": "1"}}),
+     "nodes[0].inputs", '"input_file"'),
+    ("module.no-input", graph({"name": "a", "kind": "module", "module": {"name": "hash-file", "version": "1"},
+                               "inputs": [{"name": "input_file", "value": "x"}, {"name": "z", "value": "x"}]}),
+     "nodes[0].inputs[1]", "choose one of input_file"),
+    ("module.field", graph(node("a", kind="module", module={"name": "draft", "version": "1"})),
+     "nodes[0].command", "out"),
+    ("kind.field", graph(node("a", module={"name": "draft", "version": "1"})), "nodes[0].module", "plain"),
+    # training
+    ("training.missing", graph(node("a", kind="training")), "nodes[0].training", "choose a kind"),
+    ("training.kind", graph(training("a", "TorchJob", ("Worker", 1))), "nodes[0].training.kind", "PyTorchJob"),
+    ("training.role", graph(training("a", "PyTorchJob", ("PS", 1))),
+     "nodes[0].training.roles[0].name", "Master, Worker"),
+    ("training.role", graph(training("a", "PyTorchJob", ("worker", 1))), "nodes[0].training.roles[0].name", "Worker"),
+    ("training.duplicate", graph(training("a", "JAXJob", ("Worker", 1), ("Worker", 1))),
+     "nodes[0].training.roles[1].name", "twice"),
+    ("training.empty", graph(training("a", "JAXJob", ("Worker", 0))), "nodes[0].training.roles", "at least 1"),
+    ("training.invalid", graph(training("a", "PyTorchJob", ("Master", 2))), "nodes[0].training.roles[0]", "one master"),
+    ("training.invalid", graph(training("a", "MPIJob", ("Worker", 2))), "nodes[0].training.roles", "launcher"),
+    ("training.invalid", graph(training("a", "TFJob", ("Chief", 1), ("Master", 1))),
+     "nodes[0].training.roles[1]", "not both"),
+    # manifests
+    ("manifest.missing", {"format": 1, "type": "yaml"}, "manifest", "paste"),
+    ("manifest.unreadable", {"format": 1, "type": "yaml", "manifest": "a: [1"}, "manifest", "is missing"),
+    ("manifest.kind", {"format": 1, "type": "yaml", "manifest": "apiVersion: v1\nkind: Pod\nmetadata: {name: a}"},
+     "manifest", "v1 Pod"),
+    ("manifest.invalid", {"format": 1, "type": "yaml", "manifest":
+     "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoin: a"},
+     "manifest", "manifest:5"),
+    ("manifest.invalid", {"format": 1, "type": "yaml", "manifest":
+     "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: a}\nspec:\n  entrypoint: nobody"},
+     "manifest", "nobody"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "document", "path", "part"), CASES, ids=lambda v: v if isinstance(v, str) else "")
+def test_says_what_is_wrong_where_and_what_to_write(code: str, document: Any, path: str, part: str) -> None:
+    before = copy.deepcopy(document)
+    found = [p for p in validate_graph(document, CONTEXT) if p.code == code and p.path == path]
+    assert found, [str(p) for p in validate_graph(document, CONTEXT)]
+    assert part in str(found[0])
+    assert found[0].fix
+    assert document == before
+
+
+def test_a_manifest_is_held_to_what_its_author_may_do() -> None:
+    spec = "{entrypoint: a, hostNetwork: true, templates: [{name: a, container: {image: x, command: [x]}}]}"
+    text = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {generateName: a-}\nspec: " + spec
+    document = {"format": 1, "type": "yaml", "manifest": text}
+    assert validate_graph(document, CONTEXT) == []
+    (found,) = validate_graph(document, replace(CONTEXT, allowed=PodAllowances()))
+    assert (found.code, found.path) == ("manifest.confined", "manifest")
+    assert found.message.startswith("manifest:4: spec.hostNetwork: hostNetwork would let Pods into the machine")
+
+
+def test_every_text_about_a_document_has_a_case() -> None:
+    elsewhere = {code for code in TEXTS if code.startswith(("value.", "import.")) or code == "manifest.confined"}
+    assert {code for code, *_ in CASES} == TEXTS.keys() - elsewhere
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        seed_example(),
+        graph(node("数据准备"), node("Train it!"), edges="数据准备>Train it!"),
+        graph(node("a", command="for i in 1 2; do echo $i; done; x=1; echo ${x} $HOME '$y' \\$z")),
+        graph(node("a", inputs=[{"name": "x", "value": "1"}], command="python -c 'import os; os.environ[\"x\"]'")),
+        graph(node("a", storage=[{"root": "models", "readOnly": True}, {"root": "nfs", "path": "/data"}])),
+        graph(training("a", "MPIJob", ("Launcher", 1), ("Worker", 2))),
+        graph(training("a", "TFJob", ("PS", 1), ("Worker", 2), task={"type": "compute", "cluster": "cpu-only"})),
+    ],
+)
+def test_says_nothing_about_a_good_graph(document: Any) -> None:
+    assert validate_graph(document, CONTEXT) == []
+
+
+def test_paddle_jobs_of_both_kinds_are_told_apart_by_their_api() -> None:
+    document = graph(training("a", "PaddleJob", ("ps", 1), ("worker", 2)))
+    assert [p.code for p in only_errors(validate_graph(document, CONTEXT))] == ["training.role", "training.role"]
+    document["nodes"][0]["training"]["apiVersion"] = "batch.paddlepaddle.org/v1"
+    assert only_errors(validate_graph(document, CONTEXT)) == []
+
+
+def test_a_module_nodes_outputs_are_its_modules() -> None:
+    module = {"name": "hash-file", "version": "1"}
+    first = {"name": "m", "kind": "module", "module": module, "inputs": [{"name": "input_file", "value": "/x"}]}
+    assert validate_graph(graph(first, using("b", given("d", node="m", output="digest")), edges="m>b"), CONTEXT) == []
+    wrong = validate_graph(graph(first, using("b", given("d", node="m", output="nope")), edges="m>b"), CONTEXT)
+    assert [p.code for p in wrong] == ["input.output"]
+
+
+def test_a_message_is_a_code_with_arguments_and_its_english_text() -> None:
+    found = make_finding("nodes[0].task.cluster", "task.cluster", cluster="A100", clusters=["a", "b"])
+    assert found.to_json() == {
+        "path": "nodes[0].task.cluster",
+        "code": "task.cluster",
+        "message": 'there is no virtual cluster "A100"',
+        "fix": "choose one of a, b",
+        "arguments": {"cluster": "A100", "clusters": ["a", "b"]},
+        "severity": "error",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "used", "known"),
+    [
+        ("echo $a ${b} ${c:-1} ${#d} \"$e\"", ["a", "b", "c", "d", "e"], set()),
+        ("echo '$a' \\$b $1 $? $$ $(date)", [], set()),
+        ("awk '{print $name}' $file", ["file"], set()),
+        ("x=1; export y=2\nfor i in $x; do echo $i; done", ["x", "i"], {"x", "y", "i"}),
+        ("while read -r line rest; do echo $line; done", ["line"], {"line", "rest"}),
+        ("echo \"it's $a\"", ["a"], set()),
+        ("cat <<'EOF'\n$quoted\nEOF\necho $a", ["a"], set()),
+        ("cat <<EOF\n$a\nEOF", ["a"], set()),
+        (": ${a:=1}", ["a"], {"a"}),
+    ],
+)  # fmt: skip
+def test_which_variables_a_text_uses_and_sets(text: str, used: list[str], known: set[str]) -> None:
+    found = variables_in(text)
+    assert (found.used, found.set) == (used, known)
+
+
+def test_a_name_counts_as_a_whole_word() -> None:
+    assert mentions("python -c 'os.environ[\"lr\"]'", "lr")
+    assert not mentions("echo $lr_max", "lr")

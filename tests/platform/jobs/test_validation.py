@@ -1,0 +1,124 @@
+"""What is wrong with manifests, by their lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.kube.errors import Cause
+from muster.kube.manifests import load_manifests
+from muster.platform.jobs.validation import (
+    Limits,
+    check_documents,
+    cluster_findings,
+    secrets_in,
+    templates_in,
+    with_owner,
+)
+from muster.platform.pod_policy import PodAllowances
+
+LIMITS = Limits("default", PodAllowances(), frozenset({"vc-closed"}))
+
+MANIFEST = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata:
+  name: one
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: x
+"""
+PADDLE = """\
+apiVersion: batch.paddlepaddle.org/v1
+kind: PaddleJob
+metadata: {name: two}
+spec:
+  worker:
+    replicas: 1
+    template:
+      spec:
+        hostPID: true
+        containers: [{name: main, image: x, envFrom: [{secretRef: {name: key}}]}]
+"""
+
+
+def told(text: str, limits: Limits | None = LIMITS) -> list[tuple[int, str]]:
+    return [(each.line, each.code) for each in check_documents(load_manifests(text, "x"), limits)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "code"),
+    [
+        ("kind: PyTorchJob", "kind: Job", 2, "job.kind"),
+        ("name: one", "name: one\n  namespace: kube-system", 5, "job.namespace"),
+        ("name: one", "name: one\n  labels: {muster.dev/team: x}", 5, "confined.label"),
+        ("name: one", "name: one\n  annotations: {muster.dev/etcd: http://x}", 5, "job.etcd"),
+        ("name: one", "name: one\n  ownerReferences: [{}]", 5, "confined.owner"),
+        ("name: one", "name: one\n  labels: {scheduling.volcano.sh/queue-name: vc-closed}", 5, "job.queue"),
+        ("spec:\n  py", "spec:\n  runPolicy:\n    schedulingPolicy:\n      queue: vc-closed\n  py", 8, "job.queue"),
+        ("        spec:", "        metadata: {labels: {muster.dev/run: x}}\n        spec:", 9, "confined.label"),
+        (
+            "        spec:",
+            "        metadata:\n          annotations:\n            scheduling.k8s.io/group-name: x\n        spec:",
+            11,
+            "job.group",
+        ),
+        ("          containers:", "          hostIPC: true\n          containers:", 10, "confined.host"),
+    ],
+)
+def test_each_is_told_where_it_stands(before: str, after: str, line: int, code: str) -> None:
+    assert told(MANIFEST) == []
+    assert told(MANIFEST.replace(before, after, 1)) == [(line, code)]
+
+
+def test_admins_are_only_kept_from_saying_whose_it_is() -> None:
+    wild = MANIFEST.replace("          containers:", "          hostIPC: true\n          containers:")
+    assert told(wild.replace("name: one", "name: one\n  namespace: other"), None) == []
+    assert told(wild.replace("name: one", "name: one\n  labels: {muster.dev/owner: x}"), None) == [
+        (5, "confined.label")
+    ]
+
+
+def test_a_text_without_objects_is_told_of_as_a_whole() -> None:
+    assert told("# nothing\n") == [(0, "job.empty")]
+
+
+def test_two_of_one_name_are_told_of_at_the_second() -> None:
+    assert told(f"{MANIFEST}---\n{MANIFEST}") == [(17, "job.twice")]
+    other = MANIFEST.replace("PyTorchJob", "JAXJob").replace("pytorch", "jax")
+    assert told(f"{MANIFEST}---\n{other}") == []
+
+
+def test_templates_are_found_in_every_kind() -> None:
+    for text, path in ((MANIFEST, "spec.pytorchReplicaSpecs.Worker.template"), (PADDLE, "spec.worker.template")):
+        (document,) = load_manifests(text, "x")
+        assert [where for where, _ in templates_in(document.object)] == [path]
+    assert told(PADDLE) == [(9, "confined.host"), (10, "confined.secret")]
+
+
+def test_secrets_are_found_wherever_they_are_named() -> None:
+    (document,) = load_manifests(PADDLE, "x")
+    assert secrets_in(document.object) == {"key"}
+
+
+def test_what_the_cluster_says_is_placed_too() -> None:
+    (document,) = load_manifests(MANIFEST, "x")
+    (found,) = cluster_findings(
+        document, [Cause("spec.pytorchReplicaSpecs.Worker.template.spec.containers[0].image", "no")], ""
+    )
+    assert (found.line, found.message) == (12, "no")
+    (found,) = cluster_findings(document, [], "it is there already", "metadata.name")
+    assert (found.line, found.to_error().message) == (4, "line 4: it is there already")
+
+
+def test_the_platform_says_whose_it_is() -> None:
+    (document,) = load_manifests(MANIFEST, "x")
+    made = with_owner(document.object, "default", "ann", "vision")
+    labels = {"muster.dev/owner": "ann", "muster.dev/team": "vision"}
+    assert made["metadata"] == {"namespace": "default", "name": "one", "labels": labels}
+    assert "labels" not in document.object["metadata"]
+    assert with_owner(document.object, "default", "ann", "")["metadata"]["labels"] == {"muster.dev/owner": "ann"}

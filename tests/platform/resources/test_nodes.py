@@ -1,0 +1,70 @@
+"""What the machines have, and how many SKUs that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.kube.objects import Object
+from muster.platform.resources.nodes import ResourceAmount, describe_node, skus_available
+
+GI = 2**30
+
+
+def node(name: str = "a", capacity: dict[str, str] | None = None, **more: Any) -> Object:
+    status = {"capacity": capacity or {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "2", "pods": "110"}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": more.get("labels") or {}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": more.get("spec") or {},
+        "status": {**status, "conditions": [{"type": "Ready", "status": more.get("ready", "True")}]},
+    }
+
+
+def pod(**requests: str) -> Object:
+    containers = [{"name": "main", "resources": {"requests": requests}}]
+    return {"metadata": {"name": "p"}, "spec": {"nodeName": "a", "containers": containers}, "status": {}}
+
+
+def test_a_machine_tells_what_it_has_and_what_pods_asked_of_it() -> None:
+    found = describe_node(node(labels={"pool": "x"}), [pod(cpu="1500m", memory="1Gi"), pod(cpu="1")])
+    assert found.ready
+    assert found.pods == 2
+    assert found.amounts == [
+        ResourceAmount("cpu", 2.5, 8.0, 8.0),
+        ResourceAmount("memory", GI, 16 * GI, 16 * GI),
+        ResourceAmount("nvidia.com/gpu", 0, 2, 2),
+        ResourceAmount("pods", 2, 110, 110),
+    ]
+
+
+def test_a_machine_tells_why_nothing_is_put_there() -> None:
+    taint = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+    found = describe_node(node(ready="Unknown", spec={"unschedulable": True, "taints": [taint, {"key": "x"}]}), [])
+    assert (found.ready, found.unschedulable, found.taints) == (False, True, ["gpu=a100:NoSchedule", "x:"])
+
+
+@pytest.mark.parametrize(
+    ("sku", "selector", "total", "expected"),
+    [
+        ({"cpu": "4"}, {}, None, 4),
+        ({"cpu": "4"}, {}, 3, 3),
+        ({"cpu": "4"}, {}, 9, 4),
+        ({"cpu": "3"}, {}, None, 4),  # two on each: what is left over on both makes no whole one
+        ({"cpu": "4"}, {"pool": "x"}, None, 2),
+        ({"cpu": "4"}, {"pool": "y"}, None, 0),
+        ({"cpu": "1", "nvidia.com/gpu": "1"}, {}, None, 2),
+        ({"cpu": "1", "memory": "9Gi"}, {}, None, 2),
+        ({"tpu": "1"}, {}, None, 0),
+    ],
+)
+def test_as_many_skus_are_available_as_fit_onto_machines(
+    sku: dict[str, str], selector: dict[str, str], total: int | None, expected: int
+) -> None:
+    nodes = [
+        node("a", labels={"pool": "x"}),
+        node("b", {"cpu": "8", "memory": "16Gi"}),
+    ]
+    assert skus_available(nodes, selector, sku, total) == expected

@@ -1,0 +1,209 @@
+"""What is written down of runs, so that lists find it: on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import Connection, select
+
+from muster.platform.database.database import Database
+from muster.platform.database.queries import PageRequest
+from muster.platform.database.tables import api_tokens
+from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound
+from muster.platform.graphs.context import Context
+from muster.platform.graphs.model import Node, Role, Task, Training
+from muster.platform.permissions import SYSTEM, Actor
+from muster.platform.resources.offered import offered
+from muster.platform.resources.virtual_clusters import NewCluster, create_cluster
+from muster.platform.runs.create import NewRun, find_requests, plan_of, prepare_copy, prepare_run, store_run
+from muster.platform.runs.persist import find_unfinished, match_attempt, store_end, store_status, stored_versions
+from muster.platform.runs.runs import (
+    Attempt,
+    Run,
+    RunFilter,
+    attempts_of,
+    count_states,
+    edit_run,
+    get_run,
+    list_runs,
+    nodes_of,
+)
+from muster.platform.runs.status import AttemptStatus, NodeStatus, RunStatus
+from muster.platform.users.accounts import create_user
+from muster.platform.users.tokens import issue_run_token
+from muster.platform.workflows.versions import NewVersion, archive_version, create_with_version, find_version
+from muster.platform.workflows.workflows import NewWorkflow, get_workflow
+from tests.platform.graphs.samples import graph, node
+
+T = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def somebody(connection: Connection, name: str) -> Actor:
+    return Actor(create_user(connection, SYSTEM, name).id, name)
+
+
+def begun(connection: Connection, actor: Actor, workflow: str = "w", **more: object) -> Run:
+    made = prepare_run(connection, actor, NewRun(workflow, **more), lambda c, a, d: Context())  # type: ignore[arg-type]
+    return store_run(connection, actor, made)
+
+
+def with_workflow(connection: Connection, actor: Actor, name: str = "w") -> None:
+    document = graph(node("a"), node("b"), edges="a>b", parameters=[{"name": "p", "default": "x"}])
+    create_with_version(connection, actor, NewWorkflow(name), NewVersion(document=document), lambda c, a, d: Context())
+
+
+def look(state: str, *nodes: NodeStatus, version: str = "1", round: int = 0) -> RunStatus:
+    finished = T if state in ("succeeded", "failed", "stopped") else None
+    return RunStatus(state, "", T, finished, round, nodes, version)  # type: ignore[arg-type]
+
+
+def was(name: str, state: str, *attempts: AttemptStatus) -> NodeStatus:
+    return NodeStatus(name, state, "", T, None, attempts)  # type: ignore[arg-type]
+
+
+def tried(key: str, state: str, at: datetime = T) -> AttemptStatus:
+    return AttemptStatus(key, f"pod-{key}", state, "", "", "", at, at if state != "running" else None)  # type: ignore[arg-type]
+
+
+def test_which_attempt_it_is() -> None:
+    one = Attempt("a", 1, "k", 0, "pod", "failed", "", "1", "", T, T)
+    later = T + timedelta(seconds=5)
+    assert match_attempt((), tried("k", "running"), 0) is None
+    assert match_attempt((one,), tried("k", "failed"), 0) is one, "news of the same"
+    assert match_attempt((one,), tried("k2", "running"), 0) is None, "another attempt of the engine"
+    assert match_attempt((one,), tried("k", "running", later), 1) is None, "the run was retried, and it is done again"
+    done = replace(one, state="succeeded")
+    assert match_attempt((done,), tried("k", "succeeded"), 1) is done, (
+        "the run was retried, and this was not done again"
+    )
+
+
+async def test_a_run_is_written_down_from_its_order_to_its_end(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        ann = somebody(connection, "ann")
+        with_workflow(connection, ann)
+        run = begun(connection, ann, name="first")
+        assert (run.state, run.nodes, run.done) == ("waiting", 2, 0)
+        (order,) = find_requests(connection)
+        assert order.workflow["metadata"]["name"] == run.object_name == order.secret["metadata"]["name"]
+        assert find_unfinished(connection) == [], "it has not been made yet"
+        issue_run_token(connection, ann.id, run.id)
+
+        store_status(connection, {run.id: look("running", was("a", "running", tried("k", "running")))})
+        assert [(n.name, n.state, n.attempts) for n in nodes_of(connection, run.id)] == [
+            ("a", "running", 1),
+            ("b", "waiting", 0),
+        ]
+        store_status(connection, {run.id: look("failed", was("a", "failed", tried("k", "failed")), version="3")})
+        store_status(connection, {run.id: look("running", was("a", "running"), version="2")})
+        now = get_run(connection, ann, run.id)
+        assert (now.state, now.finished) == ("failed", T), "news that are older are none"
+        assert nodes_of(connection, run.id)[1].state == "skipped"
+        assert stored_versions(connection) == {run.id: "3"}
+        assert connection.execute(select(api_tokens.c.revoked).where(api_tokens.c.run_id == run.id)).scalar_one()
+
+        again = was("a", "succeeded", tried("k", "succeeded", T + timedelta(seconds=9)))
+        store_status(connection, {run.id: look("succeeded", again, was("b", "succeeded"), version="9", round=1)})
+        assert [(a.number, a.round, a.state) for a in attempts_of(connection, run.id, "a")] == [
+            (1, 0, "failed"),
+            (2, 1, "succeeded"),
+        ]
+        assert get_run(connection, ann, run.id).done == 2
+        assert store_end(connection, run.id, "failed", "gone") is None, "it had ended before"
+        assert store_status(connection, {"stranger": look("running")}) == []
+
+    await database.write(story)
+
+
+async def test_lists_are_filtered_sorted_and_cut(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        ann, bob = somebody(connection, "ann"), somebody(connection, "bob")
+        with_workflow(connection, ann, "w")
+        with_workflow(connection, ann, "v")
+        first, second = begun(connection, ann, name="alpha"), begun(connection, bob, "v", name="Beta")
+        store_status(connection, {second.id: look("succeeded")})
+
+        def names(**only: object) -> list[str]:
+            found = list_runs(connection, ann, PageRequest(sort="name"), RunFilter(**only))  # type: ignore[arg-type]
+            assert found.total == len(found.items)
+            return [run.name for run in found.items]
+
+        assert names() == ["Beta", "alpha"]
+        assert names(states=("succeeded", "failed")) == ["Beta"]
+        assert names(owner="bob") == names(workflow="v") == names(workflow="v", version="1") == ["Beta"]
+        assert names(version=first.version_id) == names(q="ALPH") == ["alpha"]
+        assert names(since=second.created) == ["Beta"]
+        assert names(until=second.created) == ["alpha"]
+        assert names(owner="nobody") == names(workflow="w", version="7") == []
+        with pytest.raises(Invalid):
+            names(states=("asleep",))
+        page = list_runs(connection, ann, PageRequest(limit=1), RunFilter())
+        assert [run.name for run in page.items] == ["Beta"], "the newest first"
+        rest = list_runs(connection, ann, PageRequest(limit=1, cursor=page.next or ""), RunFilter())
+        assert ([run.name for run in rest.items], rest.next) == (["alpha"], None)
+        for sort in ("started", "-finished", "state", "workflow", "version", "owner"):
+            assert len(list_runs(connection, ann, PageRequest(sort=sort), RunFilter()).items) == 2
+        assert count_states(connection, ann, RunFilter())["waiting"] == 1
+        token = Actor(bob.id, "bob", scopes=frozenset({"run"}), run=second.id)
+        assert [run.id for run in list_runs(connection, token, PageRequest(), RunFilter()).items] == [second.id]
+
+    await database.write(story)
+
+
+async def test_copies_take_values_along(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        ann, bob = somebody(connection, "ann"), somebody(connection, "bob")
+        with_workflow(connection, ann)
+        run = begun(connection, ann, parameters={"p": "1"}, name="one")
+        copy = prepare_copy(
+            connection, ann, run.id, NewRun(version="", parameters={"p": "2"}), lambda c, a, d: Context()
+        )
+        assert (copy.name, dict(copy.parameters), copy.copied_from) == ("one", {"p": "2"}, run.id)
+        same = prepare_copy(connection, ann, run.id, NewRun(version="", name="two"), lambda c, a, d: Context())
+        assert (same.name, dict(same.parameters)) == ("two", {"p": "1"})
+        with pytest.raises(Forbidden):
+            prepare_copy(connection, bob, run.id, NewRun(version=""), lambda c, a, d: Context())
+        assert edit_run(connection, ann, run.id, "renamed").name == "renamed"
+        with pytest.raises(Forbidden):
+            edit_run(connection, bob, run.id, "mine")
+        with pytest.raises(NotFound):
+            get_run(connection, ann, "nothing")
+
+    await database.write(story)
+
+
+async def test_what_cannot_be_run_is_refused(database: Database) -> None:
+    def story(connection: Connection) -> None:
+        ann = somebody(connection, "ann")
+        with_workflow(connection, ann)
+        with pytest.raises(Invalid) as wrong:
+            begun(connection, ann, parameters={"q": "1", "p": "\0"})
+        assert [error.field for error in wrong.value.errors] == ["parameters.q", "parameters.p"]
+        with pytest.raises(Invalid):
+            begun(connection, ann, name=" blank")
+        with pytest.raises(Invalid):
+            begun(connection, ann, "")
+        workflow = get_workflow(connection, ann, "w")
+        archive_version(connection, ann, workflow, find_version(connection, workflow, "1"), archived=True)
+        with pytest.raises(Conflict):
+            begun(connection, ann, version="1")
+
+        boss = Actor(ann.id, "ann", admin=True)
+        create_cluster(connection, boss, NewCluster("small", {"cpu": "1"}, total=2))
+        document = graph(node("a", task={"type": "compute", "cluster": "small", "skus": 3}))
+        create_with_version(connection, ann, NewWorkflow("big"), NewVersion(document=document), offered)
+        with pytest.raises(Invalid, match="needs 3 SKUs"):
+            prepare_run(connection, ann, NewRun("big"), offered)
+        assert list_runs(connection, ann, PageRequest(), RunFilter()).total == 0
+
+    await database.write(story)
+
+
+def test_what_all_replicas_take_together() -> None:
+    compute = Task("compute", "gpu", 2)
+    job = Training("PyTorchJob", roles=(Role("Master", 1), Role("Worker", 3), Role("Eval", 1, task=Task())))
+    assert plan_of(Node("t", "training", task=compute, training=job)).skus == 8
+    assert (plan_of(Node("p", task=compute)).skus, plan_of(Node("p", task=compute)).cluster) == (2, "gpu")
+    assert plan_of(Node("m")).skus == 0

@@ -1,0 +1,109 @@
+"""How runs and nodes fare, by their Workflows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.kube.objects import Object
+from muster.platform.graphs.bindings import NODE
+from muster.platform.runs.status import map_messages, read_status
+
+T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
+
+
+def workflow(phase: str, *nodes: dict[str, Any], shutdown: str = "", **more: Any) -> Object:
+    spec: dict[str, Any] = {"templates": more.pop("templates", [])}
+    if shutdown:
+        spec["shutdown"] = shutdown
+    group = {"id": "wf", "name": "wf", "type": "DAG", "phase": phase}
+    status = {"phase": phase, "nodes": {node["id"]: node for node in (group, *nodes)}, **more}
+    return {"metadata": {"name": "wf", "resourceVersion": "7"}, "spec": spec, "status": status}
+
+
+def pod(name: str, phase: str, **more: Any) -> dict[str, Any]:
+    template = name.partition("(")[0]
+    return {"id": f"id-{name}", "name": f"wf.{name}", "type": "Pod", "templateName": template, "phase": phase, **more}
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (workflow(""), "waiting"),
+        (workflow("Pending"), "waiting"),
+        (workflow("Running", pod("a", "Pending")), "waiting"),
+        (workflow("Running", pod("a", "Running")), "running"),
+        (workflow("Running", pod("a", "Succeeded"), pod("b", "Pending")), "running"),
+        (workflow("Succeeded", pod("a", "Succeeded")), "succeeded"),
+        (workflow("Failed", pod("a", "Failed")), "failed"),
+        (workflow("Error", pod("a", "Error")), "failed"),
+        (workflow("Failed", pod("a", "Failed"), shutdown="Stop"), "stopped"),
+    ],
+)
+def test_the_state_of_a_run(found: Object, state: str) -> None:
+    assert read_status(found).state == state
+
+
+@pytest.mark.parametrize(
+    ("phase", "message", "shutdown", "state"),
+    [
+        ("Pending", "", "", "waiting"),
+        ("Running", "", "", "running"),
+        ("Succeeded", "", "Stop", "succeeded"),
+        ("Failed", "exit 1", "", "failed"),
+        ("Error", "no output", "", "failed"),
+        ("Failed", "workflow shutdown with strategy: Stop", "Stop", "stopped"),
+        ("Failed", "exit 1", "Stop", "failed"),
+        ("Omitted", "", "", "skipped"),
+    ],
+)
+def test_the_state_of_a_node(phase: str, message: str, shutdown: str, state: str) -> None:
+    (node,) = read_status(workflow("Running", pod("a", phase, message=message), shutdown=shutdown)).nodes
+    assert node.state == state
+    assert len(node.attempts) == (0 if phase == "Omitted" else 1)
+
+
+def test_attempts_belong_to_the_node_that_is_tried_again() -> None:
+    retry = {"id": "r", "name": "wf.a", "type": "Retry", "phase": "Running", "children": ["id-a(0)", "id-a(1)", "id-b"]}
+    first = pod("a(0)", "Failed", outputs={"exitCode": "3"}, startedAt=T0, finishedAt=T1, message="exit 3")
+    (a, b) = read_status(workflow("Running", retry, first, pod("a(1)", "Running"), pod("b", "Pending"))).nodes
+    assert [(attempt.state, attempt.exit_code) for attempt in a.attempts] == [("failed", "3"), ("running", "")]
+    assert a.attempts[0].pod != a.attempts[1].pod
+    assert (a.name, a.state, b.name, b.state) == ("a", "running", "b", "waiting")
+
+
+def test_nodes_have_the_names_their_authors_gave() -> None:
+    templates = [{"name": "node-1a2b3c", "annotations": {NODE: "数据"}, "script": {}}]
+    (node,) = read_status(workflow("Running", pod("node-1a2b3c", "Running"), templates=templates)).nodes
+    assert node.name == "数据"
+
+
+def test_a_training_node_is_one_with_the_tasks_that_carry_its_files() -> None:
+    templates = [
+        {"name": "t-inputs", "annotations": {NODE: "t"}, "script": {}},
+        {"name": "t", "resource": {}},
+        {"name": "t-outputs", "annotations": {NODE: "t"}, "script": {}},
+    ]
+    parts = [
+        pod("t-inputs", "Succeeded", startedAt=T0, finishedAt=T0),
+        pod("t", "Failed", message="it broke", finishedAt=T1),
+    ]
+    (node,) = read_status(workflow("Failed", *parts, pod("t-outputs", "Omitted"), templates=templates)).nodes
+    assert (node.name, node.state, node.message) == ("t", "failed", "it broke")
+    assert [attempt.pod for attempt in node.attempts] == [""], "the job has Pods of its own"
+
+
+def test_the_message_names_the_node_that_failed_first() -> None:
+    found = workflow(
+        "Failed", pod("b", "Failed", message="late", finishedAt=T1), pod("a", "Failed", message="early", finishedAt=T0)
+    )
+    assert read_status(found).message == "a: early"
+    assert map_messages(read_status(found), str.upper).nodes[0].attempts[0].message == "LATE"
+
+
+def test_a_run_that_waits_says_what_for() -> None:
+    assert (
+        read_status(workflow("Running", pod("a", "Pending", message="Unschedulable: full"))).message
+        == "a: Unschedulable: full"
+    )

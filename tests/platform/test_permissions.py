@@ -1,0 +1,181 @@
+"""Who may do what, row by row. The letters: A admin, L leader of its team, T member of its team, O owner, P anybody if
+it is public, * anybody. `!` means: but never on one's own."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from muster.platform.errors import Forbidden, NotFound
+from muster.platform.permissions import FULL, RULES, RUN_TOKEN, SYSTEM, Actor, Kind, Scope, Subject, may, require
+
+TABLE = """
+workflow         view             *      read
+workflow         create           *      write
+workflow         edit             ALO    write
+workflow         archive          ALO    write
+workflow         delete           AO     write
+version          view             *      read
+version          reveal           ALTO   read
+version          create           ALTO   write
+version          copy             *      write
+version          run              *      write
+version          archive          ALO    write
+run              view             *      read
+run              inspect          ALTO   read
+run              create           *      write
+run              copy             ALTO   write
+run              edit             AO     write
+run              stop             ALO    write
+run              retry            ALO    write
+run              delete           AO     write
+job              view             ALTO   read
+job              create           *      write
+job              suspend          ALO    write
+job              resume           ALO    write
+job              delete           AO     write
+module           view             ALOP   read
+module           use              OP     write
+module           inspect          ALO    read
+module           create           *      write
+module           edit             AO     write
+module           ask review       O      write
+module           deprecate        ALO    write
+module           delete           AO     write
+review           view             ALO    read
+review           decide           AL!    write
+review           withdraw         O      write
+category         view             *      read
+category         create           A      write
+category         edit             A      write
+category         delete           A      write
+virtual cluster  view             *      read
+virtual cluster  use              ALTP   write
+virtual cluster  create           A      write
+virtual cluster  edit             A      write
+virtual cluster  delete           A      write
+storage root     view             *      read
+storage root     use              ALTP   write
+storage root     create           A      write
+storage root     edit             A      write
+storage root     delete           A      write
+user             view             *      read
+user             inspect          AO     read
+user             create           A      write
+user             edit             AO     write
+user             set role         A!     write
+user             disable          A!     write
+user             enable           A      write
+user             reset password   A      write
+user             change password  O      write
+team             view             *      read
+team             create           A      write
+team             edit             AL     write
+team             set members      AL     write
+team             leave            LT     write
+team             delete           A      write
+token            view             AO     read
+token            create           O      write
+token            revoke           AO     write
+audit            view             AO     read
+settings         view             A      read
+settings         edit             A      write
+node             view             *      read
+node             inspect          A      read
+queue            view             *      read
+"""
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    return [
+        (line[:17].strip(), line[17:34].strip(), line[34:41].strip(), line[41:].strip())
+        for line in TABLE.strip().splitlines()
+    ]
+
+
+def test_every_rule_is_in_the_table_and_no_other() -> None:
+    assert sorted((kind, action) for kind, action, _, _ in rows()) == sorted(RULES)
+
+
+# What somebody can be: an admin or not; leader, member or neither in its team; its owner or not. And whether the thing
+# is public.
+PEOPLE = list(product([True, False], ["leader", "member", None], [True, False], [True, False]))
+
+
+def somebody(admin: bool, role: str | None, scopes: frozenset[Scope] = FULL) -> Actor:
+    return Actor("me", "me", admin, {"crew": role} if role else {"others": "leader"}, scopes)  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(("kind", "action", "who", "scope"), rows())
+def test_the_rule(kind: Kind, action: str, who: str, scope: Scope) -> None:
+    for admin, role, owner, public in PEOPLE:
+        letters = "*" + "A" * admin + {"leader": "LT", "member": "T", None: ""}[role] + "O" * owner + "P" * public
+        expected = bool(set(letters) & set(who)) and not ("!" in who and owner)
+        subject = Subject(kind, "it", owner="me" if owner else "you", team="crew", public=public)
+        for held in (FULL, frozenset({scope, "admin"})):
+            verdict = may(somebody(admin, role, held), action, subject)
+            assert bool(verdict) is expected, (letters, verdict.reason)
+            assert bool(verdict.reason) is not expected, "a refusal has a reason"
+        without: frozenset[Scope] = frozenset({"read", "write", "admin"} - {scope})  # type: ignore[arg-type]
+        assert not may(somebody(admin, role, without), action, subject), "its token was not made for this"
+        plain = may(somebody(admin, role, frozenset({"read", "write"})), action, subject)
+        assert bool(plain) is (expected and bool((set(letters) - {"A"}) & set(who))), (
+            "an admin's token, but not as admin"
+        )
+
+
+@pytest.mark.parametrize(("kind", "action", "who", "scope"), rows())
+def test_the_token_of_a_run_reads_what_its_owner_may_and_of_runs_only_its_own(
+    kind: Kind, action: str, who: str, scope: Scope
+) -> None:
+    actor = Actor("me", "me", True, {"crew": "leader"}, frozenset({"run"}), run="mine")
+    mine, other = (Subject(kind, identifier, owner="me", team="crew") for identifier in ("mine", "another"))
+    readable = (kind, action) in RUN_TOKEN
+    assert bool(may(actor, action, mine)) is readable
+    assert bool(may(actor, action, other)) is (readable and kind != "run")
+    assert not readable or scope == "read", "it changes nothing"
+
+
+def test_a_thing_without_team_or_owner_is_nobodys() -> None:
+    stranger = Actor("", "nobody", False, {"": "leader"})
+    assert not may(stranger, "inspect", Subject("run", "it"))
+
+
+@pytest.mark.parametrize(
+    ("action", "subject", "actor", "reason"),
+    [
+        ("edit", Subject("workflow", "it", "you"), somebody(False, None),
+         "only an admin or a leader of its team or its owner may edit this workflow"),
+        ("decide", Subject("review", "it", "me"), somebody(True, None),
+         "nobody may decide their own review; ask somebody else to do it"),
+        ("create", Subject("category"), somebody(True, None, frozenset({"read", "admin"})),
+         'this token lacks the scope "write", which "create" needs'),
+        ("stop", Subject("run", "r", "me"), Actor("me", "me", scopes=frozenset({"run"}), run="r"),
+         "the token of a run may not stop a run"),
+        ("inspect", Subject("run", "x", "me"), Actor("me", "me", scopes=frozenset({"run"}), run="r"),
+         "the token of a run reaches no other run"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_why(action: str, subject: Subject, actor: Actor, reason: str) -> None:
+    assert may(actor, action, subject).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("actor", "action", "subject", "error"),
+    [
+        (somebody(False, None), "edit", Subject("workflow", "it", "you"), Forbidden),
+        (somebody(False, None), "edit", Subject("module", "it", "you"), NotFound),
+        (somebody(False, None), "edit", Subject("module", "it", "you", public=True), Forbidden),
+        (somebody(False, None), "create", Subject("category"), Forbidden),
+        (somebody(False, None), "view", Subject("review", "it", "you"), NotFound),
+    ],
+)
+def test_what_one_may_not_see_is_not_there(actor: Actor, action: str, subject: Subject, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        require(actor, action, subject)
+
+
+def test_the_platform_itself_may_change_anything() -> None:
+    require(SYSTEM, "edit", Subject("workflow", "it", "you"))
+    require(SYSTEM, "decide", Subject("review", "it", "you"))

@@ -1,0 +1,175 @@
+"""A cluster served as it is in life: uvicorn on the loopback device, TLS, tokens, a kubeconfig."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from muster.embedded.auth.certificates import Certificates, ensure_certificates
+from muster.embedded.auth.identity import Identity
+from muster.embedded.auth.kubeconfig import ensure_admin_kubeconfig
+from muster.embedded.cluster import EmbeddedCluster
+from muster.kube.builtin import new_catalogue
+from muster.kube.cluster import LogQuery
+from muster.kube.errors import BadRequest, NotFound, Unavailable
+from muster.kube.metrics_api import UsageByPod
+from muster.kube.rbac import MASTERS
+from muster.server.https import serve_https
+from muster.server.kubernetes.app import kube_app
+
+on_standing = pytest.mark.asyncio(loop_scope="module")
+
+
+class Command:
+    """A command on this machine, as the node agent would run one in a container."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.size = (0, 0)
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        pieces: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue()
+
+        async def read(number: int, stream: asyncio.StreamReader | None) -> None:
+            while stream is not None and (data := await stream.read(65536)):
+                pieces.put_nowait((number, data))
+            pieces.put_nowait((number, b""))
+
+        readers = [asyncio.create_task(read(n, s)) for n, s in ((1, self._process.stdout), (2, self._process.stderr))]
+        try:
+            open_ = 2
+            while open_:
+                number, data = await pieces.get()
+                if data:
+                    yield number, data
+                else:
+                    open_ -= 1
+        finally:
+            for reader in readers:
+                reader.cancel()
+
+    async def write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        if data:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        else:
+            self._process.stdin.close()
+
+    async def resize(self, rows: int, columns: int) -> None:
+        self.size = (rows, columns)
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    async def close(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+class ThisMachine:
+    """The node agent's part in a cluster without one: commands run here, logs are what a test has written."""
+
+    name = "this-machine"
+
+    def __init__(self) -> None:
+        self.lines: dict[tuple[str, str], list[bytes]] = {}
+        self.asked: list[LogQuery] = []
+        self.more = asyncio.Event()
+        self.container = "main"
+        """The one container that every Pod has."""
+
+    async def usage(self) -> tuple[UsageByPod, float]:
+        raise Unavailable("nothing is measured here")
+
+    async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
+        self.asked.append(query)
+        if query.container not in ("", self.container):
+            raise BadRequest(f"container {query.container} is not valid for pod {pod}")
+        if (namespace, pod) not in self.lines:
+            raise NotFound(f'pods "{pod}" not found')
+        sent = 0
+        while True:
+            lines = self.lines[namespace, pod]
+            for line in lines[sent:]:
+                yield line
+            sent = len(lines)
+            if not query.follow:
+                return
+            self.more.clear()
+            await self.more.wait()
+
+    def write(self, namespace: str, pod: str, line: bytes) -> None:
+        self.lines.setdefault((namespace, pod), []).append(line)
+        self.more.set()
+
+    async def exec(
+        self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
+    ) -> Command:
+        if container not in ("", self.container):
+            raise BadRequest(f"container {container} is not valid for pod {pod}")
+        return Command(
+            await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        )
+
+
+@dataclass
+class Served:
+    """A running API and what a test needs to talk to it."""
+
+    cluster: EmbeddedCluster
+    identity: Identity
+    node: ThisMachine
+    certificates: Certificates
+    url: str
+    kubeconfig: Path
+    token: str
+
+    def session(self, token: str | None = None, **headers: str) -> aiohttp.ClientSession:
+        """A client with the administrator's token, or another, or ('') none."""
+        bearer = self.token if token is None else token
+        return aiohttp.ClientSession(
+            self.url,
+            headers={**({"Authorization": f"Bearer {bearer}"} if bearer else {}), **headers},
+            connector=aiohttp.TCPConnector(ssl=self.certificates.client_context()),
+        )
+
+
+@asynccontextmanager
+async def serving(home: Path, *, history: int = 5000) -> AsyncIterator[Served]:
+    async with EmbeddedCluster(home / "db", new_catalogue(), durability="process", history=history) as cluster:
+        node = cluster.node = ThisMachine()
+        identity = Identity.open(home / "identity", cluster)
+        following = asyncio.create_task(identity.run())
+        await identity.synced()
+        certificates = ensure_certificates(home / "identity")
+        kubeconfig = home / "kubeconfig"
+        try:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+                ensure_admin_kubeconfig(kubeconfig, url, certificates, identity.tokens)
+                token = identity.tokens.issue("test-admin", [MASTERS])
+                async with serve_https(kube_app(cluster, identity), listener, certificates):
+                    yield Served(cluster, identity, node, certificates, url, kubeconfig, token)
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+
+def free_environment(home: Path) -> dict[str, str]:
+    """An environment in which kubectl finds only what a test gives it."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home)}

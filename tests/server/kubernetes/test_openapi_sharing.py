@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from muster.kube.builtin import builtin_kinds
+from muster.server.kubernetes import openapi
+from muster.server.kubernetes.openapi import SchemaSharing
+from muster.training.registry import training_kinds
+from muster.workflows.kinds import workflow_kinds
+
+KINDS = (*builtin_kinds(), *training_kinds(), *workflow_kinds())
+
+
+def container(description: str = "") -> dict[str, Any]:
+    return {"type": "object", "properties": {"image": {"type": "string"}}, "description": description}
+
+
+def pod(**containers: dict[str, Any]) -> dict[str, Any]:
+    lists = {name: {"type": "array", "items": schema} for name, schema in containers.items()}
+    return {"type": "object", "properties": lists}
+
+
+def test_what_occurs_again_is_written_once_under_the_name_of_its_field() -> None:
+    schema = pod(containers=container(), initContainers=container())
+    sharing = SchemaSharing([schema], "#/definitions/")
+    ref = {"type": "array", "items": {"$ref": "#/definitions/io.muster.schema.Containers"}}
+    assert sharing.written(schema)["properties"] == {"containers": ref, "initContainers": ref}
+    assert sharing.definitions == {"io.muster.schema.Containers": container()}
+
+
+def test_what_only_looks_alike_has_a_name_of_its_own() -> None:
+    first, second = pod(containers=container("a")), pod(containers=container("b"))
+    sharing = SchemaSharing([first, first, second, second], "#/definitions/")
+    sharing.written(first)
+    sharing.written(second)
+    assert set(sharing.definitions) == {"io.muster.schema.Containers", "io.muster.schema.Containers2"}
+
+
+def test_what_occurs_once_stands_where_it_belongs() -> None:
+    schema = pod(containers=container())
+    sharing = SchemaSharing([schema], "#/definitions/")
+    assert sharing.written(schema) == schema
+    assert sharing.definitions == {}
+
+
+def expanded(schema: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(schema, dict) and "$ref" in schema:
+        return expanded(definitions[schema["$ref"].removeprefix("#/components/schemas/")], definitions)
+    if isinstance(schema, dict):
+        return {key: expanded(value, definitions) for key, value in schema.items()}
+    return [expanded(value, definitions) for value in schema] if isinstance(schema, list) else schema
+
+
+def test_every_kind_says_what_it_said_before() -> None:
+    for kind in KINDS:
+        document = openapi.v3_document([kind], openapi.group_path(kind))
+        assert document is not None
+        schemas = document["components"]["schemas"]
+        [told] = [schema for schema in schemas.values() if "x-kubernetes-group-version-kind" in schema]
+        for field, schema in (kind.schema.get("properties") or {}).items():
+            assert expanded(told["properties"][field], schemas) == schema
+
+
+def test_documents_are_small_enough_to_be_asked_for() -> None:
+    paths = {openapi.group_path(kind) for kind in KINDS}
+    assert sum(len(orjson.dumps(openapi.v3_document(KINDS, path))) for path in paths) < 3_000_000
+    assert len(orjson.dumps(openapi.v2_document(KINDS))) < 3_000_000

@@ -1,0 +1,96 @@
+"""Lists are worked out once for everybody who asks again, and again as soon as anything has changed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy import event
+
+from muster.server.platform.app import openapi_document
+from muster.server.platform.graphs import LOOK
+from muster.server.platform.response_cache import LISTS
+from tests.platform.graphs.samples import CONTEXT, graph, node
+from tests.server.platform.served import Client, Served
+
+
+class Statements:
+    """How often the database was asked."""
+
+    def __init__(self, served: Served) -> None:
+        self.count = 0
+        event.listen(served.platform.database._readers, "before_cursor_execute", self._heard)
+
+    def _heard(self, *_: object) -> None:
+        self.count += 1
+
+    async def of(self, client: Client, path: str) -> int:
+        before = self.count
+        await client.get(path)
+        return self.count - before
+
+
+@pytest.fixture
+async def ann(served: Served) -> AsyncIterator[Client]:
+    served.platform.parts[LOOK] = lambda *_: CONTEXT
+    yield await served.user("ann")
+
+
+async def made(client: Client, name: str) -> None:
+    await client.post("workflows", {"name": name, "version": {"document": graph(node("a"))}})
+
+
+async def names(client: Client) -> list[str]:
+    return [workflow["name"] for workflow in (await client.get("workflows?sort=name"))["items"]]
+
+
+async def test_what_has_not_changed_is_not_asked_for_again(served: Served, ann: Client) -> None:
+    await made(ann, "one")
+    statements = Statements(served)
+    assert await statements.of(ann, "workflows") > 0
+    assert await statements.of(ann, "workflows") == 0
+    assert await statements.of(ann, "workflows?limit=7") > 0, "another list"
+    first, second = await ann("GET", "workflows"), await ann("GET", "workflows")
+    assert first.body == second.body
+    assert {**first.headers, "Date": ""} == {**second.headers, "Date": ""}, "the careful headers too"
+
+
+async def test_a_change_is_seen_at_once_by_everybody(served: Served, ann: Client) -> None:
+    bob = await served.user("bob")
+    for number in range(5):
+        await made(ann, f"flow {number}")
+        seen = [f"flow {n}" for n in range(number + 1)]
+        assert [await names(ann), await names(bob), await names(ann)] == [seen] * 3
+
+
+async def test_nobody_is_shown_what_was_answered_to_somebody_else(served: Served, ann: Client) -> None:
+    await served.user("bob")
+
+    async def whose(client: Client) -> set[str]:
+        return {entry["actor_name"] for entry in (await client.get("audit"))["items"]}
+
+    for _ in range(2):
+        assert await whose(served.admin) >= {"ann", "bob"}
+        assert await whose(ann) == {"ann"}
+        (await Client(ann.url)("GET", "audit")).refused(401)
+
+
+async def test_a_token_that_is_revoked_opens_no_remembered_list(served: Served, ann: Client) -> None:
+    token = await ann.post("tokens", {"name": "script"})
+    script = Client(ann.url, token["secret"])
+    for _ in range(2):
+        await script.get("workflows")
+    (await ann("DELETE", f"tokens/{token['token']['id']}")).ok()
+    (await script("GET", "workflows")).refused(401)
+
+
+async def test_an_error_is_not_remembered(served: Served, ann: Client) -> None:
+    for _ in range(2):
+        (await ann("GET", "workflows?sort=nonsense")).refused(422)
+
+
+def test_every_list_that_is_remembered_is_one() -> None:
+    operations = {
+        operation["operationId"] for path in openapi_document()["paths"].values() for operation in path.values()
+    }
+    assert operations >= LISTS.keys()

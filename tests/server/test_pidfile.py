@@ -1,0 +1,61 @@
+"""A server is there exactly as long as its process holds the lock."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from muster.server.pidfile import ServerError, claim_home, running_server
+
+
+def test_nobody_is_there_at_first(tmp_path: Path) -> None:
+    assert running_server(tmp_path) is None
+
+
+def test_is_found_while_claimed_and_gone_afterwards(tmp_path: Path) -> None:
+    with claim_home(tmp_path) as announce:
+        assert running_server(tmp_path) is None, "it does not answer yet"
+        info = announce("https://127.0.0.1:1", tmp_path / "kubeconfig")
+        assert running_server(tmp_path) == info
+    assert running_server(tmp_path) is None
+
+
+def test_a_second_server_is_told_about_the_first(tmp_path: Path) -> None:
+    with claim_home(tmp_path) as announce:
+        info = announce("https://127.0.0.1:1", tmp_path / "k")
+        with pytest.raises(ServerError, match=rf"already runs in .*process {info.pid}"), claim_home(tmp_path):
+            pass
+
+
+def test_a_killed_server_leaves_no_ghost(tmp_path: Path) -> None:
+    script = (
+        "import sys, time, pathlib; from muster.server.pidfile import claimed\n"
+        "home = pathlib.Path(sys.argv[1])\n"
+        "with claimed(home) as announce:\n"
+        "    announce('https://127.0.0.1:1', home / 'k')\n"
+        "    print('here', flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        found = running_server(tmp_path)
+        assert found is not None
+        assert found.pid == server.pid
+        server.kill()
+        server.wait()
+        assert running_server(tmp_path) is None
+
+
+def test_whoever_looks_keeps_no_server_out(tmp_path: Path) -> None:
+    (tmp_path / "server.json").touch()
+    with (tmp_path / "server.json").open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        threading.Timer(0.1, fcntl.flock, (looking, fcntl.LOCK_UN)).start()
+        with claim_home(tmp_path) as announce:
+            announce("https://127.0.0.1:1", tmp_path / "k")
+            assert running_server(tmp_path) is not None

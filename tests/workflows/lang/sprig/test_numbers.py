@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.workflows.lang.sample_scope import value_of
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("sprig.atoi('12')", 12),
+        ("sprig.atoi('x')", 0),
+        ("sprig.int('3.00')", 3),
+        ("sprig.int('0x1F')", 31),
+        ("sprig.int('017')", 15),
+        ("sprig.int('1_000')", 1000),
+        ("sprig.int('x')", 0),
+        ("sprig.int(nil)", 0),
+        ("sprig.int(true)", 1),
+        ("sprig.int(-2.7)", -2),
+        ("sprig.int64('7')", 7),
+        ("sprig.float64('1.5')", 1.5),
+        ("sprig.float64('x')", 0.0),
+        ("sprig.float64(true)", 1.0),
+        ("sprig.toDecimal('777')", 511),
+        ("sprig.toDecimal('9')", 0),
+        ("sprig.add1(5)", 6),
+        ("sprig.add(1, 2, '3')", 6),
+        ("sprig.add()", 0),
+        ("sprig.sub(5, 2)", 3),
+        ("sprig.mul(2, 3, 4)", 24),
+        ("sprig.div(7, 2)", 3),
+        ("sprig.div(-7, 2)", -3),
+        ("sprig.mod(-7, 3)", -1),
+        ("sprig.max(1, 3, 2)", 3),
+        ("sprig.biggest(1, 3)", 3),
+        ("sprig.min(1, 3, -2)", -2),
+        ("sprig.add1f(1.5)", 2.5),
+        ("sprig.addf(1.5, 2, 2)", 5.5),
+        ("sprig.addf(0.1, 0.2)", 0.3),
+        ("sprig.subf(7.5, 2, 3)", 2.5),
+        ("sprig.mulf(1.1, 1.1)", 1.21),
+        ("sprig.divf(10, 4)", 2.5),
+        ("sprig.divf(1, 3)", 0.3333333333333333),
+        ("sprig.maxf(1, 2.5)", 2.5),
+        ("sprig.minf(1, 2.5)", 1.0),
+        ("sprig.ceil(123.001)", 124.0),
+        ("sprig.floor('123.9')", 123.0),
+        ("sprig.round(123.555555, 3)", 123.556),
+        ("sprig.round(123.3, 0, 0.2)", 124.0),
+        ("sprig.round(-2.5, 0)", -3.0),
+        ("sprig.until(5)", [0, 1, 2, 3, 4]),
+        ("sprig.until(-2)", [0, -1]),
+        ("sprig.untilStep(3, 6, 2)", [3, 5]),
+        ("sprig.untilStep(6, 3, -1)", [6, 5, 4]),
+        ("sprig.untilStep(3, 6, -1)", []),
+        ("sprig.seq(5)", "1 2 3 4 5"),
+        ("sprig.seq(-3)", "1 0 -1 -2 -3"),
+        ("sprig.seq(2, 5)", "2 3 4 5"),
+        ("sprig.seq(0, 2, 10)", "0 2 4 6 8 10"),
+        ("sprig.seq(0, -2, -5)", "0 -2 -4"),
+        ("sprig.seq(5, 1, 0)", ""),
+        ("sprig.seq()", ""),
+    ],
+)
+def test_arithmetic(expression: str, value: Any) -> None:
+    assert value_of(expression) == value

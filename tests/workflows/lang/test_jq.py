@@ -1,0 +1,128 @@
+"""What gojq answers for these is known; here it is a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.workflows.lang.jq import JqError, jq, jq_text
+
+JOB: dict[str, Any] = {
+    "metadata": {"name": "train", "labels": {"a.b/c": "d"}},
+    "status": {
+        "n": 3,
+        "conditions": [{"type": "Created", "status": "True"}, {"type": "Failed", "status": "False"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        ("", [JOB]),
+        (".", [JOB]),
+        (".metadata.name", ["train"]),
+        ('."metadata"."name"', ["train"]),
+        ('.["metadata"]["name"]', ["train"]),
+        ('.metadata.labels["a.b/c"]', ["d"]),
+        (".status.conditions[0].type", ["Created"]),
+        (".status.conditions.[0].type", ["Created"]),
+        (".status.conditions[-1].type", ["Failed"]),
+        (".status.conditions[9].type", [None]),
+        (".status.conditions[1:] | length", [1]),
+        (".status.conditions[].type", ["Created", "Failed"]),
+        ('.status.conditions[] | select(.status == "True") | .type', ["Created"]),
+        ("[.status.conditions[] | {type, ok: (.status == \"True\")}]",
+         [[{"type": "Created", "ok": True}, {"type": "Failed", "ok": False}]]),
+        ('.status.conditions | map(.type) | join("+")', ["Created+Failed"]),
+        (".missing.deep", [None]),
+        ('.missing // "none"', ["none"]),
+        ('false // null // 0', [0]),
+        (".metadata.name[]?", []),
+        ('try error("no") catch .', ["no"]),
+        ('"\\(.metadata.name) has \\(.status.n + 1)"', ["train has 4"]),
+        ('@base64 "x\\(.status.n)"', ["xMw=="]),
+        (".metadata.name | @json", ['"train"']),
+        ("[1, \"a b\", true] | @csv", ['1,"a b",true']),
+        (".status.n as $n | [$n, $n * 2]", [[3, 6]]),
+        ("reduce .status.conditions[] as $c (0; . + 1)", [2]),
+        ('if .status.n > 5 then "big" elif .status.n > 2 then "middle" else "small" end', ["middle"]),
+        ("if . == 1 then 2 end", [JOB]),
+        ("[..|numbers]", [[3]]),
+        (".metadata | keys", [["labels", "name"]]),
+        ('.metadata | has("name"), has("x")', [True, False]),
+        ("[3, 1, 2] | sort, add, min, max, reverse", [[1, 2, 3], 6, 1, 3, [2, 1, 3]]),
+        ("[null, true, 1, \"a\", [], {}] | sort_by(.) | length", [6]),
+        ('[{"k": 1, "v": "a"}, {"k": 2, "v": "b"}, {"k": 1, "v": "c"}] | group_by(.k) | map(map(.v))',
+         [[["a", "c"], ["b"]]]),
+        ("[1, 2, 2, 3] | unique", [[1, 2, 3]]),
+        ("[[1, [2]], 3] | flatten", [[1, 2, 3]]),
+        ('{"a": 1} + {"b": 2} | to_entries', [[{"key": "a", "value": 1}, {"key": "b", "value": 2}]]),
+        ('{"a": 1} | with_entries(.value += 1)?', JqError),
+        ('{"a": 1} | with_entries(.key |= "b")', JqError),
+        ('{"a": 1} | map_values(. + 1)', [{"a": 2}]),
+        ('{"a": {"b": 1}} * {"a": {"c": 2}}', [{"a": {"b": 1, "c": 2}}]),
+        ("7 / 2, 6 / 2, 7 % 3, -7 % 3, 2 - 5", [3.5, 3, 1, -1, -3]),
+        ("1 < 2 and 2 < 1, (1 < 2 or error)", [False, True]),
+        ('"abc" | test("B"), test("B"; "i"), startswith("a"), ltrimstr("a")', [False, True, True, "bc"]),
+        ('"v1.2" | capture("v(?P<major>\\\\d+)")', [{"major": "1"}]),
+        ('"a-b-c" | sub("-"; "+"), gsub("-"; "+"), split("-")', ["a+b-c", "a+b+c", ["a", "b", "c"]]),
+        ('"12" | tonumber + 1', [13]),
+        ("[range(3)], [limit(2; 1, 2, 3)], first(5, 6)", [[0, 1, 2], [1, 2], 5]),
+        ("any(.status.conditions[]; .status == \"True\")", [True]),
+        ('.status.conditions | any(.status == "True"), all(.status == "True")', [True, False]),
+        ("{(.metadata.name): .status.n}", [{"train": 3}]),
+        ('"{\\"a\\": 1}" | fromjson | .a', [1]),
+        ("[1, 2] | contains([1]), index(2)", [True, 1]),
+        (".metadata.name | length, ascii_upcase", [5, "TRAIN"]),
+        (". # a remark", [JOB]),
+    ],
+)  # fmt: skip
+def test_filters(filter: str, expected: Any) -> None:
+    if expected is JqError:
+        with pytest.raises(JqError):
+            jq(filter, JOB)
+    else:
+        assert jq(filter, JOB) == expected
+
+
+@pytest.mark.parametrize(
+    ("filter", "text"),
+    [
+        (".status.conditions[].type", "Created\nFailed"),
+        (".metadata.labels", '{"a.b/c":"d"}'),
+        (".missing", "null"),
+        ("empty", ""),
+        ("1.0, 1.5", "1\n1.5"),
+    ],
+)
+def test_as_a_parameter(filter: str, text: str) -> None:
+    assert jq_text(filter, JOB) == text
+
+
+@pytest.mark.parametrize(
+    ("filter", "message"),
+    [
+        (".metadata.name.x", 'cannot index string with "x"'),
+        (".[0]", "cannot index object with number"),
+        (".status.n[]", "cannot iterate over number (3)"),
+        (".a |", "found the end, expected a filter"),
+        (".a ]", 'found "]" at position 4, expected the end'),
+        ("now", 'there is no function "now" with 0 arguments here'),
+        ("now?", 'there is no function "now" with 0 arguments here'),
+        ("length(1)", 'there is no function "length" with 1 arguments here'),
+        ("def f: 1; f", "definitions of functions are not read here"),
+        ('"abc', "a string has no end"),
+        ("$x", "$x is not defined"),
+        ("1 / 0", "cannot be divided by zero"),
+        ("{} + []", "object and array cannot be combined by +"),
+        ("[range(1e9)]", "the filter makes too many values"),
+        ("(" * 300 + "1" + ")" * 300, "is nested too deeply"),
+        ("~", "is not jq"),
+    ],
+)
+def test_what_does_not_work_says_why(filter: str, message: str) -> None:
+    with pytest.raises(JqError) as raised:
+        jq(filter, JOB)
+    assert message in str(raised.value)
