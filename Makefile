@@ -57,6 +57,9 @@ cluster-down: $(STAMPS)/dev ## remove it
 cluster-status: $(STAMPS)/dev ## what of it runs
 	@$(BIN)/python -m tools.cluster status
 
+schemas: $(STAMPS)/dev ## regenerate the schemas of the built-in kinds from upstream's documents (needs Go)
+	$(BIN)/python -m tools.schemas
+
 conformance: $(STAMPS)/dev ## run the workflows that other people wrote, and report on each
 	@scripts/apt-install curl
 	$(BIN)/python -m tools.conformance

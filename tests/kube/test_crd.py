@@ -11,8 +11,7 @@ from muster.kube.errors import Invalid
 from muster.kube.kinds import Catalogue, Column, Kind, Scale
 from muster.kube.manifests import load_manifests
 from muster.kube.objects import Object, copy_of
-from muster.kube.schema import INT32, QUANTITY, STRING, integer, list_of, obj, root, validate
-from muster.kube.schemas_crd import CRD_SCHEMA
+from muster.kube.schema import INT32, QUANTITY, STRING, integer, list_of, obj, root, upstream_schema, validate
 from muster.kube.tables import build_table
 
 CRD = """
@@ -226,7 +225,7 @@ def test_a_kind_makes_a_definition_that_makes_the_kind() -> None:
 @pytest.mark.parametrize("kind", [builtin.POD_GROUP, builtin.QUEUE, builtin.PLUGIN_POD_GROUP], ids=str)
 def test_the_gang_kinds_can_be_defined_on_a_cluster(kind: Kind) -> None:
     crd = crd_from_kinds([kind])
-    assert validate(crd, CRD_SCHEMA) == []
+    assert validate(crd, upstream_schema("apiextensions.v1.CustomResourceDefinition")) == []
     assert validate_crd(crd, None) == []
 
 

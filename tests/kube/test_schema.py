@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from muster.kube.kinds import Schema
@@ -9,6 +10,7 @@ from muster.kube.schema import (
     BOOLEAN,
     EMPTY,
     OBJECT_META,
+    OPENAPI,
     SCALAR,
     STRING,
     boolean,
@@ -20,6 +22,7 @@ from muster.kube.schema import (
     of,
     root,
     string,
+    upstream_schema,
     validate,
 )
 
@@ -117,3 +120,17 @@ def test_an_empty_object_stays_empty() -> None:
 
 def test_a_list_may_allow_empty_items() -> None:
     assert validate([1, None], list_of({"nullable": True})) == []
+
+
+def test_upstream_schemas_are_complete_and_shared() -> None:
+    pod, template = upstream_schema("core.v1.Pod"), upstream_schema("core.v1.PodTemplateSpec")
+    assert pod["properties"]["spec"] is template["properties"]["spec"] is upstream_schema("core.v1.PodSpec")
+    assert pod["properties"]["metadata"] is OBJECT_META
+    containers = pod["properties"]["spec"]["properties"]["containers"]
+    assert containers["x-kubernetes-patch-merge-key"] == "name"
+    assert containers["items"]["properties"]["image"] is STRING
+
+
+def test_every_upstream_definition_resolves() -> None:
+    for name in orjson.loads(OPENAPI.read_bytes()):
+        assert upstream_schema(name)["type"] == "object", name

@@ -10,27 +10,7 @@ from muster.kube.crd import validate_crd
 from muster.kube.defaults import default_pod, default_pod_spec, default_pod_template
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.pod_validation import validate_pod_spec, validate_pod_template
-from muster.kube.schemas_batch import JOB_SCHEMA
-from muster.kube.schemas_core import (
-    CONFIG_MAP_SCHEMA,
-    EVENT_SCHEMA,
-    NAMESPACE_SCHEMA,
-    SECRET_SCHEMA,
-    SERVICE_ACCOUNT_SCHEMA,
-    SERVICE_SCHEMA,
-)
-from muster.kube.schemas_crd import CRD_SCHEMA
-from muster.kube.schemas_gangs import PLUGIN_POD_GROUP_SCHEMA, POD_GROUP_SCHEMA, QUEUE_SCHEMA
-from muster.kube.schemas_node import NODE_SCHEMA
-from muster.kube.schemas_pod import POD_SCHEMA, POD_SPEC_SCHEMA, POD_TEMPLATE_KIND_SCHEMA, POD_TEMPLATE_SCHEMA
-from muster.kube.schemas_rbac import (
-    CLUSTER_ROLE_BINDING_SCHEMA,
-    CLUSTER_ROLE_SCHEMA,
-    ROLE_BINDING_SCHEMA,
-    ROLE_SCHEMA,
-)
-from muster.kube.schemas_scheduling import LEASE_SCHEMA, PRIORITY_CLASS_SCHEMA
-from muster.kube.schemas_storage import PERSISTENT_VOLUME_CLAIM_SCHEMA, PERSISTENT_VOLUME_SCHEMA, STORAGE_CLASS_SCHEMA
+from muster.kube.schema import upstream_schema
 from muster.kube.tables import AGE, CREATED_AT
 from muster.kube.validation import validate_job, validate_persistent_volume, validate_persistent_volume_claim
 
@@ -42,114 +22,122 @@ __all__ = [
 _RBAC = "rbac.authorization.k8s.io"
 _VOLCANO = "scheduling.volcano.sh"
 
+POD_SPEC_SCHEMA: Final = upstream_schema("core.v1.PodSpec")
+POD_TEMPLATE_SCHEMA: Final = upstream_schema("core.v1.PodTemplateSpec")
+
 NAMESPACE: Final = Kind(
     "", "v1", "Namespace", "namespaces", namespaced=False, short_names=("ns",),
-    schema=NAMESPACE_SCHEMA, columns=columns.NAMESPACE_COLUMNS,
+    schema=upstream_schema("core.v1.Namespace"), columns=columns.NAMESPACE_COLUMNS,
     default=defaults.default_namespace, validate=validation.validate_metadata,
 )  # fmt: skip
 NODE: Final = Kind(
-    "", "v1", "Node", "nodes", namespaced=False, short_names=("no",), schema=NODE_SCHEMA, columns=columns.NODE_COLUMNS,
+    "", "v1", "Node", "nodes", namespaced=False, short_names=("no",),
+    schema=upstream_schema("core.v1.Node"), columns=columns.NODE_COLUMNS,
     default=defaults.default_node, validate=validation.validate_node,
 )  # fmt: skip
 POD: Final = Kind(
-    "", "v1", "Pod", "pods", short_names=("po",), categories=("all",), schema=POD_SCHEMA, columns=POD_COLUMNS,
+    "", "v1", "Pod", "pods", short_names=("po",), categories=("all",),
+    schema=upstream_schema("core.v1.Pod"), columns=POD_COLUMNS,
     default=default_pod, validate=validation.validate_pod_object,
 )  # fmt: skip
 POD_TEMPLATE: Final = Kind(
     "", "v1", "PodTemplate", "podtemplates",
-    schema=POD_TEMPLATE_KIND_SCHEMA, columns=columns.POD_TEMPLATE_COLUMNS, has_status=False,
+    schema=upstream_schema("core.v1.PodTemplate"), columns=columns.POD_TEMPLATE_COLUMNS, has_status=False,
     default=defaults.default_pod_template_object, validate=validation.validate_pod_template_object,
 )  # fmt: skip
 SERVICE: Final = Kind(
     "", "v1", "Service", "services", short_names=("svc",), categories=("all",),
-    schema=SERVICE_SCHEMA, columns=columns.SERVICE_COLUMNS,
+    schema=upstream_schema("core.v1.Service"), columns=columns.SERVICE_COLUMNS,
     default=defaults.default_service, validate=validation.validate_service,
 )  # fmt: skip
 CONFIG_MAP: Final = Kind(
     "", "v1", "ConfigMap", "configmaps", short_names=("cm",),
-    schema=CONFIG_MAP_SCHEMA, columns=columns.CONFIG_MAP_COLUMNS, has_status=False,
+    schema=upstream_schema("core.v1.ConfigMap"), columns=columns.CONFIG_MAP_COLUMNS, has_status=False,
     validate=validation.validate_config_map,
 )  # fmt: skip
 SECRET: Final = Kind(
-    "", "v1", "Secret", "secrets", schema=SECRET_SCHEMA, columns=columns.SECRET_COLUMNS, has_status=False,
+    "", "v1", "Secret", "secrets",
+    schema=upstream_schema("core.v1.Secret"), columns=columns.SECRET_COLUMNS, has_status=False,
     default=defaults.default_secret, validate=validation.validate_secret,
 )  # fmt: skip
 PERSISTENT_VOLUME: Final = Kind(
     "", "v1", "PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",),
-    schema=PERSISTENT_VOLUME_SCHEMA, columns=columns.PERSISTENT_VOLUME_COLUMNS,
+    schema=upstream_schema("core.v1.PersistentVolume"), columns=columns.PERSISTENT_VOLUME_COLUMNS,
     default=defaults.default_persistent_volume, validate=validate_persistent_volume,
 )  # fmt: skip
 PERSISTENT_VOLUME_CLAIM: Final = Kind(
     "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",),
-    schema=PERSISTENT_VOLUME_CLAIM_SCHEMA, columns=columns.PERSISTENT_VOLUME_CLAIM_COLUMNS,
+    schema=upstream_schema("core.v1.PersistentVolumeClaim"), columns=columns.PERSISTENT_VOLUME_CLAIM_COLUMNS,
     default=defaults.default_persistent_volume_claim, validate=validate_persistent_volume_claim,
 )  # fmt: skip
 SERVICE_ACCOUNT: Final = Kind(
     "", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",),
-    schema=SERVICE_ACCOUNT_SCHEMA, columns=(AGE,), has_status=False,
+    schema=upstream_schema("core.v1.ServiceAccount"), columns=(AGE,), has_status=False,
     validate=validation.validate_metadata,
 )  # fmt: skip
 EVENT: Final = Kind(
     "", "v1", "Event", "events", short_names=("ev",),
-    schema=EVENT_SCHEMA, columns=columns.EVENT_COLUMNS, has_status=False,
+    schema=upstream_schema("core.v1.Event"), columns=columns.EVENT_COLUMNS, has_status=False,
     validate=validation.validate_event,
 )  # fmt: skip
 ROLE: Final = Kind(
-    _RBAC, "v1", "Role", "roles", schema=ROLE_SCHEMA, columns=(CREATED_AT,), has_status=False,
+    _RBAC, "v1", "Role", "roles", schema=upstream_schema("rbac.v1.Role"), columns=(CREATED_AT,), has_status=False,
     validate=validation.validate_role,
 )  # fmt: skip
 ROLE_BINDING: Final = Kind(
     _RBAC, "v1", "RoleBinding", "rolebindings",
-    schema=ROLE_BINDING_SCHEMA, columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
+    schema=upstream_schema("rbac.v1.RoleBinding"), columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
     default=defaults.default_role_binding, validate=validation.validate_role_binding,
 )  # fmt: skip
 CLUSTER_ROLE: Final = Kind(
     _RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False,
-    schema=CLUSTER_ROLE_SCHEMA, columns=(CREATED_AT,), has_status=False,
+    schema=upstream_schema("rbac.v1.ClusterRole"), columns=(CREATED_AT,), has_status=False,
     validate=validation.validate_role,
 )  # fmt: skip
 CLUSTER_ROLE_BINDING: Final = Kind(
     _RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False,
-    schema=CLUSTER_ROLE_BINDING_SCHEMA, columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
+    schema=upstream_schema("rbac.v1.ClusterRoleBinding"), columns=columns.ROLE_BINDING_COLUMNS, has_status=False,
     default=defaults.default_role_binding, validate=validation.validate_role_binding,
 )  # fmt: skip
 PRIORITY_CLASS: Final = Kind(
     "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",),
-    schema=PRIORITY_CLASS_SCHEMA, columns=columns.PRIORITY_CLASS_COLUMNS, has_status=False,
+    schema=upstream_schema("scheduling.v1.PriorityClass"), columns=columns.PRIORITY_CLASS_COLUMNS, has_status=False,
     default=defaults.default_priority_class, validate=validation.validate_priority_class,
 )  # fmt: skip
 STORAGE_CLASS: Final = Kind(
     "storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False, short_names=("sc",),
-    schema=STORAGE_CLASS_SCHEMA, columns=columns.STORAGE_CLASS_COLUMNS, has_status=False,
+    schema=upstream_schema("storage.v1.StorageClass"), columns=columns.STORAGE_CLASS_COLUMNS, has_status=False,
     default=defaults.default_storage_class, validate=validation.validate_storage_class,
 )  # fmt: skip
 JOB: Final = Kind(
-    "batch", "v1", "Job", "jobs", categories=("all",), schema=JOB_SCHEMA, columns=columns.JOB_COLUMNS,
+    "batch", "v1", "Job", "jobs", categories=("all",),
+    schema=upstream_schema("batch.v1.Job"), columns=columns.JOB_COLUMNS,
     default=defaults.default_job, validate=validate_job,
 )  # fmt: skip
 LEASE: Final = Kind(
     "coordination.k8s.io", "v1", "Lease", "leases",
-    schema=LEASE_SCHEMA, columns=columns.LEASE_COLUMNS, has_status=False,
+    schema=upstream_schema("coordination.v1.Lease"), columns=columns.LEASE_COLUMNS, has_status=False,
     validate=validation.validate_lease,
 )  # fmt: skip
 POD_GROUP: Final = Kind(
     _VOLCANO, "v1beta1", "PodGroup", "podgroups", short_names=("pg", "podgroup-v1beta1"),
-    schema=POD_GROUP_SCHEMA, columns=columns.POD_GROUP_COLUMNS,
+    schema=upstream_schema("volcano.v1beta1.PodGroup"), columns=columns.POD_GROUP_COLUMNS,
     default=defaults.default_pod_group, validate=validation.validate_pod_group,
 )  # fmt: skip
 QUEUE: Final = Kind(
     _VOLCANO, "v1beta1", "Queue", "queues", namespaced=False, short_names=("q", "queue-v1beta1"),
-    schema=QUEUE_SCHEMA, columns=columns.QUEUE_COLUMNS,
+    schema=upstream_schema("volcano.v1beta1.Queue"), columns=columns.QUEUE_COLUMNS,
     default=defaults.default_queue, validate=validation.validate_queue,
 )  # fmt: skip
 PLUGIN_POD_GROUP: Final = Kind(
     "scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", short_names=("pg", "pgs"),
-    schema=PLUGIN_POD_GROUP_SCHEMA, columns=columns.PLUGIN_POD_GROUP_COLUMNS,
+    schema=upstream_schema("scheduler-plugins.v1alpha1.PodGroup"), columns=columns.PLUGIN_POD_GROUP_COLUMNS,
     validate=validation.validate_pod_group,
 )  # fmt: skip
 CUSTOM_RESOURCE_DEFINITION: Final = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False,
-    short_names=("crd", "crds"), categories=("api-extensions",), schema=CRD_SCHEMA, columns=(CREATED_AT,),
+    short_names=("crd", "crds"), categories=("api-extensions",),
+    schema=upstream_schema("apiextensions.v1.CustomResourceDefinition"), columns=(CREATED_AT,),
     default=defaults.default_custom_resource_definition, validate=validate_crd,
 )  # fmt: skip
 

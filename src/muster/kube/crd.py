@@ -25,9 +25,9 @@ from muster.kube.schema import (
     obj,
     of,
     string,
+    upstream_schema,
     validate,
 )
-from muster.kube.schemas_crd import CRD_SCHEMA
 from muster.kube.validation import check_unchanged, validate_metadata, validator
 
 # Merged from crd_validation: The rules of CustomResourceDefinitions that their schema cannot say, and what of them
@@ -160,7 +160,7 @@ _OURS = ("x-muster-", "x-kubernetes-patch-")
 def kinds_from_crd(crd: Object) -> list[Kind]:
     """One kind for every version that is served, the stored one first. Raises Invalid for a definition that breaks a
     rule."""
-    causes = validate(crd, CRD_SCHEMA) or validate_crd(crd, None)
+    causes = validate(crd, upstream_schema("apiextensions.v1.CustomResourceDefinition")) or validate_crd(crd, None)
     if causes:
         listed = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
         raise Invalid(f'CustomResourceDefinition "{name_of(crd)}" is invalid: {listed}', causes=causes)

@@ -9,8 +9,7 @@ from typing import Any
 
 from muster.kube.objects import Object, labels_of, meta, name_of, uid_of
 from muster.kube.quantity import QuantityError, canonical_quantity
-from muster.kube.schema import apply_defaults
-from muster.kube.schemas_gangs import POD_GROUP_SCHEMA, QUEUE_SCHEMA
+from muster.kube.schema import apply_defaults, upstream_schema
 
 # Merged from pod_defaults: What Kubernetes fills into a Pod, and into the Pod template of any other kind.
 #
@@ -385,12 +384,16 @@ def _with_selector(spec: Object, job: Object) -> Object:
 
 
 def default_pod_group(group: Object) -> Object:
-    filled: Object = apply_defaults(group if group.get("spec") else {**group, "spec": {}}, POD_GROUP_SCHEMA)
+    filled: Object = apply_defaults(
+        group if group.get("spec") else {**group, "spec": {}}, upstream_schema("volcano.v1beta1.PodGroup")
+    )
     return filled
 
 
 def default_queue(queue: Object) -> Object:
-    filled: Object = apply_defaults(queue if queue.get("spec") else {**queue, "spec": {}}, QUEUE_SCHEMA)
+    filled: Object = apply_defaults(
+        queue if queue.get("spec") else {**queue, "spec": {}}, upstream_schema("volcano.v1beta1.Queue")
+    )
     spec = filled["spec"]
     return filled if spec.get("reclaimable") is not None else {**filled, "spec": {**spec, "reclaimable": True}}
 

@@ -30,7 +30,7 @@ from muster.kube.pod_validation import (
     validate_pod_template,
 )
 from muster.kube.quantity import parse_quantity
-from muster.kube.schemas_storage import PERSISTENT_VOLUME_SPEC
+from muster.kube.schema import upstream_schema
 
 # Merged from validation: The rules of the built-in kinds other than Pods and Jobs that their schemas cannot say.
 #
@@ -404,7 +404,7 @@ _NOT_A_SOURCE = frozenset({
     "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
     "storageClassName", "volumeAttributesClassName", "volumeMode",
 })  # fmt: skip
-_SOURCES = tuple(sorted(PERSISTENT_VOLUME_SPEC["properties"].keys() - _NOT_A_SOURCE))
+_SOURCES = tuple(sorted(upstream_schema("core.v1.PersistentVolumeSpec")["properties"].keys() - _NOT_A_SOURCE))
 _CLAIM_IS_FIXED = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )

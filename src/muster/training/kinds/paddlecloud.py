@@ -13,8 +13,19 @@ from muster.kube.cluster import Endpoint
 from muster.kube.errors import Cause
 from muster.kube.kinds import Column, Kind
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
-from muster.kube.schema import INT32, INT64, RESOURCES, STRING, TIME, integer, list_of, obj, root, string
-from muster.kube.schemas_meta import OBJECT_REFERENCE
+from muster.kube.schema import (
+    INT32,
+    INT64,
+    RESOURCES,
+    STRING,
+    TIME,
+    integer,
+    list_of,
+    obj,
+    root,
+    string,
+    upstream_schema,
+)
 from muster.training.etcd import EtcdEntry
 from muster.training.job_conditions import Progress
 from muster.training.kinds.base import JobKind, read_scheduling_policy, validate_template
@@ -47,7 +58,7 @@ _GLOO = Replica("gloo", 0)
 _ROLE = obj({"replicas": integer(0), "requests": INT32, "limits": INT32, "template": TEMPLATE}, ["replicas"])
 _ROLE_STATUS = obj({
     "pending": INT32, "starting": INT32, "running": INT32, "failed": INT32, "succeeded": INT32, "unknown": INT32,
-    "refs": list_of(OBJECT_REFERENCE),
+    "refs": list_of(upstream_schema("core.v1.ObjectReference")),
 })  # fmt: skip
 _SPEC = obj({
     "cleanPodPolicy": STRING,

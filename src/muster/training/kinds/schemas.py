@@ -8,7 +8,6 @@ from muster.kube.kinds import Column, Kind, Scale, Schema
 from muster.kube.schema import (
     BOOLEAN,
     INT32,
-    QUANTITY,
     RESOURCES,
     STRING,
     TIME,
@@ -16,11 +15,11 @@ from muster.kube.schema import (
     list_of,
     map_of,
     obj,
+    of,
     root,
     string,
+    upstream_schema,
 )
-from muster.kube.schemas_meta import LABEL_SELECTOR
-from muster.kube.schemas_pod import POD_TEMPLATE_SCHEMA
 
 SCHEDULING_POLICY: Schema = obj({
     "minAvailable": INT32,
@@ -40,7 +39,9 @@ RUN_POLICY: Schema = obj({
     "managedBy": STRING,
 })  # fmt: skip
 
-TEMPLATE: Schema = obj({**POD_TEMPLATE_SCHEMA["properties"], "apiVersion": STRING, "kind": STRING})
+TEMPLATE: Schema = obj(
+    {**upstream_schema("core.v1.PodTemplateSpec")["properties"], "apiVersion": STRING, "kind": STRING}
+)
 """A Pod's. Some write it as a whole one, and then it says what it is."""
 
 REPLICA_SPEC: Schema = obj({
@@ -51,31 +52,8 @@ REPLICA_SPEC: Schema = obj({
 
 NPROC_PER_NODE: Schema = STRING
 
-_TARGET: Schema = obj(
-    {"type": STRING, "averageUtilization": INT32, "averageValue": QUANTITY, "value": QUANTITY}, ["type"]
-)
-_METRIC: Schema = obj({"name": STRING, "selector": LABEL_SELECTOR}, ["name"])
-_DESCRIBED: Schema = obj({"apiVersion": STRING, "kind": STRING, "name": STRING}, ["kind", "name"])
-
-METRICS: Schema = list_of(
-    obj(
-        {
-            "type": STRING,
-            "resource": obj({"name": STRING, "target": _TARGET}, ["name", "target"]),
-            "containerResource": obj(
-                {"container": STRING, "name": STRING, "target": _TARGET}, ["container", "name", "target"]
-            ),
-            "pods": obj({"metric": _METRIC, "target": _TARGET}, ["metric", "target"]),
-            "object": obj(
-                {"describedObject": _DESCRIBED, "metric": _METRIC, "target": _TARGET},
-                ["describedObject", "metric", "target"],
-            ),
-            "external": obj({"metric": _METRIC, "target": _TARGET}, ["metric", "target"]),
-        },
-        ["type"],
-    )
-)
-"""What an autoscaler goes by, as in autoscaling/v2."""
+METRICS: Schema = list_of(upstream_schema("autoscaling.v2.MetricSpec"))
+"""The metrics of an autoscaler, as in autoscaling/v2."""
 
 ELASTIC_POLICY: Schema = obj({
     "minReplicas": integer(1),
@@ -103,7 +81,11 @@ JOB_STATUS: Schema = obj({
         })
     ),
     "replicaStatuses": map_of(
-        obj({"active": INT32, "succeeded": INT32, "failed": INT32, "selector": STRING, "labelSelector": LABEL_SELECTOR})
+        obj({
+            **of(INT32, "active succeeded failed"),
+            "selector": STRING,
+            "labelSelector": upstream_schema("meta.v1.LabelSelector"),
+        })
     ),
     "startTime": TIME,
     "completionTime": TIME,

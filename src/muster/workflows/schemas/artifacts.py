@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from muster.kube.schema import BOOLEAN, EMPTY, INT32, STRING, STRING_MAP, STRINGS, integer, list_of, obj, of
-from muster.kube.schemas_container import CONFIG_MAP_KEY_SELECTOR, SECRET_KEY_SELECTOR
+from muster.kube.schema import (
+    BOOLEAN,
+    EMPTY,
+    INT32,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    integer,
+    list_of,
+    obj,
+    of,
+    upstream_schema,
+)
 
 METADATA: Final = obj({**of(STRING_MAP, "annotations labels")})
 
@@ -14,47 +25,52 @@ _GARBAGE_COLLECTION: Final = {"podMetadata": METADATA, "serviceAccountName": STR
 ARTIFACT_GC: Final = obj(_GARBAGE_COLLECTION)
 WORKFLOW_ARTIFACT_GC: Final = obj({**_GARBAGE_COLLECTION, "forceFinalizerRemoval": BOOLEAN, "podSpecPatch": STRING})
 
-_ARTIFACTORY: Final = of(SECRET_KEY_SELECTOR, "passwordSecret usernameSecret")
-_AZURE: Final = {**of(STRING, "container endpoint"), "accountKeySecret": SECRET_KEY_SELECTOR, "useSDKCreds": BOOLEAN}
-_GCS: Final = {"bucket": STRING, "serviceAccountKeySecret": SECRET_KEY_SELECTOR}
+_SECRET_KEY: Final = upstream_schema("core.v1.SecretKeySelector")
+_ARTIFACTORY: Final = of(_SECRET_KEY, "passwordSecret usernameSecret")
+_AZURE: Final = {
+    **of(STRING, "container endpoint"),
+    "accountKeySecret": _SECRET_KEY,
+    "useSDKCreds": BOOLEAN,
+}
+_GCS: Final = {"bucket": STRING, "serviceAccountKeySecret": _SECRET_KEY}
 _HDFS: Final = {
     **of(STRING, "dataTransferProtection hdfsUser krbRealm krbServicePrincipalName krbUsername"),
-    **of(SECRET_KEY_SELECTOR, "krbCCacheSecret krbKeytabSecret"),
+    **of(_SECRET_KEY, "krbCCacheSecret krbKeytabSecret"),
     "addresses": STRINGS,
     "force": BOOLEAN,
-    "krbConfigConfigMap": CONFIG_MAP_KEY_SELECTOR,
+    "krbConfigConfigMap": upstream_schema("core.v1.ConfigMapKeySelector"),
 }
 _OSS: Final = {
     **of(STRING, "bucket endpoint securityToken"),
     **of(BOOLEAN, "createBucketIfNotPresent useSDKCreds"),
-    **of(SECRET_KEY_SELECTOR, "accessKeySecret secretKeySecret"),
+    **of(_SECRET_KEY, "accessKeySecret secretKeySecret"),
     "lifecycleRule": obj({**of(INT32, "markDeletionAfterDays markInfrequentAccessAfterDays")}),
 }
 _PLUGIN: Final = {**of(STRING, "configuration name")}
 _S3: Final = {
     **of(STRING, "bucket endpoint region roleARN"),
     **of(BOOLEAN, "insecure useSDKCreds"),
-    **of(SECRET_KEY_SELECTOR, "accessKeySecret caSecret secretKeySecret sessionTokenSecret"),
+    **of(_SECRET_KEY, "accessKeySecret caSecret secretKeySecret sessionTokenSecret"),
     "createBucketIfNotPresent": obj({"objectLocking": BOOLEAN}),
     "encryptionOptions": obj({
         **of(STRING, "kmsEncryptionContext kmsKeyId"),
         "enableEncryption": BOOLEAN,
-        "serverSideCustomerKeySecret": SECRET_KEY_SELECTOR,
+        "serverSideCustomerKeySecret": _SECRET_KEY,
     }),
 }  # fmt: skip
 
 GIT: Final = obj({
     **of(STRING, "branch repo revision"),
     **of(BOOLEAN, "disableSubmodules insecureIgnoreHostKey insecureSkipTLS singleBranch"),
-    **of(SECRET_KEY_SELECTOR, "passwordSecret sshPrivateKeySecret usernameSecret"),
+    **of(_SECRET_KEY, "passwordSecret sshPrivateKeySecret usernameSecret"),
     "depth": integer(0, format="int64"),
     "fetch": STRINGS,
 })  # fmt: skip
 HTTP_AUTH: Final = obj({
-    "basicAuth": obj({**of(SECRET_KEY_SELECTOR, "passwordSecret usernameSecret")}),
-    "clientCert": obj({**of(SECRET_KEY_SELECTOR, "clientCertSecret clientKeySecret")}),
+    "basicAuth": obj({**of(_SECRET_KEY, "passwordSecret usernameSecret")}),
+    "clientCert": obj({**of(_SECRET_KEY, "clientCertSecret clientKeySecret")}),
     "oauth2": obj({
-        **of(SECRET_KEY_SELECTOR, "clientIDSecret clientSecretSecret tokenURLSecret"),
+        **of(_SECRET_KEY, "clientIDSecret clientSecretSecret tokenURLSecret"),
         "endpointParams": list_of(obj({**of(STRING, "key value")})),
         "scopes": STRINGS,
     }),

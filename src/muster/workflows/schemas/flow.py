@@ -18,13 +18,13 @@ from muster.kube.schema import (
     map_of,
     obj,
     of,
+    upstream_schema,
 )
-from muster.kube.schemas_container import CONFIG_MAP_KEY_SELECTOR
 from muster.workflows.schemas.artifacts import ARTIFACTS
 
 VALUE_FROM: Final = obj({
     **of(STRING, "event expression jqFilter jsonPath parameter path"),
-    "configMapKeyRef": CONFIG_MAP_KEY_SELECTOR,
+    "configMapKeyRef": upstream_schema("core.v1.ConfigMapKeySelector"),
     "default": SCALAR,
     "supplied": EMPTY,
 })  # fmt: skip
@@ -71,7 +71,7 @@ RETRY_STRATEGY: Final = obj({
 
 _MUTEX: Final = obj({**of(STRING, "name namespace"), "database": BOOLEAN})
 _SEMAPHORE: Final = obj({
-    "configMapKeyRef": CONFIG_MAP_KEY_SELECTOR,
+    "configMapKeyRef": upstream_schema("core.v1.ConfigMapKeySelector"),
     "database": obj({"key": STRING}),
     "namespace": STRING,
 })  # fmt: skip

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from muster.kube import schemas_container, schemas_pod, schemas_storage, schemas_volumes
 from muster.kube.kinds import Schema
-from muster.kube.schema import BOOLEAN, INT_OR_STRING, STRING, STRINGS, list_of, obj
-from muster.kube.schemas_meta import LABEL_SELECTOR, LOCAL_OBJECT_REFERENCE
+from muster.kube.schema import BOOLEAN, INT_OR_STRING, STRING, STRINGS, list_of, obj, upstream_schema
 
 _LATER = frozenset({"fileKeyRef", "podCertificate", "restartPolicyRules"})
 """Fields that Pods have got since, and Argo v4.0 does not know."""
@@ -29,27 +27,27 @@ def worded_freely(schema: Schema) -> Schema:
     return freed
 
 
-_CONTAINER: Final = worded_freely(schemas_container.CONTAINER)["properties"]
-VOLUME_MOUNT: Final = worded_freely(schemas_container.VOLUME_MOUNT)
+_CONTAINER: Final = worded_freely(upstream_schema("core.v1.Container"))["properties"]
+VOLUME_MOUNT: Final = worded_freely(upstream_schema("core.v1.VolumeMount"))
 
 CONTAINER: Final = obj(_CONTAINER)
 SCRIPT: Final = obj({**_CONTAINER, "source": STRING})
 CONTAINER_NODE: Final = obj({**_CONTAINER, "dependencies": STRINGS})
 USER_CONTAINER: Final = obj({**_CONTAINER, "mirrorVolumeMounts": BOOLEAN})
 
-VOLUME: Final = worded_freely(schemas_volumes.VOLUME)
+VOLUME: Final = worded_freely(upstream_schema("core.v1.Volume"))
 VOLUMES: Final = list_of(VOLUME, map_keys=["name"], patch_merge_key="name", duplicates=True)
-VOLUME_CLAIM_TEMPLATES: Final = list_of(worded_freely(schemas_storage.PERSISTENT_VOLUME_CLAIM_SCHEMA))
+VOLUME_CLAIM_TEMPLATES: Final = list_of(worded_freely(upstream_schema("core.v1.PersistentVolumeClaim")))
 
-AFFINITY: Final = worded_freely(schemas_pod.AFFINITY)
-DNS_CONFIG: Final = schemas_pod.POD_DNS_CONFIG
-HOST_ALIASES: Final = list_of(schemas_pod.HOST_ALIAS)
-IMAGE_PULL_SECRETS: Final = list_of(LOCAL_OBJECT_REFERENCE)
-SECURITY_CONTEXT: Final = worded_freely(schemas_pod.POD_SECURITY_CONTEXT)
-TOLERATIONS: Final = list_of(worded_freely(schemas_pod.TOLERATION))
+AFFINITY: Final = worded_freely(upstream_schema("core.v1.Affinity"))
+DNS_CONFIG: Final = upstream_schema("core.v1.PodDNSConfig")
+HOST_ALIASES: Final = list_of(upstream_schema("core.v1.HostAlias"))
+IMAGE_PULL_SECRETS: Final = list_of(upstream_schema("core.v1.LocalObjectReference"))
+SECURITY_CONTEXT: Final = worded_freely(upstream_schema("core.v1.PodSecurityContext"))
+TOLERATIONS: Final = list_of(worded_freely(upstream_schema("core.v1.Toleration")))
 POD_DISRUPTION_BUDGET: Final = obj({
     "maxUnavailable": INT_OR_STRING,
     "minAvailable": INT_OR_STRING,
-    "selector": LABEL_SELECTOR,
+    "selector": upstream_schema("meta.v1.LabelSelector"),
     "unhealthyPodEvictionPolicy": STRING,
 })  # fmt: skip

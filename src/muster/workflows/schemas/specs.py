@@ -18,8 +18,8 @@ from muster.kube.schema import (
     obj,
     of,
     string,
+    upstream_schema,
 )
-from muster.kube.schemas_meta import LABEL_SELECTOR
 from muster.workflows.schemas import pods
 from muster.workflows.schemas.artifacts import ARTIFACT, LOCATION, METADATA, REPOSITORY_REF, WORKFLOW_ARTIFACT_GC
 from muster.workflows.schemas.flow import ARGUMENTS, EXECUTOR, HOOKS, METRICS, RETRY_STRATEGY, SYNCHRONIZATION
@@ -48,7 +48,9 @@ WORKFLOW_SPEC: Final = obj(
         "nodeSelector": STRING_MAP,
         "parallelism": integer(1, format="int64"),
         "podDisruptionBudget": pods.POD_DISRUPTION_BUDGET,
-        "podGC": obj({**of(STRING, "deleteDelayDuration strategy"), "labelSelector": LABEL_SELECTOR}),
+        "podGC": obj(
+            {**of(STRING, "deleteDelayDuration strategy"), "labelSelector": upstream_schema("meta.v1.LabelSelector")}
+        ),
         "podMetadata": METADATA,
         "priority": INT32,
         "retryStrategy": RETRY_STRATEGY,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from muster.kube.schema import BOOLEAN, INT32, INT64, STRING, STRINGS, TIME, list_of, map_of, obj, of
-from muster.kube.schemas_meta import OBJECT_REFERENCE
+from muster.kube.schema import BOOLEAN, INT32, INT64, STRING, STRINGS, TIME, list_of, map_of, obj, of, upstream_schema
 from muster.workflows.schemas.artifacts import REPOSITORY
 from muster.workflows.schemas.flow import INPUTS, OUTPUTS, TEMPLATE_REF
 from muster.workflows.schemas.pods import VOLUME
@@ -60,7 +59,7 @@ WORKFLOW_STATUS: Final = obj({
 }, atomic=True)  # fmt: skip
 CRON_STATUS: Final = obj({
     **of(INT64, "failed succeeded"),
-    "active": list_of(OBJECT_REFERENCE),
+    "active": list_of(upstream_schema("core.v1.ObjectReference")),
     "conditions": CONDITIONS,
     "lastScheduledTime": TIME,
     "phase": STRING,

@@ -19,8 +19,8 @@ from muster.kube.schema import (
     map_of,
     obj,
     of,
+    upstream_schema,
 )
-from muster.kube.schemas_container import SECRET_KEY_SELECTOR
 from muster.workflows.schemas import pods
 from muster.workflows.schemas.artifacts import ARTIFACT, LOCATION, METADATA
 from muster.workflows.schemas.flow import (
@@ -51,7 +51,10 @@ HTTP: Final = obj({
     **of(STRING, "body method successCondition url"),
     "bodyFrom": obj({"bytes": BYTES}),
     "headers": list_of(
-        obj({**of(STRING, "name value"), "valueFrom": obj({"secretKeyRef": SECRET_KEY_SELECTOR})})
+        obj({
+            **of(STRING, "name value"),
+            "valueFrom": obj({"secretKeyRef": upstream_schema("core.v1.SecretKeySelector")}),
+        })
     ),
     "insecureSkipVerify": BOOLEAN,
     "timeoutSeconds": INT64,
