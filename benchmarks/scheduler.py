@@ -96,7 +96,7 @@ def best_of(repeat: int, nodes: int, pods: int, kinds: int) -> Measured:
 
 def apart(nodes: int, pods: int, kinds: int) -> Measured:
     """In a process of its own, so that memory is that of this run."""
-    command = [sys.executable, __file__, "--one", str(nodes), str(pods), str(kinds)]
+    command = [sys.executable, "-m", "benchmarks.scheduler", "--one", str(nodes), str(pods), str(kinds)]
     found = subprocess.run(command, check=True, capture_output=True, text=True)
     return Measured(**json.loads(found.stdout))
 

@@ -210,7 +210,9 @@ async def main() -> None:
         await delivery(home / "select", given.pods, given.watchers, "job")
         await delivery(home / "nothing", given.pods, 1, "")
         sys.stdout.flush()
-        alone = await asyncio.create_subprocess_exec(sys.executable, __file__, "--memory", home / "memory")
+        alone = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.store", "--memory", home / "memory"
+        )
         await alone.wait()
 
 

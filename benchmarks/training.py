@@ -4,8 +4,9 @@
 
 Two ranks of a script that only says when it began. Muster runs it as a PyTorchJob of two replicas, as its users would:
 on a cluster that is up, and by `muster run` alone, which brings a cluster up first. Contenders take turns, so that a
-busy machine is as busy for all; the median counts. torchrun comes from the environment of examples/training/pytorch.
-TorchX (its local_cwd scheduler, which starts the replicas by itself) is measured where TORCHX names a torchx command.
+busy machine is as busy for all; the median counts. torchrun comes from the environment of examples/training/pytorch,
+TorchX (its local_cwd scheduler, which starts the replicas itself) from .environments/peer-torchx. Both are installed
+the first time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ROOT = Path(__file__).parents[1]
+from benchmarks.peers import ROOT, python_of
+
+TORCHX = ("torchx>=0.7,<1",)
 SCRIPT = ROOT / "benchmarks" / "programs" / "started.py"
 RANKS = 2
 TARGET = 1.3
@@ -61,16 +64,15 @@ def main(rounds: int) -> None:
         job = Path(folder) / "job.yaml"
         job.write_text(JOB.format(python=python, script=SCRIPT))
         cold = {**muster, "MUSTER_HOME": f"{folder}/cold"}
+        torchx = [str(Path(python_of("torchx", TORCHX)).with_name("torchx")), "run", "-s", "local_cwd", "utils.python"]
+        torchx += ["--num_replicas", str(RANKS), "--script", SCRIPT.name]
         torchrun = [python, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={RANKS}", str(SCRIPT)]
         contenders: dict[str, Callable[[], float]] = {
             "torchrun": lambda: until_started(torchrun, TORCH),
             "muster run, cluster up": lambda: until_started([*MUSTER, "run", "--rm", str(job)], muster),
             "muster run, no cluster": lambda: until_started([*MUSTER, "run", "--rm", str(job)], cold),
         }
-        if os.environ.get("TORCHX"):
-            torchx = [*shlex.split(os.environ["TORCHX"]), "run", "-s", "local_cwd", "utils.python"]
-            torchx += ["--num_replicas", str(RANKS), "--script", SCRIPT.name]
-            contenders["TorchX local"] = lambda: until_started(torchx, dict(os.environ))
+        contenders["TorchX local"] = lambda: until_started(torchx, {**os.environ, "HOME": folder})
         times: dict[str, list[float]] = {name: [] for name in contenders}
         for number in range(rounds + 1):
             for name, run in contenders.items():

@@ -1,6 +1,6 @@
 """The platform's lists: how soon they answer with 10,000 runs and 1,000 workflows in the store and 50 readers.
 
-    python -m benchmarks.platform [--runs 10000] [--workflows 1000] [--readers 50] [--seconds 4] [--database URL]
+    python -m benchmarks.platform_lists [--runs 10000] [--workflows 1000] [--readers 50] [--seconds 4] [--database URL]
 
 The server is a process of its own, and every reader somebody else. For every list: the 95th percentile when each reader
 asks once a second (people with the page open), the same when all ask again at once, the same while runs change all the
@@ -124,7 +124,7 @@ async def measure(folder: Path, options: argparse.Namespace) -> None:
     places, run, others = await filled(folder, url, options)
     statements = await statements_of(folder, url, places) if not options.database else {}
     server = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.platform", "--serve", str(folder), "--database", url, stdout=PIPE
+        sys.executable, "-m", "benchmarks.platform_lists", "--serve", str(folder), "--database", url, stdout=PIPE
     )
     try:
         assert server.stdout is not None

@@ -1,8 +1,9 @@
 """Training jobs on a real API server and KWOK's nodes: Muster's operator against Kubeflow's training-operator v1.9.3.
 
-    python -m benchmarks.operator [JOBS] [CONTENDER ...]          (default: 100 shipped tuned muster)
+    python -m benchmarks.training_operator [JOBS] [CONTENDER ...]          (default: 100 shipped tuned muster)
 
-Needs `make cluster-up PARTS="kwok training-operator"`; MUSTER_CLUSTER names another cluster than the usual one.
+Starts a cluster with these parts if there is none, which takes root and, the first time, some minutes of building.
+MUSTER_CLUSTER names another cluster than the usual one.
 PyTorchJobs of a Master and three Workers are submitted all at once; their Pods run for two seconds. Measured, from the
 first submission on: until every Pod has been Running, until every job has Succeeded; CPU time and the most memory of
 the operator's process; and its requests per job, from the API server's audit log (without watches and leases).
@@ -19,6 +20,7 @@ import json
 import math
 import os
 import statistics
+import subprocess
 import sys
 import time
 import uuid
@@ -39,7 +41,7 @@ from muster.kube.remote.kubeconfig import load_kubeconfig
 from muster.operator.install_manifests import build_crds
 from muster.training.kinds.pytorch import PyTorch
 from tools.cluster import kwok
-from tools.cluster.cluster import Cluster
+from tools.cluster.cluster import ROOT, Cluster
 from tools.cluster.processes import Component, Health
 
 PEER = "training-operator"
@@ -68,9 +70,11 @@ class Result:
 
 
 def main(jobs: int, contenders: Sequence[str]) -> None:
-    cluster = Cluster(os.environ.get("MUSTER_CLUSTER", "muster"))
+    name = os.environ.get("MUSTER_CLUSTER", "muster")
+    cluster = Cluster(name)
     if not cluster.is_up():
-        raise SystemExit('there is no cluster: make cluster-up PARTS="kwok training-operator"')
+        command = [sys.executable, "-m", "tools.cluster", "--name", name, "up", "kwok", PEER]
+        subprocess.run(command, cwd=ROOT, check=True)
     with cluster.entered():
         kwok.fake_nodes(cluster.layout, max(4, math.ceil(jobs * MEMBERS / PODS_PER_NODE)))
         audit = listen(cluster)
