@@ -2,15 +2,15 @@ import { QueryClientProvider } from "@tanstack/react-query"
 import { RouterProvider } from "@tanstack/react-router"
 import { StrictMode } from "react"
 import { createRoot } from "react-dom/client"
-import { onSignedOut } from "@/api/client"
-import { queries } from "@/api/query-client"
+import { onSignedOut, queryClient } from "@/api/client"
 import { applyPreferences } from "@/app/preferences"
 import { router } from "@/app/router"
+
 import "./styles.css"
 
 applyPreferences()
 onSignedOut(() => {
-  queries.removeQueries({ queryKey: ["session"] })
+  queryClient.removeQueries({ queryKey: ["session"] })
   void router.invalidate()
 })
 
@@ -18,7 +18,7 @@ const root = document.getElementById("root")
 if (root) {
   createRoot(root).render(
     <StrictMode>
-      <QueryClientProvider client={queries}>
+      <QueryClientProvider client={queryClient}>
         <RouterProvider router={router} />
       </QueryClientProvider>
     </StrictMode>,

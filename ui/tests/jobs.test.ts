@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest"
 import type { JobMember, JobRole } from "@/api/jobs"
-import { kindLook, kindTitle } from "@/lib/job-kinds"
-import { chosenPods, tellingPods } from "@/lib/job-members"
-import { EXAMPLES, freshly } from "@/pages/jobs/examples"
-import { reasonSentence } from "@/pages/jobs/reasons"
-import { told } from "@/words/job-messages"
-import { jobWords } from "@/words/jobs"
-import { said } from "@/words/words"
+import { jobMessage } from "@/i18n/job-messages"
+import { jobTexts } from "@/i18n/jobs"
+import { translate } from "@/i18n/translate"
+import { kindLook, kindTitle } from "@/pages/jobs/badges"
+import { chosenPods, podsToShowFirst } from "@/pages/jobs/logs"
+import { EXAMPLES, freshly } from "@/pages/jobs/new"
+import { reasonSentence } from "@/pages/jobs/overview"
 
 function member(pod: string, more: Partial<JobMember> = {}): JobMember {
   const none = {
@@ -55,7 +55,7 @@ describe("whose logs are shown first", () => {
       ["w-0", "w-1", "w-2", "w-3"],
     ],
     ["nobody's, if there is nobody", [], []],
-  ])("%s", (_, roles, pods) => expect(tellingPods(roles)).toEqual(pods))
+  ])("%s", (_, roles, pods) => expect(podsToShowFirst(roles)).toEqual(pods))
 
   it("what an address names comes first, as far as it is there", () => {
     const roles = [role("Worker", member("w-0"), member("w-1"), member("w-2"))]
@@ -100,10 +100,10 @@ it.each([
   ],
   [{ code: "pod", detail: "it ended", about: "a-worker-0" }, "a-worker-0: it ended", "a-worker-0：it ended"],
   [{ code: "failed", detail: "it has failed", about: "" }, "it has failed", "it has failed"],
-])("%o is said in both languages", (reason, english, chinese) => {
+])("%o is translate in both languages", (reason, english, chinese) => {
   const given = { ...reason, text: "" }
-  expect(reasonSentence(given, (key, args) => said(jobWords[key], "en", args), "en")).toBe(english)
-  expect(reasonSentence(given, (key, args) => said(jobWords[key], "zh", args), "zh")).toBe(chinese)
+  expect(reasonSentence(given, (key, args) => translate(jobTexts[key], "en", args), "en")).toBe(english)
+  expect(reasonSentence(given, (key, args) => translate(jobTexts[key], "zh", args), "zh")).toBe(chinese)
 })
 
 it.each([
@@ -126,7 +126,7 @@ it.each([
   ["PyTorchJob default/a successfully completed.", "PyTorchJob default/a 已成功完成。"],
   ["PyTorchJob default/a is running.", "PyTorchJob default/a 正在运行。"],
   ["something that nobody knows", "something that nobody knows"],
-])("%s is told in Chinese as far as it is known, and left as it is in English", (english, chinese) => {
-  expect(told(english, "en")).toBe(english)
-  expect(told(english, "zh")).toBe(chinese)
+])("%s is jobMessage in Chinese as far as it is known, and left as it is in English", (english, chinese) => {
+  expect(jobMessage(english, "en")).toBe(english)
+  expect(jobMessage(english, "zh")).toBe(chinese)
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import { lineDiff, shortened } from "@/lib/line-diff"
-import { pieces } from "@/lib/pieces"
+import { diffLines, hideUnchanged } from "@/components/line-diff"
+import { readPages } from "@/lib/pagination"
 import { ago, duration } from "@/lib/times"
 
 describe("lines that changed", () => {
@@ -15,7 +15,7 @@ describe("lines that changed", () => {
     ["a\na", "a\na\na", " a  a +a"],
   ])("%j to %j", (before, after, told) => {
     expect(
-      lineDiff(before, after)
+      diffLines(before, after)
         .map(({ sign, text }) => sign + text)
         .join(" "),
     ).toBe(told)
@@ -24,13 +24,13 @@ describe("lines that changed", () => {
 
 it("texts of any length are compared", () => {
   const many = (word: string) => Array.from({ length: 10_000 }, (_, index) => `${word} ${index}`).join("\n")
-  expect(lineDiff(many("a"), many("b"))).toHaveLength(20_000)
+  expect(diffLines(many("a"), many("b"))).toHaveLength(20_000)
 })
 
 it("what did not change is only counted", () => {
   const before = Array.from({ length: 20 }, (_, index) => `line ${index}`)
   const after = before.with(10, "another")
-  const told = shortened(lineDiff(before.join("\n"), after.join("\n")), 1)
+  const told = hideUnchanged(diffLines(before.join("\n"), after.join("\n")), 1)
   expect(told.map((line) => (line.sign === "skipped" ? `${line.count} …` : line.sign + line.text))).toEqual([
     "9 …",
     " line 9",
@@ -59,9 +59,9 @@ it.each([
 )
 
 it("pages know the way back", () => {
-  const first = pieces(undefined)
+  const first = readPages(undefined)
   expect([first.cursor, first.number, first.previous]).toEqual(["", 0, undefined])
-  const second = pieces(first.next("abc"))
+  const second = readPages(first.next("abc"))
   expect([second.cursor, second.number, second.previous]).toEqual(["abc", 1, ""])
-  expect(pieces(second.next("def")).previous).toBe("abc")
+  expect(readPages(second.next("def")).previous).toBe("abc")
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { pieces } from "@/lib/ansi"
 import { LogStore, plain } from "@/lib/log-store"
-import { elementHeight, offsetOf, rowsAt, scrolledTo } from "@/lib/scroll"
+import { elementHeight, offsetOf, rowsAt, scrolledTo } from "@/lib/virtual-scroll"
 
 async function found(store: LogStore, wanted: string, from = 0): Promise<number[]> {
   const all: number[] = []

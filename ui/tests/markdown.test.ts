@@ -2,7 +2,7 @@ import { createElement } from "react"
 import { renderToStaticMarkup } from "react-dom/server"
 import { describe, expect, it } from "vitest"
 import { Markdown } from "@/components/markdown"
-import { entities, headingId, linkAddress, withoutTags } from "@/lib/markdown"
+import { entities, headingId, linkAddress, withoutTags } from "@/lib/markdown-parser"
 
 const drawn = (text: string) => renderToStaticMarkup(createElement(Markdown, { text }))
 

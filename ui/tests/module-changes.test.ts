@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { comparedWith, moduleChanges } from "@/lib/module-changes"
+import { comparedWith, moduleChanges } from "@/pages/reviews/module-changes"
 
 const version = {
   git_url: "https://git.example.com/hash.git",

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { RUN_MESSAGES, runMessage } from "@/words/run-messages"
+import { RUN_MESSAGES, runMessage } from "@/i18n/run-messages"
 
 const placeholders = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort()
 

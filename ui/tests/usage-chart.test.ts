@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest"
-import { added, amountText, skuText } from "@/lib/amounts"
-import { browserName } from "@/lib/browsers"
-import { asLocal, asMoment } from "@/lib/local-times"
-import { chart, niceTop, stretches, times } from "@/lib/usage-chart"
+import { amountText, skuText, sumAmounts } from "@/lib/amounts"
+import { chart, niceTop, stretches, times } from "@/lib/chart-layout"
+import { fromLocalInput, toLocalInput } from "@/lib/times"
+import { browserName } from "@/pages/account"
 
 const NOON = Date.parse("2026-01-01T12:00:00Z")
 const at = (minutes: number) => new Date(NOON + minutes * 60_000).toISOString()
@@ -87,9 +87,9 @@ it("a sum is told in a unit that people would write", () => {
   expect(skuText({ memory: "64Mi" }, "zh")).toBe("64Mi 内存")
 })
 
-it("machines are added up", () => {
+it("machines are sumAmounts up", () => {
   const one = { resource: "cpu", used: 1, allocatable: 4, capacity: 4 }
-  expect(added([one, one, { ...one, resource: "pods" }])).toEqual([
+  expect(sumAmounts([one, one, { ...one, resource: "pods" }])).toEqual([
     { resource: "cpu", used: 2, allocatable: 8, capacity: 8 },
     { ...one, resource: "pods" },
   ])
@@ -104,6 +104,6 @@ it.each([
 ])("%s is %s", (agent, name) => expect(browserName(agent)).toBe(name))
 
 it("moments go to the reader's clock and back", () => {
-  expect(asMoment(asLocal(at(0)))).toBe(at(0))
-  expect([asLocal(undefined), asLocal("x"), asMoment("")]).toEqual(["", "", undefined])
+  expect(fromLocalInput(toLocalInput(at(0)))).toBe(at(0))
+  expect([toLocalInput(undefined), toLocalInput("x"), fromLocalInput("")]).toEqual(["", "", undefined])
 })

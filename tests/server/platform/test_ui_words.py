@@ -14,7 +14,7 @@ from muster.platform.messages import TEXTS as OF_THE_PLATFORM
 from muster.platform.modules.validation import TEXTS as OF_MODULES
 from muster.platform.pod_policy import TEXTS as OF_PODS
 
-WORDS = Path(__file__).parents[3] / "ui/src/words"
+WORDS = Path(__file__).parents[3] / "ui/src/i18n"
 CHINESE: dict[str, list[str]] = json.loads((WORDS / "graph-problems.zh.json").read_text(encoding="utf-8"))
 CHINESE_OF_MODULES: dict[str, list[str]] = json.loads((WORDS / "module-problems.zh.json").read_text(encoding="utf-8"))
 CHINESE_OF_JOBS: dict[str, list[str]] = json.loads((WORDS / "job-problems.zh.json").read_text(encoding="utf-8"))

@@ -1,7 +1,6 @@
 /** People, teams, tokens, categories, storage roots, virtual clusters and the audit log. */
 import { queryOptions } from "@tanstack/react-query"
-import { api, data, type Schema } from "./client"
-import { queries } from "./query-client"
+import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type User = Schema<"UserAnswer">
@@ -218,7 +217,7 @@ export const changePassword = (body: { old: string; new: string }) =>
 async function changed<T>(area: string, change: Promise<T>): Promise<T> {
   const answer = await change
   const areas = [area, "audit", ...(area === "teams" || area === "users" ? ["session", "users"] : [])]
-  await Promise.all(areas.map((each) => queries.invalidateQueries({ queryKey: [each] })))
+  await Promise.all(areas.map((each) => queryClient.invalidateQueries({ queryKey: [each] })))
   return answer
 }
 

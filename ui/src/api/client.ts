@@ -1,19 +1,19 @@
-/**
- * The platform's API, typed by its OpenAPI document (schema.d.ts is made of it by `make ui`).
- *
- *   const page = await api.GET("/api/v1/workflows", { params: { query: { q } } }).then(data)
- *
- * Everything that is not an answer is thrown as a Problem.
- */
+/** The platform's API, typed by its OpenAPI document (`make ui` generates schema.d.ts from it).
+
+     const page = await api.GET("/api/v1/workflows", { params: { query: { q } } }).then(data)
+
+ Every answer that is not a success is thrown as a Problem. */
+
+import { QueryClient, queryOptions, useSuspenseQuery } from "@tanstack/react-query"
 import createClient, { type Middleware } from "openapi-fetch"
-import { Problem, problemOf } from "./problem"
+import { asProblem, Problem, problemOf } from "./problem"
 import type { components, paths } from "./schema"
 
 export type Schema<K extends keyof components["schemas"]> = components["schemas"][K]
 
 const SAFE = new Set(["GET", "HEAD", "OPTIONS"])
 
-const careful: Middleware = {
+const csrfAndProblems: Middleware = {
   onRequest({ request }) {
     const token = cookie("muster_csrf")
     if (!SAFE.has(request.method) && token) request.headers.set("X-CSRF-Token", token)
@@ -27,8 +27,8 @@ const careful: Middleware = {
   },
 }
 
-export const api = createClient<paths>({ baseUrl: location.origin })
-api.use(careful)
+export const api = createClient<paths>({ baseUrl: globalThis.location?.origin ?? "" })
+api.use(csrfAndProblems)
 
 let signedOut = (): void => {}
 
@@ -45,4 +45,52 @@ export function data<T>(answer: { data?: T }): T {
 export function cookie(name: string): string | undefined {
   const found = document.cookie.split("; ").find((pair) => pair.startsWith(`${name}=`))
   return found && decodeURIComponent(found.slice(name.length + 1))
+}
+
+/** What was loaded. What the server refused is not asked for again by itself; what did not reach it is. */
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      retry: (count, error) => {
+        const { status } = asProblem(error)
+        return (status === 0 || status >= 500) && count < 2
+      },
+    },
+  },
+})
+
+export type Me = Schema<"Me">
+
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: ({ signal }) => api.GET("/api/v1/session", { signal }).then(data),
+  staleTime: 60_000,
+  retry: false,
+})
+
+/** On pages behind the sign-in. */
+export function useMe(): Me {
+  return useSuspenseQuery(sessionQuery).data
+}
+
+export const loginOptionsQuery = queryOptions({
+  queryKey: ["login-options"],
+  queryFn: ({ signal }) => api.GET("/api/v1/login-options", { signal }).then(data),
+})
+
+export async function signIn(name: string, password: string): Promise<void> {
+  await api.POST("/api/v1/session", { body: { name, password } })
+}
+
+export async function signOut(): Promise<void> {
+  await api.DELETE("/api/v1/session")
+}
+
+export async function readLink(secret: string): Promise<string> {
+  return (await api.POST("/api/v1/link", { body: { secret } }).then(data)).name
+}
+
+export async function redeemLink(secret: string, password: string): Promise<void> {
+  await api.POST("/api/v1/link/use", { body: { secret, password } })
 }

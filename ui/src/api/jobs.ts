@@ -1,9 +1,8 @@
 /** Training jobs: lists and details that stay as they are on the server, by server-sent events; and manifests. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
-import { api, data, type Schema } from "./client"
+import { api, data, queryClient, type Schema } from "./client"
 import type { LogSource } from "./log"
-import { queries } from "./query-client"
 import { filledIn } from "./workflows"
 
 export type Job = Schema<"JobAnswer">
@@ -97,7 +96,7 @@ export async function resumeJob(path: JobPlace): Promise<unknown> {
 
 export async function deleteJob(path: JobPlace): Promise<void> {
   await api.DELETE("/api/v1/jobs/{namespace}/{kind}/{name}", { params: { path } })
-  void queries.invalidateQueries({ queryKey: ["jobs", "list"] })
+  void queryClient.invalidateQueries({ queryKey: ["jobs", "list"] })
 }
 
 export function placeOf(job: Pick<Job, "namespace" | "word" | "name">): JobPlace {
@@ -163,6 +162,6 @@ function address({ namespace, kind, name }: JobPlace): string {
 
 async function changed<T>(work: Promise<T>): Promise<T> {
   const answer = await work
-  void queries.invalidateQueries({ queryKey: ["jobs"] })
+  void queryClient.invalidateQueries({ queryKey: ["jobs"] })
   return answer
 }

@@ -1,8 +1,7 @@
 /** Modules with their versions, and the reviews by which they are published. */
 import { queryOptions } from "@tanstack/react-query"
-import { api, data, type Schema } from "./client"
+import { api, data, queryClient, type Schema } from "./client"
 import type { LogSource } from "./log"
-import { queries } from "./query-client"
 import { filledIn } from "./workflows"
 
 export type Module = Schema<"ModuleAnswer">
@@ -148,8 +147,8 @@ export async function decideReview(
 
 /** Also what the editor offers: it reads modules, too. */
 export function modulesChanged(): void {
-  void queries.invalidateQueries({ queryKey: ["modules"] })
-  void queries.invalidateQueries({ queryKey: ["reviews"] })
+  void queryClient.invalidateQueries({ queryKey: ["modules"] })
+  void queryClient.invalidateQueries({ queryKey: ["reviews"] })
 }
 
 async function changed<T>(work: Promise<T>): Promise<T> {

@@ -1,6 +1,6 @@
 /** Errors as the server tells them (RFC 9457), and those of the way to it. */
 import { usePreferences } from "@/app/preferences"
-import { problemSentence } from "@/words/graph-problems"
+import { serverMessage } from "@/i18n/server-messages"
 
 export interface FieldProblem {
   field: string
@@ -38,15 +38,13 @@ export class Problem extends Error {
 
   /** The detail, in the reader's language. */
   get said(): string {
-    return (
-      this.detail && problemSentence({ ...this.sentence, message: this.detail }, usePreferences.getState().language)
-    )
+    return this.detail && serverMessage({ ...this.sentence, message: this.detail }, usePreferences.getState().language)
   }
 
   /** What the server says of one field, by its path, in the reader's language. */
   of(field: string): string | undefined {
     const found = this.fields.find((each) => each.field === field)
-    return found && problemSentence(found, usePreferences.getState().language)
+    return found && serverMessage(found, usePreferences.getState().language)
   }
 }
 

@@ -1,8 +1,7 @@
 /** Runs: lists and details that stay as they are on the server, by server-sent events. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
-import { api, data, type Schema } from "./client"
-import { queries } from "./query-client"
+import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
 export type Run = Schema<"RunAnswer">
@@ -97,7 +96,7 @@ export async function deleteRun(run: string): Promise<unknown> {
 
 async function changed<T>(work: Promise<T>): Promise<T> {
   const answer = await work
-  void queries.invalidateQueries({ queryKey: ["runs"] })
+  void queryClient.invalidateQueries({ queryKey: ["runs"] })
   return answer
 }
 

@@ -1,8 +1,7 @@
 /** Workflows and their versions. */
 import { queryOptions } from "@tanstack/react-query"
 import type { GraphDocument } from "@/graph/document"
-import { api, data, type Schema } from "./client"
-import { queries } from "./query-client"
+import { api, data, queryClient, type Schema } from "./client"
 
 export type Workflow = Schema<"WorkflowAnswer">
 export type Version = Schema<"VersionAnswer">
@@ -168,7 +167,7 @@ export async function deleteWorkflow(workflow: string): Promise<unknown> {
 
 async function changed<T>(work: Promise<T>): Promise<T> {
   const answer = await work
-  void queries.invalidateQueries({ queryKey: ["workflows"] })
+  void queryClient.invalidateQueries({ queryKey: ["workflows"] })
   return answer
 }
 

@@ -1,12 +1,9 @@
 /** Every address of the UI. A page is loaded when somebody goes there. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router"
+import { queryClient, sessionQuery } from "@/api/client"
 import { asProblem } from "@/api/problem"
-import { queries } from "@/api/query-client"
-import { sessionQuery } from "@/api/session"
 import { Loading } from "@/components/feedback"
-import { Broken, NotFound } from "@/pages/broken"
-import { Root } from "./root"
-import { Shell } from "./shell"
+import { ErrorPage, NotFoundPage, Root, Shell } from "./shell"
 
 type Texts<K extends string> = Partial<Record<K, string>>
 
@@ -19,7 +16,7 @@ function texts<K extends string>(...names: K[]) {
   }
 }
 
-const root = createRootRoute({ component: Root, notFoundComponent: NotFound, errorComponent: Broken })
+const root = createRootRoute({ component: Root, notFoundComponent: NotFoundPage, errorComponent: ErrorPage })
 
 const signIn = createRoute({
   getParentRoute: () => root,
@@ -31,17 +28,17 @@ const signIn = createRoute({
 const welcome = createRoute({
   getParentRoute: () => root,
   path: "/welcome",
-  component: lazyRouteComponent(() => import("@/pages/welcome"), "Welcome"),
+  component: lazyRouteComponent(() => import("@/pages/sign-in"), "Welcome"),
 })
 
 const shell = createRoute({
   getParentRoute: () => root,
   id: "shell",
   component: Shell,
-  errorComponent: Broken,
+  errorComponent: ErrorPage,
   beforeLoad: async ({ location }) => {
     try {
-      await queries.ensureQueryData(sessionQuery)
+      await queryClient.ensureQueryData(sessionQuery)
     } catch (error) {
       if (asProblem(error).status !== 401) throw error
       throw redirect({ to: "/sign-in", search: location.href === "/" ? {} : { to: location.href } })
@@ -80,7 +77,7 @@ const newVersion = createRoute({
   getParentRoute: () => shell,
   path: "/workflows/$workflow/new-version",
   validateSearch: texts("from"),
-  component: lazyRouteComponent(() => import("@/pages/workflows/new-version"), "NewVersion"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/new"), "NewVersion"),
 })
 
 const version = createRoute({
@@ -94,7 +91,7 @@ const copy = createRoute({
   getParentRoute: () => shell,
   path: "/workflows/$workflow/versions/$version/copy",
   validateSearch: texts("into"),
-  component: lazyRouteComponent(() => import("@/pages/workflows/copy"), "CopyVersion"),
+  component: lazyRouteComponent(() => import("@/pages/workflows/new"), "CopyVersion"),
 })
 
 const diff = createRoute({
@@ -135,7 +132,7 @@ const modules = createRoute({
 const newModule = createRoute({
   getParentRoute: () => shell,
   path: "/modules/new",
-  component: lazyRouteComponent(() => import("@/pages/modules/new"), "NewModule"),
+  component: lazyRouteComponent(() => import("@/pages/modules/edit"), "NewModule"),
 })
 
 const module = createRoute({
@@ -177,14 +174,14 @@ const cluster = createRoute({
 const clusterNode = createRoute({
   getParentRoute: () => shell,
   path: "/cluster/nodes/$node",
-  component: lazyRouteComponent(() => import("@/pages/cluster/node"), "NodePage"),
+  component: lazyRouteComponent(() => import("@/pages/cluster/nodes"), "NodePage"),
 })
 
 const virtualCluster = createRoute({
   getParentRoute: () => shell,
   path: "/cluster/virtual/$cluster",
   validateSearch: texts("range"),
-  component: lazyRouteComponent(() => import("@/pages/cluster/virtual-cluster"), "VirtualClusterPage"),
+  component: lazyRouteComponent(() => import("@/pages/cluster/virtual-clusters"), "VirtualClusterPage"),
 })
 
 const admin = createRoute({
@@ -212,14 +209,14 @@ const team = createRoute({
   getParentRoute: () => shell,
   path: "/teams/$team",
   validateSearch: texts("open", "sort", "pages"),
-  component: lazyRouteComponent(() => import("@/pages/teams/team"), "TeamPage"),
+  component: lazyRouteComponent(() => import("@/pages/team"), "TeamPage"),
 })
 
 const account = createRoute({
   getParentRoute: () => shell,
   path: "/account",
   validateSearch: texts("tab", "open", "pages"),
-  component: lazyRouteComponent(() => import("@/pages/account/page"), "AccountPage"),
+  component: lazyRouteComponent(() => import("@/pages/account"), "AccountPage"),
 })
 
 const adminRoutes = [cluster, clusterNode, virtualCluster, admin, team, account] as const

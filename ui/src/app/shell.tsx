@@ -1,19 +1,66 @@
-/** What is around every page behind the sign-in. */
+/** The frame around every page: navigation, account menu, and the pages shown when something is wrong. */
+
 import { Link, Outlet, useNavigate } from "@tanstack/react-router"
-import { Languages, LogOut, Menu as MenuIcon, Moon, Sun, User, UserCog } from "lucide-react"
-import { useState } from "react"
-import { signOut, useMe } from "@/api/session"
+import {
+  Boxes,
+  Compass,
+  House,
+  Languages,
+  ListChecks,
+  LogOut,
+  Menu as MenuIcon,
+  Moon,
+  Network,
+  Play,
+  Server,
+  Settings,
+  Sun,
+  User,
+  UserCog,
+  Workflow,
+} from "lucide-react"
+import { type ComponentType, useState } from "react"
+import { type Me, signOut, useMe } from "@/api/client"
 import { Button } from "@/components/button"
+import { Empty, ProblemView } from "@/components/feedback"
 import { Menu } from "@/components/menu"
-import { noteError } from "@/components/toasts"
+import { Page } from "@/components/page"
+import { noteError, Toasts } from "@/components/toasts"
+import { commonTexts } from "@/i18n/common"
+import { shellTexts } from "@/i18n/shell"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { shellWords } from "@/words/shell"
-import { useWords } from "@/words/words"
-import { PLACES } from "./navigation"
 import { type Theme, useIsDark, usePreferences } from "./preferences"
 
+export interface NavigationItem {
+  to: string
+  word: keyof typeof shellTexts
+  icon: ComponentType<{ className?: string }>
+  for?: (me: Me) => boolean
+}
+
+export const NAVIGATION: NavigationItem[] = [
+  { to: "/", word: "home", icon: House },
+  { to: "/workflows", word: "workflows", icon: Workflow },
+  { to: "/runs", word: "runs", icon: Play },
+  { to: "/modules", word: "modules", icon: Boxes },
+  { to: "/reviews", word: "reviews", icon: ListChecks },
+  { to: "/jobs", word: "jobs", icon: Network },
+  { to: "/cluster", word: "cluster", icon: Server },
+  { to: "/admin", word: "admin", icon: Settings, for: (me) => me.user.role === "admin" },
+]
+
+export function Root() {
+  return (
+    <>
+      <Outlet />
+      <Toasts />
+    </>
+  )
+}
+
 export function Shell() {
-  const w = useWords(shellWords)
+  const w = useTexts(shellTexts)
   const [open, setOpen] = useState(false)
   return (
     <div className="flex h-full">
@@ -40,9 +87,9 @@ export function Shell() {
 }
 
 function Navigation({ open, close }: { open: boolean; close: () => void }) {
-  const w = useWords(shellWords)
+  const w = useTexts(shellTexts)
   const me = useMe()
-  const places = PLACES.filter((place) => place.ready && (!place.for || place.for(me)))
+  const places = NAVIGATION.filter((place) => !place.for || place.for(me))
   return (
     <nav
       aria-label={w("navigation")}
@@ -90,7 +137,7 @@ function Logo() {
 }
 
 export function LanguageSwitch() {
-  const w = useWords(shellWords)
+  const w = useTexts(shellTexts)
   const { language, setLanguage } = usePreferences()
   return (
     <Menu
@@ -107,10 +154,10 @@ export function LanguageSwitch() {
 }
 
 export function ThemeSwitch() {
-  const w = useWords(shellWords)
+  const w = useTexts(shellTexts)
   const { theme, setTheme } = usePreferences()
   const dark = useIsDark()
-  const choices: [Theme, keyof typeof shellWords][] = [
+  const choices: [Theme, keyof typeof shellTexts][] = [
     ["light", "themeLight"],
     ["dark", "themeDark"],
     ["system", "themeSystem"],
@@ -131,7 +178,7 @@ export function ThemeSwitch() {
 }
 
 function Account() {
-  const w = useWords(shellWords)
+  const w = useTexts(shellTexts)
   const { user } = useMe()
   const navigate = useNavigate()
   const leave = async () => {
@@ -156,5 +203,31 @@ function Account() {
         <span className="truncate">{user.name}</span>
       </Button>
     </Menu>
+  )
+}
+
+export function NotFoundPage() {
+  const w = useTexts(commonTexts)
+  return (
+    <Page title={w("pageNotFound")}>
+      <Empty
+        icon={Compass}
+        title={w("pageNotFoundHelp")}
+        actions={
+          <Button asChild look="primary">
+            <Link to="/">{w("goHome")}</Link>
+          </Button>
+        }
+      />
+    </Page>
+  )
+}
+
+export function ErrorPage({ error, reset }: { error: unknown; reset: () => void }) {
+  const w = useTexts(commonTexts)
+  return (
+    <Page title={w("problemTitle")}>
+      <ProblemView error={error} retry={reset} />
+    </Page>
   )
 }

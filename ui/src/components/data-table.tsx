@@ -2,9 +2,9 @@
 import { type ColumnDef, tableFeatures, useTable } from "@tanstack/react-table"
 import { ArrowDown, ArrowUp, ChevronLeft, ChevronRight } from "lucide-react"
 import { type ReactNode, useMemo } from "react"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
 import { Button } from "./button"
 
 export interface Column<T> {
@@ -32,7 +32,7 @@ interface Props<T> {
 const features = tableFeatures({})
 
 export function DataTable<T extends object>({ label, columns, rows, rowId, sort, onSort, busy }: Props<T>) {
-  const w = useWords(commonWords)
+  const w = useTexts(commonTexts)
   const defined = useMemo(
     () =>
       columns.map(
@@ -116,7 +116,7 @@ interface PagerProps {
 }
 
 export function Pager({ before, count, total, onPrevious, onNext }: PagerProps) {
-  const w = useWords(commonWords)
+  const w = useTexts(commonTexts)
   if (total === 0) return null
   return (
     <div className="flex items-center justify-end gap-2 text-[13px] text-muted-foreground">

@@ -1,11 +1,16 @@
+/** Dialogs: plain, to confirm, with a form, and before a page with unsaved changes is left. */
+
+import { useBlocker } from "@tanstack/react-router"
 import { X } from "lucide-react"
 import { Dialog as Radix } from "radix-ui"
-import { type ReactNode, useState } from "react"
+import { type FormEvent, type ReactNode, useId, useState } from "react"
+import { asProblem } from "@/api/problem"
+import { commonTexts } from "@/i18n/common"
+import { editorTexts } from "@/i18n/editor"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
 import { Button } from "./button"
-import { ProblemView } from "./problem-view"
+import { ProblemView } from "./feedback"
 
 interface Props {
   open: boolean
@@ -18,7 +23,7 @@ interface Props {
 }
 
 export function Dialog({ open, onClose, title, lead, wide, actions, children }: Props) {
-  const w = useWords(commonWords)
+  const w = useTexts(commonTexts)
   return (
     <Radix.Root open={open} onOpenChange={(now) => !now && onClose()}>
       <Radix.Portal>
@@ -61,7 +66,7 @@ interface ConfirmProps {
 
 /** Asks before something that cannot be undone. What the server says against it is shown here. */
 export function Confirm({ open, onClose, title, lead, action, danger, onConfirm }: ConfirmProps) {
-  const w = useWords(commonWords)
+  const w = useTexts(commonTexts)
   const [error, setError] = useState<unknown>()
   const [busy, setBusy] = useState(false)
   const close = () => {
@@ -96,6 +101,97 @@ export function Confirm({ open, onClose, title, lead, action, danger, onConfirm 
     >
       {lead && <div>{lead}</div>}
       <ProblemView error={error} />
+    </Dialog>
+  )
+}
+
+interface FormDialogProps {
+  title: string
+  lead?: ReactNode
+  action: string
+  wide?: boolean
+  /** Those that say themselves what is wrong with them. */
+  fields: string[]
+  onClose: () => void
+  onSubmit: (form: FormData) => Promise<unknown>
+  children: (fault: (field: string) => string | undefined) => ReactNode
+  /** Beside the buttons. */
+  more?: ReactNode
+}
+
+export function FormDialog({ title, lead, action, wide, fields, onClose, onSubmit, children, more }: FormDialogProps) {
+  const w = useTexts(commonTexts)
+  const id = useId()
+  const [error, setError] = useState<unknown>()
+  const [busy, setBusy] = useState(false)
+  const submit = async (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    try {
+      await onSubmit(new FormData(event.currentTarget))
+    } catch (thrown) {
+      setError(thrown)
+    } finally {
+      setBusy(false)
+    }
+  }
+  const problem = error ? asProblem(error) : undefined
+  const elsewhere =
+    problem && (problem.fields.length === 0 || problem.fields.some((each) => !fields.includes(each.field)))
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={title}
+      lead={lead}
+      wide={wide}
+      actions={
+        <>
+          {more && <div className="mr-auto flex flex-wrap gap-2">{more}</div>}
+          <Button onClick={onClose}>{w("cancel")}</Button>
+          <Button type="submit" form={id} look="primary" disabled={busy}>
+            {action}
+          </Button>
+        </>
+      }
+    >
+      <form id={id} className="flex flex-col gap-4" onSubmit={submit}>
+        {children((field) => problem?.of(field))}
+      </form>
+      {elsewhere && <ProblemView error={error} except={fields} />}
+    </Dialog>
+  )
+}
+
+/** One text of a form, without blanks at its ends. */
+export function text(form: FormData, name: string): string {
+  return String(form.get(name) ?? "").trim()
+}
+
+/** Asks before a page is left on which something is not saved. */
+export function LeaveGuard({ changed }: { changed: boolean }) {
+  const w = useTexts(editorTexts)
+  const blocker = useBlocker({
+    shouldBlockFn: ({ current, next }) => changed && current.pathname !== next.pathname,
+    enableBeforeUnload: changed,
+    withResolver: true,
+  })
+  return (
+    <Dialog
+      open={blocker.status === "blocked"}
+      onClose={() => blocker.reset?.()}
+      title={w("leaveTitle")}
+      actions={
+        <>
+          <Button onClick={() => blocker.reset?.()}>{w("stay")}</Button>
+          <Button look="danger" onClick={() => blocker.proceed?.()}>
+            {w("leave")}
+          </Button>
+        </>
+      }
+    >
+      {w("leaveHelp")}
     </Dialog>
   )
 }

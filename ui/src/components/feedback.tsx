@@ -1,12 +1,16 @@
-/** States of a page that has nothing to show (yet). */
-import { LoaderCircle } from "lucide-react"
+/** What a page says while it loads, when a list is empty, and when something went wrong. */
+import { CircleAlert, LoaderCircle } from "lucide-react"
 import type { ComponentType, ReactNode } from "react"
+import { asProblem, type Problem } from "@/api/problem"
+import { usePreferences } from "@/app/preferences"
+import { commonTexts } from "@/i18n/common"
+import { serverMessage } from "@/i18n/server-messages"
+import { type Translate, useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
+import { Button } from "./button"
 
 export function Loading({ className }: { className?: string }) {
-  const w = useWords(commonWords)
+  const w = useTexts(commonTexts)
   return (
     <div
       role="status"
@@ -33,6 +37,56 @@ export function Empty({ icon: Icon, title, children, actions }: EmptyProps) {
       <p className="font-medium">{title}</p>
       {children && <div className="max-w-md text-muted-foreground">{children}</div>}
       {actions && <div className="mt-2 flex flex-wrap justify-center gap-2">{actions}</div>}
+    </div>
+  )
+}
+
+const TITLES: Record<string, keyof typeof commonTexts> = {
+  unreachable: "problemUnreachable",
+  "not-found": "problemNotFound",
+  forbidden: "problemForbidden",
+  invalid: "problemInvalid",
+  conflict: "problemConflict",
+  "changed-meanwhile": "problemPrecondition",
+  unauthenticated: "problemUnauthenticated",
+  "too-many-requests": "problemTooMany",
+  unavailable: "problemUnavailable",
+}
+
+export function problemTitle(problem: Problem, w: Translate<keyof typeof commonTexts>): string {
+  return w(TITLES[problem.kind] ?? "problemTitle")
+}
+
+/** What went wrong, with every field at fault. `except` leaves out fields that say it themselves. */
+export function ProblemView({ error, retry, except = [] }: { error: unknown; retry?: () => void; except?: string[] }) {
+  const w = useTexts(commonTexts)
+  const language = usePreferences((all) => all.language)
+  if (!error) return null
+  const problem = asProblem(error)
+  const fields = problem.fields.filter((each) => !except.includes(each.field))
+  return (
+    <div role="alert" className="flex gap-3 rounded-md border border-destructive/50 bg-destructive/8 p-3">
+      <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0 text-destructive" />
+      <div className="min-w-0 flex-1">
+        <p className="font-medium">{problemTitle(problem, w)}</p>
+        {fields.length > 0 ? (
+          <ul className="mt-1 list-disc space-y-0.5 pl-4 text-[13px]">
+            {fields.map((each, index) => (
+              <li key={index}>
+                {each.field && <code className="mr-1 font-mono">{each.field}</code>}
+                {serverMessage(each, language)}
+              </li>
+            ))}
+          </ul>
+        ) : (
+          problem.detail && <p className="text-[13px] break-words text-muted-foreground">{problem.said}</p>
+        )}
+        {retry && (
+          <Button size="small" className="mt-2" onClick={retry}>
+            {w("retry")}
+          </Button>
+        )}
+      </div>
     </div>
   )
 }

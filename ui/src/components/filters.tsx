@@ -1,9 +1,10 @@
+/** Filters above a list: search box, owner, and a choice of a few values. */
 import { Search } from "lucide-react"
 import { type ReactNode, useEffect, useRef, useState } from "react"
-import { useMe } from "@/api/session"
+import { useMe } from "@/api/client"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
 import { Input, Select } from "./form"
 
 /** Above a list. */
@@ -19,7 +20,7 @@ interface OwnerProps {
 
 /** Everybody's, one's own, or whose the address says. */
 export function OwnerFilter({ label, value, onChange }: OwnerProps) {
-  const c = useWords(commonWords)
+  const c = useTexts(commonTexts)
   const me = useMe().user.name
   return (
     <Select
@@ -35,7 +36,7 @@ export function OwnerFilter({ label, value, onChange }: OwnerProps) {
   )
 }
 
-interface Props {
+interface SearchProps {
   label: string
   value: string
   onChange: (value: string) => void
@@ -43,7 +44,7 @@ interface Props {
 }
 
 /** Waits for a pause in typing. */
-export function SearchBox({ label, value, onChange, className }: Props) {
+export function SearchBox({ label, value, onChange, className }: SearchProps) {
   const [text, setText] = useState(value)
   const told = useRef(value)
   useEffect(() => {
@@ -69,6 +70,37 @@ export function SearchBox({ label, value, onChange, className }: Props) {
         onChange={(event) => setText(event.target.value)}
         className="pl-8"
       />
+    </div>
+  )
+}
+
+interface SegmentsProps<T extends string> {
+  label: string
+  choices: { value: T; label: string }[]
+  value: T
+  onChange: (value: T) => void
+}
+
+/** One of a few, all of them in sight. */
+export function Segments<T extends string>({ label, choices, value, onChange }: SegmentsProps<T>) {
+  return (
+    <div role="group" aria-label={label} className="flex max-w-full overflow-x-auto rounded-md border bg-card p-0.5">
+      {choices.map((choice) => (
+        <button
+          key={choice.value}
+          type="button"
+          aria-pressed={choice.value === value}
+          onClick={() => onChange(choice.value)}
+          className={classes(
+            "rounded px-2 py-1 text-[13px] whitespace-nowrap sm:px-3",
+            choice.value === value
+              ? "bg-accent font-medium text-primary"
+              : "text-muted-foreground hover:bg-muted hover:text-foreground",
+          )}
+        >
+          {choice.label}
+        </button>
+      ))}
     </div>
   )
 }

@@ -1,8 +1,8 @@
 /** What forms are made of. A field has a label, a hint, and says what is wrong with it. */
 import { type ComponentProps, type ReactNode, useId } from "react"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
 
 const box =
   "w-full rounded-md border border-input bg-card px-2.5 text-foreground placeholder:text-muted-foreground " +
@@ -21,7 +21,7 @@ export interface FieldProps {
 }
 
 export function Field({ label, hint, error, optional, hideLabel, className, children }: FieldProps) {
-  const w = useWords(commonWords)
+  const w = useTexts(commonTexts)
   const id = useId()
   const described = error ? `${id}-error` : hint ? `${id}-hint` : undefined
   return (

@@ -1,17 +1,16 @@
 /** A list of the API with everything around it: loading, what went wrong, nothing found, pages. */
 import type { UseQueryResult } from "@tanstack/react-query"
 import type { ReactNode } from "react"
-import type { Pieces } from "@/lib/pieces"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import type { PageTrail } from "@/lib/pagination"
 import { Button } from "./button"
 import { type Column, DataTable, Pager } from "./data-table"
-import { Empty, Loading } from "./feedback"
-import { ProblemView } from "./problem-view"
+import { Empty, Loading, ProblemView } from "./feedback"
 
 interface Around<T> {
   found: UseQueryResult<{ items: T[]; next: string | null; total: number }>
-  place?: Pieces
+  place?: PageTrail
   /** How many a page has. */
   piece?: number
   onPages?: (pages: string | undefined) => void
@@ -47,7 +46,7 @@ interface Shown<T> extends Around<T> {
 
 /** As whoever uses it wants to show it. */
 export function Paged<T extends object>({ found, place, piece = 50, onPages, clear, empty, children }: Shown<T>) {
-  const c = useWords(commonWords)
+  const c = useTexts(commonTexts)
   const page = found.data
   return (
     <>

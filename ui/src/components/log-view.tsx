@@ -1,16 +1,140 @@
+/** The log viewer. */
+
 import { ArrowDown, ArrowUp, Download } from "lucide-react"
-import { useDeferredValue, useEffect, useRef, useState } from "react"
+import {
+  memo,
+  type RefObject,
+  useCallback,
+  useDeferredValue,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type WheelEvent,
+} from "react"
 import { type LogSource, useLog } from "@/api/log"
+import { commonTexts } from "@/i18n/common"
+import { runTexts } from "@/i18n/runs"
+import { useTexts } from "@/i18n/translate"
+import { type Piece, pieces } from "@/lib/ansi"
 import { classes } from "@/lib/classes"
 import { plain } from "@/lib/log-store"
-import { commonWords } from "@/words/common"
-import { runWords } from "@/words/runs"
-import { useWords } from "@/words/words"
+import { type Extent, elementHeight, furthest, offsetOf, rowsAt, scrolledTo } from "@/lib/virtual-scroll"
 import { Button } from "./button"
 import { Dialog } from "./dialog"
 import { Input, Tick } from "./form"
-import { isLong, LogLine } from "./log-line"
-import { useRows } from "./log-rows"
+
+const SHOWN = 2000
+
+/** What of a line is shown in its row. */
+export function isLong(text: string): boolean {
+  return text.length > SHOWN
+}
+
+/** A line with its colours; of a very long one the beginning. */
+export const LogLine = memo(function LogLine({ text, whole }: { text: string; whole?: boolean }) {
+  return pieces(whole ? text : text.slice(0, SHOWN)).map((piece, index) => (
+    <span
+      key={index}
+      className={
+        classes(
+          piece.bold && "font-bold",
+          piece.dim && "opacity-75",
+          piece.italic && "italic",
+          piece.underlined && "underline",
+        ) || undefined
+      }
+      style={colours(piece)}
+    >
+      {piece.text}
+    </span>
+  ))
+})
+
+function colours({ colour, background }: Piece): { color?: string; background?: string } | undefined {
+  if (colour === undefined && background === undefined) return undefined
+  const css = (value: number | string | undefined) => (typeof value === "number" ? `var(--ansi-${value})` : value)
+  // On a background of its own, what has no colour of its own is read best in the theme's background.
+  return { color: css(colour) ?? "var(--background)", background: css(background) }
+}
+
+export interface Rows {
+  /** What the scrolled element's content is high, and which rows are in it, the first of them so far down. */
+  height: number
+  from: number
+  to: number
+  top: number
+  show: (row: number, align: "middle" | "end") => void
+  onScroll: () => void
+  onWheel: (event: WheelEvent) => void
+}
+
+export function useRows(box: RefObject<HTMLElement | null>, count: number, row: number): Rows {
+  const [seen, setSeen] = useState(600)
+  const [offset, setOffset] = useState(0)
+  const expected = useRef(-1)
+  const extent: Extent = { count, row, seen }
+  const now = useRef({ extent, offset })
+  now.current = { extent, offset: Math.min(offset, furthest(extent)) }
+
+  useLayoutEffect(() => {
+    const element = box.current
+    if (!element) return
+    const watch = new ResizeObserver(() => setSeen(element.clientHeight))
+    watch.observe(element)
+    setSeen(element.clientHeight)
+    return () => watch.disconnect()
+  }, [box])
+
+  const move = useCallback(
+    (to: number) => {
+      const { extent } = now.current
+      const offset = Math.min(furthest(extent), Math.max(0, to))
+      now.current.offset = offset
+      setOffset(offset)
+      if (!box.current) return
+      box.current.scrollTop = scrolledTo(offset, extent)
+      expected.current = box.current.scrollTop
+    },
+    [box],
+  )
+
+  // More rows may mean another height, and with it another place for the scroll bar.
+  useLayoutEffect(() => {
+    const element = box.current
+    if (!element || count * row <= elementHeight({ count, row, seen })) return
+    element.scrollTop = scrolledTo(now.current.offset, now.current.extent)
+    expected.current = element.scrollTop
+  }, [count, row, seen, box])
+
+  const onScroll = useCallback(() => {
+    const element = box.current
+    if (!element || Math.abs(element.scrollTop - expected.current) < 1) return
+    expected.current = -1
+    setOffset(offsetOf(element.scrollTop, now.current.extent))
+  }, [box])
+
+  const scaled = count * row > elementHeight(extent)
+  const onWheel = useCallback(
+    (event: WheelEvent) => {
+      // The scroll bar stands for so much that a turn of the wheel would skip pages.
+      if (scaled && event.deltaY && !event.ctrlKey)
+        move(now.current.offset + event.deltaY * (event.deltaMode === 1 ? row : 1))
+    },
+    [move, row, scaled],
+  )
+  const show = useCallback(
+    (number: number, align: "middle" | "end") => {
+      const { seen } = now.current.extent
+      move(align === "end" ? (number + 1) * row - seen : (number + 0.5) * row - seen / 2)
+    },
+    [move, row],
+  )
+  const place = now.current.offset
+  const { from, to } = rowsAt(place, extent)
+  const bar = scrolledTo(place, extent)
+  return { height: elementHeight(extent), from, to, top: bar - place + from * row, show, onScroll, onWheel }
+}
 
 const ROW = 20
 const MOST_SHOWN = 200_000
@@ -26,8 +150,8 @@ interface Props {
 
 /** A log that follows what is written, can be searched, and stays quick whatever its length. */
 export function LogView({ source, over, ended, shared, label }: Props) {
-  const w = useWords(runWords)
-  const c = useWords(commonWords)
+  const w = useTexts(runTexts)
+  const c = useTexts(commonTexts)
   const log = useLog(source, over, ended)
   const [ownFollow, setOwnFollow] = useState(true)
   const [ownTyped, setTyped] = useState("")

@@ -2,10 +2,18 @@
 import { Image } from "lucide-react"
 import type { Tokens } from "marked"
 import { Fragment, memo, type ReactNode, useMemo } from "react"
+import { moduleTexts } from "@/i18n/modules"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { entities, headingId, linkAddress, readMarkdown, spoken, type Token, withoutTags } from "@/lib/markdown"
-import { moduleWords } from "@/words/modules"
-import { useWords } from "@/words/words"
+import {
+  entities,
+  headingId,
+  linkAddress,
+  readMarkdown,
+  type Token,
+  withoutScripts,
+  withoutTags,
+} from "@/lib/markdown-parser"
 
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   const tokens = useMemo(() => readMarkdown(text), [text])
@@ -124,7 +132,7 @@ function Table({ table }: { table: Tokens.Table }) {
 }
 
 function inline(tokens: Token[] | undefined): ReactNode {
-  return tokens && spoken(tokens).map((token, index) => <Fragment key={index}>{piece(token)}</Fragment>)
+  return tokens && withoutScripts(tokens).map((token, index) => <Fragment key={index}>{piece(token)}</Fragment>)
 }
 
 function piece(token: Token): ReactNode {
@@ -172,7 +180,7 @@ function Away({ href, children }: { href: string; children: ReactNode }) {
 }
 
 function Picture({ image }: { image: Tokens.Image }) {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   const shown = (
     <span className="inline-flex items-center gap-1 rounded border px-1.5 text-[13px] text-muted-foreground">
       <Image aria-hidden className="size-3.5" />

@@ -1,5 +1,8 @@
+/** Times and durations. */
+
+import { useEffect, useState } from "react"
 import { usePreferences } from "@/app/preferences"
-import { ago, moment } from "@/lib/times"
+import { ago, duration, moment } from "@/lib/times"
 
 /** A moment as people say it; the exact one when pointed at. */
 export function Time({ at }: { at: string | null | undefined }) {
@@ -10,4 +13,24 @@ export function Time({ at }: { at: string | null | undefined }) {
       {ago(at, Date.now(), language)}
     </time>
   )
+}
+
+/** How long it took, or takes so far. */
+export function Duration({
+  started,
+  finished,
+}: {
+  started: string | null | undefined
+  finished: string | null | undefined
+}) {
+  const [now, setNow] = useState(Date.now)
+  const goes = Boolean(started && !finished)
+  useEffect(() => {
+    if (!goes) return
+    const timer = setInterval(() => setNow(Date.now()), 1000)
+    return () => clearInterval(timer)
+  }, [goes])
+  if (!started) return <span className="text-muted-foreground">–</span>
+  const end = finished ? new Date(finished).getTime() : now
+  return <span className="tabular-nums">{duration(end - new Date(started).getTime())}</span>
 }

@@ -2,10 +2,10 @@
 import { CircleAlert, CircleCheck, X } from "lucide-react"
 import { create } from "zustand"
 import { asProblem } from "@/api/problem"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
 import { Button } from "./button"
-import { problemTitle } from "./problem-view"
+import { problemTitle } from "./feedback"
 
 interface Note {
   id: number
@@ -36,7 +36,7 @@ function drop(id: number): void {
 }
 
 export function Toasts() {
-  const w = useWords(commonWords)
+  const w = useTexts(commonTexts)
   const notes = useNotes((all) => all.notes)
   return (
     <div

@@ -2,11 +2,11 @@
 import { type PointerEvent, useEffect, useMemo, useRef, useState } from "react"
 import type { Usage } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
+import { clusterTexts } from "@/i18n/cluster"
+import { useTexts } from "@/i18n/translate"
+import { chart } from "@/lib/chart-layout"
 import { classes } from "@/lib/classes"
 import { locale, moment } from "@/lib/times"
-import { chart } from "@/lib/usage-chart"
-import { clusterWords } from "@/words/cluster"
-import { useWords } from "@/words/words"
 
 const HEIGHT = 160
 const LEFT = 34
@@ -15,7 +15,7 @@ const ABOVE = 8
 const RIGHT = 8
 
 export function UsageChart({ usage, label }: { usage: Usage; label: string }) {
-  const w = useWords(clusterWords)
+  const w = useTexts(clusterTexts)
   const language = usePreferences((all) => all.language)
   const box = useRef<HTMLDivElement>(null)
   const width = useWidth(box)

@@ -7,14 +7,14 @@ import { canConnect, connected, type Drawing, type DrawnNode, edgeId, NODE_SIZE,
 import { Flow } from "@/graph/flow"
 import { CARD_SHAPE, type CardNode } from "@/graph/node-card"
 import { summaryOf } from "@/graph/node-fields"
-import { editorWords } from "@/words/editor"
-import { useWords } from "@/words/words"
+import { editorTexts } from "@/i18n/editor"
+import { useTexts } from "@/i18n/translate"
+import { DRAGGED, nodeOfTemplate, type Template } from "./node-templates"
 import { useCanvas, useCanvasStore } from "./store"
-import { DRAGGED, nodeOfTemplate, type Template } from "./templates"
 
 /** `fitOn`: all is shown when it becomes another. */
 export function CanvasPane({ fitOn }: { fitOn: number }) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const store = useCanvasStore()
   const { drawing, selected, selectedEdges, problems, wanted } = useCanvas((canvas) => canvas)
   const { screenToFlowPosition, setCenter, getZoom } = useReactFlow()

@@ -6,16 +6,16 @@ import { asProblem } from "@/api/problem"
 import type { Stored, VersionText } from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
+import { LeaveGuard } from "@/components/dialog"
+import { ProblemView } from "@/components/feedback"
 import { Field, Input, Select, TextArea } from "@/components/form"
-import { LeaveGuard } from "@/components/leave-guard"
 import { useTitle } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { note } from "@/components/toasts"
 import { EMPTY, type GraphDocument, isGraph } from "@/graph/document"
 import { drawn, written } from "@/graph/drawing"
-import { commonWords } from "@/words/common"
-import { editorWords } from "@/words/editor"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { editorTexts } from "@/i18n/editor"
+import { useTexts } from "@/i18n/translate"
 import { Editor } from "./editor"
 import { Section } from "./form-parts"
 import { ManifestEditor } from "./manifest-editor"
@@ -48,8 +48,8 @@ export function EditorPage({
   save,
   saved,
 }: Props) {
-  const w = useWords(editorWords)
-  const c = useWords(commonWords)
+  const w = useTexts(editorTexts)
+  const c = useTexts(commonTexts)
   useTitle(title)
   const [mode, setMode] = useState<"graph" | "yaml">(type ?? (isGraph(document) ? "graph" : "yaml"))
   const [start, setStart] = useState(() => drawn(isGraph(document) ? document : EMPTY))

@@ -8,18 +8,17 @@ import { Button } from "@/components/button"
 import { noteError } from "@/components/toasts"
 import { NODE_SIZE, nodeOf } from "@/graph/drawing"
 import { layout } from "@/graph/layout"
-import { editorWords } from "@/words/editor"
-import { problemSentence } from "@/words/graph-problems"
-import { useWords } from "@/words/words"
+import { editorTexts } from "@/i18n/editor"
+import { serverMessage } from "@/i18n/server-messages"
+import { useTexts } from "@/i18n/translate"
 import { CanvasPane } from "./canvas"
-import { useChecking } from "./checking"
 import { NodeForm } from "./node-form"
+import { nodeOfTemplate, type Template } from "./node-templates"
 import { Palette } from "./palette"
 import { Parameters } from "./parameters"
-import { ProblemList } from "./problem-list"
+import { ProblemList, useGraphCheck } from "./problems"
 import { duplicate, useShortcuts } from "./shortcuts"
 import { CanvasContext, type CanvasStore } from "./store"
-import { nodeOfTemplate, type Template } from "./templates"
 
 interface Props {
   store: CanvasStore
@@ -41,8 +40,8 @@ export function Editor(props: Props) {
 }
 
 function Panes({ store, basics, onSave, arrange }: Props) {
-  const w = useWords(editorWords)
-  const failed = useChecking(store)
+  const w = useTexts(editorTexts)
+  const failed = useGraphCheck(store)
   useShortcuts(store, onSave)
   const { screenToFlowPosition } = useReactFlow()
   const [fits, setFits] = useState(() => (store.getState().drawing.nodes.length ? 1 : 0))
@@ -94,7 +93,7 @@ function Panes({ store, basics, onSave, arrange }: Props) {
 }
 
 function Tools({ store, arrange }: { store: CanvasStore; arrange: () => void }) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const { past, future, selected, selectedEdges, drawing, undo, redo, removeSelected } = useStore(store)
   return (
     <div role="toolbar" aria-label={w("canvas")} className="flex items-center gap-1 border-b bg-card px-2 py-1">
@@ -141,7 +140,7 @@ function Tools({ store, arrange }: { store: CanvasStore; arrange: () => void }) 
 }
 
 function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)
   const { drawing, selected, problems, wanted, change, changeNode } = useStore(store)
   const side = useRef<HTMLElement>(null)
@@ -151,7 +150,7 @@ function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
   const faults = useMemo(() => {
     const found = new Map<string, string>()
     for (const problem of problems)
-      if (!found.has(problem.path)) found.set(problem.path, problemSentence(problem, language))
+      if (!found.has(problem.path)) found.set(problem.path, serverMessage(problem, language))
     return found
   }, [problems, language])
   return (

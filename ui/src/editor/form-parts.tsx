@@ -2,8 +2,8 @@
 import { ChevronRight, Plus, Trash2 } from "lucide-react"
 import type { ReactNode } from "react"
 import { Button } from "@/components/button"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
 
 /** A part of a form that can be folded. */
 export function Section({ title, count, children }: { title: string; count?: number; children: ReactNode }) {
@@ -33,7 +33,7 @@ interface RowsProps<T> {
 
 /** A list of things with fields, each of which can be removed. */
 export function Rows<T>({ rows, named, field, row, change, add, fixed }: RowsProps<T>) {
-  const w = useWords(commonWords)
+  const w = useTexts(commonTexts)
   return (
     <>
       {rows.map((each, index) => (

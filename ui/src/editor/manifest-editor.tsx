@@ -4,13 +4,13 @@ import { type DragEvent, useEffect, useState } from "react"
 import { type GraphProblem, importManifest } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
+import { ProblemView } from "@/components/feedback"
 import { Code, Field } from "@/components/form"
-import { ProblemView } from "@/components/problem-view"
 import { noteError } from "@/components/toasts"
 import { type GraphDocument, isGraph } from "@/graph/document"
-import { editorWords } from "@/words/editor"
-import { problemSentence } from "@/words/graph-problems"
-import { useWords } from "@/words/words"
+import { editorTexts } from "@/i18n/editor"
+import { serverMessage } from "@/i18n/server-messages"
+import { useTexts } from "@/i18n/translate"
 
 interface Props {
   text: string
@@ -25,7 +25,7 @@ interface Found {
 }
 
 export function ManifestEditor({ text, change, open }: Props) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)
   const [found, setFound] = useState<Found>()
   const [failed, setFailed] = useState<unknown>()
@@ -108,7 +108,7 @@ export function ManifestEditor({ text, change, open }: Props) {
                     problem.severity === "error" ? "text-[13px] text-destructive" : "text-[13px] text-muted-foreground"
                   }
                 >
-                  <pre className="font-sans whitespace-pre-wrap">{problemSentence(problem, language)}</pre>
+                  <pre className="font-sans whitespace-pre-wrap">{serverMessage(problem, language)}</pre>
                 </li>
               ))}
             </ul>

@@ -14,9 +14,9 @@ import {
   SECTIONS,
   type SectionName,
 } from "@/graph/node-fields"
-import { editorWords } from "@/words/editor"
-import { problemParts } from "@/words/graph-problems"
-import { useText, useWords } from "@/words/words"
+import { editorTexts } from "@/i18n/editor"
+import { serverMessageParts } from "@/i18n/server-messages"
+import { useTexts, useTranslate } from "@/i18n/translate"
 import { Section } from "./form-parts"
 import { NodeInputs, NodeOutputs, NodeStorage, NodeVariables } from "./node-lists"
 import { NodeModule, NodeTask, NodeTraining } from "./node-parts"
@@ -49,15 +49,15 @@ const PARTS: Partial<Record<NodeFieldName, ComponentType<NodeFormProps>>> = {
 
 /** Read-only without `change`. */
 export function NodeForm({ drawing, node, problems = [], change, redraw }: Props) {
-  const w = useWords(editorWords)
-  const text = useText()
+  const w = useTexts(editorTexts)
+  const text = useTranslate()
   const language = usePreferences((all) => all.language)
   const faults = useMemo(() => {
     const found = new Map<string, string>()
     for (const problem of problems) {
       const place = placeOf(drawing, problem.path)
       if (place.key !== node.key || problem.severity !== "error") continue
-      const { message, fix } = problemParts(problem, language)
+      const { message, fix } = serverMessageParts(problem, language)
       if (!found.has(place.field)) found.set(place.field, fix ? `${message} – ${fix}` : message)
     }
     return found
@@ -101,7 +101,7 @@ function SimpleField({
   fault,
   readOnly,
 }: NodeFormProps & { name: NodeFieldName; readOnly: boolean }) {
-  const text = useText()
+  const text = useTranslate()
   const { label, hint, placeholder, control, choices = {} } = NODE_FIELDS[name]
   const rule = ruleOf(name)
   const value = node[name]
@@ -188,7 +188,7 @@ function RunsAfter({
   node: DrawnNode
   redraw?: (drawing: Drawing) => void
 }) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const [typed, setTyped] = useState("")
   const { edges } = drawing
   // biome-ignore lint/correctness/useExhaustiveDependencies: ancestors and descendants depend on the edges only.

@@ -1,13 +1,13 @@
 /** The fields of a node that are lists: inputs, outputs, environment variables and storage. */
 import { useQuery } from "@tanstack/react-query"
 import { useMemo } from "react"
-import { rootsQuery, useModuleVersions } from "@/api/offers"
+import { rootsQuery, useModuleVersions } from "@/api/options"
 import { Field, Input, Select, Tick } from "@/components/form"
 import type { Input as GraphInput, Mount, Output, Variable } from "@/graph/document"
 import { ancestors, type DrawnNode } from "@/graph/drawing"
-import { commonWords } from "@/words/common"
-import { editorWords } from "@/words/editor"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { editorTexts } from "@/i18n/editor"
+import { useTexts } from "@/i18n/translate"
 import { Rows } from "./form-parts"
 import type { NodeFormProps } from "./node-form"
 
@@ -15,8 +15,8 @@ const VALUE = "value"
 
 /** Inputs, each wired to an initial parameter, to an output of a node before this one, or to a value. */
 export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
-  const w = useWords(editorWords)
-  const c = useWords(commonWords)
+  const w = useTexts(editorTexts)
+  const c = useTexts(commonTexts)
   const before = useMemo(() => {
     const keys = ancestors(drawing, node.key)
     return drawing.nodes.filter((each) => keys.has(each.key))
@@ -159,8 +159,8 @@ function isOffered(
 }
 
 export function NodeOutputs({ node, drawing, change, fault }: NodeFormProps) {
-  const w = useWords(editorWords)
-  const c = useWords(commonWords)
+  const w = useTexts(editorTexts)
+  const c = useTexts(commonTexts)
   const outputs = useOutputs(drawing.nodes)
   const fixed = node.kind === "module"
   return (
@@ -225,7 +225,7 @@ export function NodeOutputs({ node, drawing, change, fault }: NodeFormProps) {
 }
 
 export function NodeVariables({ node, change, fault }: NodeFormProps) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   return (
     <Rows<Variable>
       rows={node.env ?? []}
@@ -280,7 +280,7 @@ export function NodeVariables({ node, change, fault }: NodeFormProps) {
 
 /** Storage roots that can be ticked. One that is not there any more stays to be unticked. */
 export function NodeStorage({ node, change, fault }: NodeFormProps) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const roots = useQuery(rootsQuery).data?.items ?? []
   const mounts = node.storage ?? []
   const names = [

@@ -1,21 +1,21 @@
 /** The fields of a node that are objects: the module, the training job, and the resources it runs with. */
 import { useQuery } from "@tanstack/react-query"
-import { clustersQuery, moduleVersionQuery, moduleVersionsQuery, USABLE } from "@/api/offers"
-import { queries } from "@/api/query-client"
+import { queryClient } from "@/api/client"
+import { clustersQuery, moduleVersionQuery, moduleVersionsQuery, USABLE } from "@/api/options"
 import { usePreferences } from "@/app/preferences"
 import { Code, Field, Input, Select } from "@/components/form"
 import { noteError } from "@/components/toasts"
 import type { Role, Task, Training } from "@/graph/document"
 import { apiVersionsOf, NODE_FIELDS, rolesOf, trainingKinds } from "@/graph/node-fields"
+import { editorTexts } from "@/i18n/editor"
+import { useTexts, useTranslate } from "@/i18n/translate"
 import { skuText } from "@/lib/amounts"
-import { editorWords } from "@/words/editor"
-import { useText, useWords } from "@/words/words"
 import type { NodeFormProps } from "./node-form"
 
 /** The module and the version that is pinned. Another version may take other inputs: those of the same name stay. */
 export function NodeModule({ node, change, fault }: NodeFormProps) {
-  const w = useWords(editorWords)
-  const text = useText()
+  const w = useTexts(editorTexts)
+  const text = useTranslate()
   const name = node.module?.name ?? ""
   const versions = useQuery({ ...moduleVersionsQuery(name), enabled: name !== "", retry: false })
   const pinned = node.module?.version ?? ""
@@ -23,7 +23,7 @@ export function NodeModule({ node, change, fault }: NodeFormProps) {
   const known = offered.some((version) => String(version.number) === pinned)
   const pin = async (version: string) => {
     try {
-      const { inputs } = await queries.fetchQuery(moduleVersionQuery(name, version))
+      const { inputs } = await queryClient.fetchQuery(moduleVersionQuery(name, version))
       const before = new Map((node.inputs ?? []).map((input) => [input.name, input]))
       const fitted = inputs.map(
         ({ name: taken, description }) => before.get(taken) ?? { name: taken, description: description || undefined },
@@ -66,8 +66,8 @@ export function NodeModule({ node, change, fault }: NodeFormProps) {
 
 /** The kind of training job, and how many members each of its roles has. */
 export function NodeTraining({ node, change, fault }: NodeFormProps) {
-  const w = useWords(editorWords)
-  const text = useText()
+  const w = useTexts(editorTexts)
+  const text = useTranslate()
   const training = node.training ?? { kind: "", roles: [] }
   const apiVersions = apiVersionsOf(training.kind)
   const known = rolesOf(training.kind, training.apiVersion)
@@ -190,8 +190,8 @@ export function NodeTraining({ node, change, fault }: NodeFormProps) {
 
 /** What it may use of the machines. */
 export function NodeTask({ node, change, fault }: NodeFormProps) {
-  const w = useWords(editorWords)
-  const text = useText()
+  const w = useTexts(editorTexts)
+  const text = useTranslate()
   const language = usePreferences((all) => all.language)
   const all = useQuery(clustersQuery)
   const clusters = (all.data?.items ?? []).filter((cluster) => cluster.usable || cluster.name === node.task?.cluster)

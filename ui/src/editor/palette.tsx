@@ -1,17 +1,17 @@
-/** What nodes are made of: plain and training nodes, and modules. */
+/** The palette: plain and training nodes and modules, to drag onto the canvas. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Boxes, Network, Search, Terminal } from "lucide-react"
 import { type ComponentType, type DragEvent, useDeferredValue, useState } from "react"
-import { categoriesQuery, moduleVersionQuery, moduleVersionsQuery, USABLE, usableModulesQuery } from "@/api/offers"
+import { categoriesQuery, moduleVersionQuery, moduleVersionsQuery, USABLE, usableModulesQuery } from "@/api/options"
+import { ProblemView } from "@/components/feedback"
 import { Input, Select } from "@/components/form"
-import { ProblemView } from "@/components/problem-view"
+import { editorTexts } from "@/i18n/editor"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { editorWords } from "@/words/editor"
-import { useWords } from "@/words/words"
-import { DRAGGED, type Template } from "./templates"
+import { DRAGGED, type Template } from "./node-templates"
 
 export function Palette({ add }: { add: (template: Template) => void }) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const [q, setQ] = useState("")
   const [mine, setMine] = useState(false)
   const [category, setCategory] = useState("")
@@ -119,7 +119,7 @@ interface PieceProps {
 }
 
 function Piece({ icon: Icon, title, help, template, add }: PieceProps) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const drag = (event: DragEvent) => {
     if (!template) return event.preventDefault()
     event.dataTransfer.setData(DRAGGED, JSON.stringify(template))

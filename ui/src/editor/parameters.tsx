@@ -1,9 +1,9 @@
 import { Field, Input, Tick } from "@/components/form"
 import type { Parameter } from "@/graph/document"
 import type { Drawing } from "@/graph/drawing"
-import { commonWords } from "@/words/common"
-import { editorWords } from "@/words/editor"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { editorTexts } from "@/i18n/editor"
+import { useTexts } from "@/i18n/translate"
 import { Rows, Section } from "./form-parts"
 
 interface Props {
@@ -14,8 +14,8 @@ interface Props {
 
 /** Initial parameters. One that is renamed stays wired. */
 export function Parameters({ drawing, change, fault }: Props) {
-  const w = useWords(editorWords)
-  const c = useWords(commonWords)
+  const w = useTexts(editorTexts)
+  const c = useTexts(commonTexts)
   return (
     <Section title={w("initialParameters")} count={drawing.parameters.length}>
       <p className="text-[13px] text-muted-foreground in-[fieldset:disabled]:hidden">{w("initialParametersHelp")}</p>

@@ -1,5 +1,3 @@
-/** The state of a canvas: the drawing, what is selected in it, and how it came to be. */
-
 import { createContext, useContext } from "react"
 import { createStore, type StoreApi, useStore } from "zustand"
 import type { GraphProblem } from "@/api/workflows"
@@ -16,6 +14,8 @@ import {
   without,
   withoutEdges,
 } from "@/graph/drawing"
+
+/** The state of a canvas: the drawing, what is selected in it, and how it came to be. */
 
 const REMEMBERED = 200
 const SAME_MILLISECONDS = 1200

@@ -13,16 +13,17 @@ import {
   useStore,
   useStoreApi,
 } from "@xyflow/react"
-import "@xyflow/react/dist/style.css"
 import { Maximize } from "lucide-react"
 import { useCallback, useEffect, useMemo, useRef, useState } from "react"
 import { useIsDark } from "@/app/preferences"
-import { editorWords } from "@/words/editor"
-import { useWords } from "@/words/words"
-import { FarGraph, useFarHands } from "./far"
+import { editorTexts } from "@/i18n/editor"
+import { useTexts } from "@/i18n/translate"
+import { boundsOf, isCrowded, visibleBox } from "./geometry"
 import { MiniMap } from "./mini-map"
 import { type CardNode, NODE_TYPES } from "./node-card"
-import { boundsOf, isCrowded, seen } from "./overview"
+import { FarGraph, useFarHands } from "./painted-nodes"
+
+import "@xyflow/react/dist/style.css"
 
 const EDGE = {
   type: "default",
@@ -45,12 +46,12 @@ interface Props extends ReactFlowProps<CardNode> {
 
 /** Within a ReactFlowProvider. */
 export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
-  const w = useWords(editorWords)
+  const w = useTexts(editorTexts)
   const dark = useIsDark()
   const around = useRef<HTMLDivElement>(null)
   const crowded = useCallback(
     ({ transform, width, height }: ReactFlowState) =>
-      nodes.length > MANY && (width === 0 || isCrowded(nodes, seen(transform, width, height), IN_VIEW)),
+      nodes.length > MANY && (width === 0 || isCrowded(nodes, visibleBox(transform, width, height), IN_VIEW)),
     [nodes],
   )
   // Until it is known what will be in view, nothing has to be made for it.

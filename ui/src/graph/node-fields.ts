@@ -5,23 +5,23 @@
  *
  * A field that the schema has and this table does not have is a type error.
  */
-import type { Pair } from "@/words/words"
+import type { Text } from "@/i18n/translate"
 import type { GraphNode, NodeKind, Training } from "./document"
 import { NODE_RULES, TRAINING_KINDS } from "./schema"
 
 export type NodeFieldName = Exclude<keyof GraphNode, "kind" | "position">
 
 export interface NodeField {
-  label: Pair
+  label: Text
   section: SectionName
   /** How it is edited. Fields with parts of their own ("parts") have a component in the editor. */
   control: "line" | "text" | "code" | "number" | "choice" | "tick" | "parts"
-  hint?: Pair
+  hint?: Text
   placeholder?: string
   /** The kinds of nodes that have it; all kinds if left out. */
   kinds?: readonly NodeKind[]
   /** Labels of the values of a "choice". */
-  choices?: Readonly<Record<string, Pair>>
+  choices?: Readonly<Record<string, Text>>
   /** The value in a new node of a kind. */
   initial?: (kind: NodeKind) => unknown
   /** What the card on the canvas says below the name. The first field that says something wins. */
@@ -35,7 +35,7 @@ export const SECTIONS = {
   resources: ["Resources", "资源"],
   env: ["Environment variables", "环境变量"],
   storage: ["Storage", "数据存储"],
-} as const satisfies Record<string, Pair>
+} as const satisfies Record<string, Text>
 
 export type SectionName = keyof typeof SECTIONS
 
@@ -130,7 +130,7 @@ export function summaryOf(node: GraphNode): string {
 }
 
 /** The label of a field, by its name in a document; undefined for what is not a field of a node. */
-export function nodeFieldLabel(name: string): Pair | undefined {
+export function nodeFieldLabel(name: string): Text | undefined {
   return Object.hasOwn(NODE_FIELDS, name) ? NODE_FIELDS[name as NodeFieldName].label : undefined
 }
 

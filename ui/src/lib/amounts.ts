@@ -1,7 +1,7 @@
-/** Amounts of resources: added up, and as people read them. */
+/** Amounts of resources and sizes of files: how they are added up and written. */
 import type { Amount } from "@/api/cluster"
 import type { Language } from "@/app/preferences"
-import type { Pair } from "@/words/words"
+import type { Text } from "@/i18n/translate"
 
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"]
 
@@ -12,7 +12,7 @@ export function amountText(resource: string, amount: number): string {
   return `${short(amount / 1024 ** power)}${power ? ` ${BINARY[power]}` : ""}`
 }
 
-const NAMES: Record<string, Pair> = {
+const NAMES: Record<string, Text> = {
   cpu: ["CPU", "CPU"],
   memory: ["memory", "内存"],
   "nvidia.com/gpu": ["GPU", "GPU"],
@@ -42,7 +42,7 @@ function readable(resource: string, quantity: string): string {
 }
 
 /** Of several machines, those of the same resource together. */
-export function added(amounts: Amount[]): Amount[] {
+export function sumAmounts(amounts: Amount[]): Amount[] {
   const found = new Map<string, Amount>()
   for (const each of amounts) {
     const before = found.get(each.resource)
@@ -63,4 +63,17 @@ function isBytes(resource: string): boolean {
 function short(amount: number): string {
   const rounded = amount >= 100 ? Math.round(amount) : Math.round(amount * 100) / 100
   return amount >= 100 ? String(rounded) : String(Number(rounded.toPrecision(3)))
+}
+
+const UNITS = ["B", "kB", "MB", "GB", "TB"]
+
+/** 12.3 MB, as the server counts them: thousands. */
+export function sizeText(bytes: number): string {
+  let amount = bytes
+  let unit = 0
+  while (amount >= 999.5 && unit < UNITS.length - 1) {
+    amount /= 1000
+    unit++
+  }
+  return `${unit === 0 || amount >= 100 ? Math.round(amount) : Number(amount.toPrecision(3))} ${UNITS[unit]}`
 }

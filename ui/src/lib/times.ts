@@ -1,3 +1,4 @@
+/** Times as people write them. */
 import type { Language } from "@/app/preferences"
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
@@ -46,4 +47,16 @@ export function duration(milliseconds: number): string {
     .filter(([value]) => value > 0)
     .map(([value, unit]) => `${value}${unit}`)
     .join("")
+}
+
+/** Moments as `<input type="datetime-local">` has them: by the reader's clock, without a time zone. */
+export function toLocalInput(moment: string | undefined): string {
+  const at = moment ? new Date(moment) : undefined
+  if (!at || Number.isNaN(at.getTime())) return ""
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}
+
+export function fromLocalInput(local: string): string | undefined {
+  const at = new Date(local)
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
 }

@@ -1,20 +1,21 @@
+/** The sign-in page, and the page behind a one-time link, where a password is chosen. */
 import { useQuery } from "@tanstack/react-query"
-import { getRouteApi } from "@tanstack/react-router"
+import { getRouteApi, Link } from "@tanstack/react-router"
 import { type FormEvent, type ReactNode, useState } from "react"
+import { loginOptionsQuery, readLink, redeemLink, signIn } from "@/api/client"
 import { asProblem } from "@/api/problem"
-import { loginOptionsQuery, signIn } from "@/api/session"
 import { LanguageSwitch, ThemeSwitch } from "@/app/shell"
 import { Button } from "@/components/button"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Field, Input } from "@/components/form"
 import { useTitle } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
-import { signInWords } from "@/words/shell"
-import { useWords } from "@/words/words"
+import { signInTexts } from "@/i18n/shell"
+import { useTexts } from "@/i18n/translate"
 
 const route = getRouteApi("/sign-in")
 
 export function SignIn() {
-  const w = useWords(signInWords)
+  const w = useTexts(signInTexts)
   const { to, error: failed } = route.useSearch()
   const options = useQuery(loginOptionsQuery)
   const [error, setError] = useState<unknown>()
@@ -103,4 +104,55 @@ function Wrong({ children }: { children: ReactNode }) {
 /** Nobody is to be led to another site by a link to our sign-in page. */
 export function ownAddress(to: string | undefined): string {
   return to && /^\/(?![/\\])/.test(to) ? to : "/"
+}
+
+export function Welcome() {
+  const w = useTexts(signInTexts)
+  const [secret] = useState(() => location.hash.slice(1))
+  const link = useQuery({ queryKey: ["link", secret], queryFn: () => readLink(secret), retry: false, gcTime: 0 })
+  const [error, setError] = useState<unknown>()
+  const [busy, setBusy] = useState(false)
+
+  const submit = async (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const password = String(new FormData(event.currentTarget).get("password"))
+    setBusy(true)
+    setError(undefined)
+    try {
+      await redeemLink(secret, password)
+      location.replace("/")
+    } catch (thrown) {
+      setError(thrown)
+      setBusy(false)
+    }
+  }
+
+  if (link.isPending) return <Loading className="h-full" />
+  if (link.error)
+    return (
+      <Front title={w("badLink")}>
+        <p>{w("badLinkHelp")}</p>
+        <Button asChild look="primary">
+          <Link to="/sign-in">{w("toSignIn")}</Link>
+        </Button>
+      </Front>
+    )
+  const fault = error ? asProblem(error).of("password") : undefined
+  return (
+    <Front title={w("welcome")}>
+      <p>{w("choose", { name: link.data })}</p>
+      <form className="flex flex-col gap-4" onSubmit={submit}>
+        <input name="username" autoComplete="username" value={link.data} readOnly hidden />
+        <Field label={w("newPassword")} error={fault}>
+          {(field) => (
+            <Input {...field} name="password" type="password" autoComplete="new-password" autoFocus required />
+          )}
+        </Field>
+        {!fault && <ProblemView error={error} />}
+        <Button type="submit" look="primary" disabled={busy}>
+          {w("useLink")}
+        </Button>
+      </form>
+    </Front>
+  )
 }

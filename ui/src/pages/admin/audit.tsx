@@ -8,18 +8,17 @@ import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Input, Select } from "@/components/form"
 import { Listing } from "@/components/listing"
-import { asLocal, asMoment } from "@/lib/local-times"
-import { moment } from "@/lib/times"
-import { adminWords, auditActionWords, auditKindWords } from "@/words/admin"
-import { said, useWords } from "@/words/words"
-import { useAdminPlace } from "./place"
+import { adminTexts, auditActionTexts, auditKindTexts } from "@/i18n/admin"
+import { translate, useTexts } from "@/i18n/translate"
+import { fromLocalInput, moment, toLocalInput } from "@/lib/times"
+import { useAdminList } from "./managed-list"
 
 const WAYS = { session: "viaSession", token: "viaToken", link: "viaLink", system: "viaSystem" } as const
 
 export function Audit() {
-  const w = useWords(adminWords)
+  const w = useTexts(adminTexts)
   const language = usePreferences((all) => all.language)
-  const { search, asked, shown, filter, clear } = useAdminPlace("-at")
+  const { search, asked, shown, filter, clear } = useAdminList("-at")
   const { q, actor, kind, action, since, until } = search
   const found = useQuery({
     ...auditQuery({ q, actor, kind, action, since, until, ...asked }),
@@ -27,7 +26,7 @@ export function Audit() {
   })
   const columns = useMemo((): Column<AuditEntry>[] => {
     const named = (all: Record<string, readonly [string, string]>, key: string) =>
-      all[key] ? said(all[key], language) : key
+      all[key] ? translate(all[key], language) : key
     return [
       {
         id: "at",
@@ -54,7 +53,7 @@ export function Audit() {
         header: w("action"),
         sort: "action",
         className: "whitespace-nowrap",
-        cell: (entry) => named(auditActionWords, entry.action),
+        cell: (entry) => named(auditActionTexts, entry.action),
       },
       {
         id: "subject",
@@ -62,7 +61,7 @@ export function Audit() {
         className: "min-w-40",
         cell: (entry) => (
           <span>
-            <span className="text-muted-foreground">{named(auditKindWords, entry.kind)}</span>{" "}
+            <span className="text-muted-foreground">{named(auditKindTexts, entry.kind)}</span>{" "}
             <span className="font-medium">{entry.subject_name}</span>
           </span>
         ),
@@ -103,9 +102,9 @@ export function Audit() {
           onChange={(event) => filter({ kind: event.target.value || undefined })}
         >
           <option value="">{w("allKinds")}</option>
-          {Object.entries(auditKindWords).map(([each, pair]) => (
+          {Object.entries(auditKindTexts).map(([each, pair]) => (
             <option key={each} value={each}>
-              {said(pair, language)}
+              {translate(pair, language)}
             </option>
           ))}
         </Select>
@@ -116,9 +115,9 @@ export function Audit() {
           onChange={(event) => filter({ action: event.target.value || undefined })}
         >
           <option value="">{w("allActions")}</option>
-          {Object.entries(auditActionWords).map(([each, pair]) => (
+          {Object.entries(auditActionTexts).map(([each, pair]) => (
             <option key={each} value={each}>
-              {said(pair, language)}
+              {translate(pair, language)}
             </option>
           ))}
         </Select>
@@ -153,8 +152,8 @@ function When({
       <Input
         type="datetime-local"
         className="w-auto"
-        value={asLocal(value)}
-        onChange={(event) => change(asMoment(event.target.value))}
+        value={toLocalInput(value)}
+        onChange={(event) => change(fromLocalInput(event.target.value))}
       />
     </label>
   )

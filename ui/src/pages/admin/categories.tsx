@@ -3,22 +3,20 @@ import { Tags } from "lucide-react"
 import { useMemo } from "react"
 import { type Category, categoryListQuery, categoryQuery, deleteCategory, saveCategory } from "@/api/admin"
 import type { Column } from "@/components/data-table"
-import { Dialog } from "@/components/dialog"
-import { FormDialog, text } from "@/components/form-dialog"
-import { ProblemView } from "@/components/problem-view"
+import { Dialog, FormDialog, text } from "@/components/dialog"
+import { ProblemView } from "@/components/feedback"
 import { Time } from "@/components/time"
 import { note } from "@/components/toasts"
-import { adminWords } from "@/words/admin"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { ManagedList } from "./managed-list"
-import { NameFields } from "./name-fields"
-import { useAdminPlace } from "./place"
+import { adminTexts } from "@/i18n/admin"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { NameFields } from "./fields"
+import { ManagedList, useAdminList } from "./managed-list"
 
 export function Categories() {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
-  const { open } = useAdminPlace()
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
+  const { open } = useAdminList()
   const columns = useMemo(
     (): Column<Category>[] => [
       {
@@ -58,8 +56,8 @@ export function Categories() {
 }
 
 function CategoryForm({ id, close }: { id: string; close: () => void }) {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
   const isNew = id === "new"
   const { data: category, error } = useQuery({ ...categoryQuery(id), enabled: !isNew })
   if (!isNew && !category)

@@ -6,28 +6,25 @@ import { clusterListQuery, deleteCluster, saveCluster } from "@/api/admin"
 import { clusterQuery, machinesQuery, type VirtualCluster } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
 import type { Column } from "@/components/data-table"
-import { Dialog } from "@/components/dialog"
+import { Dialog, FormDialog, text } from "@/components/dialog"
+import { ProblemView } from "@/components/feedback"
 import { Field, Input } from "@/components/form"
-import { FormDialog, text } from "@/components/form-dialog"
-import { ProblemView } from "@/components/problem-view"
 import { note } from "@/components/toasts"
+import { adminTexts } from "@/i18n/admin"
+import { clusterTexts } from "@/i18n/cluster"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
 import { skuText } from "@/lib/amounts"
-import { adminWords } from "@/words/admin"
-import { clusterWords } from "@/words/cluster"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
+import { asRecord, NameFields, type Pair, PairRows, TeamField } from "./fields"
 import { ManagedList } from "./managed-list"
-import { NameFields } from "./name-fields"
-import { asRecord, type Pair, PairRows } from "./pair-rows"
-import { TeamField } from "./team-field"
 
 const GPU = "nvidia.com/gpu"
 
 export function Clusters() {
-  const w = useWords(adminWords)
+  const w = useTexts(adminTexts)
   const language = usePreferences((all) => all.language)
-  const c = useWords(commonWords)
-  const v = useWords(clusterWords)
+  const c = useTexts(commonTexts)
+  const v = useTexts(clusterTexts)
   const columns = useMemo(
     (): Column<VirtualCluster>[] => [
       {
@@ -82,7 +79,7 @@ export function Clusters() {
 }
 
 function EditCluster({ id, close }: { id: string; close: () => void }) {
-  const w = useWords(adminWords)
+  const w = useTexts(adminTexts)
   const isNew = id === "new"
   // While somebody edits it, nothing changes under their hands.
   const { data: cluster, error } = useQuery({ ...clusterQuery(id), enabled: !isNew, refetchInterval: false })
@@ -96,8 +93,8 @@ function EditCluster({ id, close }: { id: string; close: () => void }) {
 }
 
 function ClusterForm({ cluster, close }: { cluster?: VirtualCluster; close: () => void }) {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
   const { [GPU]: gpu = "", cpu = "", memory = "", ...others } = cluster?.sku ?? { cpu: "1", memory: "4Gi" }
   const [resources, setResources] = useState<Pair[]>(Object.entries(others))
   const [labels, setLabels] = useState<Pair[]>(Object.entries(cluster?.node_selector ?? {}))

@@ -1,5 +1,7 @@
-/** What admins keep: a list to search, add to, and delete from. Which one is being edited is in the address. */
+/** A list in the administration: search, create, edit and delete. */
+
 import { keepPreviousData, type QueryKey, type UseQueryOptions, useQuery } from "@tanstack/react-query"
+import { getRouteApi } from "@tanstack/react-router"
 import { type LucideIcon, Pencil, Plus, Trash2 } from "lucide-react"
 import { type ReactNode, useMemo, useState } from "react"
 import { Button } from "@/components/button"
@@ -9,10 +11,26 @@ import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Listing } from "@/components/listing"
 import { note } from "@/components/toasts"
-import { adminWords } from "@/words/admin"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { useAdminPlace } from "./place"
+import { adminTexts } from "@/i18n/admin"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { listState } from "@/lib/pagination"
+
+const route = getRouteApi("/shell/admin")
+
+/** What the administration shows, as its address says; in the `usual` order if it says none. */
+export function useAdminList(usual = "name") {
+  const search = route.useSearch()
+  const navigate = route.useNavigate()
+  const { tab } = search
+  return {
+    search,
+    ...listState(search, (search, replace) => void navigate({ search, replace }), usual),
+    open: (id: string | undefined) => void navigate({ search: (before) => ({ ...before, open: id }) }),
+    close: () => void navigate({ search: (before) => ({ ...before, open: undefined }), replace: true }),
+    clear: () => void navigate({ search: { tab } }),
+  }
+}
 
 interface Found<T> {
   items: T[]
@@ -56,9 +74,9 @@ export function ManagedList<T extends { id: string; name: string }, K extends Qu
   deleteHelp,
   onDelete,
 }: Props<T, K>) {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
-  const { search, asked, shown, filter, open, close, clear } = useAdminPlace()
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
+  const { search, asked, shown, filter, open, close, clear } = useAdminList()
   const found = useQuery({ ...query({ q: search.q, ...asked }), placeholderData: keepPreviousData })
   const [dropping, setDropping] = useState<T>()
   const all = useMemo(

@@ -1,11 +1,11 @@
 import { getRouteApi } from "@tanstack/react-router"
 import { ShieldAlert } from "lucide-react"
-import { useMe } from "@/api/session"
+import { useMe } from "@/api/client"
 import { Empty } from "@/components/feedback"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
-import { adminWords } from "@/words/admin"
-import { useWords } from "@/words/words"
+import { adminTexts } from "@/i18n/admin"
+import { useTexts } from "@/i18n/translate"
 import { Audit } from "./audit"
 import { Categories } from "./categories"
 import { Clusters } from "./clusters"
@@ -27,7 +27,7 @@ const TABS = {
 type TabId = keyof typeof TABS
 
 export function AdminPage() {
-  const w = useWords(adminWords)
+  const w = useTexts(adminTexts)
   const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()

@@ -4,23 +4,20 @@ import { useMemo, useState } from "react"
 import { deleteStorage, type StorageRoot, saveStorage, storageListQuery, storageQuery } from "@/api/admin"
 import { Badge } from "@/components/badge"
 import type { Column } from "@/components/data-table"
-import { Dialog } from "@/components/dialog"
+import { Dialog, FormDialog, text } from "@/components/dialog"
+import { ProblemView } from "@/components/feedback"
 import { Field, Input, Select, Tick } from "@/components/form"
-import { FormDialog, text } from "@/components/form-dialog"
-import { ProblemView } from "@/components/problem-view"
 import { note } from "@/components/toasts"
-import { adminWords } from "@/words/admin"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { ManagedList } from "./managed-list"
-import { NameFields } from "./name-fields"
-import { useAdminPlace } from "./place"
-import { TeamField } from "./team-field"
+import { adminTexts } from "@/i18n/admin"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { NameFields, TeamField } from "./fields"
+import { ManagedList, useAdminList } from "./managed-list"
 
 export function Storage() {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
-  const { open } = useAdminPlace()
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
+  const { open } = useAdminList()
   const columns = useMemo(
     (): Column<StorageRoot>[] => [
       {
@@ -78,7 +75,7 @@ export function Storage() {
 }
 
 function StorageForm({ id, close }: { id: string; close: () => void }) {
-  const w = useWords(adminWords)
+  const w = useTexts(adminTexts)
   const isNew = id === "new"
   const { data: root, error } = useQuery({ ...storageQuery(id), enabled: !isNew })
   if (!isNew && !root)
@@ -91,8 +88,8 @@ function StorageForm({ id, close }: { id: string; close: () => void }) {
 }
 
 function RootForm({ root, close }: { root?: StorageRoot; close: () => void }) {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
   const [claimed, setClaimed] = useState(Boolean(root?.claim))
   return (
     <FormDialog

@@ -5,22 +5,22 @@ import { useMemo } from "react"
 import { createTeam, type Team, teamListQuery } from "@/api/admin"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
+import { FormDialog, text } from "@/components/dialog"
 import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
-import { FormDialog, text } from "@/components/form-dialog"
 import { Listing } from "@/components/listing"
 import { Time } from "@/components/time"
-import { adminWords } from "@/words/admin"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { NameFields } from "./name-fields"
-import { useAdminPlace } from "./place"
+import { adminTexts } from "@/i18n/admin"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { NameFields } from "./fields"
+import { useAdminList } from "./managed-list"
 
 export function Teams() {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
   const navigate = useNavigate()
-  const { search, asked, shown, filter, open, close, clear } = useAdminPlace()
+  const { search, asked, shown, filter, open, close, clear } = useAdminList()
   const found = useQuery({ ...teamListQuery({ q: search.q, ...asked }), placeholderData: keepPreviousData })
   const columns = useMemo(
     (): Column<Team>[] => [

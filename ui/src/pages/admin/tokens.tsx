@@ -5,16 +5,16 @@ import { Empty } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Tick } from "@/components/form"
 import { Listing } from "@/components/listing"
-import { useTokenColumns } from "@/components/token-parts"
-import { adminWords } from "@/words/admin"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { useAdminPlace } from "./place"
+import { useTokenColumns } from "@/components/token-table"
+import { adminTexts } from "@/i18n/admin"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { useAdminList } from "./managed-list"
 
 export function Tokens() {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
-  const { search, asked, shown, filter, clear } = useAdminPlace("-created")
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
+  const { search, asked, shown, filter, clear } = useAdminList("-created")
   const found = useQuery({
     ...tokensQuery({ q: search.q, all: search.all === "yes" ? true : undefined, ...asked }),
     placeholderData: keepPreviousData,

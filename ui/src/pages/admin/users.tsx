@@ -2,24 +2,23 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Ellipsis, Plus } from "lucide-react"
 import { useMemo, useState } from "react"
 import { createUser, editUser, resetPassword, type User, userQuery, usersQuery } from "@/api/admin"
-import { useMe } from "@/api/session"
+import { useMe } from "@/api/client"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { CopyText } from "@/components/copy-text"
+import { CopyText } from "@/components/code"
 import type { Column } from "@/components/data-table"
-import { Confirm, Dialog } from "@/components/dialog"
+import { Confirm, Dialog, FormDialog, text } from "@/components/dialog"
+import { ProblemView } from "@/components/feedback"
 import { Filters, SearchBox } from "@/components/filters"
 import { Field, Input, Select } from "@/components/form"
-import { FormDialog, text } from "@/components/form-dialog"
 import { Listing } from "@/components/listing"
 import { Menu } from "@/components/menu"
-import { ProblemView } from "@/components/problem-view"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
-import { adminWords } from "@/words/admin"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { useAdminPlace } from "./place"
+import { adminTexts } from "@/i18n/admin"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { useAdminList } from "./managed-list"
 
 const ROLES = { admin: "roleAdmin", leader: "roleLeader", member: "roleMember" } as const
 
@@ -30,10 +29,10 @@ interface Invitation {
 }
 
 export function Users() {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
   const me = useMe()
-  const { search, asked, shown, filter, open, close, clear } = useAdminPlace()
+  const { search, asked, shown, filter, open, close, clear } = useAdminList()
   const role = search.role === "admin" || search.role === "leader" || search.role === "member" ? search.role : undefined
   const disabled = search.state === "disabled" ? true : search.state === "active" ? false : undefined
   const found = useQuery({
@@ -229,8 +228,8 @@ function NewUser({
   close: () => void
   created: (made: { name: string; link: string | null }) => void
 }) {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
   const submit = async (form: FormData) => {
     const role = form.get("role") === "admin" ? "admin" : "member"
     const made = await createUser({
@@ -274,8 +273,8 @@ function NewUser({
 }
 
 function EditUser({ id, isMe, close }: { id: string; isMe: boolean; close: () => void }) {
-  const w = useWords(adminWords)
-  const c = useWords(commonWords)
+  const w = useTexts(adminTexts)
+  const c = useTexts(commonTexts)
   const { data: user, error } = useQuery(userQuery(id))
   if (!user)
     return (
@@ -316,7 +315,7 @@ function EditUser({ id, isMe, close }: { id: string; isMe: boolean; close: () =>
 }
 
 function PersonFields({ fault, user }: { fault: (field: string) => string | undefined; user?: User }) {
-  const w = useWords(adminWords)
+  const w = useTexts(adminTexts)
   return (
     <>
       <Field label={w("displayName")} optional error={fault("display_name")}>
@@ -338,7 +337,7 @@ function RoleField({
   value: string
   hint?: string
 }) {
-  const w = useWords(adminWords)
+  const w = useTexts(adminTexts)
   return (
     <Field label={w("role")} error={fault("role")} hint={hint}>
       {(field) => (

@@ -5,11 +5,11 @@ import { usePreferences } from "@/app/preferences"
 import { Meter } from "@/components/meter"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
-import { added, amountText, resourceName } from "@/lib/amounts"
-import { clusterWords } from "@/words/cluster"
-import { useWords } from "@/words/words"
-import { Groups } from "./groups"
+import { clusterTexts } from "@/i18n/cluster"
+import { useTexts } from "@/i18n/translate"
+import { amountText, resourceName, sumAmounts } from "@/lib/amounts"
 import { Nodes } from "./nodes"
+import { Groups } from "./pod-groups"
 import { Queues } from "./queues"
 import { VirtualClusters } from "./virtual-clusters"
 
@@ -17,7 +17,7 @@ const route = getRouteApi("/shell/cluster")
 const TABS = ["clusters", "nodes", "queues", "groups"] as const
 
 export function ClusterPage() {
-  const w = useWords(clusterWords)
+  const w = useTexts(clusterTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const tab = TABS.find((each) => each === search.tab) ?? "clusters"
@@ -48,12 +48,12 @@ export function ClusterPage() {
 
 /** All machines together. */
 function Totals() {
-  const w = useWords(clusterWords)
+  const w = useTexts(clusterTexts)
   const language = usePreferences((all) => all.language)
   const machines = useQuery(machinesQuery).data?.items
   if (!machines) return null
   const ready = machines.filter((each) => each.ready)
-  const amounts = added(machines.flatMap((each) => each.amounts)).filter(({ resource }) => SHOWN.test(resource))
+  const amounts = sumAmounts(machines.flatMap((each) => each.amounts)).filter(({ resource }) => SHOWN.test(resource))
   return (
     <dl className="grid gap-3 sm:grid-cols-2 lg:grid-cols-4">
       <div className="rounded-lg border bg-card p-4">

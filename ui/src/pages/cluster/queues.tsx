@@ -6,14 +6,13 @@ import { type Queue, queuesQuery } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { type Column, DataTable } from "@/components/data-table"
-import { Empty, Loading } from "@/components/feedback"
-import { ProblemView } from "@/components/problem-view"
+import { Empty, Loading, ProblemView } from "@/components/feedback"
+import { clusterTexts } from "@/i18n/cluster"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
 import { skuText } from "@/lib/amounts"
-import { clusterWords } from "@/words/cluster"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
 
-const STATES: Record<string, keyof typeof clusterWords> = {
+const STATES: Record<string, keyof typeof clusterTexts> = {
   Open: "openOpen",
   Closed: "openClosed",
   Closing: "openClosing",
@@ -21,8 +20,8 @@ const STATES: Record<string, keyof typeof clusterWords> = {
 }
 
 export function Queues() {
-  const w = useWords(clusterWords)
-  const c = useWords(commonWords)
+  const w = useTexts(clusterTexts)
+  const c = useTexts(commonTexts)
   const found = useQuery(queuesQuery)
   const columns = useMemo(
     (): Column<Queue>[] => [

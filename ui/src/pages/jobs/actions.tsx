@@ -6,14 +6,14 @@ import { Button } from "@/components/button"
 import { Confirm } from "@/components/dialog"
 import { Menu, type MenuItem } from "@/components/menu"
 import { note, noteError } from "@/components/toasts"
-import { commonWords } from "@/words/common"
-import { jobWords } from "@/words/jobs"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { jobTexts } from "@/i18n/jobs"
+import { useTexts } from "@/i18n/translate"
 
 /** `open`: beside each other rather than in a menu. */
 export function JobActions({ job, open }: { job: Job; open?: boolean }) {
-  const w = useWords(jobWords)
-  const c = useWords(commonWords)
+  const w = useTexts(jobTexts)
+  const c = useTexts(commonTexts)
   const navigate = useNavigate()
   const [asking, setAsking] = useState<"suspend" | "delete">()
   const place = placeOf(job)

@@ -4,29 +4,24 @@ import { Trash2 } from "lucide-react"
 import { type JobPlace, jobHappeningsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { CodeView } from "@/components/code-view"
-import { Empty, Loading } from "@/components/feedback"
+import { CodeView } from "@/components/code"
+import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { Tabs } from "@/components/tabs"
-import { Time } from "@/components/time"
-import { chosenPods } from "@/lib/job-members"
-import { Took } from "@/pages/runs/took"
-import { commonWords } from "@/words/common"
-import { jobWords } from "@/words/jobs"
-import { useWords } from "@/words/words"
+import { Duration, Time } from "@/components/time"
+import { commonTexts } from "@/i18n/common"
+import { jobTexts } from "@/i18n/jobs"
+import { useTexts } from "@/i18n/translate"
 import { JobActions } from "./actions"
-import { JobState } from "./job-state"
-import { KindBadge } from "./kind-badge"
-import { Logs } from "./logs"
-import { Overview } from "./overview"
-import { Reasons } from "./reasons"
+import { JobState, KindBadge } from "./badges"
+import { chosenPods, Logs } from "./logs"
+import { Overview, Reasons } from "./overview"
 
 const route = getRouteApi("/shell/jobs/$namespace/$kind/$name")
 
 export function JobDetail() {
-  const w = useWords(jobWords)
-  const c = useWords(commonWords)
+  const w = useTexts(jobTexts)
+  const c = useTexts(commonTexts)
   const place = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -96,7 +91,7 @@ export function JobDetail() {
             {w("started")}: <Time at={job.started} />
           </span>
           <span>
-            {w("duration")}: <Took started={job.started} finished={job.finished} />
+            {w("duration")}: <Duration started={job.started} finished={job.finished} />
           </span>
           {job.restarts > 0 && (
             <span>
@@ -119,7 +114,7 @@ export function JobDetail() {
 }
 
 function Happenings({ place }: { place: JobPlace }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   const events = useQuery(jobHappeningsQuery(place))
   if (events.error) return <ProblemView error={events.error} />
   if (!events.data) return <Loading />
@@ -144,7 +139,7 @@ function Happenings({ place }: { place: JobPlace }) {
 }
 
 function Yaml({ place }: { place: JobPlace }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   const yaml = useQuery(jobYamlQuery(place))
   if (yaml.error) return <ProblemView error={yaml.error} />
   if (yaml.data === undefined) return <Loading />

@@ -10,28 +10,28 @@ import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Select } from "@/components/form"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
-import { Time } from "@/components/time"
-import { browsing } from "@/lib/browsing"
-import { kindTitle } from "@/lib/job-kinds"
-import { Took } from "@/pages/runs/took"
-import { commonWords } from "@/words/common"
-import { jobWords } from "@/words/jobs"
-import { useWords } from "@/words/words"
+import { Duration, Time } from "@/components/time"
+import { commonTexts } from "@/i18n/common"
+import { jobTexts } from "@/i18n/jobs"
+import { useTexts } from "@/i18n/translate"
+import { listState } from "@/lib/pagination"
 import { JobActions } from "./actions"
-import { JobState } from "./job-state"
-import { KindBadge } from "./kind-badge"
-import { ReplicaBar } from "./replica-bar"
+import { JobState, KindBadge, kindTitle, ReplicaBar } from "./badges"
 
 const route = getRouteApi("/shell/jobs")
 const STATES: State[] = ["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
 const DAYS = { "1": "lastDay", "7": "lastWeek", "30": "lastMonth" } as const
 
 export function JobList() {
-  const w = useWords(jobWords)
-  const c = useWords(commonWords)
+  const w = useTexts(jobTexts)
+  const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-created")
+  const { filter, asked, shown } = listState(
+    search,
+    (search, replace) => void navigate({ search, replace }),
+    "-created",
+  )
   const state = STATES.find((each) => each === search.state)
   const kinds = useQuery(jobKindsQuery)
   const since = useMemo(
@@ -75,7 +75,11 @@ export function JobList() {
       { id: "replicas", header: w("replicas"), cell: (job) => <ReplicaBar job={job} /> },
       { id: "owner", header: c("owner"), cell: (job) => <Owner job={job} /> },
       { id: "created", header: c("created"), sort: "created", cell: (job) => <Time at={job.created} /> },
-      { id: "duration", header: w("duration"), cell: (job) => <Took started={job.started} finished={job.finished} /> },
+      {
+        id: "duration",
+        header: w("duration"),
+        cell: (job) => <Duration started={job.started} finished={job.finished} />,
+      },
       {
         id: "actions",
         header: c("actions"),
@@ -158,7 +162,7 @@ export function JobList() {
 }
 
 export function Owner({ job }: { job: Job }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   if (!job.owner_name)
     return (
       <span className="text-muted-foreground" title={w("nobodyHelp")}>

@@ -1,13 +1,39 @@
+/** The logs of several replicas side by side. */
+
 import { useState } from "react"
-import { type JobMember, type JobPlace, jobLog, type WholeJob } from "@/api/jobs"
+import { type JobMember, type JobPlace, type JobRole, jobLog, type WholeJob } from "@/api/jobs"
 import { Button } from "@/components/button"
 import { Input, Tick } from "@/components/form"
 import { LogView } from "@/components/log-view"
+import { jobTexts } from "@/i18n/jobs"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { allMembers } from "@/lib/job-members"
-import { jobWords } from "@/words/jobs"
-import { useWords } from "@/words/words"
-import { JobStateBadge } from "./job-state"
+import { JobStateBadge } from "./badges"
+
+const MOST = 4
+
+export function allMembers(roles: JobRole[]): JobMember[] {
+  return roles.flatMap((role) => role.members)
+}
+
+/** Those whose logs tell most: the ones that failed; else the first of each role, for as many as fit beside each other. */
+export function podsToShowFirst(roles: JobRole[]): string[] {
+  const members = allMembers(roles)
+  const failed = members.filter(
+    (member) => member.state === "failed" || (member.restarts > 0 && member.state !== "succeeded"),
+  )
+  const first = roles.flatMap((role) => role.members.slice(0, 1))
+  return (failed.length ? failed : first.length > 1 ? first : members)
+    .slice(0, failed.length ? MOST : 2)
+    .map((member) => member.pod)
+}
+
+/** Of the pods that an address names, those that there are; the telling ones if it names none. */
+export function chosenPods(roles: JobRole[], written: string | undefined): string[] {
+  if (written === undefined) return podsToShowFirst(roles)
+  const known = new Set(allMembers(roles).map((member) => member.pod))
+  return written.split(",").filter((pod) => known.has(pod))
+}
 
 interface Props {
   job: WholeJob
@@ -18,7 +44,7 @@ interface Props {
 
 /** Some members' logs beside each other: what is looked for, and whether they follow, is the same for all. */
 export function Logs({ job, place, chosen, choose }: Props) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   const [search, setSearch] = useState("")
   const [follow, setFollow] = useState(true)
   const members = allMembers(job.roles)

@@ -1,32 +1,88 @@
+/** Submitting a job: a manifest that the server checks while it is written. */
+
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router"
 import { CircleAlert, CircleCheck, FileUp, TriangleAlert } from "lucide-react"
-import { type DragEvent, useMemo, useRef, useState } from "react"
-import { createJobs, type ManifestProblem, placeOf } from "@/api/jobs"
-import { teamsQuery } from "@/api/offers"
-import { useMe } from "@/api/session"
+import { type DragEvent, useEffect, useMemo, useRef, useState } from "react"
+import { useMe } from "@/api/client"
+import { type CheckedManifest, checkJobs, createJobs, type ManifestProblem, placeOf } from "@/api/jobs"
+import { teamsQuery } from "@/api/options"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
-import { CodeEditor, goToLine, type Mark } from "@/components/code-editor"
-import { Confirm } from "@/components/dialog"
+import { CodeEditor, goToLine, type Mark } from "@/components/code"
+import { Confirm, LeaveGuard } from "@/components/dialog"
+import { ProblemView } from "@/components/feedback"
 import { Field, Select } from "@/components/form"
-import { LeaveGuard } from "@/components/leave-guard"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { note, noteError } from "@/components/toasts"
+import { commonTexts } from "@/i18n/common"
+import { jobTexts } from "@/i18n/jobs"
+import { serverMessage } from "@/i18n/server-messages"
+import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { commonWords } from "@/words/common"
-import { problemSentence } from "@/words/graph-problems"
-import { jobWords } from "@/words/jobs"
-import { useWords } from "@/words/words"
-import { type Checked, useChecked } from "./checking"
-import { EXAMPLES, type Example, freshly } from "./examples"
-import { KindBadge } from "./kind-badge"
+import { KindBadge } from "./badges"
+import jax from "./examples/jaxjob.yaml?raw"
+import mpi from "./examples/mpijob.yaml?raw"
+import paddleCloud from "./examples/paddlecloud.yaml?raw"
+import paddle from "./examples/paddlejob.yaml?raw"
+import pytorch from "./examples/pytorchjob.yaml?raw"
+import tensorflow from "./examples/tfjob.yaml?raw"
+import xgboost from "./examples/xgboostjob.yaml?raw"
+
+export interface ManifestCheck {
+  problems: CheckedManifest["problems"]
+  jobs: CheckedManifest["jobs"]
+  busy: boolean
+  error?: unknown
+}
+
+const NOTHING: ManifestCheck = { problems: [], jobs: [], busy: false }
+
+/** What the server says of a manifest, after each pause in writing. */
+export function useManifestCheck(text: string): ManifestCheck {
+  const [found, setFound] = useState<ManifestCheck>(NOTHING)
+  useEffect(() => {
+    if (!text.trim()) return setFound(NOTHING)
+    const asked = new AbortController()
+    setFound((before) => ({ ...before, busy: true }))
+    const timer = setTimeout(() => {
+      checkJobs(text, asked.signal)
+        .then(({ problems, jobs }) => setFound({ problems, jobs, busy: false }))
+        .catch((error: unknown) => !asked.signal.aborted && setFound({ ...NOTHING, error }))
+    }, 350)
+    return () => {
+      clearTimeout(timer)
+      asked.abort()
+    }
+  }, [text])
+  return found
+}
+
+export interface Example {
+  kind: string
+  word: string
+  text: string
+}
+
+export const EXAMPLES: Example[] = [
+  { kind: "PyTorchJob", word: "pytorchjob", text: pytorch },
+  { kind: "TFJob", word: "tfjob", text: tensorflow },
+  { kind: "JAXJob", word: "jaxjob", text: jax },
+  { kind: "MPIJob", word: "mpijob", text: mpi },
+  { kind: "PaddleJob", word: "paddlejob", text: paddle },
+  { kind: "PaddleJob", word: "paddlejob.batch.paddlepaddle.org", text: paddleCloud },
+  { kind: "XGBoostJob", word: "xgboostjob", text: xgboost },
+]
+
+/** The example with a name that is hardly taken: two people may try it on the same day. */
+export function freshly(example: Example, suffix: string): string {
+  return example.text.replace(/^( {2}name: .*)$/m, `$1-${suffix}`)
+}
 
 const route = getRouteApi("/shell/jobs/new")
 
 export function NewJob() {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   const navigate = useNavigate()
   const { example } = route.useSearch()
@@ -41,14 +97,14 @@ export function NewJob() {
   const [over, setOver] = useState(false)
   const given = useRef("") // what was put there, not written
   const field = useRef<HTMLTextAreaElement>(null)
-  const checked = useChecked(text)
+  const checked = useManifestCheck(text)
   const marks = useMemo(
     () =>
       checked.problems.map(
         (problem): Mark => ({
           line: Math.max(1, problem.line),
           tone: problem.severity,
-          text: problemSentence(problem, language),
+          text: serverMessage(problem, language),
         }),
       ),
     [checked.problems, language],
@@ -172,8 +228,8 @@ export function NewJob() {
 }
 
 function TeamChoice({ value, onChange }: { value: string; onChange: (team: string) => void }) {
-  const w = useWords(jobWords)
-  const c = useWords(commonWords)
+  const w = useTexts(jobTexts)
+  const c = useTexts(commonTexts)
   const me = useMe()
   const mine = Object.keys(me.teams)
   const teams = useQuery({ ...teamsQuery, enabled: mine.length > 0 })
@@ -196,8 +252,8 @@ function TeamChoice({ value, onChange }: { value: string; onChange: (team: strin
   )
 }
 
-function Verdict({ checked, go }: { checked: Checked; go: (line: number) => void }) {
-  const w = useWords(jobWords)
+function Verdict({ checked, go }: { checked: ManifestCheck; go: (line: number) => void }) {
+  const w = useTexts(jobTexts)
   const errors = checked.problems.filter((problem) => problem.severity === "error")
   const warnings = checked.problems.filter((problem) => problem.severity === "warning")
   const good = checked.jobs.length > 0 && errors.length === 0
@@ -252,7 +308,7 @@ function Verdict({ checked, go }: { checked: Checked; go: (line: number) => void
 }
 
 function Problems({ problems, go }: { problems: ManifestProblem[]; go: (line: number) => void }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   return (
     <ul className="flex flex-col gap-1">
@@ -269,7 +325,7 @@ function Problems({ problems, go }: { problems: ManifestProblem[]; go: (line: nu
               )}
               {problem.path && <code className="font-mono break-all text-muted-foreground">{problem.path}</code>}
             </span>
-            <span className="break-words">{problemSentence(problem, language)}</span>
+            <span className="break-words">{serverMessage(problem, language)}</span>
           </button>
         </li>
       ))}

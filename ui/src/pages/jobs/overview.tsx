@@ -1,16 +1,62 @@
+/** The overview of a job: why it waits or failed, its replicas, its PodGroup and its conditions. */
+
 import { Link } from "@tanstack/react-router"
-import { ScrollText } from "lucide-react"
-import { type JobMember, type JobRole, placeOf, type WholeJob } from "@/api/jobs"
-import { usePreferences } from "@/app/preferences"
+import { CircleAlert, Hourglass, ScrollText } from "lucide-react"
+import { type JobMember, type JobReason, type JobRole, placeOf, type WholeJob } from "@/api/jobs"
+import { type Language, usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { Time } from "@/components/time"
+import { Duration, Time } from "@/components/time"
+import { conditionName, jobMessage } from "@/i18n/job-messages"
+import { jobTexts } from "@/i18n/jobs"
+import { type Translate, useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
-import { Took } from "@/pages/runs/took"
-import { conditionName, told } from "@/words/job-messages"
-import { jobWords } from "@/words/jobs"
-import { useWords } from "@/words/words"
-import { JobStateBadge } from "./job-state"
+import { JobStateBadge } from "./badges"
+
+/** Why it waits or has failed: one sentence, and more for those who want to know. */
+export function Reasons({ job }: { job: WholeJob }) {
+  const w = useTexts(jobTexts)
+  const language = usePreferences((all) => all.language)
+  const [first, ...more] = job.reasons
+  if (!first) return null
+  const failed = job.state === "failed"
+  const title = failed
+    ? w("whyFailed")
+    : job.state === "waiting" || job.state === "suspended"
+      ? w("whyWaiting")
+      : w("whyNot")
+  const Icon = failed ? CircleAlert : Hourglass
+  return (
+    <section
+      aria-label={title}
+      className={classes(
+        "flex gap-3 rounded-lg border p-3",
+        failed ? "border-failed/40 bg-failed/8" : "border-warning/40 bg-warning/8",
+      )}
+    >
+      <Icon aria-hidden className={classes("mt-0.5 size-4 shrink-0", failed ? "text-failed" : "text-warning")} />
+      <div className="min-w-0 flex-1">
+        <p className="text-[13px] text-muted-foreground">{title}</p>
+        <p className="font-medium break-words">{reasonSentence(first, w, language)}</p>
+        {more.length > 0 && (
+          <ul className="mt-1 list-disc space-y-0.5 pl-4 text-[13px] break-words">
+            {more.slice(0, 6).map((reason, index) => (
+              <li key={index}>{reasonSentence(reason, w, language)}</li>
+            ))}
+          </ul>
+        )}
+      </div>
+    </section>
+  )
+}
+
+export function reasonSentence(reason: JobReason, w: Translate<keyof typeof jobTexts>, language: Language): string {
+  const detail = jobMessage(reason.detail, language)
+  if (reason.code === "suspended") return w("reasonSuspended")
+  if (reason.code === "gang waits") return w("reasonGang", { detail })
+  if (reason.code === "pod" || reason.code === "warning") return w("reasonPod", { about: reason.about, detail })
+  return detail
+}
 
 const FILLS: Record<JobMember["state"], string> = {
   waiting: "border border-dashed border-input bg-transparent",
@@ -22,7 +68,7 @@ const FILLS: Record<JobMember["state"], string> = {
 const FEW = 32
 
 export function Overview({ job }: { job: WholeJob }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   return (
     <div className="grid gap-4 xl:grid-cols-[2fr_1fr]">
       <section aria-label={w("members")} className="flex min-w-0 flex-col gap-4">
@@ -39,7 +85,7 @@ export function Overview({ job }: { job: WholeJob }) {
 }
 
 function Role({ job, role }: { job: WholeJob; role: JobRole }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   return (
     <div className="rounded-lg border bg-card">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2 border-b px-3 py-2">
@@ -65,7 +111,7 @@ function Role({ job, role }: { job: WholeJob; role: JobRole }) {
 }
 
 function Members({ job, role }: { job: WholeJob; role: JobRole }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   // Of very many, those that something is wrong with are worth a row.
   const worst = role.members.filter((member) => member.message || member.restarts > 0)
@@ -92,7 +138,7 @@ function Members({ job, role }: { job: WholeJob; role: JobRole }) {
                 <code className="font-mono text-[13px] whitespace-nowrap">{member.pod}</code>
                 {member.message && (
                   <p className="max-w-xl text-[13px] break-words text-muted-foreground">
-                    {told(member.message, language)}
+                    {jobMessage(member.message, language)}
                   </p>
                 )}
               </td>
@@ -105,7 +151,7 @@ function Members({ job, role }: { job: WholeJob; role: JobRole }) {
               <td className="tabular-nums">{member.restarts}</td>
               <td className="whitespace-nowrap">{member.host || "–"}</td>
               <td>
-                <Took
+                <Duration
                   started={member.started}
                   finished={member.finished ?? (member.state === "running" ? null : member.started)}
                 />
@@ -134,7 +180,7 @@ function Members({ job, role }: { job: WholeJob; role: JobRole }) {
 }
 
 function Group({ job }: { job: WholeJob }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   const group = job.group
   return (
@@ -153,7 +199,7 @@ function Group({ job }: { job: WholeJob }) {
           {group.message && (
             <>
               <dt className="text-muted-foreground">{w("groupWaits")}</dt>
-              <dd className="break-words">{told(group.message, language)}</dd>
+              <dd className="break-words">{jobMessage(group.message, language)}</dd>
             </>
           )}
         </dl>
@@ -169,7 +215,7 @@ function phaseTone(phase: string): "running" | "succeeded" | "warning" | "waitin
 }
 
 function Conditions({ job }: { job: WholeJob }) {
-  const w = useWords(jobWords)
+  const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
   return (
     <section aria-label={w("conditions")} className="rounded-lg border bg-card">
@@ -187,7 +233,7 @@ function Conditions({ job }: { job: WholeJob }) {
                   <Time at={condition.since} />
                 </span>
               </p>
-              {condition.message && <p className="break-words">{told(condition.message, language)}</p>}
+              {condition.message && <p className="break-words">{jobMessage(condition.message, language)}</p>}
             </li>
           )
         })}

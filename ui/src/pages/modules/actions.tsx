@@ -1,6 +1,7 @@
 import { Link, useNavigate } from "@tanstack/react-router"
 import { Archive, EllipsisVertical, Plus, RotateCcw, Trash2, Workflow } from "lucide-react"
 import { useState } from "react"
+import { useMe } from "@/api/client"
 import {
   buildModuleAgain,
   deleteModule,
@@ -9,20 +10,19 @@ import {
   modulesChanged,
   stepModule,
 } from "@/api/modules"
-import { useMe } from "@/api/session"
+import { canUse } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Confirm } from "@/components/dialog"
 import { Menu, type MenuItem } from "@/components/menu"
 import { note } from "@/components/toasts"
-import { canUse } from "@/lib/module-states"
-import { commonWords } from "@/words/common"
-import { moduleWords } from "@/words/modules"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { moduleTexts } from "@/i18n/modules"
+import { useTexts } from "@/i18n/translate"
 
 /** What can be done with a module, and with the version of it that one looks at. */
 export function ModuleActions({ module, version }: { module: Module; version: ModuleVersion }) {
-  const w = useWords(moduleWords)
-  const c = useWords(commonWords)
+  const w = useTexts(moduleTexts)
+  const c = useTexts(commonTexts)
   const me = useMe()
   const navigate = useNavigate()
   const [asking, setAsking] = useState<"build" | "deprecate" | "delete">()

@@ -12,30 +12,27 @@ import {
   WHILE_BUILDING,
   type WholeModuleVersion,
 } from "@/api/modules"
-import { moduleVersionQuery, moduleVersionsQuery } from "@/api/offers"
-import { Badge } from "@/components/badge"
+import { moduleVersionQuery, moduleVersionsQuery } from "@/api/options"
+import { Badge, MODULE_STATES, ModuleStateBadge } from "@/components/badge"
 import { type Column, DataTable } from "@/components/data-table"
-import { Loading } from "@/components/feedback"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Select } from "@/components/form"
 import { LogView } from "@/components/log-view"
-import { ModuleState } from "@/components/module-state"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
-import { MODULE_STATES } from "@/lib/module-states"
-import { commonWords } from "@/words/common"
-import { moduleWords } from "@/words/modules"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { moduleTexts } from "@/i18n/modules"
+import { useTexts } from "@/i18n/translate"
 import { ModuleActions } from "./actions"
-import { VersionBanner } from "./banner"
-import { Commit, Facts, Parameters, Readme } from "./parts"
+import { VersionBanner } from "./version-banner"
+import { Commit, Facts, Parameters, Readme } from "./version-parts"
 
 const route = getRouteApi("/shell/modules/$module")
 
 export function ModuleDetail() {
-  const w = useWords(moduleWords)
-  const c = useWords(commonWords)
+  const w = useTexts(moduleTexts)
+  const c = useTexts(commonTexts)
   const { module: name } = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -80,7 +77,7 @@ export function ModuleDetail() {
       title={module.name}
       aside={
         <>
-          <ModuleState state={version.state} />
+          <ModuleStateBadge state={version.state} />
           <Badge>{module.category_name}</Badge>
         </>
       }
@@ -115,7 +112,7 @@ export function ModuleDetail() {
 }
 
 function ToModules() {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   return (
     <Link to="/modules" className="hover:underline">
       {w("title")}
@@ -132,7 +129,7 @@ function VersionChoice({
   version: WholeModuleVersion
   select: (version: string) => void
 }) {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   const versions = useQuery({ ...moduleVersionsQuery(module.name), staleTime: 5_000 }).data?.items ?? []
   const shown = (state: string) => {
     const known = MODULE_STATES[state]
@@ -169,8 +166,8 @@ function BuildLog({ module, version }: { module: string; version: WholeModuleVer
 }
 
 function Versions({ module, reviews }: { module: Module; reviews: Review[] }) {
-  const w = useWords(moduleWords)
-  const c = useWords(commonWords)
+  const w = useTexts(moduleTexts)
+  const c = useTexts(commonTexts)
   const found = useQuery({
     ...moduleVersionsQuery(module.name),
     staleTime: 5_000,
@@ -193,7 +190,7 @@ function Versions({ module, reviews }: { module: Module; reviews: Review[] }) {
           </Link>
         ),
       },
-      { id: "state", header: w("state"), cell: ({ state }) => <ModuleState state={state} /> },
+      { id: "state", header: w("state"), cell: ({ state }) => <ModuleStateBadge state={state} /> },
       {
         id: "commit",
         header: w("commit"),
@@ -230,7 +227,7 @@ function Versions({ module, reviews }: { module: Module; reviews: Review[] }) {
 
 /** Who reviewed it, and why it was rejected; or why it was not even built. */
 function Judgement({ version, review }: { version: ModuleVersion; review: Review | undefined }) {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   if (!review) return <span className="text-[13px] text-muted-foreground">{version.reason || "–"}</span>
   const by = { name: review.decided_by_name ?? "" }
   const told = {

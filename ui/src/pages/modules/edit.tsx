@@ -1,31 +1,61 @@
+/** The pages to create a module and to build a new version of one. */
+
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { useState } from "react"
-import { editModule, type Module, moduleQuery, type WholeModuleVersion } from "@/api/modules"
-import { moduleVersionQuery } from "@/api/offers"
-import { queries } from "@/api/query-client"
-import { Loading } from "@/components/feedback"
+import { queryClient, useMe } from "@/api/client"
+import { createModule, editModule, type Module, moduleQuery, type WholeModuleVersion } from "@/api/modules"
+import { moduleVersionQuery } from "@/api/options"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { note } from "@/components/toasts"
-import { moduleText } from "@/lib/module-form"
-import { moduleWords } from "@/words/modules"
-import { useWords } from "@/words/words"
+import { moduleTexts } from "@/i18n/modules"
+import { useTexts } from "@/i18n/translate"
+import { EMPTY_MODULE, moduleText } from "./form-state"
 import { ModuleForm } from "./module-form"
 
-const route = getRouteApi("/shell/modules/$module/edit")
+const newRoute = getRouteApi("/shell/modules/new")
+
+export function NewModule() {
+  const w = useTexts(moduleTexts)
+  const navigate = newRoute.useNavigate()
+  const teams = Object.keys(useMe().teams)
+  const [start] = useState({ ...EMPTY_MODULE, team: teams.length === 1 ? (teams[0] as string) : "" })
+  return (
+    <Page
+      title={w("createTitle")}
+      above={
+        <Link to="/modules" className="hover:underline">
+          {w("title")}
+        </Link>
+      }
+    >
+      <ModuleForm
+        start={start}
+        submit={w("submit")}
+        save={async (form) => {
+          const { name } = await createModule(form)
+          note(w("created", { name }))
+          void navigate({ to: "/modules/$module", params: { module: name }, search: { tab: "log" } })
+        }}
+      />
+    </Page>
+  )
+}
+
+const editRoute = getRouteApi("/shell/modules/$module/edit")
 
 export function EditModule() {
-  const w = useWords(moduleWords)
-  const { module: name } = route.useParams()
+  const w = useTexts(moduleTexts)
+  const { module: name } = editRoute.useParams()
   // As it is when the page is opened: nothing that is typed is lost by what others do.
   const found = useQuery({
     queryKey: ["editing", name],
     queryFn: async () => {
       const options = { staleTime: 0 }
       const [module, version] = await Promise.all([
-        queries.fetchQuery({ ...moduleQuery(name), ...options }),
-        queries.fetchQuery({ ...moduleVersionQuery(name, "latest"), ...options }),
+        queryClient.fetchQuery({ ...moduleQuery(name), ...options }),
+        queryClient.fetchQuery({ ...moduleVersionQuery(name, "latest"), ...options }),
       ])
       return { module, version }
     },
@@ -51,8 +81,8 @@ export function EditModule() {
 }
 
 function Editing({ module, version }: { module: Module; version: WholeModuleVersion }) {
-  const w = useWords(moduleWords)
-  const navigate = route.useNavigate()
+  const w = useTexts(moduleTexts)
+  const navigate = editRoute.useNavigate()
   const [start] = useState(() => moduleText(module, version))
   return (
     <ModuleForm

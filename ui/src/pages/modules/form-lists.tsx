@@ -4,9 +4,9 @@ import type { ReactNode } from "react"
 import type { ModuleText } from "@/api/modules"
 import { Button } from "@/components/button"
 import { Field, Input, Select, Tick } from "@/components/form"
-import { commonWords } from "@/words/common"
-import { moduleWords } from "@/words/modules"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { moduleTexts } from "@/i18n/modules"
+import { useTexts } from "@/i18n/translate"
 
 export interface ListProps {
   value: ModuleText
@@ -22,7 +22,7 @@ const code = {
 } as const
 
 export function Variables({ value, change, fault }: ListProps) {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   return (
     <List
       rows={value.env}
@@ -67,7 +67,7 @@ export function Variables({ value, change, fault }: ListProps) {
 }
 
 export function Inputs({ value, change, fault }: ListProps) {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   return (
     <List
       rows={value.inputs}
@@ -103,7 +103,7 @@ export function Inputs({ value, change, fault }: ListProps) {
 }
 
 export function Outputs({ value, change, fault }: ListProps) {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   return (
     <List
       rows={value.outputs}
@@ -171,7 +171,7 @@ interface RowsProps<T> {
 }
 
 function List<T extends { name: string }>({ rows, change, add, fresh, fault, row }: RowsProps<T>) {
-  const c = useWords(commonWords)
+  const c = useTexts(commonTexts)
   return (
     <>
       {rows.map((each, index) => (

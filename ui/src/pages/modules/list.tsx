@@ -2,35 +2,32 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Boxes, Plus } from "lucide-react"
 import { type Module, modulesQuery } from "@/api/modules"
-import { categoriesQuery } from "@/api/offers"
-import { Badge } from "@/components/badge"
+import { categoriesQuery } from "@/api/options"
+import { Badge, MODULE_STATES, ModuleStateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Empty } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
+import { Filters, SearchBox, Segments } from "@/components/filters"
 import { Select } from "@/components/form"
 import { Paged } from "@/components/listing"
-import { ModuleState } from "@/components/module-state"
 import { Page } from "@/components/page"
-import { Segments } from "@/components/segments"
 import { Time } from "@/components/time"
-import { browsing } from "@/lib/browsing"
-import { MODULE_STATES } from "@/lib/module-states"
-import { commonWords } from "@/words/common"
-import { moduleWords } from "@/words/modules"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { moduleTexts } from "@/i18n/modules"
+import { useTexts } from "@/i18n/translate"
+import { listState } from "@/lib/pagination"
 
 const route = getRouteApi("/shell/modules")
 const SORTS = ["-updated", "name", "category"] as const
 
 export function ModuleList() {
-  const w = useWords(moduleWords)
-  const c = useWords(commonWords)
+  const w = useTexts(moduleTexts)
+  const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const show = search.show === "published" || search.show === "mine" ? search.show : "all"
   const state = search.state && MODULE_STATES[search.state] ? search.state : ""
   const sort = SORTS.find((each) => each === search.sort) ?? "-updated"
-  const { filter, asked, shown } = browsing(
+  const { filter, asked, shown } = listState(
     search,
     (search, replace) => void navigate({ search, replace }),
     "-updated",
@@ -141,7 +138,7 @@ export function ModuleList() {
 }
 
 function Card({ module }: { module: Module }) {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   const older = module.public_state === "published" && module.public_number !== module.versions
   return (
     <li className="relative flex flex-col gap-2 rounded-lg border bg-card p-4 transition-colors focus-within:border-ring hover:border-ring">
@@ -164,7 +161,7 @@ function Card({ module }: { module: Module }) {
           </h2>
           <p className="truncate text-[13px] text-muted-foreground">{module.category_name}</p>
         </div>
-        <ModuleState state={module.state} />
+        <ModuleStateBadge state={module.state} />
       </div>
       <p className="line-clamp-2 min-h-10.5 text-muted-foreground">{module.description || w("noDescription")}</p>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted-foreground">

@@ -2,21 +2,21 @@
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { type FormEvent, type ReactNode, useRef, useState } from "react"
+import { useMe } from "@/api/client"
 import type { ModuleText } from "@/api/modules"
-import { categoriesQuery, teamsQuery } from "@/api/offers"
+import { categoriesQuery, teamsQuery } from "@/api/options"
 import { asProblem } from "@/api/problem"
-import { useMe } from "@/api/session"
 import { usePreferences } from "@/app/preferences"
 import { Button } from "@/components/button"
+import { LeaveGuard } from "@/components/dialog"
+import { ProblemView } from "@/components/feedback"
 import { Field, Input, Select, TextArea } from "@/components/form"
-import { LeaveGuard } from "@/components/leave-guard"
-import { ProblemView } from "@/components/problem-view"
-import { formFaults } from "@/lib/module-form"
-import { commonWords } from "@/words/common"
-import { problemSentence } from "@/words/graph-problems"
-import { moduleWords } from "@/words/modules"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { moduleTexts } from "@/i18n/modules"
+import { serverMessage } from "@/i18n/server-messages"
+import { useTexts } from "@/i18n/translate"
 import { Inputs, Outputs, Variables } from "./form-lists"
+import { formFaults } from "./form-state"
 
 interface Props {
   start: ModuleText
@@ -34,8 +34,8 @@ const code = {
 } as const
 
 export function ModuleForm({ start, module, submit, save }: Props) {
-  const w = useWords(moduleWords)
-  const c = useWords(commonWords)
+  const w = useTexts(moduleTexts)
+  const c = useTexts(commonTexts)
   const me = useMe()
   const language = usePreferences((all) => all.language)
   const categories = useQuery(categoriesQuery)
@@ -60,7 +60,7 @@ export function ModuleForm({ start, module, submit, save }: Props) {
     if (missing) return w(missing)
     const said = problem?.fields.find((each) => each.field === field)
     return said && refused && valueAt(refused, field) === valueAt(form, field)
-      ? problemSentence(said, language)
+      ? serverMessage(said, language)
       : undefined
   }
   const focusFirst = () =>
@@ -213,7 +213,7 @@ function Part({ title, help, children }: { title: string; help?: string; childre
 
 /** What no field says itself. */
 function Trouble({ error, own, under }: { error: unknown; own: boolean; under: { current: Set<string> } }) {
-  const w = useWords(moduleWords)
+  const w = useTexts(moduleTexts)
   const fields = error ? asProblem(error).fields : []
   const elsewhere = fields.some(({ field }) => !under.current.has(field))
   if (error && (!fields.length || elsewhere)) return <ProblemView error={error} except={[...under.current]} />

@@ -1,30 +1,150 @@
+/** A review: what changes, and the decision. */
+
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Boxes, Check, Undo2, X } from "lucide-react"
-import { useState } from "react"
-import { buildLog, type Review, reviewQuery } from "@/api/modules"
-import { moduleVersionQuery, moduleVersionsQuery } from "@/api/offers"
-import { useMe } from "@/api/session"
+import { useMemo, useState } from "react"
+import { useMe } from "@/api/client"
+import { buildLog, decideReview, type Review, reviewQuery, type WholeModuleVersion } from "@/api/modules"
+import { moduleVersionQuery, moduleVersionsQuery } from "@/api/options"
+import { asProblem } from "@/api/problem"
+import { usePreferences } from "@/app/preferences"
+import { Badge, ReviewStateBadge, type Tone } from "@/components/badge"
 import { Button } from "@/components/button"
-import { Loading } from "@/components/feedback"
+import { Dialog } from "@/components/dialog"
+import { Loading, ProblemView } from "@/components/feedback"
+import { Field, TextArea } from "@/components/form"
+import { LineDiff } from "@/components/line-diff"
 import { LogView } from "@/components/log-view"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
-import { ReviewState } from "@/components/review-state"
 import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
-import { comparedWith } from "@/lib/module-changes"
-import { commonWords } from "@/words/common"
-import { moduleWords, reviewWords } from "@/words/modules"
-import { useWords } from "@/words/words"
-import { Fact, Facts, Parameters, Readme } from "../modules/parts"
-import { Changes } from "./changes"
-import { Decide, type Decision } from "./decide"
+import { note } from "@/components/toasts"
+import { commonTexts } from "@/i18n/common"
+import { moduleTexts, reviewTexts } from "@/i18n/modules"
+import { serverMessage } from "@/i18n/server-messages"
+import { useTexts } from "@/i18n/translate"
+import { workflowTexts } from "@/i18n/workflows"
+import { Fact, Facts, Parameters, Readme } from "@/pages/modules/version-parts"
+import { comparedWith, type ModuleChange, moduleChanges } from "./module-changes"
+
+const TONES: Record<ModuleChange["action"], Tone> = { added: "succeeded", removed: "failed", changed: "warning" }
+const LABELS: Record<ModuleChange["field"], keyof typeof moduleTexts> = {
+  git_url: "gitUrl",
+  git_ref: "gitRef",
+  git_commit: "commit",
+  dockerfile: "dockerfile",
+  build_dir: "buildDir",
+  readme_path: "readmePath",
+  entrypoint: "entrypoint",
+  env: "env",
+  inputs: "inputs",
+  outputs: "outputs",
+  readme: "readme",
+}
+
+/** What a version brings against the one that is published; against nothing, if there is none. */
+export function Changes({ before, after }: { before: WholeModuleVersion | undefined; after: WholeModuleVersion }) {
+  const w = useTexts(reviewTexts)
+  const m = useTexts(moduleTexts)
+  const v = useTexts(workflowTexts)
+  const changes = useMemo(() => moduleChanges(before, after), [before, after])
+  const real = changes.filter(({ field }) => field !== "git_commit")
+  return (
+    <div className="flex flex-col gap-3">
+      <p className="text-muted-foreground">
+        {before === undefined
+          ? w("firstVersion")
+          : real.length
+            ? `${w("changesSince", { n: before.number })} · ${w("changeCount", { n: changes.length })}`
+            : w("noChanges", { n: before.number })}
+      </p>
+      <ul className="flex flex-col gap-2">
+        {changes.map((change) => (
+          <li key={`${change.field} ${change.name ?? ""}`} className="overflow-hidden rounded-lg border bg-card">
+            <div className="flex flex-wrap items-center gap-2 px-3 py-2">
+              <Badge tone={TONES[change.action]}>{v(change.action)}</Badge>
+              <span className={change.name === undefined ? "font-medium" : "text-muted-foreground"}>
+                {m(LABELS[change.field])}
+              </span>
+              {change.name !== undefined && (
+                <span className="font-mono text-[13px] font-medium break-all">{change.name}</span>
+              )}
+            </div>
+            <LineDiff before={change.before} after={change.after} />
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}
+
+export type Decision = "approve" | "reject" | "withdraw"
+
+export function Decide({ review, decision, close }: { review: Review; decision: Decision; close: () => void }) {
+  const w = useTexts(reviewTexts)
+  const m = useTexts(moduleTexts)
+  const c = useTexts(commonTexts)
+  const language = usePreferences((all) => all.language)
+  const [reason, setReason] = useState("")
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState<unknown>()
+  const what = { name: review.module_name, n: review.number }
+  const decide = async () => {
+    setBusy(true)
+    setError(undefined)
+    try {
+      await decideReview(review.id, decision, reason)
+      note(
+        decision === "withdraw" ? w("withdrawnNow") : w(decision === "approve" ? "approvedNow" : "rejectedNow", what),
+      )
+      close()
+    } catch (thrown) {
+      setError(thrown)
+      setBusy(false)
+    }
+  }
+  const texts = {
+    approve: { title: w("approveTitle", what), help: w("approveHelp"), action: w("approve") },
+    reject: { title: w("rejectTitle", what), help: w("rejectHelp"), action: w("reject") },
+    withdraw: { title: m("withdrawTitle"), help: m("withdrawHelp"), action: m("withdraw") },
+  }[decision]
+  const fault = error ? asProblem(error).fields.find(({ field }) => field === "reason") : undefined
+  return (
+    <Dialog
+      open
+      onClose={close}
+      title={texts.title}
+      actions={
+        <>
+          <Button onClick={close}>{c("cancel")}</Button>
+          <Button look={decision === "reject" ? "danger" : "primary"} disabled={busy} onClick={() => void decide()}>
+            {texts.action}
+          </Button>
+        </>
+      }
+    >
+      <p>{texts.help}</p>
+      {decision !== "withdraw" && (
+        <Field
+          label={w(decision === "reject" ? "reason" : "comment")}
+          optional={decision === "approve"}
+          error={fault && serverMessage(fault, language)}
+        >
+          {(field) => (
+            <TextArea {...field} rows={4} value={reason} onChange={(event) => setReason(event.target.value)} />
+          )}
+        </Field>
+      )}
+      {!fault && <ProblemView error={error} />}
+    </Dialog>
+  )
+}
 
 const route = getRouteApi("/shell/reviews/$review")
 
 export function ReviewDetail() {
-  const w = useWords(reviewWords)
+  const w = useTexts(reviewTexts)
   const { review: id } = route.useParams()
   const found = useQuery({
     ...reviewQuery(id),
@@ -40,9 +160,9 @@ export function ReviewDetail() {
 }
 
 function Detail({ review }: { review: Review }) {
-  const w = useWords(reviewWords)
-  const m = useWords(moduleWords)
-  const c = useWords(commonWords)
+  const w = useTexts(reviewTexts)
+  const m = useTexts(moduleTexts)
+  const c = useTexts(commonTexts)
   const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -81,7 +201,7 @@ function Detail({ review }: { review: Review }) {
   return (
     <Page
       title={`${review.module_name} v${review.number}`}
-      aside={<ReviewState state={review.state} />}
+      aside={<ReviewStateBadge state={review.state} />}
       above={<ToReviews />}
       actions={
         <>
@@ -178,7 +298,7 @@ function Detail({ review }: { review: Review }) {
 }
 
 function ToReviews() {
-  const w = useWords(reviewWords)
+  const w = useTexts(reviewTexts)
   return (
     <Link to="/reviews" className="hover:underline">
       {w("title")}

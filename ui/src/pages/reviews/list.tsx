@@ -2,33 +2,36 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { ListChecks } from "lucide-react"
 import { useMemo } from "react"
+import { useMe } from "@/api/client"
 import { type Review, reviewsQuery } from "@/api/modules"
-import { useMe } from "@/api/session"
+import { ReviewStateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { Filters, SearchBox } from "@/components/filters"
+import { Filters, SearchBox, Segments } from "@/components/filters"
 import { Tick } from "@/components/form"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
-import { ReviewState } from "@/components/review-state"
-import { Segments } from "@/components/segments"
 import { Time } from "@/components/time"
-import { browsing } from "@/lib/browsing"
-import { commonWords } from "@/words/common"
-import { reviewWords } from "@/words/modules"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { reviewTexts } from "@/i18n/modules"
+import { useTexts } from "@/i18n/translate"
+import { listState } from "@/lib/pagination"
 
 const route = getRouteApi("/shell/reviews")
 const STATES = ["open", "approved", "rejected", "withdrawn"] as const
 
 export function ReviewList() {
-  const w = useWords(reviewWords)
-  const c = useWords(commonWords)
+  const w = useTexts(reviewTexts)
+  const c = useTexts(commonTexts)
   const me = useMe()
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-created")
+  const { filter, asked, shown } = listState(
+    search,
+    (search, replace) => void navigate({ search, replace }),
+    "-created",
+  )
   const decides = me.user.role === "admin" || Object.values(me.teams).includes("leader")
   // Who decides comes for what waits; others for what became of theirs.
   const usual = decides ? "open" : "all"
@@ -59,7 +62,7 @@ export function ReviewList() {
           </Link>
         ),
       },
-      { id: "state", header: w("state"), sort: "state", cell: (review) => <ReviewState state={review.state} /> },
+      { id: "state", header: w("state"), sort: "state", cell: (review) => <ReviewStateBadge state={review.state} /> },
       { id: "author", header: w("askedBy"), sort: "author", cell: (review) => review.author_name },
       { id: "team", header: c("team"), cell: (review) => review.team_name ?? "–" },
       { id: "created", header: w("asked"), sort: "created", cell: (review) => <Time at={review.created} /> },

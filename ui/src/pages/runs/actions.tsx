@@ -6,9 +6,9 @@ import { Button } from "@/components/button"
 import { Confirm } from "@/components/dialog"
 import { Menu, type MenuItem } from "@/components/menu"
 import { note, noteError } from "@/components/toasts"
-import { commonWords } from "@/words/common"
-import { runWords } from "@/words/runs"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { runTexts } from "@/i18n/runs"
+import { useTexts } from "@/i18n/translate"
 
 interface Props {
   run: Run
@@ -19,8 +19,8 @@ interface Props {
 }
 
 export function RunActions({ run, may, open }: Props) {
-  const w = useWords(runWords)
-  const c = useWords(commonWords)
+  const w = useTexts(runTexts)
+  const c = useTexts(commonTexts)
   const navigate = useNavigate()
   const [asking, setAsking] = useState<"stop" | "delete">()
   const goes = run.state === "waiting" || run.state === "running"

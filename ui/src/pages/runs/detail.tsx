@@ -3,30 +3,28 @@ import { getRouteApi, Link } from "@tanstack/react-router"
 import { lazy, Suspense, useCallback, useMemo } from "react"
 import { runQuery, useLiveRun, type WholeRun } from "@/api/runs"
 import { usePreferences } from "@/app/preferences"
-import { Loading } from "@/components/feedback"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { Tabs } from "@/components/tabs"
-import { Time } from "@/components/time"
+import { Duration, Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
 import type { CardData } from "@/graph/node-card"
-import { commonWords } from "@/words/common"
-import { runMessage } from "@/words/run-messages"
-import { runWords } from "@/words/runs"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { runMessage } from "@/i18n/run-messages"
+import { runTexts } from "@/i18n/runs"
+import { useTexts } from "@/i18n/translate"
 import { RunActions } from "./actions"
 import { RunStateBadge } from "./list"
 import { NodePanel } from "./node-panel"
 import { Timeline } from "./timeline"
-import { Took } from "./took"
 
 const route = getRouteApi("/shell/runs/$run")
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
 export function RunDetail() {
   const language = usePreferences((all) => all.language)
-  const w = useWords(runWords)
-  const c = useWords(commonWords)
+  const w = useTexts(runTexts)
+  const c = useTexts(commonTexts)
   const { run: id } = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -75,7 +73,7 @@ export function RunDetail() {
             {w("started")}: <Time at={run.started} />
           </span>
           <span>
-            {w("duration")}: <Took started={run.started} finished={run.finished} />
+            {w("duration")}: <Duration started={run.started} finished={run.finished} />
           </span>
           {run.retries > 0 && <span>{w("retried", { n: run.retries })}</span>}
         </div>
@@ -121,7 +119,7 @@ function Graph({
   selected?: string
   select: (node: string | undefined) => void
 }) {
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   const written = run.document as unknown as GraphDocument
   const names = run.node_states.map((node) => node.name).join("\n")
   // biome-ignore lint/correctness/useExhaustiveDependencies: a version never changes; of a manifest, only the names of its nodes are drawn.
@@ -154,7 +152,7 @@ function Graph({
 }
 
 function Configuration({ run }: { run: WholeRun }) {
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   if (run.parameters === null) return <p className="text-muted-foreground">{w("notShared")}</p>
   const written = (run.document as unknown as GraphDocument).parameters ?? []
   const names = [...new Set([...written.map((each) => each.name), ...Object.keys(run.parameters)])]

@@ -3,6 +3,7 @@ import { getRouteApi, Link } from "@tanstack/react-router"
 import { Play, Plus } from "lucide-react"
 import { useMemo } from "react"
 import { type Run, type RunState, runsQuery, useLiveRuns } from "@/api/runs"
+import { StateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
@@ -10,24 +11,26 @@ import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Select } from "@/components/form"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
-import { StateBadge } from "@/components/state-badge"
-import { Time } from "@/components/time"
-import { browsing } from "@/lib/browsing"
-import { commonWords } from "@/words/common"
-import { runWords } from "@/words/runs"
-import { useWords } from "@/words/words"
+import { Duration, Time } from "@/components/time"
+import { commonTexts } from "@/i18n/common"
+import { runTexts } from "@/i18n/runs"
+import { useTexts } from "@/i18n/translate"
+import { listState } from "@/lib/pagination"
 import { RunActions } from "./actions"
-import { Took } from "./took"
 
 const route = getRouteApi("/shell/runs")
 const STATES: RunState[] = ["waiting", "running", "succeeded", "failed", "stopped"]
 
 export function RunList() {
-  const w = useWords(runWords)
-  const c = useWords(commonWords)
+  const w = useTexts(runTexts)
+  const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-created")
+  const { filter, asked, shown } = listState(
+    search,
+    (search, replace) => void navigate({ search, replace }),
+    "-created",
+  )
   const state = STATES.find((each) => each === search.state)
   useLiveRuns()
   const found = useQuery({
@@ -70,7 +73,11 @@ export function RunList() {
       },
       { id: "owner", header: c("owner"), sort: "owner", cell: (run) => run.owner_name },
       { id: "created", header: c("created"), sort: "created", cell: (run) => <Time at={run.created} /> },
-      { id: "duration", header: w("duration"), cell: (run) => <Took started={run.started} finished={run.finished} /> },
+      {
+        id: "duration",
+        header: w("duration"),
+        cell: (run) => <Duration started={run.started} finished={run.finished} />,
+      },
       {
         id: "actions",
         header: c("actions"),

@@ -8,20 +8,19 @@ import { versionQuery, versionsQuery, workflowsQuery } from "@/api/workflows"
 import { usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { Loading } from "@/components/feedback"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Field, Input, Select } from "@/components/form"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { note } from "@/components/toasts"
-import { commonWords } from "@/words/common"
-import { problemSentence } from "@/words/graph-problems"
-import { runWords } from "@/words/runs"
-import { useWords } from "@/words/words"
+import { commonTexts } from "@/i18n/common"
+import { runTexts } from "@/i18n/runs"
+import { serverMessage } from "@/i18n/server-messages"
+import { useTexts } from "@/i18n/translate"
 
 const route = getRouteApi("/shell/runs/new")
 
 export function NewRun() {
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   const { copy } = route.useSearch()
   const source = useQuery({ ...runQuery(copy ?? ""), enabled: Boolean(copy) })
   if (!copy) return <RunForm />
@@ -36,8 +35,8 @@ export function NewRun() {
 
 /** Of a version; or as another run, with some things changed. */
 function RunForm({ source }: { source?: WholeRun }) {
-  const w = useWords(runWords)
-  const c = useWords(commonWords)
+  const w = useTexts(runTexts)
+  const c = useTexts(commonTexts)
   const language = usePreferences((all) => all.language)
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -72,7 +71,7 @@ function RunForm({ source }: { source?: WholeRun }) {
   }
   const fault = (field: string) => {
     const found = error ? asProblem(error).fields.find((each) => each.field === field) : undefined
-    return found && problemSentence(found, language)
+    return found && serverMessage(found, language)
   }
   return (
     <Page

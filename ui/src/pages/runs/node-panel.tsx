@@ -13,27 +13,24 @@ import {
   type WholeRun,
 } from "@/api/runs"
 import { usePreferences } from "@/app/preferences"
-import { Badge } from "@/components/badge"
-import { Loading } from "@/components/feedback"
+import { Badge, StateBadge } from "@/components/badge"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Select } from "@/components/form"
 import { LogView } from "@/components/log-view"
-import { ProblemView } from "@/components/problem-view"
-import { StateBadge } from "@/components/state-badge"
 import { Tabs } from "@/components/tabs"
-import { Time } from "@/components/time"
+import { Duration, Time } from "@/components/time"
 import { NODE_FIELDS, SECTIONS } from "@/graph/node-fields"
-import { commonWords } from "@/words/common"
-import { runMessage } from "@/words/run-messages"
-import { runWords } from "@/words/runs"
-import { useText, useWords } from "@/words/words"
-import { Took } from "./took"
+import { commonTexts } from "@/i18n/common"
+import { runMessage } from "@/i18n/run-messages"
+import { runTexts } from "@/i18n/runs"
+import { useTexts, useTranslate } from "@/i18n/translate"
 
 const route = getRouteApi("/shell/runs/$run")
 const OVER = new Set(["succeeded", "failed", "stopped", "skipped"])
 
 export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) {
   const language = usePreferences((all) => all.language)
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   const { tab } = route.useSearch()
   const navigate = route.useNavigate()
   const found = useQuery(runNodeQuery(run.id, name))
@@ -58,7 +55,7 @@ export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) 
         <h2 className="truncate">{name}</h2>
         <StateBadge state={node.state} />
         <span className="ml-auto text-[13px] text-muted-foreground">
-          <Took started={node.started} finished={node.finished} />
+          <Duration started={node.started} finished={node.finished} />
         </span>
       </div>
       {node.message && node.state !== "succeeded" && (
@@ -85,7 +82,7 @@ function Block({ title, children }: { title: string; children: ReactNode }) {
 }
 
 function None({ text }: { text?: string }) {
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   return <p className="text-[13px] text-muted-foreground">{text ?? w("none")}</p>
 }
 
@@ -98,9 +95,9 @@ function Value({ children }: { children: ReactNode }) {
 }
 
 function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
-  const w = useWords(runWords)
-  const text = useText()
-  const c = useWords(commonWords)
+  const w = useTexts(runTexts)
+  const text = useTranslate()
+  const c = useTexts(commonTexts)
   return (
     <>
       <Block title={text(SECTIONS.inputs)}>
@@ -142,9 +139,9 @@ function InputsOutputs({ run, node }: { run: string; node: WholeNode }) {
 }
 
 function Details({ node }: { node: WholeNode }) {
-  const text = useText()
+  const text = useTranslate()
   const language = usePreferences((all) => all.language)
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   const resources = Object.entries(node.resources).map(([name, amount]) => `${name}: ${amount}`)
   return (
     <>
@@ -169,7 +166,7 @@ function Details({ node }: { node: WholeNode }) {
             {attempt.exit_code && <span>{w("exitCode", { code: attempt.exit_code })}</span>}
             {attempt.host && <span className="text-muted-foreground">{attempt.host}</span>}
             <span className="ml-auto text-muted-foreground">
-              <Took started={attempt.started} finished={attempt.finished} />
+              <Duration started={attempt.started} finished={attempt.finished} />
             </span>
             {attempt.message && (
               <p className="w-full break-words text-muted-foreground">{runMessage(attempt.message, language)}</p>
@@ -198,7 +195,7 @@ function Details({ node }: { node: WholeNode }) {
 }
 
 function Logs({ run, node }: { run: string; node: WholeNode }) {
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   const [chosen, setChosen] = useState(0)
   const [pod, setPod] = useState("")
   const training = node.kind === "training"
@@ -250,7 +247,7 @@ function Logs({ run, node }: { run: string; node: WholeNode }) {
 }
 
 function Containers({ run, node }: { run: string; node: string }) {
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   const pods = useQuery(runNodePodsQuery(run, node))
   if (pods.error)
     return (
@@ -288,7 +285,7 @@ function Containers({ run, node }: { run: string; node: string }) {
 }
 
 function Events({ run, node }: { run: string; node: string }) {
-  const w = useWords(runWords)
+  const w = useTexts(runTexts)
   const events = useQuery(runNodeEventsQuery(run, node))
   if (events.error)
     return (

@@ -1,7 +1,7 @@
 /** When each node ran, one below the other. */
 import { useEffect, useState } from "react"
 import type { WholeRun } from "@/api/runs"
-import { StateBadge } from "@/components/state-badge"
+import { StateBadge } from "@/components/badge"
 import { classes } from "@/lib/classes"
 import { duration } from "@/lib/times"
 

@@ -26,29 +26,28 @@ import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Confirm } from "@/components/dialog"
-import { Loading } from "@/components/feedback"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Listing } from "@/components/listing"
 import { Menu } from "@/components/menu"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { Time } from "@/components/time"
 import { note, noteError } from "@/components/toasts"
-import { browsing } from "@/lib/browsing"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { workflowWords } from "@/words/workflows"
-import { EditWorkflow } from "./edit"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { workflowTexts } from "@/i18n/workflows"
+import { listState } from "@/lib/pagination"
+import { EditWorkflow } from "./workflow-form"
 
 const route = getRouteApi("/shell/workflows/$workflow")
 
 export function WorkflowDetail() {
-  const w = useWords(workflowWords)
-  const c = useWords(commonWords)
+  const w = useTexts(workflowTexts)
+  const c = useTexts(commonTexts)
   const { workflow: id } = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
   const workflow = useQuery(workflowQuery(id))
-  const { asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-number")
+  const { asked, shown } = listState(search, (search, replace) => void navigate({ search, replace }), "-number")
   const versions = useQuery({ ...versionsQuery(id, asked), placeholderData: keepPreviousData })
   const [asking, setAsking] = useState<"edit" | "archive" | "delete">()
   const close = () => setAsking(undefined)
@@ -203,8 +202,8 @@ export function WorkflowDetail() {
 }
 
 function VersionActions({ workflow, version }: { workflow: string; version: Version }) {
-  const w = useWords(workflowWords)
-  const c = useWords(commonWords)
+  const w = useTexts(workflowTexts)
+  const c = useTexts(commonTexts)
   const navigate = route.useNavigate()
   const number = String(version.number)
   const copy = (into?: string) => () =>

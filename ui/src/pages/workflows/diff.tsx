@@ -4,20 +4,19 @@ import { ArrowLeftRight, GitCompare } from "lucide-react"
 import { type Change, diffQuery, versionsQuery, workflowQuery } from "@/api/workflows"
 import { Badge, type Tone } from "@/components/badge"
 import { Button } from "@/components/button"
-import { DiffLines } from "@/components/diff-lines"
-import { Empty, Loading } from "@/components/feedback"
+import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Filters } from "@/components/filters"
 import { Select } from "@/components/form"
+import { LineDiff } from "@/components/line-diff"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { nodeFieldLabel } from "@/graph/node-fields"
-import { useText, useWords } from "@/words/words"
-import { workflowWords } from "@/words/workflows"
+import { useTexts, useTranslate } from "@/i18n/translate"
+import { workflowTexts } from "@/i18n/workflows"
 
 const route = getRouteApi("/shell/workflows/$workflow/diff")
 
 export function VersionDiff() {
-  const w = useWords(workflowWords)
+  const w = useTexts(workflowTexts)
   const { workflow: id } = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -103,7 +102,7 @@ export function VersionDiff() {
 }
 
 const TONES: Record<Change["action"], Tone> = { added: "succeeded", removed: "failed", changed: "warning" }
-const KINDS: Record<string, keyof typeof workflowWords> = {
+const KINDS: Record<string, keyof typeof workflowTexts> = {
   parameter: "whatParameter",
   node: "whatNode",
   edge: "whatEdge",
@@ -115,7 +114,7 @@ const KINDS: Record<string, keyof typeof workflowWords> = {
 }
 
 function ChangeItem({ change }: { change: Change }) {
-  const w = useWords(workflowWords)
+  const w = useTexts(workflowTexts)
   const place = useChangePlace()
   return (
     <li className="rounded-lg border bg-card">
@@ -124,14 +123,14 @@ function ChangeItem({ change }: { change: Change }) {
         <span className="text-muted-foreground">{w(KINDS[change.what] ?? "whatField")}</span>
         <span className="font-medium break-all">{place(change)}</span>
       </div>
-      <DiffLines before={shown(change.before)} after={shown(change.after)} />
+      <LineDiff before={shown(change.before)} after={shown(change.after)} />
     </li>
   )
 }
 
 /** `nodes[train].inputs[lr]` is "train › lr", `nodes[train].command` is "train › Command". */
 function useChangePlace(): (change: Change) => string {
-  const text = useText()
+  const text = useTranslate()
   return ({ path, name }) => {
     const found = /^nodes\[(.*?)\]\.(\w+)(?:\[(.*)\])?$/.exec(path)
     if (!found) return name.replace(" -> ", " → ")

@@ -12,19 +12,23 @@ import { Select } from "@/components/form"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
-import { browsing } from "@/lib/browsing"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { workflowWords } from "@/words/workflows"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { workflowTexts } from "@/i18n/workflows"
+import { listState } from "@/lib/pagination"
 
 const route = getRouteApi("/shell/workflows")
 
 export function WorkflowList() {
-  const w = useWords(workflowWords)
-  const c = useWords(commonWords)
+  const w = useTexts(workflowTexts)
+  const c = useTexts(commonTexts)
   const search = route.useSearch()
   const navigate = route.useNavigate()
-  const { filter, asked, shown } = browsing(search, (search, replace) => void navigate({ search, replace }), "-updated")
+  const { filter, asked, shown } = listState(
+    search,
+    (search, replace) => void navigate({ search, replace }),
+    "-updated",
+  )
   const archived = search.archived === "only" || search.archived === "too" ? search.archived : "no"
   const found = useQuery({
     ...workflowsQuery({ q: search.q, owner: search.owner, archived, ...asked }),

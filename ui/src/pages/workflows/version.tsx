@@ -5,24 +5,23 @@ import { lazy, Suspense, useMemo } from "react"
 import { manifestAddress, manifestQuery, versionQuery, type WholeVersion } from "@/api/workflows"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
-import { Loading } from "@/components/feedback"
+import { Loading, ProblemView } from "@/components/feedback"
 import { Menu } from "@/components/menu"
 import { Page } from "@/components/page"
-import { ProblemView } from "@/components/problem-view"
 import { Tabs } from "@/components/tabs"
 import { Time } from "@/components/time"
 import { NodeForm } from "@/editor/node-form"
 import type { GraphDocument } from "@/graph/document"
 import { drawn } from "@/graph/drawing"
-import { commonWords } from "@/words/common"
-import { useWords } from "@/words/words"
-import { workflowWords } from "@/words/workflows"
+import { commonTexts } from "@/i18n/common"
+import { useTexts } from "@/i18n/translate"
+import { workflowTexts } from "@/i18n/workflows"
 
 const route = getRouteApi("/shell/workflows/$workflow/versions/$version")
 const GraphView = lazy(() => import("@/graph/graph-view").then(({ GraphView }) => ({ default: GraphView })))
 
 export function VersionDetail() {
-  const w = useWords(workflowWords)
+  const w = useTexts(workflowTexts)
   const { workflow, version } = route.useParams()
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -115,7 +114,7 @@ export function VersionDetail() {
 }
 
 function Graph({ version }: { version: WholeVersion }) {
-  const w = useWords(workflowWords)
+  const w = useTexts(workflowTexts)
   const { node: selected } = route.useSearch()
   const navigate = route.useNavigate()
   const document = version.document as unknown as GraphDocument
@@ -147,8 +146,8 @@ function Graph({ version }: { version: WholeVersion }) {
 }
 
 function Parameters({ version }: { version: WholeVersion }) {
-  const w = useWords(workflowWords)
-  const c = useWords(commonWords)
+  const w = useTexts(workflowTexts)
+  const c = useTexts(commonTexts)
   if (!version.parameters.length) return <p className="text-muted-foreground">{w("noParameters")}</p>
   return (
     <dl className="flex max-w-3xl flex-col divide-y rounded-lg border bg-card">
@@ -183,8 +182,8 @@ function Manifest({ workflow, version }: { workflow: string; version: string }) 
 }
 
 function Details({ version }: { version: WholeVersion }) {
-  const w = useWords(workflowWords)
-  const c = useWords(commonWords)
+  const w = useTexts(workflowTexts)
+  const c = useTexts(commonTexts)
   const rows: [string, React.ReactNode][] = [
     [c("author"), version.author_name],
     [c("created"), <Time key="t" at={version.created} />],

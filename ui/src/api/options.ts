@@ -1,0 +1,92 @@
+/** What forms offer to choose from: modules, virtual clusters, storage roots, teams and categories. */
+import { queryOptions, useQueries } from "@tanstack/react-query"
+import { useMemo } from "react"
+import { api, data, type Schema } from "./client"
+import { filledIn } from "./workflows"
+
+export type Cluster = Schema<"ClusterAnswer">
+export type StorageRoot = Schema<"RootAnswer">
+export type Module = Schema<"ModuleAnswer">
+export type ModuleVersion = Schema<"WholeModuleVersion">
+
+/** States of versions of modules that were built: their owners may use them, and everybody those that are published. */
+export const USABLE: ReadonlySet<string> = new Set(["private", "in review", "rejected", "published", "deprecated"])
+
+const MOST = 200
+const KEPT = 60_000
+
+export const clustersQuery = queryOptions({
+  queryKey: ["clusters", "all"],
+  queryFn: ({ signal }) => api.GET("/api/v1/clusters", { params: { query: { limit: MOST } }, signal }).then(data),
+  staleTime: KEPT,
+})
+
+export const rootsQuery = queryOptions({
+  queryKey: ["storage", "all"],
+  queryFn: ({ signal }) => api.GET("/api/v1/storage", { params: { query: { limit: MOST } }, signal }).then(data),
+  staleTime: KEPT,
+})
+
+export const teamsQuery = queryOptions({
+  queryKey: ["teams", "all"],
+  queryFn: ({ signal }) => api.GET("/api/v1/teams", { params: { query: { limit: MOST } }, signal }).then(data),
+  staleTime: KEPT,
+})
+
+export const categoriesQuery = queryOptions({
+  queryKey: ["categories", "all"],
+  queryFn: ({ signal }) => api.GET("/api/v1/categories", { params: { query: { limit: MOST } }, signal }).then(data),
+  staleTime: KEPT,
+})
+
+/** Modules that whoever asks may put into a workflow. */
+export const usableModulesQuery = (query: { q?: string; category?: string; mine?: boolean; published?: boolean }) =>
+  queryOptions({
+    queryKey: ["modules", "usable", query],
+    queryFn: ({ signal }) =>
+      api
+        .GET("/api/v1/modules", {
+          params: { query: { ...filledIn(query), usable: true, limit: 100, sort: "name" } },
+          signal,
+        })
+        .then(data),
+    staleTime: 15_000,
+  })
+
+export const moduleVersionQuery = (module: string, version: string) =>
+  queryOptions({
+    queryKey: ["modules", module, "versions", "one", version],
+    queryFn: ({ signal }) =>
+      api
+        .GET("/api/v1/modules/{module}/versions/{version}", { params: { path: { module, version } }, signal })
+        .then(data),
+    staleTime: KEPT,
+  })
+
+export const moduleVersionsQuery = (module: string) =>
+  queryOptions({
+    queryKey: ["modules", module, "versions", "all"],
+    queryFn: ({ signal }) =>
+      api
+        .GET("/api/v1/modules/{module}/versions", { params: { path: { module }, query: { limit: MOST } }, signal })
+        .then(data),
+    staleTime: 15_000,
+  })
+
+/** What these modules take and give, as far as it is known by now; by `name@version`. */
+export function useModuleVersions(wanted: { name: string; version: string }[]): Map<string, ModuleVersion> {
+  const names = [...new Set(wanted.map(({ name, version }) => `${name}@${version}`))].sort()
+  const found = useQueries({
+    queries: names.map((each) => {
+      const at = each.lastIndexOf("@")
+      return { ...moduleVersionQuery(each.slice(0, at), each.slice(at + 1)), retry: false }
+    }),
+    combine: (results) => results.map((result) => result.data),
+  })
+  const key = names.join("\n")
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `key` is the content of `names`, whose array is new on every render.
+  return useMemo(
+    () => new Map(names.flatMap((name, index) => (found[index] ? [[name, found[index]] as const] : []))),
+    [key, found],
+  )
+}

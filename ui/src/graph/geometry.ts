@@ -1,0 +1,71 @@
+/** Where things are in a graph, worked out without drawing it. */
+import type { Position } from "./document"
+import { NODE_SIZE } from "./drawing"
+
+export interface Box {
+  x: number
+  y: number
+  width: number
+  height: number
+}
+
+interface Placed {
+  position: Position
+}
+
+/** What of the plane is seen: it is moved by x and y after it was made larger by zoom. */
+export type View = readonly [x: number, y: number, zoom: number]
+
+export function boundsOf(nodes: readonly Placed[]): Box {
+  if (!nodes.length) return { x: 0, y: 0, ...NODE_SIZE }
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity]
+  for (const { position } of nodes) {
+    left = Math.min(left, position.x)
+    top = Math.min(top, position.y)
+    right = Math.max(right, position.x + NODE_SIZE.width)
+    bottom = Math.max(bottom, position.y + NODE_SIZE.height)
+  }
+  return { x: left, y: top, width: right - left, height: bottom - top }
+}
+
+export function unionOf(a: Box, b: Box): Box {
+  const [x, y] = [Math.min(a.x, b.x), Math.min(a.y, b.y)]
+  return {
+    x,
+    y,
+    width: Math.max(a.x + a.width, b.x + b.width) - x,
+    height: Math.max(a.y + a.height, b.y + b.height) - y,
+  }
+}
+
+/** The part of the plane that a pane of this size shows. */
+export function visibleBox([x, y, zoom]: View, width: number, height: number): Box {
+  return { x: -x / zoom, y: -y / zoom, width: width / zoom, height: height / zoom }
+}
+
+export function isInside({ position: { x, y } }: Placed, box: Box): boolean {
+  return x < box.x + box.width && x + NODE_SIZE.width > box.x && y < box.y + box.height && y + NODE_SIZE.height > box.y
+}
+
+/** Whether more than so many nodes are in there. */
+export function isCrowded(nodes: readonly Placed[], box: Box, most: number): boolean {
+  if (nodes.length <= most) return false
+  let count = 0
+  for (const node of nodes) if (isInside(node, box) && ++count > most) return true
+  return false
+}
+
+/** The node at a point of the plane, or the nearest within `around` of it. */
+export function nodeAt<T extends Placed>(nodes: readonly T[], { x, y }: Position, around = 0): T | undefined {
+  let best: T | undefined
+  let nearest = around
+  for (const node of nodes) {
+    const aside = Math.max(node.position.x - x, x - node.position.x - NODE_SIZE.width, 0)
+    const above = Math.max(node.position.y - y, y - node.position.y - NODE_SIZE.height, 0)
+    const distance = Math.hypot(aside, above)
+    if (distance > nearest || (best && distance === nearest)) continue
+    best = node
+    nearest = distance
+  }
+  return best
+}

@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest"
+import { NODE_SIZE } from "@/graph/drawing"
+import { boundsOf, isCrowded, isInside, nodeAt, unionOf, visibleBox } from "@/graph/geometry"
+
+const node = (x: number, y: number) => ({ position: { x, y } })
+const { width, height } = NODE_SIZE
+
+describe("a graph from afar", () => {
+  it("has bounds around all its nodes", () => {
+    expect(boundsOf([node(-10, 5), node(100, 300)])).toEqual({ x: -10, y: 5, width: 110 + width, height: 295 + height })
+    expect(boundsOf([])).toEqual({ x: 0, y: 0, width, height })
+    expect(unionOf({ x: 0, y: 0, width: 10, height: 10 }, { x: 5, y: -5, width: 20, height: 5 })).toEqual({
+      x: 0,
+      y: -5,
+      width: 25,
+      height: 15,
+    })
+  })
+
+  it("shows more of the plane the smaller it is", () => {
+    expect(visibleBox([100, 50, 0.5], 800, 600)).toEqual({ x: -200, y: -100, width: 1600, height: 1200 })
+  })
+
+  it("is crowded if too many nodes are in view", () => {
+    const nodes = [0, 1, 2, 3].map((row) => node(0, row * 100))
+    const view = { x: 0, y: 0, width: 500, height: 201 }
+    expect(nodes.map((each) => isInside(each, view))).toEqual([true, true, true, false])
+    expect(isCrowded(nodes, view, 2)).toBe(true)
+    expect(isCrowded(nodes, view, 3)).toBe(false)
+  })
+
+  it("knows the node at a point, or near it", () => {
+    const nodes = [node(0, 0), node(0, 100)]
+    expect(nodeAt(nodes, { x: 5, y: 5 })).toBe(nodes[0])
+    expect(nodeAt(nodes, { x: 5, y: height + 10 })).toBeUndefined()
+    expect(nodeAt(nodes, { x: 5, y: 95 }, 20)).toBe(nodes[1])
+    expect(nodeAt(nodes, { x: width + 30, y: 0 }, 20)).toBeUndefined()
+  })
+})

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest"
+import { listState } from "@/lib/pagination"
+
+interface Address {
+  q?: string | undefined
+  sort?: string | undefined
+  pages?: string | undefined
+}
+
+function at(address: Address) {
+  const went: { to: Address; replace: boolean }[] = []
+  const list = listState(address, (change, replace) => void went.push({ to: change(address), replace }), "-created", 10)
+  return { ...list, went }
+}
+
+describe("where one is in a list", () => {
+  it("is the first page in the usual order, if the address says nothing", () => {
+    expect(at({}).asked).toEqual({ sort: "-created", cursor: "", limit: 10 })
+  })
+
+  it("is what the address says", () => {
+    expect(at({ sort: "name", pages: "a,b" }).asked).toEqual({ sort: "name", cursor: "b", limit: 10 })
+  })
+
+  it("begins anew with another filter or order, which is no step back to go", () => {
+    const { filter, shown, went } = at({ q: "x", pages: "a,b" })
+    filter({ q: "y" })
+    shown.onSort("name")
+    expect(went).toEqual([
+      { to: { q: "y", pages: undefined }, replace: true },
+      { to: { q: "x", sort: "name", pages: undefined }, replace: true },
+    ])
+  })
+
+  it("changes page by page, each a step that one can go back", () => {
+    const { shown, went } = at({ q: "x", pages: "a" })
+    shown.onPages(shown.place.next("b"))
+    shown.onPages(shown.place.previous || undefined)
+    expect(went).toEqual([
+      { to: { q: "x", pages: "a,b" }, replace: false },
+      { to: { q: "x", pages: undefined }, replace: false },
+    ])
+  })
+})
