@@ -41,24 +41,22 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time import SECOND, parse_duration
 from muster.workflows.model import Node
 
-# Merged from rules: When a workflow, its Pods and its volumes may go. Pure.
-
-
 NODE_ID = "workflows.argoproj.io/node-id"
 ENDED = frozenset(("Succeeded", "Failed", "Error"))
 DELAY = timedelta(seconds=5)
-"""Before a Pod is deleted, unless deleteDelayDuration says otherwise: whoever watches it shall see how it ended."""
+"""How long a Pod is kept after its end, unless deleteDelayDuration says otherwise, so that watchers see how it
+ended."""
 _FULFILLED = frozenset(("Succeeded", "Failed", "Error", "Skipped", "Omitted"))
 
 
 def resolved_spec(workflow: Object) -> Object:
-    """What is run: of a workflow that runs a template, the template's spec with its own before it."""
+    """Returns the spec that runs: for a workflow that runs a template, its own spec merged over the template's."""
     stored: Object = status_of(workflow).get("storedWorkflowTemplateSpec") or {}
     return {**stored, **spec_of(workflow)} if stored else spec_of(workflow)
 
 
 def expires_at(workflow: Object) -> datetime | None:
-    """When ttlStrategy wants it gone; None if it stays, or has not ended."""
+    """Returns when ttlStrategy deletes the workflow, or None if it stays or has not ended."""
     phase, finished = status_of(workflow).get("phase"), status_of(workflow).get("finishedAt")
     if phase not in ENDED or not finished:
         return None
@@ -76,12 +74,12 @@ class PodPolicy(NamedTuple):
 
     @property
     def looks_at_pods(self) -> bool:
-        """Whether Pods may go before their workflow has ended."""
+        """Whether Pods may be deleted before their workflow has ended."""
         return self.strategy in ("OnPodCompletion", "OnPodSuccess")
 
 
 def pod_policy(workflow: Object) -> PodPolicy | None:
-    """None: Pods are kept, which is the default. So are they where podGC cannot be understood."""
+    """Returns None if Pods are kept: by default, and where podGC is invalid."""
     wanted = resolved_spec(workflow).get("podGC") or {}
     strategy = str(wanted.get("strategy") or "")
     if not strategy:
@@ -99,7 +97,8 @@ class Dated(NamedTuple):
 
 
 def pods_to_delete(workflow: Object, nodes: Mapping[str, Node], pods: Iterable[Object]) -> list[Dated]:
-    """Which Pods are to go, and when. Never one whose node has not ended: its outputs may still be in it."""
+    """Returns which Pods to delete, and when. Never a Pod whose node has not ended: its outputs may not be collected
+    yet."""
     policy = pod_policy(workflow)
     if policy is None:
         return []
@@ -124,7 +123,8 @@ def pods_to_delete(workflow: Object, nodes: Mapping[str, Node], pods: Iterable[O
 
 
 def claims_to_delete(workflow: Object) -> list[Object]:
-    """The claims made for it, once it has no use for them. After a failure they stay by default: a retry needs them."""
+    """Returns the claims that the workflow no longer needs. After a failure they are kept by default, because a retry
+    needs them."""
     phase = status_of(workflow).get("phase")
     strategy = (resolved_spec(workflow).get("volumeClaimGC") or {}).get("strategy") or "OnWorkflowSuccess"
     if phase == "Succeeded" or (phase in ENDED and strategy == "OnWorkflowCompletion"):
@@ -139,20 +139,16 @@ def _delay(text: Any) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-# Merged from controller: Takes away what workflows leave behind, as each of them wants it. Without a wish nothing
-# goes.
-
-
 FINALIZER = "workflows.argoproj.io/artifact-gc"
 Strategy: TypeAlias = Literal["OnWorkflowCompletion", "OnWorkflowDeletion"]
 _TERMINAL = frozenset(("Succeeded", "Failed"))
 _SOON = 0.5
-"""Until a Pod's end has become its node's."""
+"""Time for a Pod's end to reach its node."""
 _RETRY = 60.0
 
 
 Collect: TypeAlias = Callable[[Object, Mapping[str, Node], Strategy], Awaitable[tuple[Mapping[str, Node], list[str]]]]
-"""Deletes a workflow's artifacts of one strategy; answers the nodes that have changed, and what went wrong."""
+"""Deletes a workflow's artifacts of one strategy; returns the changed nodes and the problems."""
 
 
 class EventRecorder(Protocol):
@@ -160,7 +156,7 @@ class EventRecorder(Protocol):
 
 
 class NodeCluster(Cluster, Protocol):
-    """A cluster that keeps the nodes of workflows apart."""
+    """A cluster that stores the nodes of workflows as rows of their own."""
 
     def parts(self, kind: Kind, uid: str) -> dict[str, Any]: ...
 
@@ -170,8 +166,11 @@ class NodeCluster(Cluster, Protocol):
 
 
 class CleanupController:
-    """`collect` deletes artifacts; without it they stay. `wants_collection` tells a workflow that has artifacts to be
-    deleted: it is held by a finalizer until they are."""
+    """Deletes what workflows leave behind.
+
+    `collect` deletes artifacts; without it they stay. `wants_collection` says whether a workflow has artifacts to
+    delete; a finalizer then holds it until they are deleted.
+    """
 
     def __init__(
         self,
@@ -201,7 +200,7 @@ class CleanupController:
             return None
         try:
             return await self._clean(key, workflow)
-        except Conflict:  # it has changed, and will be looked at again
+        except Conflict:  # it has changed, so it will be reconciled again
             return _SOON
 
     async def _clean(self, key: Key, workflow: Object) -> float | None:
@@ -237,7 +236,7 @@ class CleanupController:
         left = (at - datetime.now(UTC)).total_seconds()
         if left > 0:
             return left
-        # With its version: one that was retried in this moment stays.
+        # With its resourceVersion, so a workflow that was retried just now stays.
         await self._delete(WORKFLOW, workflow, resource_version=version_of(workflow))
         return None
 
@@ -249,7 +248,7 @@ class CleanupController:
         return await self._cluster.update({**workflow, "metadata": change})
 
     async def _release(self, workflow: Object) -> float | None:
-        """It is to go: its artifacts go first."""
+        """The workflow is being deleted: its artifacts are deleted first."""
         finalizers = meta(workflow).get("finalizers") or []
         if FINALIZER not in finalizers:
             return None
@@ -264,7 +263,7 @@ class CleanupController:
         return None
 
     async def _collect_artifacts(self, workflow: Object, strategy: Strategy) -> tuple[Object, bool]:
-        """The workflow as it is stored then, and whether nothing is left to be deleted."""
+        """Returns the workflow as stored afterwards, and whether nothing is left to delete."""
         if self._collect is None or FINALIZER not in (meta(workflow).get("finalizers") or ()):
             return workflow, True
         nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(workflow))
@@ -276,7 +275,7 @@ class CleanupController:
         return workflow, not problems
 
     async def _delete_claim(self, workflow: Object, claim: Object) -> None:
-        """Only one that was made for it."""
+        """Only claims that were created for this workflow."""
         try:
             there = await self._cluster.get(PERSISTENT_VOLUME_CLAIM, name_of(claim), namespace_of(claim))
         except NotFound:

@@ -57,11 +57,9 @@ from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW
 from muster.workflows.metrics import Emitter, Registry
 from muster.workflows.model import Actions, Executor, Launch, Locks, Memo, Node, Outcome, ReportOutcome, Stop
 
-# Merged from world: What the engine may look at, read from the embedded cluster's memory.
-
 
 class StoreView:
-    """As of now, for one namespace."""
+    """A view of one namespace, as of now."""
 
     def __init__(self, store: Store, namespace: str, locks: Locks) -> None:
         self._store = store
@@ -86,14 +84,11 @@ class StoreView:
         return self._store.get(kind.resource, Key("" if cluster_scope else self._namespace, name))
 
 
-# Merged from memos: What memoized templates have answered, kept in ConfigMaps as Argo keeps it.
-
-
 CACHE_LABELS = {"workflows.argoproj.io/configmap-type": "Cache"}
 
 
 async def store_memos(cluster: Cluster, namespace: str, memos: Sequence[Memo], now: datetime) -> None:
-    """One write per cache, however many entries it gets."""
+    """Writes each cache once, however many entries it gets."""
     caches: dict[str, dict[str, str]] = defaultdict(dict)
     for memo in memos:
         caches[memo.cache][memo.key] = _entry(memo, timestamp(now))
@@ -103,7 +98,7 @@ async def store_memos(cluster: Cluster, namespace: str, memos: Sequence[Memo], n
         except NotFound:
             try:
                 await cluster.create(_cache(name, namespace, entries))
-            except AlreadyExists:  # another workflow has made it just now
+            except AlreadyExists:  # another workflow has just created it
                 await cluster.patch(CONFIG_MAP, name, namespace, {"data": entries})
 
 
@@ -121,15 +116,6 @@ def _cache(name: str, namespace: str, entries: dict[str, str]) -> Object:
     }
 
 
-# Merged from controller: The workflow controller: gathers what has happened, asks the engine what follows, stores
-# that, and does it.
-#
-# One step at a time per workflow; what happens meanwhile waits for the next one, so a busy workflow takes few large
-# steps
-# rather than many small ones. Nodes are stored before anything is done about them, and everything that is done may be
-# done again, so the process can end at any moment.
-
-
 PHASE_LABEL = "workflows.argoproj.io/phase"
 COMPLETED_LABEL = "workflows.argoproj.io/completed"
 ENDED = frozenset(("Succeeded", "Failed", "Error"))
@@ -142,9 +128,9 @@ class Lint(Protocol):
 
 
 _WRITE_PAUSE = 0.1
-"""Between two writes of a workflow's own row that only tell how far it is: watchers need no more."""
+"""Minimum time between two writes of a workflow's own row that only report progress."""
 _WRITE_SHARE = 20
-"""A large workflow's row takes long to write; it may take one part in so many of the time."""
+"""Writing the row of a large workflow is slow, so it may take at most this fraction of the time."""
 _FIRST_RETRY, _LAST_RETRY = 0.1, 30.0
 
 log = logging.getLogger(__name__)
@@ -159,34 +145,37 @@ class _Active:
     """A workflow that has not ended."""
 
     obj: Object
-    """As it was stored last."""
+    """As stored last."""
     run: Run
     stored: dict[str, Node]
-    """Its nodes, as they were stored last."""
+    """The nodes as stored last."""
     emitter: Emitter
     spoiled: bool = False
-    """What the run has come to could not be stored, or not be seen to: it has to be loaded again."""
+    """The run's state could not be stored or acted on, so it must be loaded again."""
     problem: str = ""
-    """Why nothing that it comes to can ever be stored: it is to end."""
+    """Why the run's state can never be stored: the workflow has to end."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     memos: list[Memo] = field(default_factory=list)
-    """What is not in its cache yet."""
+    """Memos not in their cache yet."""
     launching: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     resting: set[str] = field(default_factory=set)
-    """Of those, the ones that wait for another try."""
+    """Launches that wait for another attempt."""
     unwritten: bool = False
-    """Nodes have been stored since the workflow's own row was."""
+    """Nodes were stored since the workflow's own row was."""
     write_at: float = 0.0
 
     def has_stored(self, nodes: Mapping[str, Node]) -> bool:
-        """Whether these are the nodes as it has stored them, and nobody else."""
+        """Whether these nodes are the ones this controller stored, unchanged by others."""
         known = self.stored
         return len(nodes) == len(known) and all(known.get(name) is node for name, node in nodes.items())
 
 
 class WorkflowController:
-    """`leaves` makes what runs each kind of leaf, given where to report to; `lint` is asked before a workflow begins;
-    `metrics` are told what it says of itself."""
+    """Runs workflows.
+
+    `executors` builds the executor for each kind of leaf, given the function to report outcomes to. `lint` validates a
+    workflow before it starts. `metrics` collects the workflows' custom metrics.
+    """
 
     def __init__(
         self,
@@ -208,7 +197,7 @@ class WorkflowController:
         self._limits = Informer(cluster, CONFIG_MAP, on_change=self._limit_changed)
 
     async def run(self) -> None:
-        """Until cancelled. What runs goes on, and is found again."""
+        """Runs until cancelled. Running Pods continue, and are found again after a restart."""
         try:
             async with asyncio.TaskGroup() as group:
                 for leaves in self._leaves.values():
@@ -226,7 +215,7 @@ class WorkflowController:
     def report(self, workflow: Key, node: str, outcome: Outcome) -> None:
         active = self._active.get(workflow)
         if active is None:
-            return  # whoever takes the workflow up again will ask
+            return  # the controller asks again when it loads the workflow
         active.outcomes[node] = outcome
         self._queue.enqueue(workflow)
 
@@ -251,8 +240,8 @@ class WorkflowController:
         try:
             return await self._advance(key, active, outcomes)
         except BaseException as error:
-            # Somebody has changed it in the middle, or it could not be stored: what this step decided is forgotten, and
-            # decided anew. What it had heard is not, for it may not be told twice; unless it can never be stored.
+            # The workflow changed during the step, or could not be stored: discard the decisions and decide again. Keep
+            # the outcomes, because they may not be reported twice, unless they can never be stored.
             active.spoiled = True
             if isinstance(error, TooLarge):
                 active.problem = error.message
@@ -264,7 +253,7 @@ class WorkflowController:
             return None
 
     def _take_over(self, active: _Active, obj: Object) -> bool:
-        """A change that somebody else has made. False if it is about nodes: then the run has to be loaded again."""
+        """Adopts a change made by others. Returns False if it changes nodes; then the run must be loaded again."""
         if not active.has_stored(self._cluster.parts(WORKFLOW, uid_of(obj))):
             return False
         active.obj = obj
@@ -290,7 +279,7 @@ class WorkflowController:
         return active
 
     async def _claim_volumes(self, obj: Object, run: Run) -> str:
-        """Makes the volumes that the workflow asks for; why it cannot have one, if so."""
+        """Creates the volume claims of the workflow. Returns why one cannot be created, or ''."""
         for claim in claims_of(obj, run.spec):
             try:
                 await self._cluster.create(claim)
@@ -301,7 +290,7 @@ class WorkflowController:
         return ""
 
     async def _load_again(self, key: Key, active: _Active, obj: Object) -> None:
-        """What runs goes on, and so does what is being launched: only what was decided about it is read again."""
+        """Loads the run again. Running nodes and launches in progress continue; only the decisions are read again."""
         nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(obj))
         active.obj, active.stored = obj, nodes
         active.run = Run.load(obj, nodes, self._world(obj))
@@ -312,7 +301,7 @@ class WorkflowController:
         await self._see_to(key, active)
 
     async def _see_to(self, key: Key, active: _Active) -> None:
-        """To what the nodes say is running, and to it that nothing else is."""
+        """Makes sure that what the nodes say is running runs, and that nothing else does."""
         run = active.run
         unfinished = run.unfinished()
         for node in unfinished:
@@ -353,8 +342,7 @@ class WorkflowController:
         return max(0.0, min(waits)) if waits else None
 
     async def _store(self, active: _Active, actions: Actions) -> None:
-        """Nodes at once. The workflow's own row, by which watchers hear of it, and caches, as often as is
-        reasonable."""
+        """Stores nodes at once; the workflow's own row, which watchers see, and caches as often as is reasonable."""
         run = active.run
         changed = {name: run.nodes[name] for name in actions.changed}
         active.unwritten = active.unwritten or bool(changed) or actions.status is not None
@@ -371,8 +359,8 @@ class WorkflowController:
             active.write_at = now + max(_WRITE_PAUSE, _WRITE_SHARE * (now - begun))
 
     async def _write(self, active: _Active, changed: dict[str, Node], *, with_row: bool) -> None:
-        """Whoever changes anything else than nodes meanwhile does not undo what was decided. Raises Conflict if it is
-        about nodes, NotFound if the workflow is gone."""
+        """Changes of others to anything but nodes do not undo the step. Raises Conflict if they changed nodes, NotFound
+        if the workflow is gone."""
 
         def updated(obj: Object) -> Object:
             return _updated(obj, active.run.status, active.run.metadata)
@@ -388,7 +376,7 @@ class WorkflowController:
         active.stored.update(changed)
 
     async def _remember(self, active: _Active) -> None:
-        """A cache that cannot be written makes nothing wrong, only slow."""
+        """A failed cache write is not an error: the result is computed again next time."""
         memos, active.memos = active.memos, []
         try:
             await store_memos(self._cluster, namespace_of(active.obj), memos, datetime.now(UTC))
@@ -396,7 +384,7 @@ class WorkflowController:
             self._recorder.event(active.obj, "Warning", "WorkflowMemoizationFailed", error.message)
 
     def _launch(self, key: Key, active: _Active, launch: Launch, *, begun: bool) -> None:
-        """In the background: input artifacts may take their time."""
+        """Launches in the background, because input artifacts may take a while."""
         node = launch.node["id"]
         task = asyncio.create_task(self._keep_launching(active, launch, begun), name=f"launch {key} {node}")
         active.launching[node] = task
@@ -433,14 +421,14 @@ class WorkflowController:
         await self._leaves[launch.kind].stop(active.obj, launch.node, force=stop.force)
 
     def _drop(self, key: Key) -> None:
-        """Forgets a workflow, be it for good or until it is looked at again."""
+        """Forgets a workflow, for good or until it is reconciled again."""
         active = self._active.pop(key, None)
         if active is not None:
             for task in list(active.launching.values()):
                 task.cancel()
 
     def _release(self, key: Key) -> None:
-        """A workflow has ended: others may be waiting for what it held."""
+        """The workflow has ended: release its locks, for which others may be waiting."""
         self._locks.forget(str(key))
         self._wake_waiting()
 
@@ -449,14 +437,14 @@ class WorkflowController:
             self._queue.enqueue(Key(*workflow.split("/", 1)))
 
     def _restore_locks(self) -> None:
-        """Before anybody asks for one: who held it when the server ended holds it still."""
+        """Restores locks before any is requested: what held a lock when the server stopped still holds it."""
         for obj in self._workflows.objects.values():
             if status_of(obj).get("phase") not in ENDED:
                 for lock, holders in Holdings(status_of(obj).get("synchronization")).holding.items():
                     self._locks.restore(lock, holders)
 
     async def _end_strays(self) -> None:
-        """Workflows that ended shortly before the server did may not have come to ending what still ran of them."""
+        """Ends what still runs of workflows that ended shortly before the server stopped."""
         for obj in list(self._workflows.objects.values()):
             if status_of(obj).get("phase") in ENDED:
                 for leaves in self._leaves.values():
@@ -469,14 +457,15 @@ class WorkflowController:
         self._queue.enqueue(key_of(after or before or {}))
 
     def _limit_changed(self, before: Object | None, after: Object | None) -> None:
-        """A semaphore may have grown."""
+        """The limit of a semaphore may have been raised."""
         for key, active in self._active.items():
             if active.run.status.get("synchronization"):
                 self._queue.enqueue(key)
 
 
 def _tells_others(obj: Object, status: Mapping[str, Any]) -> bool:
-    """Whether others have to know before anything is done about it: that it has begun, and which locks it has."""
+    """Whether the status must be visible before it is acted on: that the workflow has started, or which locks it
+    holds."""
     return any(status_of(obj).get(field) != status.get(field) for field in ("phase", "synchronization"))
 
 
@@ -486,7 +475,7 @@ def _forget(tasks: dict[str, asyncio.Task[None]], node: str, task: asyncio.Task[
 
 
 def _updated(obj: Object, status: Mapping[str, Any], wanted: Mapping[str, Any] | None = None) -> Object:
-    """The workflow with its new status, the labels by which it is found, and the metadata that it wants to have."""
+    """Returns the workflow with its new status, its labels, and the metadata from `workflowMetadata`."""
     phase = str(status.get("phase") or "")
     wanted = wanted or {}
     found = {PHASE_LABEL: phase, COMPLETED_LABEL: str(phase in ENDED).lower()}

@@ -1,4 +1,4 @@
-"""The kinds of argoproj.io/v1alpha1, as v4.0 and v3.7 spell them."""
+"""The kinds of argoproj.io/v1alpha1, in the spellings of v4.0 and v3.7."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a workflow's Pods have written, all of them together, in the order of time. Pods that are gone included, where
-the cluster still has their logs."""
+"""Logs of a workflow's Pods, merged in order of time, including Pods that are gone if the cluster still has their
+logs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ENDED = ("Succeeded", "Failed", "Error")
 _AT_ONCE = 8
 _RETRIES, _RETRY_SECONDS = 25, 0.2
 _BURST_SECONDS = 0.02
-"""What comes that close together is put in order before it is shown."""
+"""Lines that arrive within this time are sorted before they are shown."""
 _MOST_HELD = 64 * 1024 * 1024
-"""Characters that are held back to be put in order."""
+"""Characters that are held back to be sorted."""
 
 
 class LogEntry(NamedTuple):
-    """A line."""
+    """A log line."""
 
     stamp: str
     pod: str
@@ -38,23 +38,23 @@ class LogEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogSelection:
-    """Which of a workflow's logs."""
+    """Which of a workflow's logs to read."""
 
     pods: tuple[str, ...] = ()
     """Only these."""
     container: str = MAIN
-    """Of Pods that have no container `main`, that means all of them."""
+    """For Pods without a container `main`, all containers."""
     selector: str = ""
     """Labels of the Pods."""
     jobs: bool = False
-    """Also those of the jobs that the workflow has made, which Argo leaves out."""
+    """Include the jobs that the workflow has created, which Argo leaves out."""
     nodes: tuple[str, ...] = ()
-    """Of those jobs, only what these nodes have made, by their ids. To be given together with `pods`."""
+    """Of those jobs, only the ones that these nodes have created, by node id. Used together with `pods`."""
     query: LogQuery = field(default_factory=LogQuery)
 
 
 def pod_names_of(workflow: Object) -> list[str]:
-    """The Pods that a whole Workflow tells of, those that began first first."""
+    """Returns the Pods of a Workflow with its nodes, in the order in which they started."""
     nodes = [node for node in (status_of(workflow).get("nodes") or {}).values() if node.get("type") == "Pod"]
     nodes.sort(key=lambda node: str(node.get("startedAt") or ""))
     return [pod_name_of(workflow, node) for node in nodes]
@@ -70,7 +70,8 @@ def is_finished(workflow: Object) -> bool:
 
 
 async def read_log_lines(cluster: Cluster, workflow: Object, wanted: LogSelection) -> AsyncIterator[list[LogEntry]]:
-    """In bunches. With `follow`, goes on until the workflow is over. `workflow` is whole, with its nodes."""
+    """Yields lines in batches. With `follow`, continues until the workflow is finished. `workflow` includes its
+    nodes."""
     reading = _Reading(cluster, workflow, wanted)
     conductor = asyncio.create_task(reading.conduct(), name=f"logs of {name_of(workflow)}")
     try:
@@ -94,7 +95,7 @@ class _Reading:
         self._seats = asyncio.Semaphore(_AT_ONCE)
         self._known: set[str] = set()
         self._ours: dict[str, bool] = {}
-        """By the uid of an owner of Pods: whether it is a job whose Pods are wanted."""
+        """By uid of a Pod's owner: whether it is a job whose Pods are wanted."""
         self._jobs = wanted.jobs and (not wanted.pods or bool(wanted.nodes))
         own = f"{POD_LABEL}={name_of(workflow)}"
         self._labels = f"{own},{wanted.selector}" if wanted.selector else own
@@ -140,7 +141,7 @@ class _Reading:
             await asyncio.gather(*watches, return_exceptions=True)
 
     async def _begin(self, readers: asyncio.TaskGroup) -> None:
-        """Those Pods that are there, and those that were."""
+        """Returns the Pods that exist, and those that existed."""
         page = await self._cluster.list(builtin.POD, self._namespace, labels=self._labels, fields=self._fields)
         for pod in sorted(page.items, key=lambda pod: str(status_of(pod).get("startTime") or "")):
             self._see(pod, readers)
@@ -232,7 +233,7 @@ class _Reading:
             except NotFound:
                 return
             except BadRequest:
-                # It has not begun yet, or never will.
+                # It has not started yet, or never will.
                 if not self._follow or attempt == _RETRIES - 1:
                     return
                 await asyncio.sleep(_RETRY_SECONDS)

@@ -22,14 +22,12 @@ from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.lang.tags import substitute
 from muster.workflows.model import Node
 
-# Merged from variables: What the definition of a metric may name besides the workflow's own variables. Pure.
-
-
 _ENDED = frozenset(("Succeeded", "Failed", "Error", "Skipped", "Omitted"))
 
 
 def node_variables(node: Node, now: datetime) -> dict[str, str]:
-    """`duration`, `status`, `exitCode`, `retries`, `inputs.*`, `outputs.*` and `resourcesDuration.*` of a node."""
+    """Returns `duration`, `status`, `exitCode`, `retries`, `inputs.*`, `outputs.*` and `resourcesDuration.*` of a
+    node."""
     outputs = node.get("outputs") or {}
     found = {
         "duration": f"{seconds_of(node.get('startedAt'), _end(node), now):f}",
@@ -50,7 +48,8 @@ def node_variables(node: Node, now: datetime) -> dict[str, str]:
 
 
 def workflow_variables(workflow: Object, now: datetime) -> dict[str, str]:
-    """`workflow.duration` and `workflow.status`, and the durations and outputs that a workflow's metrics may name."""
+    """Returns `workflow.duration` and `workflow.status`, and the durations and outputs that a workflow's metrics may
+    refer to."""
     status = status_of(workflow)
     seconds = seconds_of(status.get("startedAt"), status.get("finishedAt"), now)
     return {
@@ -80,14 +79,9 @@ def _parameters(prefix: str, parameters: list[dict[str, Any]] | None) -> dict[st
     return {f"{prefix}.parameters.{p.get('name')}": str(p.get("value") or "") for p in parameters or ()}
 
 
-# Merged from registry: Counters, gauges and histograms as workflows define them, and their text for Prometheus.
-#
-# They are kept in memory, as Argo's controller keeps them: after a restart they begin anew, which Prometheus expects.
-
-
 PREFIX = "argo_workflows_"
 MOST_SERIES = 10_000
-"""A label may be anything, the name of each workflow for instance: those not heard of for longest are forgotten."""
+"""A label may be anything, even the name of each workflow: the series that were not updated for longest are dropped."""
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 Type: TypeAlias = Literal["counter", "gauge", "histogram"]
@@ -96,12 +90,12 @@ _TYPES: tuple[Type, ...] = ("gauge", "histogram", "counter")
 
 
 class MetricError(ValueError):
-    """A metric that cannot be emitted; the message goes into the workflow's condition MetricsError."""
+    """A metric that cannot be emitted; the message goes into the workflow's MetricsError condition."""
 
 
 @dataclass(slots=True)
 class _Span:
-    """A value that goes on by itself: the seconds since something began, until it has ended."""
+    """A value that changes with time: the seconds between a start and an end."""
 
     started: str | None
     finished: str | None
@@ -112,9 +106,9 @@ class _Series:
     value: float = 0.0
     span: _Span | None = None
     owner: str = ""
-    """The uid of the workflow whose running time it shows."""
+    """The uid of the workflow whose duration it shows."""
     counts: list[int] = field(default_factory=list)
-    """By bucket; the last one is for what is above them all."""
+    """By bucket; the last one is for values above all buckets."""
 
 
 _Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -129,7 +123,10 @@ class _Metric:
 
 
 class Registry:
-    """All metrics of all workflows."""
+    """The custom metrics of all workflows.
+
+    They are kept in memory, as in Argo's controller: after a restart they start again, which Prometheus expects.
+    """
 
     def __init__(self) -> None:
         self._metrics: dict[str, _Metric] = {}
@@ -145,9 +142,11 @@ class Registry:
         now: datetime,
         has_ended: bool = True,
     ) -> list[str]:
-        """Emits what a template's or (without a node) the workflow's `metrics.prometheus` say. To be called when
-        something begins, with `has_ended` False, for the ones in real time, and once when it has ended. `scope` has the
-        workflow's variables. Answers what is wrong with any of them; the others are emitted all the same."""
+        """Emits the `metrics.prometheus` of a template or, without a node, of the workflow.
+
+        Call it with `has_ended` False when something starts, for realtime metrics, and once when it has ended. `scope`
+        has the workflow's variables. Returns the problems; the other metrics are emitted all the same.
+        """
         if not metrics:
             return []
         variables = {**scope, **workflow_variables(workflow, now), **(node_variables(node, now) if node else {})}
@@ -162,7 +161,7 @@ class Registry:
         return problems
 
     def forget(self, workflow: Object) -> None:
-        """It has been deleted: nobody has to know how long it has been running."""
+        """The workflow has been deleted: its realtime metrics end."""
         uid = uid_of(workflow)
         for name, metric in self._metrics.items():
             for labels in [labels for labels, series in metric.series.items() if series.owner == uid]:
@@ -170,7 +169,7 @@ class Registry:
                 self._recent.pop((name, labels), None)
 
     def text(self, now: datetime) -> str:
-        """The exposition format of Prometheus, in which the names have Argo's prefix."""
+        """Returns the metrics in Prometheus' text format, with Argo's prefix."""
         lines: list[str] = []
         for name, metric in sorted(self._metrics.items()):
             if not metric.series:
@@ -312,15 +311,13 @@ def _number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
-# Merged from emission: Tells the registry what begins and what ends in a run. To be asked after every step.
-
-
 _ENDED_PHASES = frozenset(("Succeeded", "Failed", "Error"))
 _SILENT = frozenset(("StepGroup", "TaskGroup", "Skipped", "Container"))
 
 
 class Emitter:
-    """One for each run that is loaded. What has ended before that has been counted before."""
+    """Reports to the registry what starts and ends in a run; used after every step. One per loaded run: what ended
+    before was counted before."""
 
     def __init__(self, registry: Registry, run: Run) -> None:
         self._registry = registry
@@ -330,7 +327,7 @@ class Emitter:
         self._known: dict[tuple[str, ...], Sequence[Mapping[str, Any]]] = {}
 
     def emit(self, workflow: Object, run: Run, changed: Iterable[str], now: datetime) -> list[str]:
-        """Of the nodes that a step has changed, and of the workflow itself. Answers what is wrong with any metric."""
+        """Emits the metrics of the nodes that a step has changed, and of the workflow. Returns the problems."""
         problems: list[str] = []
         told = {**workflow, "status": run.status}
         for key in changed:
@@ -351,7 +348,7 @@ class Emitter:
         return problems
 
     def _metrics_of(self, run: Run, node: Node) -> Sequence[Mapping[str, Any]]:
-        """Looked up once for all nodes of a template."""
+        """Returns the metrics of a node's template, looked up once per template."""
         ref = node.get("templateRef") or {}
         place = (
             str(node.get("templateScope")),
@@ -365,6 +362,6 @@ class Emitter:
             try:
                 _, template = run.templates.resolve(holder, Context(kind, name))
                 self._known[place] = (template.get("metrics") or {}).get("prometheus") or ()
-            except WorkflowError:  # an inline template has no name to be found by
+            except WorkflowError:  # an inline template has no name to look up
                 self._known[place] = ()
         return self._known[place]

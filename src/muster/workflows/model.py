@@ -1,8 +1,8 @@
-"""What the engine and the shell around it say to each other. Plain data, no decisions.
+"""The data that the engine, the controller and the executors exchange. Plain data, no decisions.
 
-The engine (`step`) decides: it looks at a Run and at what has been observed, changes the Run's nodes and answers
-Actions. The shell does: it stores the nodes that changed, launches and stops what it is told to, and reports an Outcome
-for every leaf. Everything may be told twice; nothing depends on having been told.
+The engine (`advance_run`) decides: it takes a Run and the reported outcomes, changes the Run's nodes and returns
+Actions. The controller acts: it stores the changed nodes, and has executors launch and stop leaves. Executors report an
+Outcome for every leaf. Everything may be repeated; nothing depends on a single notification.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Outputs(TypedDict, total=False):
 
 
 class Node(TypedDict, total=False):
-    """An entry of `status.nodes`, with exactly the fields Argo writes. A changed node is a new dictionary: the old one
-    may be on its way to the disk or to a client."""
+    """An entry of `status.nodes`, with exactly the fields that Argo writes. A changed node is a new dictionary, because
+    the old one may be being stored or sent."""
 
     id: str
     name: str
@@ -61,8 +61,8 @@ class Node(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is known of a leaf: a Pod, an object that a resource template made, or a request. An end (Succeeded, Failed,
-    Error) comes with everything that was collected, and is final."""
+    """The state of a leaf: a Pod, an object of a resource template, or an HTTP request. An end (Succeeded, Failed,
+    Error) includes everything that was collected, and is final."""
 
     phase: Literal["Pending", "Running", "Succeeded", "Failed", "Error"]
     message: str = ""
@@ -73,37 +73,37 @@ class Outcome:
     host: str = ""
     address: str = ""
     ready: bool = False
-    """The Pod passes its readiness probes: what those wait for who need a daemon."""
+    """The Pod passes its readiness probes, which nodes that need a daemon wait for."""
     progress: str = ""
     containers: Mapping[str, Outcome] = field(default_factory=dict)
-    """Of a containerSet's Pod, by container."""
+    """For the Pod of a containerSet, by container."""
     durations: Mapping[str, int] = field(default_factory=dict)
     """resourcesDuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A leaf that has to run. Asked for once, when the node is made; after a restart the shell asks `Run.launch` for
-    those nodes that are Pending and have nothing running."""
+    """A leaf to run. Requested once, when the node is created; after a restart the controller calls `Run.launch` for
+    nodes that are Pending and have nothing running."""
 
     node: Node
     kind: Literal["pod", "resource", "http"]
     template: Template
-    """Nothing is left to be filled in: inputs have their values, input artifacts where they come from."""
+    """Completely filled in: inputs have their values, input artifacts their locations."""
     pod_name: str
     wants_result: bool = False
-    """Somebody reads `outputs.result`: the shell has to collect what it prints."""
+    """`outputs.result` is used, so the executor has to collect what it prints."""
 
 
 class Stop(NamedTuple):
-    """A leaf that has to end: its Outcome will tell that it has. With `force`, without waiting for its grace period."""
+    """A leaf to stop; its Outcome will report the end. With `force`, without its grace period."""
 
     node: str
     force: bool = False
 
 
 class WorkflowEvent(NamedTuple):
-    """An event about the workflow."""
+    """A Kubernetes event about the workflow."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -112,7 +112,7 @@ class WorkflowEvent(NamedTuple):
 
 @dataclass(slots=True)
 class Actions:
-    """In this order: store `changed` (and `status`), then launch and stop."""
+    """What to do, in this order: store `changed` (and `status`), then launch and stop."""
 
     changed: set[str] = field(default_factory=set)
     """Nodes to store."""
@@ -121,14 +121,14 @@ class Actions:
     remember: list[Memo] = field(default_factory=list)
     news: list[WorkflowEvent] = field(default_factory=list)
     wake: datetime | None = None
-    """When time alone may change something."""
+    """When the run must be advanced even if nothing else happens."""
     status: dict[str, Any] | None = None
-    """The workflow's status without its nodes, if that has changed: phase, startedAt, finishedAt, progress, message,
+    """The workflow's status without its nodes, if it has changed: phase, startedAt, finishedAt, progress, message,
     conditions, outputs, synchronization, storedTemplates, storedWorkflowTemplateSpec, resourcesDuration ..."""
 
 
 class Memo(NamedTuple):
-    """An entry for a cache (a ConfigMap): what a memoized template has answered."""
+    """An entry of a memoization cache (a ConfigMap): the outputs of a template."""
 
     cache: str
     key: str
@@ -137,24 +137,24 @@ class Memo(NamedTuple):
 
 
 class Locks(Protocol):
-    """Mutexes and semaphores of all workflows of this cluster. In memory; who holds what is also in each workflow's
-    status.synchronization, from which it is rebuilt."""
+    """Mutexes and semaphores of all workflows of a cluster. They are in memory, and rebuilt from each workflow's
+    status.synchronization."""
 
     def acquire(self, lock: str, holder: str, *, limit: int, priority: int, since: str) -> str:
-        """'' if the holder has it now (or had it already), else the message to show, and the holder waits in line:
-        higher priority first, then who came first. `limit` is 1 for a mutex. When a lock becomes free, the shell calls
-        `step` for the workflow whose turn it is."""
+        """Returns '' if the holder has the lock now or had it already. Otherwise returns the message to show, and the
+        holder waits in the queue: higher priority first, then in order of arrival. `limit` is 1 for a mutex. When a
+        lock becomes free, the controller advances the workflow that is next."""
         ...
 
     def release(self, lock: str, holder: str) -> None: ...
 
     def restore(self, lock: str, holders: Iterable[str]) -> None:
-        """They had it before a restart, whatever the limit is now."""
+        """They held it before a restart, whatever the limit is now."""
         ...
 
 
 class ClusterView(Protocol):
-    """What the engine may look at besides the workflow itself. All answers are immediate, from memory."""
+    """What the engine can see besides the workflow itself. All calls return at once, from memory."""
 
     @property
     def now(self) -> datetime: ...
@@ -163,35 +163,37 @@ class ClusterView(Protocol):
     def locks(self) -> Locks: ...
 
     def config_map(self, name: str) -> Mapping[str, str] | None:
-        """The data of a ConfigMap of the workflow's namespace."""
+        """Returns the data of a ConfigMap in the workflow's namespace."""
         ...
 
     def template(self, name: str, *, cluster_scope: bool) -> Object | None:
-        """A WorkflowTemplate of the workflow's namespace, or a ClusterWorkflowTemplate."""
+        """Returns a WorkflowTemplate of the workflow's namespace, or a ClusterWorkflowTemplate."""
         ...
 
 
 ReportOutcome: TypeAlias = Callable[[Key, str, Outcome], None]
-"""(workflow, node id, what is known of it now). Must not wait."""
+"""(workflow, node id, its current outcome). Must not block."""
 
 
 class Executor(Protocol):
-    """Runs one kind of leaf: Pods, objects of resource templates, or requests."""
+    """Runs one kind of leaf: Pods, objects of resource templates, or HTTP requests."""
 
     async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
-        """Sees to it that the leaf runs, and from then on reports on it. May be called again at any time, and is for
-        every unfinished leaf when the server starts. `begun` says that it had been seen running: should nothing be
-        there any more, that is an Error, not a reason to run it again. `spec` is the workflow's as the engine resolved
-        it. A failure that is the user's is reported as an Error; ApiError is raised where trying again may help."""
+        """Makes sure that the leaf runs, and reports on it from then on.
+
+        May be called again at any time, and is called for every unfinished leaf when the server starts. `begun` means
+        that it was seen running: if nothing exists any more, that is an Error, not a reason to run it again. `spec` is
+        the workflow's spec as the engine resolved it. An error of the user is reported as an Error; ApiError is raised
+        where a retry may help.
+        """
         ...
 
     async def stop(self, workflow: Object, node: Node, *, force: bool) -> None: ...
 
     async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
-        """Ends what runs for other nodes of the workflow than these: they were to be stopped, and the server ended
-        before that was done."""
+        """Stops what runs for other nodes of the workflow than these: they were to be stopped when the server ended."""
         ...
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         ...

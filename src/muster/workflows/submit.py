@@ -26,7 +26,7 @@ _SOURCES = {
 
 
 class SubmissionError(ValueError):
-    """An option that cannot be right. The message is for the user."""
+    """An invalid option. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SubmitOptions:
 
 
 def source_kind(word: str) -> str:
-    """The kind that a word such as `workflowtemplate` or `cwft` means."""
+    """Returns the kind that a word such as `workflowtemplate` or `cwft` means."""
     kind = _SOURCES.get(word.lower())
     if kind is None:
         raise SubmissionError(
@@ -57,7 +57,7 @@ def source_kind(word: str) -> str:
 
 
 def workflow_from_template(name: str, *, cluster_scope: bool = False) -> Object:
-    """A Workflow that runs a WorkflowTemplate or a ClusterWorkflowTemplate."""
+    """Returns a Workflow that runs a WorkflowTemplate or a ClusterWorkflowTemplate."""
     label = "cluster-workflow-template" if cluster_scope else "workflow-template"
     ref: Object = {"name": name, **({"clusterScope": True} if cluster_scope else {})}
     return {
@@ -69,7 +69,7 @@ def workflow_from_template(name: str, *, cluster_scope: bool = False) -> Object:
 
 
 def workflow_from_cron(cron: Object, scheduled: str) -> Object:
-    """The Workflow that a CronWorkflow makes, outside of its schedule."""
+    """Returns the Workflow that a CronWorkflow creates, outside its schedule."""
     spec = spec_of(cron)
     more = spec.get("workflowMetadata") or {}
     labels = {f"{_PREFIX}/cron-workflow": name_of(cron), **(more.get("labels") or {})}
@@ -86,7 +86,7 @@ def workflow_from_cron(cron: Object, scheduled: str) -> Object:
 
 
 def apply_options(workflow: Object, options: SubmitOptions) -> Object:
-    """The Workflow as the options want it. Raises SubmissionError."""
+    """Returns the Workflow with the options applied. Raises SubmissionError."""
     spec, metadata = dict(spec_of(workflow)), dict(meta(workflow))
     given = {
         "entrypoint": options.entrypoint,
@@ -116,19 +116,19 @@ def apply_options(workflow: Object, options: SubmitOptions) -> Object:
 
 
 def override_parameters(parameters: Iterable[Mapping[str, Any]], given: Sequence[str]) -> list[Object]:
-    """Those given come first, in the order given; what they name is replaced."""
+    """Returns the parameters with the given ones first, in that order; parameters of the same name are replaced."""
     named = dict(_pair(text, "parameter") for text in given)
     new: list[Object] = [{"name": name, "value": value} for name, value in named.items()]
     return new + [dict(parameter) for parameter in parameters if parameter.get("name") not in named]
 
 
 def parse_pairs(text: str, what: str) -> dict[str, str]:
-    """`a=b,c=d`."""
+    """Parses `a=b,c=d`."""
     return dict(_pair(part.strip(), what) for part in text.split(",") if part.strip())
 
 
 def parameters_from_file(values: Mapping[str, Any]) -> list[str]:
-    """NAME=VALUE for each entry of a parameter file. What is not text is passed as JSON."""
+    """Returns NAME=VALUE for each entry of a parameter file. Values other than strings are written as JSON."""
     import orjson
 
     return [

@@ -1,4 +1,4 @@
-"""Packs artifacts so that the same content always makes the same bytes, and unpacks what strangers have packed."""
+"""Packs artifacts deterministically, and unpacks archives from untrusted sources safely."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zli
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an archive may turn into. One of a few kilobytes can fill any disk."""
+    """How large an unpacked archive may become. An archive of a few kilobytes can fill any disk."""
 
     entries: int = 1_000_000
     free_bytes: int = 1 << 30
-    """However small the archive."""
+    """Always allowed, however small the archive is."""
     growth: int = 200
-    """How many times its size beyond that."""
+    """Above that, this many times the archive's size."""
 
     def bytes_for(self, archive: Path) -> int:
         return max(self.free_bytes, self.growth * archive.stat().st_size)
 
 
 def form_of(artifact: Mapping[str, Any]) -> Form | None:
-    """As its `archive` says; None if it says nothing."""
+    """Returns the form that the artifact's `archive` field asks for, or None if it has none."""
     archive = artifact.get("archive") or {}
     return next((form for form in _FORMS if archive.get(form) is not None), None)
 
 
 def pack(source: Path, name: str, target: Path, artifact: Mapping[str, Any]) -> None:
-    """Packs a file or folder under the name that it has in the container."""
+    """Packs a file or folder under the name it has in the container."""
     if form_of(artifact) == "zip":
         _pack_zip(source, name, target)
         return
@@ -55,9 +55,12 @@ def pack(source: Path, name: str, target: Path, artifact: Mapping[str, Any]) -> 
 
 
 def unpack(archive: Path, target: Path, form: Form | None, limits: Limits = Limits()) -> None:  # noqa: B008
-    """Puts what an archive holds at `target`: its only entry, or else a folder with all of them. Without a form, a
-    compressed tar archive is unpacked, and anything else is taken for the artifact itself. The archive is used up.
-    Raises ArtifactError for one that would write, or link, outside of the target, or that grows beyond the limits."""
+    """Unpacks an archive to `target`: its only entry, or a folder with all entries.
+
+    Without a form, a compressed tar archive is unpacked and anything else is the artifact itself. The archive is
+    deleted. Raises ArtifactError for an archive that would write or link outside the target, or that exceeds the
+    limits.
+    """
     if form is None:
         form = "tar" if is_tarball(archive) else "none"
     if form == "none" or archive.is_dir():
@@ -91,7 +94,7 @@ def is_tarball(path: Path) -> bool:
 
 
 def walk(source: Path) -> Iterator[tuple[str, Path]]:
-    """Everything below a folder, in an order that depends on names only."""
+    """Yields everything below a folder, ordered by name only."""
     pending = [("", source)]
     while pending:
         prefix, folder = pending.pop()
@@ -174,7 +177,7 @@ class _Allowance:
             raise ArtifactError("the archive has too many entries; it was not unpacked")
 
     def copy(self, source: IO[bytes], target: IO[bytes]) -> None:
-        """What an entry says of its own size is not relied on."""
+        """The size that an entry declares is not trusted."""
         while block := source.read(_BLOCK):
             self._size -= len(block)
             if self._size < 0:
@@ -233,7 +236,7 @@ def _write(folder: Path, place: Path, content: IO[bytes], mode: int, allowance: 
 
 
 def _place(folder: Path, name: str) -> Path | None:
-    """Where an entry belongs; None for the folder itself."""
+    """Returns the path of an entry, or None for the folder itself."""
     parts = PurePosixPath(name).parts
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise ArtifactError(f'illegal file path: "{name}" leads out of the artifact')
@@ -247,7 +250,7 @@ def _make_folder(folder: Path, place: Path) -> None:
 
 
 def _check_link(folder: Path, place: Path, target: str) -> None:
-    """Steps upwards may only come first: after the name of another link, nobody knows where they lead."""
+    """`..` may only come first: after the name of another link, its target is unknown."""
     parts = PurePosixPath(target).parts
     ups = next((i for i, part in enumerate(parts) if part != ".."), len(parts))
     leads_to = os.path.normpath(f"{os.path.realpath(place.parent)}/{target}")

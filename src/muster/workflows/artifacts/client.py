@@ -37,10 +37,6 @@ from muster.workflows.artifacts.locations import (
 from muster.workflows.artifacts.object_store import ObjectsStore
 from muster.workflows.artifacts.stores import ArtifactStore, LocalStore, RawStore
 
-# Merged from repositories: Which artifact repository a workflow uses: one that a ConfigMap describes, else the box's
-# own.
-
-
 CONFIG_MAP_NAME = "artifact-repositories"
 DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
 
@@ -48,8 +44,11 @@ DEFAULT_ANNOTATION = "workflows.argoproj.io/default-artifact-repository"
 async def repository_of(
     cluster: Cluster, workflow: Object, default: Mapping[str, Any] = LOCAL, system_namespace: str = ""
 ) -> Mapping[str, Any]:
-    """What `status.artifactRepositoryRef` has fixed, or `spec.artifactRepositoryRef` names (in the workflow's namespace
-    or in the system's), or the ConfigMap `artifact-repositories` of the namespace says, or else the default."""
+    """Returns the repository that the workflow uses.
+
+    In this order: the one fixed in `status.artifactRepositoryRef`, the one named in `spec.artifactRepositoryRef` (in
+    the workflow's or the system namespace), the ConfigMap `artifact-repositories` of the namespace, the default.
+    """
     fixed = status_of(workflow).get("artifactRepositoryRef") or {}
     if fixed.get("artifactRepository"):
         found: Mapping[str, Any] = fixed["artifactRepository"]
@@ -88,15 +87,12 @@ async def _described(cluster: Cluster, namespace: str, wanted: Mapping[str, Any]
     return repository if kind_of(repository) else {**LOCAL, **repository}
 
 
-# Merged from secrets: What the stores of artifacts are told of Secrets, and nobody else.
-
-
 _SHORTEST = 4
-"""Shorter ones would be found in any text."""
+"""Shorter secrets would match too much text."""
 
 
 class Secrets:
-    """Of one namespace, for one operation."""
+    """The Secrets of one namespace, for one operation."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._cluster = cluster
@@ -104,7 +100,7 @@ class Secrets:
         self._told: list[str] = []
 
     async def get(self, selector: Mapping[str, Any]) -> str:
-        """What `{name, key}` holds. Raises ArtifactError."""
+        """Returns the value of `{name, key}`. Raises ArtifactError."""
         name, key = str(selector.get("name") or ""), str(selector.get("key") or "")
         try:
             secret = await self._cluster.get(SECRET, name, self._namespace)
@@ -118,7 +114,7 @@ class Secrets:
         return text
 
     def scrubbed(self, text: str) -> str:
-        """Without anything that was told."""
+        """Removes every secret value that was read from the text."""
         for value in self._told:
             for part in {value, value.strip()}:
                 if len(part) >= _SHORTEST:
@@ -126,15 +122,11 @@ class Secrets:
         return text
 
 
-# Merged from artifacts: What the rest asks about artifacts: fetch one, keep one, list, read, delete, wherever their
-# stores are.
-
-
 _BLOCK = 1 << 16
 
 
 class ArtifactClient:
-    """`home` holds the box's own repository, and what is on its way to or from any."""
+    """`home` holds the local repository and files in transit."""
 
     def __init__(
         self,
@@ -153,11 +145,11 @@ class ArtifactClient:
         self._limits = limits
 
     async def repository(self, workflow: Object) -> Mapping[str, Any]:
-        """The one that keys of this workflow mean, and that its new artifacts go to."""
+        """Returns the repository that this workflow's keys refer to and its new artifacts go to."""
         return await repository_of(self._cluster, workflow, self._default, self._system_namespace)
 
     async def fetch(self, workflow: Object, artifact: Artifact, target: Path) -> None:
-        """Puts the artifact itself at `target`, unpacked and with the mode that it asks for."""
+        """Fetches the artifact to `target`, unpacked and with the mode it asks for."""
         coming = target.with_name(f"{target.name}.coming")
         await self.fetch_packed(workflow, artifact, coming)
         await asyncio.to_thread(unpack, coming, target, form_of(artifact), self._limits)
@@ -166,7 +158,7 @@ class ArtifactClient:
             await asyncio.to_thread(_set_mode, target, int(mode), bool(artifact.get("recurseMode")))
 
     async def fetch_packed(self, workflow: Object, artifact: Artifact, target: Path) -> None:
-        """The artifact as its store holds it: an archive, a file, or a folder."""
+        """Fetches the artifact as its store holds it: an archive, a file or a folder."""
         location = await self._locate(workflow, artifact)
         async with self._store(workflow, location) as store:
             await store.load(location, target)
@@ -175,8 +167,11 @@ class ArtifactClient:
         self, workflow: Object, artifact: Artifact, source: Path, scope: Mapping[str, Any],
         repository: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Packs what is at `source` and stores it; answers the artifact as `status.nodes` records it. The variables of
-        `scope` name the key of one that has none of its own. Again, with the same content, changes nothing."""
+        """Packs and stores `source`, and returns the artifact as `status.nodes` records it.
+
+        The variables of `scope` fill the key pattern of an artifact without a key. Repeating the call with the same
+        content changes nothing.
+        """
         repository = repository if repository is not None else await self.repository(workflow)
         name = posixpath.basename(str(artifact.get("path") or "").rstrip("/")) or str(artifact["name"])
         form = form_of(artifact) or "tar"
@@ -205,13 +200,14 @@ class ArtifactClient:
             await store.delete(location)
 
     async def keys(self, workflow: Object, artifact: Artifact) -> list[str]:
-        """All keys below the artifact's."""
+        """Returns all keys below the artifact's key."""
         location = await self._locate(workflow, artifact)
         async with self._store(workflow, location) as store:
             return await store.keys(location)
 
     async def read(self, workflow: Object, artifact: Artifact) -> AsyncIterator[bytes]:
-        """The artifact as its store holds it. Raises ArtifactError before the first byte if it cannot be had."""
+        """Reads the artifact as its store holds it. Raises ArtifactError before the first byte if it is not
+        available."""
         location = await self._locate(workflow, artifact)
         async with self._store(workflow, location) as store:
             async for block in store.read(location):
@@ -222,7 +218,7 @@ class ArtifactClient:
 
     @asynccontextmanager
     async def _store(self, workflow: Object, location: Location) -> AsyncIterator[ArtifactStore]:
-        """The store that a location is in. What its Secrets hold does not show in any error."""
+        """Opens the store of a location. Secret values are removed from its errors."""
         secrets = Secrets(self._cluster, namespace_of(workflow))
         try:
             yield self._open(namespace_of(workflow), location, secrets)
@@ -255,7 +251,7 @@ class ArtifactClient:
 
 
 class _Local:
-    """The box's own repository, without holding up the loop."""
+    """The local repository, accessed in threads so that the event loop is not blocked."""
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store

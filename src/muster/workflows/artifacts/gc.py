@@ -11,19 +11,19 @@ from muster.workflows.artifacts.locations import ArtifactError, is_supplied
 from muster.workflows.model import Node
 
 FINALIZER = "workflows.argoproj.io/artifact-gc"
-"""On a workflow with artifacts to delete: it stays until they are."""
+"""Keeps a workflow with artifacts to delete until they are deleted."""
 
 Strategy: TypeAlias = Literal["OnWorkflowCompletion", "OnWorkflowDeletion"]
 
 
 class Collected(NamedTuple):
     nodes: dict[str, Node]
-    """Those that have changed: their artifacts are marked as deleted."""
+    """The changed nodes: their artifacts are marked as deleted."""
     problems: list[str]
 
 
 def strategy_of(workflow: Object, artifact: Mapping[str, Any]) -> str:
-    """An artifact's own, or else the workflow's; Never if neither says so."""
+    """Returns the artifact's own strategy, else the workflow's, else Never."""
     for settings in (artifact.get("artifactGC"), _spec(workflow).get("artifactGC")):
         if settings and settings.get("strategy"):
             return str(settings["strategy"])
@@ -31,7 +31,7 @@ def strategy_of(workflow: Object, artifact: Mapping[str, Any]) -> str:
 
 
 def needs_finalizer(workflow: Object) -> bool:
-    """Whether any template, or the workflow, asks for a strategy other than Never."""
+    """Whether the workflow or any template asks for a strategy other than Never."""
     spec = _spec(workflow)
     wishes = [spec.get("artifactGC")]
     for template in spec.get("templates") or ():
@@ -42,8 +42,8 @@ def needs_finalizer(workflow: Object) -> bool:
 async def collect_garbage(
     artifacts: ArtifactClient, workflow: Object, nodes: Mapping[str, Node], strategy: Strategy
 ) -> Collected:
-    """Deletes every artifact of the strategy that has not been deleted yet. May be called again: what could not be
-    deleted is then tried once more."""
+    """Deletes every artifact of the strategy that is not deleted yet. May be repeated: failed deletions are tried
+    again."""
     changed: dict[str, Node] = {}
     problems: list[str] = []
     for node, index, artifact in _of_strategy(workflow, nodes, strategy):
@@ -60,7 +60,7 @@ async def collect_garbage(
 
 
 def is_clean(workflow: Object, nodes: Mapping[str, Node]) -> bool:
-    """Whether nothing is left that any strategy would delete: the finalizer may go."""
+    """Whether no strategy has anything left to delete, so the finalizer can be removed."""
     return not any(
         True
         for strategy in ("OnWorkflowCompletion", "OnWorkflowDeletion")
@@ -80,6 +80,6 @@ def _of_strategy(
 
 
 def _spec(workflow: Object) -> Mapping[str, Any]:
-    """What is run: a workflow that refers to a template has it stored in its status."""
+    """Returns the spec that runs: for a workflow that refers to a template, the one stored in its status."""
     stored: Mapping[str, Any] | None = status_of(workflow).get("storedWorkflowTemplateSpec")
     return stored or spec_of(workflow)

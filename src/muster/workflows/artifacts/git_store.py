@@ -1,4 +1,4 @@
-"""Checkouts of Git repositories as artifacts, by the `git` of this machine."""
+"""Git repositories as artifacts, checked out with the installed `git`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class GitStore(ReadOnlyStore):
         raise ArtifactError("a git artifact is a folder: it cannot be read as one file")
 
     async def _environment(self, settings: Mapping[str, Any], folder: Path) -> dict[str, str]:
-        """Nothing of the server's own identity."""
+        """Does not inherit the server's own identity."""
         env = {
             name: value for name, value in os.environ.items() if name in _PASSED_ON or name.lower().endswith("proxy")
         }
@@ -120,7 +120,7 @@ async def _check_out(git: _Git, settings: Mapping[str, Any], revision: str) -> N
     try:
         await git.run("checkout", "--quiet", "--force", revision, "--")
     except ArtifactError:
-        # A shallow clone has no other branch, and no older commit: those have to be asked for.
+        # A shallow clone has no other branches and no older commits, so these are fetched explicitly.
         await git.run("fetch", "--quiet", *_depth(settings), "origin", revision)
         await git.run("checkout", "--quiet", "--force", "FETCH_HEAD", "--")
 

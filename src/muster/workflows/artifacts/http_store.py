@@ -99,7 +99,7 @@ class HttpStore:
         if not client.get("clientCertSecret"):
             return None
         context = ssl.create_default_context()
-        with TemporaryDirectory() as folder:  # the only way in for certificates is a file
+        with TemporaryDirectory() as folder:  # certificates can only be passed as a file
             certificate, key = Path(folder, "certificate"), Path(folder, "key")
             certificate.write_text(await self._secret_of(client["clientCertSecret"]))
             key.touch(0o600)
@@ -109,7 +109,7 @@ class HttpStore:
 
 
 def public_url(url: str) -> str:
-    """Without user and password, and without a query, which may hold a signature."""
+    """Returns the URL without user, password and query, which may hold a signature."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]

@@ -9,40 +9,33 @@ from urllib.parse import urlsplit, urlunsplit
 
 from muster.workflows.lang.tags import substitute
 
-# Merged from problems: What can go wrong with an artifact. Messages are for the user, and never hold what a Secret
-# holds.
-
 
 class ArtifactError(Exception):
-    """It cannot be had, or kept, the way its fields say."""
+    """The artifact cannot be fetched or stored. The message is for the user and never contains secret values."""
 
 
 class ArtifactMissing(ArtifactError):
-    """Nothing is there. An optional artifact may be."""
+    """Nothing is stored there. An optional artifact may be missing."""
 
 
 class ArtifactUnreachable(ArtifactError):
-    """The store did not answer. Trying again may help."""
-
-
-# Merged from locations: Where an artifact is, as its fields say: a whole location, or a key in the workflow's
-# artifact repository. Pure.
+    """The store did not respond. Retrying may help."""
 
 
 Artifact: TypeAlias = Mapping[str, Any]
 Location: TypeAlias = dict[str, Any]
-"""Of the fields of an artifact, the one that says where it is: `{"s3": {"bucket": ..., "key": ...}}`."""
+"""The field of an artifact that says where it is: `{"s3": {"bucket": ..., "key": ...}}`."""
 
 DEFAULT_KEY = "{{workflow.name}}/{{pod.name}}"
 LOCAL: Mapping[str, Any] = {"s3": {}}
-"""The repository that is there when nobody has named one. A key in it looks like one in a bucket, so that manifests and
-tools which know nothing of this machine find what they expect."""
+"""The repository that is used when none is configured. Its keys look like keys in a bucket, so manifests and tools that
+do not know about it find what they expect."""
 
 _KEY_FIELDS = {
     "artifactory": "url", "azure": "blob", "git": "", "gcs": "key", "hdfs": "path", "http": "url", "oss": "key",
     "raw": "", "s3": "key", "plugin": "key",
 }  # fmt: skip
-"""The kinds, in the order in which they are looked for."""
+"""The kinds of locations, in the order in which they are looked up."""
 _NEEDED = {
     "artifactory": ("url", "usernameSecret"), "azure": ("endpoint", "container", "blob"), "git": ("repo",),
     "gcs": ("bucket", "key"), "hdfs": ("addresses",), "http": ("url",), "oss": ("bucket", "endpoint", "key"),
@@ -52,18 +45,18 @@ _FORMATS = {"azure": "blobNameFormat", "hdfs": "pathFormat"}
 
 
 def kind_of(artifact: Artifact) -> str:
-    """`s3`, `git` ...; '' for one that has no location at all."""
+    """Returns `s3`, `git` ..., or '' for an artifact without a location."""
     return next((kind for kind in _KEY_FIELDS if artifact.get(kind) is not None), "")
 
 
 def has_location(artifact: Artifact) -> bool:
-    """Whether it says all that is needed to find it."""
+    """Whether the artifact has every field needed to find it."""
     kind = kind_of(artifact)
     return bool(kind) and all(artifact[kind].get(field) for field in _NEEDED[kind])
 
 
 def key_of(artifact: Artifact) -> str:
-    """Its key, or the path of its URL; '' if it has none."""
+    """Returns the key, or the path of the URL; '' if there is none."""
     kind = kind_of(artifact)
     field = _KEY_FIELDS.get(kind, "")
     value = str(artifact[kind].get(field) or "") if field else ""
@@ -71,12 +64,12 @@ def key_of(artifact: Artifact) -> str:
 
 
 def is_supplied(artifact: Artifact) -> bool:
-    """Whether it has a location or a key in the repository."""
+    """Whether the artifact has a location, or a key in the repository."""
     return has_location(artifact) or bool(key_of(artifact))
 
 
 def location_of(artifact: Artifact, repository: Mapping[str, Any]) -> Location:
-    """The whole location. One that is only a key is looked for in the repository, whatever kind that is."""
+    """Returns the full location. An artifact that has only a key is in the repository, whatever its kind."""
     kind = kind_of(artifact)
     if has_location(artifact):
         return {kind: dict(artifact[kind])}
@@ -95,14 +88,14 @@ def with_key(location: Location, key: str) -> Location:
 
 
 def artifact_with_key(artifact: Artifact, repository: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """An artifact that was given its key by the repository, as `status.nodes` has it: without the repository's
+    """Returns an artifact whose key comes from the repository, as `status.nodes` records it: without the repository's
     settings, which may change."""
     kind = kind_of(repository)
     return {**artifact, **with_key({kind: {}}, key)}
 
 
 def new_key(repository: Mapping[str, Any], scope: Mapping[str, Any], file_name: str) -> str:
-    """The key under which the repository keeps a new artifact."""
+    """Returns the key for a new artifact in the repository."""
     kind = kind_of(repository)
     settings = repository[kind]
     pattern = settings.get(_FORMATS.get(kind, "keyFormat"))
@@ -114,7 +107,7 @@ def new_key(repository: Mapping[str, Any], scope: Mapping[str, Any], file_name: 
 
 
 def repository_for(template: Mapping[str, Any], repository: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The repository, unless the template has an `archiveLocation` of its own."""
+    """Returns the template's own `archiveLocation` as a repository if it has one, else the repository."""
     own = template.get("archiveLocation") or {}
     if not has_location(own):
         return repository

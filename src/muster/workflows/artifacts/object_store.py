@@ -1,4 +1,4 @@
-"""Artifacts in object stores: S3 and what speaks like it, OSS, GCS and Azure. A key may also be a folder of keys."""
+"""Artifacts in object stores: S3 and compatible stores, OSS, GCS and Azure. A key may also be a folder of keys."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class ObjectsStore:
         return S3Store(str(settings["bucket"]), config=config, client_options=options, retry_config=_retries())
 
     async def _oss(self, settings: Mapping[str, Any]) -> ObjectStore:
-        """OSS understands S3's language, if the bucket is part of the host name."""
+        """OSS supports the S3 protocol if the bucket is part of the host name."""
         from obstore.store import S3Store
 
         bucket, host = str(settings["bucket"]), urlsplit(_url(str(settings["endpoint"]), False)).netloc
@@ -178,7 +178,7 @@ class ObjectsStore:
         )
 
     async def _keys(self, settings: Mapping[str, Any]) -> S3Config:
-        """Without any, those that this machine has in its environment or from its cloud."""
+        """Without credentials in the location, those of the environment or the cloud are used."""
         access, secret = settings.get("accessKeySecret"), settings.get("secretKeySecret")
         if settings.get("useSDKCreds") or not access or not secret:
             return {}
@@ -235,7 +235,7 @@ def _url(endpoint: str, insecure: bool) -> str:
 
 @contextmanager
 def _explained(location: Location) -> Iterator[None]:
-    """In our own words, with the store's last: its errors are long, and tell of requests."""
+    """Shortens the store's error, which is long and describes the request."""
     from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
     kind = kind_of(location)

@@ -14,39 +14,36 @@ from typing import IO, Any, Protocol, TypeAlias
 from muster.workflows.artifacts.archives import walk
 from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing, Location
 
-# Merged from stores: Which store holds an artifact, and what is asked of any store.
-
-
 SecretOf: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[str]]
-"""{name, key} of a Secret in the workflow's namespace -> what it holds. Raises ArtifactError."""
+"""Maps {name, key} of a Secret in the workflow's namespace to its value. Raises ArtifactError."""
 
 
 class ArtifactStore(Protocol):
-    """Of one kind of location. Raises ArtifactError, with ArtifactMissing where nothing is."""
+    """A store for one kind of location. Raises ArtifactError, or ArtifactMissing if nothing is there."""
 
     async def load(self, location: Location, target: Path) -> None:
-        """Fetches a file, or a folder, to `target`, which does not exist yet."""
+        """Fetches a file or folder to `target`, which does not exist yet."""
         ...
 
     async def save(self, source: Path, location: Location) -> None:
-        """Keeps a file or a folder; may take it away from where it was."""
+        """Stores a file or folder; may move it away from `source`."""
         ...
 
     async def delete(self, location: Location) -> None:
-        """Also the whole folder that a key stands for. Content if nothing is there."""
+        """Deletes the key, or the whole folder that it stands for. Does nothing if it does not exist."""
         ...
 
     async def keys(self, location: Location) -> list[str]:
-        """All keys below a location's."""
+        """Returns all keys below the location."""
         ...
 
     def read(self, location: Location) -> AsyncIterator[bytes]:
-        """A file's content."""
+        """Reads the content of a file."""
         ...
 
 
 class ReadOnlyStore:
-    """What stores have in common that only things of other people can be fetched from."""
+    """Base of stores that artifacts can only be fetched from."""
 
     what = "such artifacts"
 
@@ -58,9 +55,6 @@ class ReadOnlyStore:
 
     async def keys(self, location: Location) -> list[str]:
         raise ArtifactError(f"{self.what} cannot be listed")
-
-
-# Merged from raw: Artifacts that are written out in the manifest.
 
 
 class RawStore(ReadOnlyStore):
@@ -77,14 +71,11 @@ def _data(location: Location) -> bytes:
     return str(location["raw"].get("data") or "").encode()
 
 
-# Merged from local: The artifact repository that every box has: a folder, in which a key is a path.
-
-
 _COMING = ".coming-"
 
 
 class LocalStore:
-    """Of one namespace. What is there is whole: a file or folder appears under its key at one blow."""
+    """The local repository of one namespace. Files and folders appear under their key atomically."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -114,7 +105,7 @@ class LocalStore:
             raise _missing(key) from None
 
     def save(self, source: Path, key: str) -> None:
-        """Moves it there if both are on one file system, else copies."""
+        """Moves the source if both are on one file system, else copies it."""
         target = self.place(key)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -132,7 +123,7 @@ class LocalStore:
             shutil.rmtree(coming, ignore_errors=True)
 
     def delete(self, key: str) -> None:
-        """Nothing may be there. Folders that it leaves empty go as well."""
+        """Deletes the key if it exists, and the folders that become empty."""
         place = self.place(key)
         if place.is_dir():
             shutil.rmtree(place)
@@ -146,7 +137,7 @@ class LocalStore:
                 parent.rmdir()
 
     def keys(self, prefix: str) -> Iterator[str]:
-        """All below this one, and itself."""
+        """Returns this key and all below it."""
         folder = self.place(prefix) if prefix.strip("/") else self.folder
         if folder.is_file():
             yield prefix.strip("/")

@@ -1,4 +1,4 @@
-"""Makes the workflows of CronWorkflows when they are due, and keeps their books."""
+"""The controller of CronWorkflows: creates workflows when they are due, and updates the status."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class EventRecorder(Protocol):
 
 
 class CronController:
-    """After a restart nothing runs twice: a workflow's name follows from the time it was due. What was due while nobody
-    was there runs only within its startingDeadlineSeconds, as with Argo."""
+    """Nothing runs twice after a restart: a workflow's name is derived from the time it was due. What was due while the
+    controller was not running is run only within startingDeadlineSeconds, as in Argo."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class CronController:
             indexers={"owner": index_by_controller},
         )
         self._until: dict[tuple[str, str], datetime] = {}
-        """By uid and schedule: what was due until then has been seen to."""
+        """By uid and schedule: everything due until then is handled."""
         self._made: dict[str, dict[str, Object]] = {}
-        """By uid of the CronWorkflow, then of the workflow: those that the informer may not show yet."""
+        """By uid of the CronWorkflow, then of the workflow: workflows that the informer may not show yet."""
         self._tried: dict[str, datetime] = {}
-        """By uid: the time it was last tried to run for. What failed then is not tried for the same time again."""
+        """By uid: the last time it was tried to run for. A failed attempt is not repeated for the same time."""
 
     async def run(self) -> None:
         async with self._workflows, self._crons:
@@ -116,7 +116,7 @@ class CronController:
         return list({**made, **shown}.values())
 
     def _due(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> list[tuple[datetime, Schedule]]:
-        """The times it has to run for now, each once."""
+        """Returns the times to run for now, each once."""
         found: dict[datetime, Schedule] = {}
         late = plan.missed(cron, schedules, now)
         if late is not None and late[0] != self._tried.get(uid_of(cron)):
@@ -131,7 +131,7 @@ class CronController:
     def _settle(self, cron: Object, schedules: list[plan.Timed], now: datetime) -> None:
         for text, schedule in schedules:
             until = self._until[uid_of(cron), text]
-            if schedule.every:  # it keeps its beat
+            if schedule.every:  # it keeps its schedule
                 self._until[uid_of(cron), text] = schedule.latest_between(until, now) or until
             else:
                 self._until[uid_of(cron), text] = now
@@ -144,7 +144,7 @@ class CronController:
     async def _run(self, cron: Object, status: dict[str, Any], due: datetime, schedule: Schedule) -> dict[str, Any]:
         wanted = plan.workflow_for(cron, due, schedule)
         if any(ref["name"] == name_of(wanted) for ref in status["active"]):
-            # It was made, and the books could not be written.
+            # The workflow was created, but the status could not be written.
             return {**status, "phase": "Active", "lastScheduledTime": _later(status.get("lastScheduledTime"), due)}
         try:
             if not plan.may_run(cron, status):
@@ -214,7 +214,7 @@ class CronController:
         self._queue.enqueue(key_of(after or before or {}))
 
     def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
-        """Only its beginning and its end matter."""
+        """Only its start and its end matter."""
         changed = after or before or {}
         owner = controller_of(changed)
         if owner is None or owner.get("kind") != CRON_WORKFLOW.kind:
@@ -226,7 +226,7 @@ class CronController:
 
 
 def _later(last: str | None, due: datetime) -> str:
-    """A time of which the books already know may not go back."""
+    """lastScheduledTime never goes back."""
     return timestamp(due if not last or parse_time(last) < due else parse_time(last))
 
 

@@ -1,4 +1,4 @@
-"""What a CronWorkflow does next: decided from itself, its workflows and the time. Pure."""
+"""Decides what a CronWorkflow does next, from its object, its workflows and the time. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WINDOWS = (timedelta(hours=1), timedelta(days=1), timedelta(days=32))
 
 
 class Timed(NamedTuple):
-    """One of its schedules, as it is written and as it is read."""
+    """A schedule, as text and parsed."""
 
     text: str
     schedule: Schedule
@@ -60,7 +60,7 @@ def schedules_of(cron: Object) -> list[Timed]:
 
 
 def schedule_text(cron: Object) -> str:
-    """All of them with their zone, as Argo notes them."""
+    """Returns all schedules with their time zone, as Argo records them."""
     spec = spec_of(cron)
     texts = list(spec.get("schedules") or ()) or [t for t in (spec.get("schedule"),) if t]
     zone = f"CRON_TZ={spec['timezone']} " if spec.get("timezone") else ""
@@ -68,7 +68,7 @@ def schedule_text(cron: Object) -> str:
 
 
 def missed(cron: Object, schedules: Iterable[Timed], now: datetime) -> tuple[datetime, Schedule] | None:
-    """The last time it should have run since it did, if startingDeadlineSeconds lets it run even now."""
+    """Returns the last time it should have run since it did, if startingDeadlineSeconds still allows that run."""
     deadline = spec_of(cron).get("startingDeadlineSeconds")
     last = status_of(cron).get("lastScheduledTime")
     if deadline is None or not last or annotations_of(cron).get(SCHEDULE_ANNOTATION) != schedule_text(cron):
@@ -80,7 +80,7 @@ def missed(cron: Object, schedules: Iterable[Timed], now: datetime) -> tuple[dat
             if found is not None and found >= earliest:
                 return found, schedule
             continue
-        # The last one counts, so it is looked for in the last hour first.
+        # Only the last one counts, so the last hour is searched first.
         for window in (*_WINDOWS, now - earliest):
             found = schedule.latest_between(max(earliest, now - window), now)
             if found is not None:
@@ -89,7 +89,7 @@ def missed(cron: Object, schedules: Iterable[Timed], now: datetime) -> tuple[dat
 
 
 def observed(cron: Object, workflows: Sequence[Object]) -> dict[str, Any]:
-    """Its status, with what has become of its workflows."""
+    """Returns the status, updated from the state of its workflows."""
     status = {"active": [], "succeeded": 0, "failed": 0, **status_of(cron)}
     known = {uid_of(workflow): workflow for workflow in workflows}
     active: list[dict[str, Any]] = []
@@ -131,7 +131,7 @@ def may_run(cron: Object, status: Mapping[str, Any]) -> bool:
 
 
 def workflow_for(cron: Object, due: datetime, schedule: Schedule) -> Object:
-    """Its name follows from the time it is due, so it cannot be made twice."""
+    """Returns the workflow to create. Its name is derived from the time it is due, so it cannot be created twice."""
     made = workflow_from_cron(cron, schedule.written(due))
     passed_on = {name: value for name, value in labels_of(cron).items() if name in _PASSED_ON}
     metadata = {name: value for name, value in meta(made).items() if name != "generateName"}
@@ -148,7 +148,7 @@ def workflow_for(cron: Object, due: datetime, schedule: Schedule) -> Object:
 
 
 def started(status: Mapping[str, Any], workflow: Object, due: datetime) -> dict[str, Any]:
-    """The status once a workflow has been made."""
+    """Returns the status after a workflow was created."""
     refs = [ref for ref in status["active"] if ref.get("uid") != uid_of(workflow)]
     conditions = [c for c in status.get("conditions") or () if c.get("type") != "SubmissionError"]
     return {
@@ -161,14 +161,14 @@ def started(status: Mapping[str, Any], workflow: Object, due: datetime) -> dict[
 
 
 def failed(status: Mapping[str, Any], type: str, message: str) -> dict[str, Any]:
-    """The status with a SpecError or a SubmissionError."""
+    """Returns the status with a SpecError or a SubmissionError."""
     conditions = set_condition(status.get("conditions"), type, True, message=message)
     more = {"failed": status.get("failed", 0) + 1} if type == "SubmissionError" else {}
     return {**status, **more, "conditions": conditions}
 
 
 def surplus(cron: Object, workflows: Iterable[Object]) -> list[Object]:
-    """The oldest of its ended workflows, beyond what it is to keep."""
+    """Returns its oldest ended workflows beyond the history limits."""
     spec = spec_of(cron)
     ended = [
         w for w in workflows if status_of(w).get("phase") in _ENDED and labels_of(w).get(CRON_LABEL) == name_of(cron)

@@ -1,9 +1,9 @@
-"""Cron schedules as robfig/cron, and thus Argo, reads them. Pure.
+"""Cron schedules as robfig/cron, and therefore Argo, reads them. Pure.
 
 Five fields (minute, hour, day of month, month, day of week) with `*`, `?`, lists, ranges, steps and English names, or
-one of `@yearly`, `@monthly`, `@weekly`, `@daily`, `@hourly` and `@every 1h30m`. If both days are restricted, either
-will do. When clocks are put forward, what was due in the hour that is left out does not happen; when they are put back,
-what is due in the hour that comes twice happens twice.
+one of `@yearly`, `@monthly`, `@weekly`, `@daily`, `@hourly` and `@every 1h30m`. If both days are restricted, either may
+match. When clocks go forward, times in the skipped hour do not occur; when they go back, times in the repeated hour
+occur twice.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from muster.workflows.lang.go_time import (
 
 _LOCALTIME = Path("/etc/localtime")
 _YEARS = 5
-"""How far ahead a time is looked for: 29 February is at most that far, 31 April is nowhere."""
+"""How far ahead a time is searched: 29 February is at most this far away, 31 April never comes."""
 
 
 class ScheduleError(ValueError):
-    """A schedule that cannot be read; the message says which part, and what may stand there."""
+    """A schedule that cannot be parsed. The message says which part, and what is allowed there."""
 
 
 class _Field(NamedTuple):
@@ -43,13 +43,13 @@ class _Field(NamedTuple):
     first: int
     last: int
     words: tuple[str, ...] = ()
-    """Names for the numbers from `first` on."""
+    """Names for the numbers starting at `first`."""
 
 
 class _Values(NamedTuple):
     allowed: frozenset[int]
     is_free: bool
-    """It is `*` or `?`: the other day decides."""
+    """The field is `*` or `?`: the other day field decides."""
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -73,20 +73,21 @@ _WORDS = {
 
 
 class Schedule(NamedTuple):
-    """Times that come again."""
+    """A recurring time."""
 
     every: int
-    """Nanoseconds between two of them; 0 if the fields say when."""
+    """Nanoseconds between two occurrences; 0 if the fields decide."""
     fields: tuple[_Values, ...]
     zone: Zone
 
     def next_after(self, when: datetime) -> datetime | None:
-        """The first time after `when`; None if there is none within five years. With `@every`, counted from `when`."""
+        """Returns the first time after `when`, or None if there is none within five years. `@every` counts from
+        `when`."""
         found = self._next(_nanoseconds(when))
         return None if found is None else datetime.fromtimestamp(found // SECOND, UTC)
 
     def latest_between(self, since: datetime, until: datetime) -> datetime | None:
-        """The last time after `since` that is before `until`."""
+        """Returns the last time after `since` and before `until`."""
         if self.every:
             count = (_nanoseconds(until) - 1 - _nanoseconds(since)) // self.every
             whole = _nanoseconds(since) // SECOND * SECOND + count * self.every
@@ -97,7 +98,7 @@ class Schedule(NamedTuple):
         return latest
 
     def written(self, when: datetime) -> str:
-        """The time as clocks of the schedule's zone show it, in RFC 3339."""
+        """Returns the time in the schedule's zone, in RFC 3339."""
         _, offset = self.zone.at(int(when.timestamp()))
         if not offset:
             return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -113,8 +114,8 @@ class Schedule(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse_schedule(text: str, timezone: str = "") -> Schedule:
-    """`timezone` is a name such as Asia/Tokyo; without one, local time of this machine counts. A schedule may name its
-    own in front (`CRON_TZ=UTC 0 0 * * *`). Raises ScheduleError."""
+    """Parses a schedule. `timezone` is a name such as Asia/Tokyo; the default is the local time of this machine. A
+    schedule may start with its own zone (`CRON_TZ=UTC 0 0 * * *`). Raises ScheduleError."""
     rest = text.strip()
     if not rest:
         raise ScheduleError("empty spec string")
@@ -138,15 +139,15 @@ def parse_schedule(text: str, timezone: str = "") -> Schedule:
 
 
 class _Search:
-    """Looks for the next time that fits, from the month to the minute. Each step that changes something larger starts
-    what is smaller anew."""
+    """Searches for the next matching time, from the month down to the minute. A step in a larger unit resets the
+    smaller ones."""
 
     def __init__(self, schedule: Schedule, at: int) -> None:
         self.minutes, self.hours, self.days, self.months, self.weekdays = schedule.fields
         self.zone = schedule.zone
         self.at = at
         self.is_whole = False
-        """What is smaller than the step has been set to its beginning."""
+        """Units smaller than the step have been reset."""
 
     def found(self) -> int | None:
         limit = civil(self.at, self.zone).year + _YEARS
@@ -159,7 +160,7 @@ class _Search:
         while (now := civil(self.at, self.zone)).month not in self.months.allowed:
             self.is_whole = True
             self.at = moment(now.year, now.month + 1, 1, 0, 0, self.zone)
-            while civil(self.at, self.zone).month == now.month:  # where the first midnight of a month is left out
+            while civil(self.at, self.zone).month == now.month:  # where the first midnight of a month is skipped
                 self.at += HOUR
             if now.month == 12:
                 return False
@@ -171,11 +172,11 @@ class _Search:
             clock = 0 if not self.is_whole else now.hour * 3600 + now.minute * 60 + now.second
             self.is_whole = True
             self.at = moment(now.year, now.month, now.day + 1, clock, 0, self.zone)
-            # Midnight may be left out, or come twice.
+            # Midnight may be skipped or occur twice.
             after = civil(self.at, self.zone)
             if after.hour:
                 self.at += (24 - after.hour) * HOUR if after.hour > 12 else -after.hour * HOUR
-            if self.at <= before:  # Samoa once left out a whole day
+            if self.at <= before:  # Samoa once skipped a whole day
                 self.at = before + DAY
             if civil(self.at, self.zone).day == 1:
                 return False

@@ -14,21 +14,18 @@ from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.tags import find_tags_in, substitute
 from muster.workflows.model import Template
 
-# Merged from values: Values of parameters: whatever a manifest has, as the text Argo makes of it.
-
-
 ABSENT = "__argo-internal.absent-optional-output__"
-"""An argument that is but a reference to an output nobody made: as if it had not been given."""
+"""An argument that is only a reference to an output that was never produced: treated as not given."""
 _PARAMETER_FIELDS = ("name", "default", "value", "valueFrom", "globalName", "enum", "description")
 
 
 def to_text(value: Any) -> str:
-    """`3`, `true` and lists as JSON, a text as it is."""
+    """Returns text as it is, and `3`, `true` and lists as JSON."""
     return value if isinstance(value, str) else to_json(value)
 
 
 def parameters_json(parameters: Iterable[Mapping[str, Any]]) -> str:
-    """What `{{workflow.parameters}}` and `{{inputs.parameters}}` stand for."""
+    """Returns the value of `{{workflow.parameters}}` and `{{inputs.parameters}}`."""
     listed = [_parameter_fields(p) for p in parameters]
     return json.dumps(listed, ensure_ascii=False, separators=(",", ":")) if listed else "null"
 
@@ -41,9 +38,6 @@ def _parameter_fields(parameter: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-# Merged from arguments: A template with its inputs: arguments and defaults put in, tags replaced.
-
-
 ConfigMaps = Callable[[str], Mapping[str, str] | None]
 
 _NO_LOCATION = frozenset(
@@ -52,7 +46,7 @@ _NO_LOCATION = frozenset(
         "archiveLogs", "globalName", "deleted", "artifactGC",
     )
 )  # fmt: skip
-"""Fields of an artifact that do not say where it is."""
+"""Fields of an artifact that are not a location."""
 
 
 def fill_inputs(
@@ -64,8 +58,11 @@ def fill_inputs(
     *,
     takes_only_inputs: bool = False,
 ) -> Template:
-    """The template as it runs. `variables` are those of the workflow, `own` those of this node (`pod.name`).
-    `takes_only_inputs` says that the template itself names neither. Raises Refused and ExpressionError."""
+    """Returns the template with its inputs filled in.
+
+    `variables` are those of the workflow, `own` those of this node (`pod.name`). `takes_only_inputs` says that the
+    template refers to neither. Raises WorkflowError and ExpressionError.
+    """
     inputs = template.get("inputs")
     if inputs:
         given = {p["name"]: p for p in arguments.get("parameters") or ()}
@@ -88,7 +85,7 @@ def substitute_template(
     *,
     takes_only_inputs: bool = False,
 ) -> Template:
-    """First the workflow's variables, then the inputs: those may hold the former."""
+    """Substitutes the workflow's variables first, then the inputs, which may contain them."""
     scope = ChainMap(own, dict(variables) if not isinstance(variables, dict) else variables)
     if not takes_only_inputs:
         template = substitute(template, scope, allow_unresolved=True, chance=CHANCE)
@@ -114,7 +111,7 @@ def substitute_template(
 
 
 def takes_only_inputs(template: Template) -> bool:
-    """Whether all tags of a template are about its own inputs and outputs, so one look at it will do."""
+    """Whether all tags of a template refer to its own inputs and outputs, so one substitution is enough."""
     try:
         found = list(find_tags_in(template))
     except ExpressionError:
@@ -158,7 +155,7 @@ def _parameter(
 def config_map_value(
     source: Mapping[str, Any], where: str, variables: Mapping[str, str], config_maps: ConfigMaps
 ) -> str:
-    """The value a `configMapKeyRef` refers to, or the default beside it. Raises Refused."""
+    """Returns the value of a `configMapKeyRef`, or the default next to it. Raises WorkflowError."""
     ref = substitute(source["configMapKeyRef"], variables, chance=CHANCE)
     data = config_maps(str(ref.get("name") or ""))
     if data is not None and ref.get("key") in data:

@@ -1,4 +1,4 @@
-"""One use of a template: by a step, a task, a hook, or by the workflow itself."""
+"""One use of a template: by a step, a task, a hook or the workflow itself."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Call(Parent):
             self.enter()
 
     def restore(self) -> None:
-        """Picks up a call whose node is there."""
+        """Restores a call whose node exists."""
         node = self.run.tree.nodes[self.id]
         if is_ended(node):
             return
@@ -89,7 +89,7 @@ class Call(Parent):
         self.work.restore()
 
     def enter(self) -> None:
-        """Runs the template, unless a lock is held by others, or its answer is remembered."""
+        """Runs the template, unless it waits for a lock or its result is memoized."""
         unlocked = True
         if self.template.get("synchronization"):
             unlocked = self._locked()
@@ -109,7 +109,7 @@ class Call(Parent):
         self.owner.notice(self)
 
     def fail(self, message: str) -> None:
-        """The template cannot be run at all."""
+        """The template cannot run at all."""
         self.error = message
         if self.node is not None:
             self.run.tree.mark(self.id, "Error", message)
@@ -175,7 +175,7 @@ class Call(Parent):
         return filled
 
     def _locked(self) -> bool:
-        """Whether all locks are held now. If not, its node waits."""
+        """Acquires all locks. If one is taken, the node waits and the result is False."""
         try:
             waiting = self.run.locking.acquire(self.id, locks_of(self.template["synchronization"], self.run.namespace))
         except WorkflowError as error:

@@ -10,15 +10,6 @@ from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time import parse_duration
 
-# Merged from dice: Time and chance for expressions: the time is the World's, and the dice fall the same way each time
-# a node's texts are
-# looked at, so a restart changes nothing.
-#
-# One for all runs: the functions that expressions call are built for a Chance, and that is dear. The engine runs in
-# one
-# thread, and sets it right before it looks at a text.
-
-
 _EPOCH_UNITS = 1_000_000_000
 
 
@@ -58,11 +49,8 @@ def throw_for(name: str) -> None:
     _dice.name = name
 
 
-# Merged from times: Times and durations as they stand in manifests, in nodes and in messages.
-
-
 _FAR = timedelta(days=365 * 290)
-"""About the longest duration Go knows."""
+"""About the longest duration that Go can represent."""
 _UNITS = (("week", 604800), ("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
@@ -75,12 +63,12 @@ def parse_timestamp(text: str) -> datetime:
 
 
 def seconds_between(start: str, end: str) -> float:
-    """0 unless both are known."""
+    """Returns 0 unless both are known."""
     return (parse_timestamp(end) - parse_timestamp(start)).total_seconds() if start and end else 0.0
 
 
 def parse_duration_field(text: object, field: str) -> timedelta:
-    """`30`, `"30"` (seconds), `"1h30m"`. Raises Refused naming the field."""
+    """Parses `30`, `"30"` (seconds) or `"1h30m"`. Raises WorkflowError that names the field."""
     written = str(text).strip()
     if written.lstrip("+-").isdecimal():
         return min(timedelta(seconds=min(int(written), 10**10)), _FAR)
@@ -93,7 +81,7 @@ def parse_duration_field(text: object, field: str) -> timedelta:
 
 
 def format_duration(span: timedelta) -> str:
-    """As Argo tells how long it backs off: `5 seconds`, `2 minutes 30 seconds`."""
+    """Formats a duration as Argo does in backoff messages: `5 seconds`, `2 minutes 30 seconds`."""
     total = int(span.total_seconds())
     if total < 60:
         return _counted(total, "second") if total else "0 seconds"

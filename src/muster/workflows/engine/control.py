@@ -1,4 +1,4 @@
-"""What ends a run before its time: `shutdown`, and the workflow's deadline."""
+"""What ends a run early: `shutdown` and the workflow's deadline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXCEEDED = "Step exceeded its deadline"
 
 
 def apply_shutdown(run: Run) -> None:
-    """Stop ends everything but exit handlers, Terminate ends those, too."""
+    """Stop ends everything but exit handlers; Terminate ends those as well."""
     strategy = run.shutdown
     force = strategy == "Terminate"
     for leaf in list(run.leaves.values()):
@@ -28,7 +28,7 @@ def apply_shutdown(run: Run) -> None:
 
 
 def apply_deadline(run: Run) -> None:
-    """The workflow has had its time. What runs at its end is not subject to it."""
+    """The workflow's deadline has passed. Exit handlers are not subject to it."""
     for leaf in list(run.leaves.values()):
         if not leaf.call.on_exit and not leaf.stopped:
             leaf.stop(EXCEEDED)
@@ -40,7 +40,7 @@ def apply_deadline(run: Run) -> None:
 
 
 def abandon(run: Run, message: str) -> None:
-    """The workflow is over although something of it is not: nobody will hear of that any more."""
+    """The workflow has ended although some of its nodes have not: stop them without waiting for their outcome."""
     for leaf in list(run.leaves.values()):
         run.actions.stop.append(Stop(leaf.id))
         run.leaving[leaf.id] = leaf

@@ -23,11 +23,9 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.model import Node, NodeType, Phase
 
-# Merged from dag_scope: What the tasks of a DAG know of one another.
-
 
 class TaskScopes:
-    """Looks only at tasks that somebody names: a task may have thousands before it."""
+    """Builds scopes only for tasks that are referenced: a task may have thousands before it."""
 
     def __init__(self, dag: Work, graph: Graph) -> None:
         self._dag = dag
@@ -35,8 +33,8 @@ class TaskScopes:
         self._known: dict[str, Scope] = {}
 
     def seen_by(self, text: Mapping[str, Any]) -> Scope:
-        """The inputs of the template, the outputs of the workflow, and of the tasks that are done those that the text
-        names."""
+        """Returns the template's inputs, the workflow's outputs, and the results of finished tasks that the text refers
+        to."""
         scope = Scope(self._dag.template)
         scope.add_outputs("workflow", self._dag.run.outputs)
         names = mentioned_steps(json.dumps(text, ensure_ascii=False, default=str))
@@ -72,11 +70,8 @@ class TaskScopes:
         scope.add_skipped(prefix, template, with_artifacts=False)
 
 
-# Merged from dag: A dag template: a task runs once those it depends on have come to what it asks for.
-
-
 class Loop:
-    """A task with items: a TaskGroup node, and a child for each item."""
+    """A task with items: a TaskGroup node with one child per item."""
 
     def __init__(self) -> None:
         self.waiting: deque[Child] = deque()
@@ -86,9 +81,9 @@ class Loop:
 class Dag(Work, Owner):
     graph: Graph
     broken = ""
-    """Why its tasks make no sense."""
+    """Why the tasks are invalid."""
     ready: list[tuple[int, str]]
-    """Tasks that wait for nothing but room, by their place in the template."""
+    """Tasks that wait only for a free slot, by their position in the template."""
 
     def start(self) -> None:
         self.open("DAG", "Running")
@@ -201,13 +196,13 @@ class Dag(Work, Owner):
         return f"{self.name}.{task}"
 
     def _is_held(self) -> bool:
-        """Nothing new begins any more."""
+        """Nothing new is started."""
         if not self.run.may_execute(self.call.on_exit):
             return True
         return bool(self.template.get("failFast")) and self.run.tree.inside[self.id].failed > 0
 
     def _begin_task(self) -> bool:
-        """Takes the next task whose turn it is; False if there is no room for it."""
+        """Starts the next task. Returns False if there is no free slot."""
         index, name = self.ready[0]
         if not self.run.may_start(self, (*self.call.place, index, 0), self.id, self.template):
             return False
@@ -254,7 +249,7 @@ class Dag(Work, Owner):
         self.noticed.append(self.children[name])
 
     def _start_items(self) -> bool:
-        """Starts as many items of the first loop as there is room for; False if some have to wait."""
+        """Starts items of the first loop until no slot is free. Returns False if items are left."""
         _, name = self.waiting_loops[0]
         loop = self.loops[name]
         group = self.run.tree.id_of(self._name(name))
@@ -273,7 +268,7 @@ class Dag(Work, Owner):
         return True
 
     def _run(self, child: Child, task: str) -> None:
-        """Starts it, unless its `when` says no."""
+        """Starts the child, unless its `when` is false."""
         when = str(child.step.get("when") or "")
         declared = self.graph.tasks[task]
         try:
@@ -300,7 +295,7 @@ class Dag(Work, Owner):
         self.run.tree.add(node)
 
     def _connect(self, task: str, child: str) -> None:
-        """Draws the arrows from the ends of the tasks it depends on."""
+        """Links the node to the outbound nodes of its dependencies."""
         tree = self.run.tree
         needs = self.graph.needs[task]
         if not needs:
@@ -330,7 +325,7 @@ class Dag(Work, Owner):
         try:
             return resolve_step(task, self.variables_for(task), self.run.variables)
         except (WorkflowError, ExpressionError):
-            return task  # It could be resolved when it began, and its node has the inputs.
+            return task  # It could be resolved when it started, and its node has the inputs.
 
     def _items(self, name: str) -> list[Child]:
         task = self.graph.tasks[name]
@@ -344,7 +339,7 @@ class Dag(Work, Owner):
         found = []
         for index, item in enumerate(expand_loop(step, scope.texts(self.run.variables))):
             child = self._child(item.name, item.step, None, index)
-            # The hooks of a loop hang on its group; only the last one is run for each item, too.
+            # Hooks of a loop belong to its group; only the exit hook also runs for each item.
             child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _only_exit(item.step)
             found.append(child)
         return found
@@ -372,7 +367,7 @@ class Dag(Work, Owner):
         self._settle(task)
 
     def _explain(self, child: Child) -> None:
-        """A task that could not be run at all says which one it is."""
+        """The message of a task that could not run at all names the task."""
         problem = (child.call.error if child.call is not None else "") or child.error
         node = self.run.tree.nodes[child.id]
         message = f"task '{child.name}' errored: {problem}"
@@ -449,7 +444,7 @@ class Dag(Work, Owner):
         self.run.daemons.dismiss(self.id)
 
     def variables_for(self, text: Mapping[str, Any]) -> Scope:
-        """What a text inside of the template may name."""
+        """Returns the variables that a text in the template can refer to."""
         return self.scopes.seen_by(text)
 
 

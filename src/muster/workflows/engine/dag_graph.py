@@ -11,12 +11,10 @@ from muster.workflows.engine.node_tree import COMPLETED, FAILED, NodeTree, conti
 from muster.workflows.lang import depends
 from muster.workflows.model import Node, Phase
 
-# Merged from graph: The tasks of a DAG, and who waits for whom.
-
 
 class Graph:
     def __init__(self, dag: Mapping[str, Any]) -> None:
-        """Raises Refused and ExpressionError."""
+        """Raises WorkflowError and ExpressionError."""
         self.tasks: dict[str, Mapping[str, Any]] = {str(t["name"]): t for t in dag.get("tasks") or ()}
         self.order = {name: index for index, name in enumerate(self.tasks)}
         self.conditions: dict[str, depends.Depends | None] = {name: _condition(t) for name, t in self.tasks.items()}
@@ -38,7 +36,7 @@ class Graph:
         self.tolerated = {name: _tolerated(t) for name, t in self.tasks.items() if t.get("continueOn")}
 
     def _wanted(self) -> set[str]:
-        """The targets and all they need."""
+        """The targets and everything they depend on."""
         found: set[str] = set()
         pending = list(self.targets)
         while pending:
@@ -61,13 +59,13 @@ class Graph:
             raise WorkflowError(f"these tasks wait for one another in a circle: {circle}")
 
     def holds(self, name: str, results: Mapping[str, Collection[str]]) -> bool:
-        """Whether a task runs, given what those it needs came to. Raises ExpressionError."""
+        """Whether a task runs, given the results of its dependencies. Raises ExpressionError."""
         condition = self.conditions[name]
         return condition is None or depends.evaluate(condition, results, self.tolerated)
 
 
 def results_of(node: Node, tree: NodeTree) -> frozenset[str]:
-    """What a task's node has come to, in the words of `depends`."""
+    """Returns the results of a task's node, in the vocabulary of `depends`."""
     phase = node["phase"]
     found = {"Errored" if phase == "Error" else str(phase)}
     if node.get("daemoned") and phase != "Pending":
@@ -92,12 +90,9 @@ def _tolerated(task: Mapping[str, Any]) -> tuple[str, ...]:
     return (*(("Errored",) if on.get("error") else ()), *(("Failed",) if on.get("failed") else ()))
 
 
-# Merged from dag_phase: What a DAG has come to once nothing in it runs.
-
-
 def phase_of(graph: Graph, tree: NodeTree, boundary: Node, *, fail_fast: bool) -> Phase:
-    """Running while a target has not been looked at. A target that did not run takes the phase of those before it,
-    and failure weighs more than success."""
+    """Running while a target has not been visited. A target that did not run takes the phase of its predecessors, and
+    failure outweighs success."""
     found = _target_phases(graph, tree, boundary)
     result: Phase = "Succeeded"
     for name in graph.targets:
@@ -141,7 +136,8 @@ def _target_phases(graph: Graph, tree: NodeTree, boundary: Node) -> dict[str, Ph
 
 
 def _after(node: Node, tree: NodeTree) -> list[str]:
-    """Of a node with retries, what comes after its attempts: those do not matter themselves."""
+    """Returns what follows a node. For a node with retries, what follows its attempts; the attempts themselves do not
+    count."""
     if node["type"] != "Retry":
         return node.get("children") or []
     found: list[str] = []

@@ -37,7 +37,7 @@ class Entrypoint(Owner):
 
     @property
     def context(self) -> Context:
-        # Argo's copy of a workflow that takes its spec from a template has no name.
+        # In Argo, the copy of a workflow that takes its spec from a template has no name.
         return Context("local", "" if self.run.workflow_template_ref else self.run.name)
 
     def restore(self) -> None:
@@ -109,14 +109,14 @@ class Entrypoint(Owner):
         return True
 
     def _restore_locks(self) -> None:
-        """It has begun, so it had them."""
+        """The workflow has started, so it held its locks."""
         try:
             self.run.locking.restore("", locks_of(self.run.spec.get("synchronization") or {}, self.run.namespace))
         except WorkflowError:
-            return  # the first step says what is wrong
+            return  # the first step reports the error
 
     def _know_result(self) -> None:
-        """What hooks and the exit handler may ask: how the workflow has come out."""
+        """Sets the variables that tell hooks and the exit handler how the workflow ended."""
         node = self.entry.node if self.entry is not None else None
         if node is None:
             return
@@ -135,7 +135,7 @@ class Entrypoint(Owner):
         return {event: hook for event, hook in (self.run.spec.get("hooks") or {}).items() if event != _EXIT}
 
     def _run_hooks(self) -> bool:
-        """Starts the hooks whose time has come; whether all that run have ended."""
+        """Starts the hooks whose condition holds. Returns whether all started hooks have ended."""
         assert self.entry is not None
         for event, hook in self._events().items():
             name = names.hook(self.run.name, event)
@@ -175,7 +175,7 @@ class Entrypoint(Owner):
         )
 
     def _run_exit(self) -> bool:
-        """Runs the exit handler; whether there is nothing left of it to wait for."""
+        """Runs the exit handler. Returns whether it is done or not needed."""
         last = exit_hook(self.run.spec, self.run.spec.get("arguments") or {})
         if last is None or (self.exit is None and not self.run.may_execute(True)):
             return True

@@ -1,4 +1,4 @@
-"""What the engine says no to."""
+"""Errors of the engine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from muster.workflows.lang.errors import ExpressionError
 
 
 class WorkflowError(Exception):
-    """Something in the workflow cannot be done. The message becomes that of a node, or of the workflow."""
+    """Something in the workflow cannot be done. The message becomes that of a node or of the workflow."""
 
 
 def error_message(error: WorkflowError | ExpressionError) -> str:
-    """With the text that is wrong and a caret below it, if it is about one."""
+    """Returns the message; an expression error includes the text with a caret below the mistake."""
     return str(error)

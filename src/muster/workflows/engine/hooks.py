@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _EXIT = "exit"
 HOOKS = 1 << 60
-"""Hooks come after all else that is inside of a step."""
+"""Sorts hooks after everything else inside a step."""
 
 
 class Child:
-    """Settled once it is fulfilled and its hooks are, too."""
+    """Settled once its node and its hooks are fulfilled."""
 
     __slots__ = ("call", "error", "hooks", "id", "name", "run", "settled", "step")
 
@@ -38,7 +38,7 @@ class Child:
         self.call = call
         self.settled = False
         self.error = ""
-        """Why a hook of it could not be run at all."""
+        """Why one of its hooks could not run at all."""
         self.hooks: dict[str, Call] | None = {} if step.get("hooks") or step.get("onExit") else None
         if call is not None:
             call.child = self
@@ -48,7 +48,7 @@ class Child:
         return self.id in self.run.tree.nodes
 
     def restore_hooks(self, maker: HookMaker) -> None:
-        """Picks up those hooks whose nodes are there."""
+        """Restores the hooks whose nodes exist."""
         if self.hooks is None:
             return
         for event, hook in _hooks_of(self.step, self.run.spec).items():
@@ -59,8 +59,8 @@ class Child:
                 call.restore()
 
     def look(self, maker: HookMaker, *, early: bool) -> bool:
-        """Runs the hooks whose time has come; whether it is settled now. With `early`, hooks may run while it is
-        Pending."""
+        """Runs the hooks whose condition holds. Returns whether the child is settled. With `early`, hooks may run while
+        it is Pending."""
         if self.settled:
             return True
         node = self.run.tree.nodes[self.id]
@@ -102,7 +102,7 @@ class Child:
 
 
 class HookMaker:
-    """How the steps or tasks of one template come to their hooks."""
+    """Creates the hooks of the steps or tasks of one template."""
 
     def __init__(
         self, run: Run, owner: Owner, context: Context, boundary: str, depth: int, word: str,
@@ -117,7 +117,7 @@ class HookMaker:
         self.base_scope_of = scope_of
 
     def scope_of(self, child: Child) -> Scope:
-        """What a hook's expression sees: what the step saw, and how the step is doing."""
+        """Returns what a hook's expression sees: the scope of the step, and the step's own state."""
         scope = Scope()
         scope.include(self.base_scope_of(child))
         prefix, node = self.prefix(child), self.run.tree.nodes[child.id]
@@ -156,7 +156,7 @@ def holder_of(hook: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def exit_hook(holder: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What runs at the end of a step, a task or the workflow; without arguments of its own, it gets the workflow's."""
+    """Returns the exit hook of a step, a task or the workflow. Without arguments of its own it gets the workflow's."""
     if holder.get("onExit"):
         return {"template": holder["onExit"], "arguments": arguments}
     hook = (holder.get("hooks") or {}).get(_EXIT)

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from muster.workflows.engine.run import Run
 
 
-# Merged from volumes: Volumes of the workflow that take something from the steps or tasks around a template.
-
-
 def add_workflow_volumes(run: Run, template: Template, scope: Scope) -> Template:
-    """The template with those volumes of the workflow, filled in. Those without tags are the workflow's affair."""
+    """Adds the workflow's volumes that contain tags, filled in. Volumes without tags are added with the Pod."""
     found = open_volumes(run.spec)
     if not found:
         return template
@@ -39,23 +36,20 @@ def add_workflow_volumes(run: Run, template: Template, scope: Scope) -> Template
 
 
 def open_volumes(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Those that still have tags in them."""
+    """Returns the volumes that still contain tags."""
     return [volume for volume in spec.get("volumes") or () if "{{" in str(volume)]
-
-
-# Merged from leaf: Nodes whose work is done outside: Pods, objects of resource templates, requests.
 
 
 _EXCEEDED = "Step exceeded its deadline"
 _TIMEOUT = "timeout"
-"""What Argo says of a node that has not begun to run in its time."""
+"""Argo's message for a node that did not start in time."""
 
 
 class LeafNode(Work):
     deadline_seconds: int | None = None
-    """What `backoff.maxDuration` leaves to an attempt."""
+    """The time that `backoff.maxDuration` leaves for an attempt."""
     stopped = ""
-    """Why it has been told to end: the message to show once it has."""
+    """Why it is being stopped: the message to show once it has ended."""
 
     @property
     def kind(self) -> Literal["pod", "resource", "http"]:
@@ -99,7 +93,7 @@ class LeafNode(Work):
         self._watch_time()
 
     def advance(self) -> None:
-        """Time has passed. A Pod that runs is ended by its own deadline; what waits, or is no Pod, by us."""
+        """Checks the deadline. A running Pod is ended by its own deadline; everything else is ended here."""
         limit = self._watched_limit()
         if limit is None or is_ended(self.node) or self.run.now < parse_timestamp(self.node["startedAt"]) + limit:
             return
@@ -109,7 +103,7 @@ class LeafNode(Work):
             self.stop(_EXCEEDED)
 
     def launch(self) -> Launch:
-        """What the shell has to do for it. Raises Refused."""
+        """Returns what the executor has to run. Raises WorkflowError."""
         template = self.template
         around = self.run.live.get(self.call.boundary)
         if around is not None and self.run.spec.get("volumes"):
@@ -127,7 +121,7 @@ class LeafNode(Work):
         )
 
     def observe(self, outcome: Outcome) -> None:
-        """What has been seen of it."""
+        """Takes in an outcome that the executor reported."""
         if is_ended(self.node):
             return
         match outcome.phase:
@@ -142,24 +136,24 @@ class LeafNode(Work):
                 self._finish(outcome)
 
     def stop(self, message: str, *, force: bool = False) -> None:
-        """Has it ended from outside; its outcome will tell when it has."""
+        """Asks the executor to stop it; its outcome will report the end."""
         self.stopped = message
         self.run.actions.stop.append(Stop(self.id, force))
         if self.node["phase"] == "Pending":
-            # Nothing of it may be there yet whose end could be told.
+            # Nothing may exist yet whose end could be reported.
             self._leave()
             self._end_containers("Failed")
             self.end("Failed", message)
 
     def dismiss(self) -> None:
-        """A daemon whose users are done."""
+        """A daemon that is no longer needed."""
         self.run.actions.stop.append(Stop(self.id))
         self._leave()
         self.run.tree.change(self.id, daemoned=None)
         self.run.tree.mark(self.id, "Succeeded")
 
     def _leave(self) -> None:
-        """It is told to end, and nobody waits for that."""
+        """Asks the executor to stop it without waiting for its outcome."""
         self.run.leaving[self.id] = self
         self.run.leaves.pop(self.id, None)
 
@@ -218,7 +212,7 @@ class LeafNode(Work):
         self.end(phase, message)
 
     def _limit(self) -> timedelta | None:
-        """How long it may take: the template's `activeDeadlineSeconds`, its `timeout`, what its retries have left."""
+        """Returns how long it may take: by the template's `activeDeadlineSeconds`, its `timeout`, and its retries."""
         limits = []
         seconds = self.template.get("activeDeadlineSeconds")
         if seconds is not None:
@@ -275,9 +269,6 @@ class LeafNode(Work):
                 self.run.tree.mark(node["id"], phase, message or None)
 
 
-# Merged from suspend: Nodes that wait: for a time, or for somebody to resume them.
-
-
 class SuspendNode(Work):
     def start(self) -> None:
         node = self.open("Suspend", "Running")
@@ -294,7 +285,7 @@ class SuspendNode(Work):
             self.run.agenda.add_at(parse_timestamp(self.node["startedAt"]) + span, self)
 
     def advance(self) -> None:
-        """Its time may be over."""
+        """Its duration may be over."""
         if is_ended(self.node):
             return
         try:
@@ -330,7 +321,7 @@ class SuspendNode(Work):
             return None
 
     def _wanted(self) -> list[dict[str, Any]]:
-        """Outputs that whoever resumes it has to supply."""
+        """Outputs that must be supplied when it is resumed."""
         inputs = {p["name"]: p for p in (self.template.get("inputs") or {}).get("parameters") or ()}
         wanted = []
         for parameter in (self.template.get("outputs") or {}).get("parameters") or ():
@@ -344,7 +335,7 @@ class SuspendNode(Work):
         return wanted
 
     def _offer_choices(self, node: Node) -> None:
-        """An input whose value is itself a parameter with an `enum` offers these to choose from."""
+        """An input whose value is a parameter with an `enum` offers these values to choose from."""
         parameters = (node.get("inputs") or {}).get("parameters") or []
         offered = [_with_choices(p) for p in parameters]
         if offered != parameters:
@@ -352,7 +343,7 @@ class SuspendNode(Work):
 
 
 def _with_defaults(node: Node) -> list[dict[str, Any]] | None:
-    """The supplied outputs once nobody can supply them any more. Raises Refused."""
+    """Returns the supplied outputs once no value can be supplied any more. Raises WorkflowError."""
     parameters = (node.get("outputs") or {}).get("parameters")
     if parameters is None:
         return None
@@ -381,9 +372,6 @@ def _with_choices(parameter: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-# Merged from unsupported: Templates that only work with something that is not here.
-
-
 class Unsupported(Work):
     def start(self) -> None:
         self.open("Plugin", "Pending")
@@ -398,9 +386,6 @@ class Unsupported(Work):
 
     def advance(self) -> None:
         self.start()
-
-
-# Merged from daemons: Daemons: nodes that run on until the template around them is done.
 
 
 class Daemon(Protocol):
@@ -419,11 +404,11 @@ class Daemons:
         self._inside.setdefault(self._boundary(daemon), {})[daemon.id] = daemon
 
     def drop(self, daemon: Daemon) -> None:
-        """It has ended by itself."""
+        """The daemon has ended by itself."""
         self._inside.get(self._boundary(daemon), {}).pop(daemon.id, None)
 
     def dismiss(self, boundary: str) -> None:
-        """Those who needed them are done."""
+        """The nodes that needed the daemons are done."""
         for daemon in list(self._inside.pop(boundary, {}).values()):
             daemon.dismiss()
 

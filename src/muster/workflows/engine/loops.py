@@ -15,11 +15,6 @@ from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.lang.tags import substitute
 
-# Merged from written: Items of a JSON list as they were written: Argo hands on `1.50` as `1.50`, and what is nested
-# in an item in its own
-# order. Pure.
-
-
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TEXT_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
@@ -27,19 +22,19 @@ _HTML = re.compile("[<>&\u2028\u2029]")
 
 
 class RawJson(str):
-    """JSON that is no text, such as a number, in the writer's own words, but without spaces."""
+    """JSON other than a string, as it was written, but without spaces."""
 
     __slots__ = ()
 
 
 def parse_raw_items(text: str) -> list[Any]:
-    """Of a text that is known to be a JSON list. Items are texts, booleans, None and Written, and lists and maps of
-    these."""
+    """Parses a text that is known to be a JSON list. Items are strings, booleans, None and RawJson, and lists and maps
+    of these."""
     return [_item(part) for part in _parts(text, _past_space(text, 0) + 1)]
 
 
 def raw_json_text(item: Any) -> str:
-    """An item in JSON again, the keys of a map sorted; nested ones are as they were."""
+    """Returns an item as JSON with the keys of a map sorted; nested values keep their order."""
     if isinstance(item, RawJson):
         return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", item)
     if isinstance(item, dict):
@@ -64,7 +59,7 @@ def _leaf(text: str) -> Any:
 
 
 def _parts(text: str, at: int) -> Iterator[str]:
-    """Those of a list, from behind its bracket."""
+    """Yields the items of a list, starting after its bracket."""
     at = _past_space(text, at)
     while text[at] != "]":
         start = _past_space(text, at + 1) if text[at] == "," else at
@@ -89,9 +84,6 @@ def _past_space(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-# Merged from items: Loops: what `withItems`, `withParam` and `withSequence` expand to.
-
-
 _LOOPS = ("withItems", "withParam", "withSequence")
 _DIRECTIVE = re.compile(r"%([-+ 0]*)(\d*)(?:\.(\d+))?([dxXob%cqvU])", re.ASCII)
 _MOST = 1_000_000
@@ -108,7 +100,7 @@ def is_loop(step: Mapping[str, Any]) -> bool:
 
 
 def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any]) -> list[LoopItem]:
-    """One step or task for each item. Raises Refused and ExpressionError."""
+    """Returns one step or task per item. Raises WorkflowError and ExpressionError."""
     try:
         items = _items(step)
     except WorkflowError:
@@ -122,7 +114,7 @@ def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any]) -> list[LoopI
     for index, item in enumerate(items):
         variables, shown = _variables(item)
         name = f"{step['name']}({index}:{shown.replace('(', '').replace(')', '')})"
-        # An inline template sees the item, too, but not all of its tags can be known yet.
+        # An inline template sees the item as well, but some of its tags are not known yet.
         inline = {"inline": _partly(kept["inline"], variables, scope)} if "inline" in kept else {}
         hooks = {"hooks": _partly(kept["hooks"], variables, {})} if kept.get("hooks") else {}
         filled = _filled(body, variables, scope) if runs else _partly(body, variables, scope)
@@ -145,7 +137,7 @@ def _partly(value: Any, variables: dict[str, str], scope: Mapping[str, Any]) -> 
 
 
 class _Over(dict[str, Any]):
-    """The item's variables before all others, without copying those."""
+    """The item's variables on top of the scope, without copying it."""
 
     def __init__(self, variables: dict[str, str], scope: Mapping[str, Any]) -> None:
         super().__init__(variables)
@@ -168,7 +160,7 @@ def _may_run(step: Mapping[str, Any]) -> bool:
     try:
         return evaluate_when(str(when))
     except ExpressionError:
-        return True  # it may ask about the item
+        return True  # it may refer to the item
 
 
 def _items(step: Mapping[str, Any]) -> list[Any]:
@@ -226,7 +218,7 @@ def _number(sequence: Mapping[str, Any], field: str, default: int) -> int:
 
 
 def _formatted(written: str, number: int) -> str:
-    """As Go's Sprintf does for one whole number."""
+    """Formats one integer as Go's Sprintf does."""
 
     def replaced(found: re.Match[str]) -> str:
         flags, width, precision, verb = found.groups()
@@ -248,7 +240,7 @@ def _formatted(written: str, number: int) -> str:
 
 
 def _variables(item: Any) -> tuple[dict[str, str], str]:
-    """What an item is known by, and how it is shown in the name of a node."""
+    """Returns the variables of an item, and its text in the name of a node."""
     if isinstance(item, dict):
         texts = {str(key): _inside(value) for key, value in item.items()}
         variables = {f"item.{key}": text for key, text in texts.items()} | {"item": raw_json_text(item)}
@@ -261,7 +253,7 @@ def _variables(item: Any) -> tuple[dict[str, str], str]:
 
 
 def _inside(value: Any) -> str:
-    """As Argo shows a part of an item: JSON, of a text what is between its quotes."""
+    """Returns a part of an item as Argo shows it: JSON, and for a string what is between the quotes."""
     if isinstance(value, RawJson):
         return value
     written = to_json(value, escape_html=False)

@@ -1,4 +1,4 @@
-"""Answers that a template has given before, kept in ConfigMaps."""
+"""Memoization: results of templates, cached in ConfigMaps."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def find_memo(
     now: datetime,
     recent: Mapping[tuple[str, str], Memo],
 ) -> tuple[dict[str, Any], Outputs | None]:
-    """The node's memoizationStatus, and what was answered if that is known. `recent` are memos of the same run, by
-    cache and key. Raises Refused."""
+    """Returns the node's memoizationStatus, and the outputs if they are cached. `recent` holds memos of the same run by
+    cache and key. Raises WorkflowError."""
     key = str(memoize.get("key") or "")
     name = str(((memoize.get("cache") or {}).get("configMap") or {}).get("name") or "")
     if not name:
@@ -42,7 +42,7 @@ def find_memo(
 
 
 def memo_from_node(node: Node) -> Memo | None:
-    """What to remember of a node that has succeeded."""
+    """Returns the memo of a node that has succeeded."""
     status = node.get("memoizationStatus")
     if not status or status.get("hit"):
         return None
@@ -50,7 +50,7 @@ def memo_from_node(node: Node) -> Memo | None:
 
 
 def entry_text(memo: Memo, now: datetime) -> str:
-    """The value to keep under the memo's key."""
+    """Returns the value to store under the memo's key."""
     entry = {
         "nodeID": memo.node,
         "outputs": memo.outputs,

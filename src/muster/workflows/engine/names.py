@@ -1,4 +1,4 @@
-"""How Argo names nodes and Pods. Other tools look for these names, so they are part of the language."""
+"""The names that Argo gives to nodes and Pods. Other tools rely on them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _SEPARATOR = re.compile(r"^(\[\d+\])?\.")
 
 
 def node_id(workflow: str, node_name: str) -> str:
-    """The key of a node in `status.nodes`."""
+    """Returns the key of a node in `status.nodes`."""
     return workflow if node_name == workflow else f"{workflow}-{_fnv32a(node_name)}"
 
 
 def pod_name(workflow: str, node_name: str, template_name: str) -> str:
-    """The name of a node's Pod, as Argo's naming version v2 has it."""
+    """Returns the name of a node's Pod in Argo's naming version v2."""
     if node_name == workflow:
         return workflow
     prefix = f"{workflow}-{template_name}" if template_name else workflow
@@ -22,7 +22,7 @@ def pod_name(workflow: str, node_name: str, template_name: str) -> str:
 
 
 def display_name(node_name: str, boundary_name: str) -> str:
-    """What is left of a node's name once the name of the template around it is taken off."""
+    """Returns a node's name without the name of the template around it."""
     return _SEPARATOR.sub("", node_name.removeprefix(boundary_name)) if boundary_name else node_name
 
 
@@ -35,7 +35,7 @@ def hook(node_name: str, event: str) -> str:
 
 
 def step_of(node_name: str) -> str:
-    """The step or task that a node stems from: `wf[0].fan(0:x)(1)` is an attempt of `fan`."""
+    """Returns the step or task of a node: `wf[0].fan(0:x)(1)` is an attempt of `fan`."""
     end, closing = len(node_name), ""
     for at in range(len(node_name) - 1, -1, -1):
         char = node_name[at]

@@ -13,9 +13,6 @@ from typing import Any, cast
 from muster.workflows.engine import names, progress
 from muster.workflows.model import Node, Phase
 
-# Merged from phases: Questions about a node's phase, in Argo's terms.
-
-
 COMPLETED: frozenset[str] = frozenset(("Succeeded", "Failed", "Error"))
 FAILED: frozenset[str] = frozenset(("Failed", "Error"))
 ENDED: frozenset[str] = COMPLETED | {"Skipped", "Omitted"}
@@ -30,16 +27,16 @@ WORKFLOW_PHASE: Mapping[str, str] = {
     "Failed": "Failed",
     "Error": "Error",
 }
-"""What the phase of its first node makes of a workflow."""
+"""The phase of a workflow, by the phase of its first node."""
 
 
 def is_ended(node: Node) -> bool:
-    """Nothing of it runs any more."""
+    """Nothing of the node runs any more."""
     return node["phase"] in ENDED
 
 
 def is_fulfilled(node: Node) -> bool:
-    """Those who wait for it can go on: it has ended, or it is a daemon that is ready."""
+    """What waits for the node can continue: it has ended, or it is a daemon that is ready."""
     phase = node["phase"]
     return phase in ENDED or (bool(node.get("daemoned")) and phase != "Pending")
 
@@ -59,26 +56,19 @@ def continues_on(continue_on: Mapping[str, Any] | None, phase: Phase) -> bool:
     return bool((continue_on.get("error") and phase == "Error") or (continue_on.get("failed") and phase == "Failed"))
 
 
-# Merged from tree: The nodes of one workflow, and what is counted about them. All changes to nodes are made here.
-#
-# A node that is changed is replaced by a new dictionary, once per step: what was handed out stays as it is. The
-# counts
-# follow every change, so nobody has to walk over all nodes.
-
-
 _COUNTED_CHILDREN = frozenset(("Pod", "Steps", "DAG"))
 _LEAVES = frozenset(("Pod", "Container", "HTTP", "Plugin", "Suspend"))
 _WEIGHED = _LEAVES | {"Steps", "DAG"}
 
 
 class Content:
-    """What is inside of a boundary: a Steps or DAG node, or the whole workflow."""
+    """Counts of what is inside a boundary: a Steps or DAG node, or the whole workflow."""
 
     __slots__ = ("active", "active_pods", "done", "durations", "failed", "total")
 
     def __init__(self) -> None:
         self.active = 0
-        """Pods, Steps and DAGs that are Pending or Running: what the template's parallelism limits."""
+        """Pods, Steps and DAGs that are Pending or Running; the template's `parallelism` limits them."""
         self.active_pods = 0
         self.failed = 0
         self.done = 0
@@ -99,7 +89,7 @@ class NodeTree:
         self.inside: dict[str, Content] = defaultdict(Content)
         self.all = Content()
         self.failures: set[str] = set()
-        """Nodes that are Failed or in Error."""
+        """Nodes that are Failed or Error."""
         self.running_pods = 0
         self._ids: dict[str, str] = {}
         self._mine: set[str] = set()
@@ -108,7 +98,7 @@ class NodeTree:
             self._weigh(node, 1)
 
     def take_changed(self) -> set[str]:
-        """What has changed since the last time. From now on it is not touched any more: it has been handed out."""
+        """Returns what has changed since the last call. These nodes are handed out and never changed again."""
         changed, self.changed = self.changed, set()
         self._mine.clear()
         return changed
@@ -135,7 +125,7 @@ class NodeTree:
         return node
 
     def change(self, node_id: str, **fields: Any) -> Node:
-        """Sets fields of a node; None removes one."""
+        """Sets fields of a node; None removes a field."""
         node = self.nodes[node_id]
         if all(node.get(name) == value for name, value in fields.items()):
             return node
@@ -153,7 +143,7 @@ class NodeTree:
         return node
 
     def mark(self, node_id: str, phase: Phase, message: str | None = None) -> Node:
-        """Sets the phase, and the message if there is one ('' removes it)."""
+        """Sets the phase, and the message if given ('' removes it)."""
         node = self.nodes[node_id]
         fields: dict[str, Any] = {"phase": phase}
         if message is not None:
@@ -165,14 +155,14 @@ class NodeTree:
         return self.change(node_id, **fields)
 
     def close(self, node_id: str, phase: Phase, message: str | None = None) -> Node:
-        """Ends a node that has others inside, and sums up what they came to."""
+        """Ends a node that contains others, with the sums of their progress and durations."""
         content = self.inside.get(node_id)
         if content is not None:
             self.change(node_id, progress=content.progress or None, resourcesDuration=dict(content.durations) or None)
         return self.mark(node_id, phase, message)
 
     def sum_up(self, node_id: str) -> None:
-        """The progress of a node from that of its children."""
+        """Sets the progress of a node from that of its children."""
         done = total = 0
         durations: dict[str, int] = {}
         for child in self.children(node_id):
@@ -183,7 +173,7 @@ class NodeTree:
         self.change(node_id, progress=f"{done}/{total}" if total else None, resourcesDuration=durations or None)
 
     def link(self, parent_id: str, child_id: str) -> None:
-        """Draws an arrow."""
+        """Adds a child to a node's `children`."""
         node = self.nodes.get(parent_id)
         if node is None:
             return
@@ -199,14 +189,14 @@ class NodeTree:
         self.changed.add(parent_id)
 
     def children(self, node_id: str) -> Iterator[Node]:
-        """Those that are there: somebody may have taken some away to run them again."""
+        """Yields the children that exist: a retry may have removed some."""
         for child_id in self.nodes[node_id].get("children") or ():
             child = self.nodes.get(child_id)
             if child is not None:
                 yield child
 
     def outbound(self, node_id: str) -> list[str]:
-        """The nodes at the end of a node: those from which the arrows to whatever comes next begin."""
+        """Returns the outbound nodes of a node: those that link to whatever comes next."""
         found: list[str] = []
         pending = [node_id]
         while pending:
@@ -225,7 +215,7 @@ class NodeTree:
         return found
 
     def _ends(self, node: Node) -> list[str] | None:
-        """Where to look on for the ends of a node; None if it is its own end."""
+        """Returns where to look for the outbound nodes of a node; None if it is its own."""
         children = node.get("children") or []
         match node["type"]:
             case "Skipped" | "Suspend" | "HTTP" | "Plugin" | "StepGroup":

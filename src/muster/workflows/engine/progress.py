@@ -1,4 +1,4 @@
-"""`progress`: how many of how many, as text."""
+"""`progress` of nodes as text: `done/total`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> tuple[int, int] | None:
-    """(done, all), or nothing if the text is no progress."""
+    """Returns (done, total), or None if the text is not a progress."""
     done, _, total = text.partition("/")
     if not (done.isdecimal() and total.isdecimal()):
         return None

@@ -1,4 +1,4 @@
-"""A step or task with everything filled in that it takes from those before it."""
+"""Resolves the references of a step or task to earlier steps and tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _LOCATIONS = {"azure": "blob", "http": "url", "artifactory": "url", "hdfs": "pat
 
 
 def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
-    """The step with its references replaced; if it does not run, only its `when`. Raises Refused, ExpressionError."""
+    """Returns the step with its references resolved; if it does not run, only its `when`. Raises WorkflowError,
+    ExpressionError."""
     texts = scope.texts(variables)
     out = dict(step)
     if step.get("when"):
@@ -43,7 +44,7 @@ def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any
 
 
 def resolve_arguments(arguments: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a hook: what cannot be known yet stays as it is."""
+    """Resolves the arguments of a hook; references that are not known yet stay."""
     out = dict(arguments)
     if arguments.get("parameters"):
         out["parameters"] = [_marked(p, scope) for p in arguments["parameters"]]
@@ -54,7 +55,7 @@ def resolve_arguments(arguments: Mapping[str, Any], scope: Scope, variables: dic
 
 
 def resolve_outputs(template: Template, scope: Scope, variables: dict[str, Any]) -> Outputs | None:
-    """The outputs of a steps or dag template. Raises Refused and ExpressionError."""
+    """Returns the outputs of a steps or dag template. Raises WorkflowError and ExpressionError."""
     declared = template.get("outputs") or {}
     outputs = Outputs()
     if declared.get("parameters"):
@@ -76,7 +77,8 @@ def resolve_outputs(template: Template, scope: Scope, variables: dict[str, Any])
 
 
 def resolve_artifact(artifact: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What `from` or `fromExpression` refers to; None without either. Raises Refused and ExpressionError."""
+    """Returns the artifact that `from` or `fromExpression` refers to, or None without either. Raises WorkflowError and
+    ExpressionError."""
     expression, source = artifact.get("fromExpression"), artifact.get("from")
     if expression:
         found = evaluate_in(str(expression), scope.values(variables), CHANCE)
@@ -102,7 +104,7 @@ def _may_run(step: Mapping[str, Any]) -> bool:
         return evaluate_when(str(step["when"]))
     except ExpressionError:
         if is_loop(step):
-            return True  # it may ask about the item
+            return True  # it may refer to the item
         raise
 
 
@@ -181,7 +183,7 @@ def _global(artifact: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _below(artifact: dict[str, Any], sub: str) -> dict[str, Any]:
-    """The part of an artifact below a path."""
+    """Returns the part of an artifact below a path."""
     for name, location in artifact.items():
         field = _LOCATIONS.get(name, "key")
         if isinstance(location, dict) and isinstance(location.get(field), str):

@@ -25,9 +25,6 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_numbers import format_float
 from muster.workflows.model import Node
 
-# Merged from retry_policy: What comes after an attempt that failed: another one, now or later, or the end.
-
-
 _FAR = timedelta(days=365 * 290)
 _TRANSIENT = (
     "Connection closed by foreign host",
@@ -48,19 +45,19 @@ _POLICIES = {
     "OnFailure": (True, False),
     "OnError": (False, True),
 }
-"""Whether to retry what is (Failed, in Error)."""
+"""Whether to retry (Failed, Error)."""
 
 
 class Decision(NamedTuple):
     retry: bool = False
     message: str = ""
-    """Of the end, or of the wait."""
+    """The message of the node that ends or waits."""
     until: datetime | None = None
-    """Not before then."""
+    """The earliest time of the next attempt."""
 
 
 def decide(strategy: Mapping[str, Any], attempts: Sequence[Node], now: datetime) -> Decision:
-    """What to do after the last of the attempts has failed. Raises Refused and ExpressionError."""
+    """Decides what to do after the last attempt has failed. Raises WorkflowError and ExpressionError."""
     last = attempts[-1]
     limit = _limit(strategy)
     backoff = strategy.get("backoff")
@@ -88,7 +85,7 @@ def decide(strategy: Mapping[str, Any], attempts: Sequence[Node], now: datetime)
 
 
 def seconds_left(strategy: Mapping[str, Any], attempts: Sequence[Node]) -> int | None:
-    """How long the last of the attempts may take until `backoff.maxDuration` is over. Attempts begin in time."""
+    """Returns the seconds that `backoff.maxDuration` leaves for the last attempt. Attempts start in order of time."""
     longest = (strategy.get("backoff") or {}).get("maxDuration")
     if not longest or len(attempts) < 2:
         return None
@@ -97,14 +94,14 @@ def seconds_left(strategy: Mapping[str, Any], attempts: Sequence[Node]) -> int |
 
 
 def last_retry(attempts: Sequence[Node], default_exit_code: str = "0") -> dict[str, str]:
-    """`retries` and `lastRetry.*` as the next attempt, or the strategy's expression, sees them."""
+    """Returns `retries` and `lastRetry.*` as the next attempt, or the strategy's expression, sees them."""
     if not attempts:
         empty = {"lastRetry.exitCode": "0", "lastRetry.duration": "0", "lastRetry.status": "", "lastRetry.message": ""}
         return {"retries": "0", **empty}
     last = attempts[-1]
     seconds = seconds_between(last["startedAt"], last.get("finishedAt") or "")
     return {
-        # The strategy asks how often it has been tried again, the attempt how many came before it.
+        # The strategy counts the retries so far, the attempt counts the attempts before it.
         "retries": str(len(attempts) - 1 if default_exit_code == "-1" else len(attempts)),
         "lastRetry.exitCode": (last.get("outputs") or {}).get("exitCode") or default_exit_code,
         "lastRetry.status": last["phase"],
@@ -165,9 +162,6 @@ def _later(moment: datetime, span: timedelta) -> datetime:
         return datetime.max.replace(tzinfo=moment.tzinfo)
 
 
-# Merged from retry: A node that has a template run until it succeeds, one attempt after the other.
-
-
 class Retry(Work, Parent):
     attempt: Work | None = None
 
@@ -203,7 +197,7 @@ class Retry(Work, Parent):
             self.run.agenda.add(self)
 
     def advance(self) -> None:
-        """Makes the next attempt, if it is time."""
+        """Starts the next attempt if it is due."""
         if is_ended(self.node):
             return
         attempts = self._attempts()
@@ -247,7 +241,7 @@ class Retry(Work, Parent):
             self.run.agenda.add(self.call.owner)
 
     def dismiss(self) -> None:
-        """A daemon whose users are done."""
+        """A daemon that is no longer needed."""
         self.run.tree.change(self.id, daemoned=None)
         self.run.tree.mark(self.id, "Succeeded")
 

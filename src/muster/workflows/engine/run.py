@@ -37,9 +37,6 @@ from muster.workflows.model import (
     WorkflowEvent,
 )
 
-# Merged from status: `status` of a Workflow, without its nodes.
-
-
 _FINISHED = frozenset(("Succeeded", "Failed", "Error"))
 _OURS = frozenset(
     (
@@ -47,11 +44,11 @@ _OURS = frozenset(
         "storedTemplates", "storedWorkflowTemplateSpec", "resourcesDuration", "nodes",
     )
 )  # fmt: skip
-"""Fields that the engine writes; others may be written by whoever makes volumes or collects garbage."""
+"""Fields that the engine writes; others are written by the controllers of volumes and garbage collection."""
 
 
 class Status:
-    """The fields are replaced, never changed: they may be on their way to the disk."""
+    """The fields are replaced, never changed in place, because they may be being written or sent."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
         self.fields: dict[str, Any] = {name: value for name, value in status.items() if name != "nodes"}
@@ -62,7 +59,7 @@ class Status:
         return self.fields.get("phase") in _FINISHED
 
     def set(self, **fields: Any) -> None:
-        """None removes a field."""
+        """Sets fields; None removes a field."""
         if all(self.fields.get(name) == value for name, value in fields.items()):
             return
         merged = {**self.fields, **fields}
@@ -70,7 +67,7 @@ class Status:
         self._changed = True
 
     def adopt(self, status: Mapping[str, Any]) -> None:
-        """Takes over what others have written."""
+        """Takes over fields that others have written."""
         theirs = {name: value for name, value in status.items() if name not in _OURS}
         self.fields = {name: value for name, value in self.fields.items() if name in _OURS} | theirs
 
@@ -89,21 +86,19 @@ class Status:
         self.set_condition("Completed", "True")
 
     def take(self) -> dict[str, Any] | None:
-        """The status if it has changed since the last time."""
+        """Returns the status if it has changed since the last call."""
         changed, self._changed = self._changed, False
         return self.fields if changed else None
-
-
-# Merged from run: A workflow while it runs: its nodes, and all that has to be known to go on with them.
-#
-# What is known can be read again from the nodes: a Run that is loaded goes on like the one it is a copy of.
 
 
 _WORKS: Mapping[str, type[Work]] = {"steps": Steps, "dag": Dag, "suspend": SuspendNode, "plugin": Unsupported}
 
 
 class Run:
-    """Made by `Run.load`; moved on by `step`."""
+    """Created by `Run.load`, advanced by `advance_run`.
+
+    All of its state can be restored from the nodes: a loaded Run continues like the one it is a copy of.
+    """
 
     def __init__(self, workflow: Object, nodes: Mapping[str, Node], world: ClusterView) -> None:
         self.workflow = workflow
@@ -119,9 +114,9 @@ class Run:
         resolved = resolve_workflow(workflow, world, self.now, self.config_map)
         self.problem = (resolved.phase, resolved.message) if resolved.phase else None
         self.spec: Object = resolved.spec
-        """The workflow's spec as it runs: with that of its WorkflowTemplate, and its variables filled in."""
+        """The workflow's spec as it runs: merged with its WorkflowTemplate, its variables filled in."""
         self.metadata = resolved.metadata
-        """Labels and annotations that the workflow wants to have (`workflowMetadata`)."""
+        """Labels and annotations from `workflowMetadata`."""
         self.variables: dict[str, str] = resolved.variables
         self.workflow_template_ref = bool(spec_of(workflow).get("workflowTemplateRef"))
         if resolved.stored_spec is not None:
@@ -135,12 +130,12 @@ class Run:
         self.locks_released = False
         self.leaves: dict[str, LeafNode] = {}
         self.leaving: dict[str, LeafNode] = {}
-        """Leaves that have been told to end, and for whose end nobody waits."""
+        """Leaves that are being stopped and whose end is not awaited."""
         self.suspended_nodes: dict[str, SuspendNode] = {}
         self.live: dict[str, Work] = {}
         """Steps, DAGs and retries that have not ended."""
         self._memos: dict[tuple[str, str], Memo] = {}
-        """What this run has found out: it may not be in the ConfigMap yet."""
+        """Memos of this run that may not be in their ConfigMap yet."""
         self._warned: set[str] = set()
         self._shutdown_applied = ""
         self._deadline_applied = False
@@ -149,7 +144,8 @@ class Run:
 
     @classmethod
     def load(cls, workflow: Object, nodes: Mapping[str, Node], world: ClusterView) -> Run:
-        """The run of a workflow with these nodes; none for a new one. Nothing is done before the first step."""
+        """Returns the run of a workflow with these nodes; none for a new workflow. Nothing happens before the first
+        step."""
         run = cls(workflow, nodes, world)
         if not run.finished and run.problem is None:
             run.root.restore()
@@ -162,7 +158,7 @@ class Run:
 
     @property
     def status(self) -> dict[str, Any]:
-        """The workflow's status, without its nodes."""
+        """The workflow's status without its nodes."""
         return self.book.fields
 
     @property
@@ -170,7 +166,7 @@ class Run:
         return self.book.is_finished
 
     def update(self, workflow: Object) -> None:
-        """The object has changed: it may be suspended, shut down, or limited in another way."""
+        """Adopts a change of the object: it may be suspended, shut down, or have other limits."""
         self.workflow = workflow
         spec = spec_of(workflow)
         self.spec = {name: value for name, value in self.spec.items() if name not in CONTROLS}
@@ -182,16 +178,16 @@ class Run:
         self.book.adopt(status_of(workflow))
 
     def unfinished(self) -> list[str]:
-        """The nodes whose work is being done outside."""
+        """Returns the nodes that executors are running."""
         coming = {launch.node["id"] for launch in self.actions.launch}
         return [node_id for node_id in self.leaves if node_id not in coming]
 
     def launch(self, node_id: str) -> Launch:
-        """What had to be launched for a node that is unfinished, or that is being stopped, once more."""
+        """Returns the launch of a node that is unfinished or being stopped, once more."""
         leaf = self.leaves.get(node_id) or self.leaving[node_id]
         return leaf.launch()
 
-    # -- used by `step` ------------------------------------------------------------------------------------------------
+    # -- used by advance_run -------------------------------------------------------------------------------------------
 
     def begin(self, world: ClusterView) -> None:
         self.world = self.templates.world = world
@@ -230,11 +226,12 @@ class Run:
         actions.status = self.book.take()
         if not self.finished:
             actions.wake = self._wake()
-        # What is launched shows its node as it is stored.
+        # A launch carries its node as it is stored.
         actions.launch = [_fresh(launch, self.nodes) for launch in actions.launch if launch.node["id"] in self.leaves]
         return actions
 
-    # -- used by the parts ---------------------------------------------------------------------------------------------
+    # -- used by the nodes
+    # -----------------------------------------------------------------------------------------------
 
     @property
     def outputs(self) -> Outputs:
@@ -246,7 +243,7 @@ class Run:
 
     @property
     def is_full(self) -> bool:
-        """As many Pods run as the workflow's `parallelism` allows."""
+        """Whether as many Pods run as the workflow's `parallelism` allows."""
         limit = self.spec.get("parallelism")
         return limit is not None and self.tree.all.active_pods >= limit
 
@@ -262,7 +259,7 @@ class Run:
 
     @property
     def why_no_retry(self) -> str:
-        """Why nothing is tried again any more; '' if it is."""
+        """Why nothing is retried any more, or ''."""
         if self.shutdown:
             return f"Stopped with strategy '{self.shutdown}'"
         deadline = self.deadline
@@ -271,15 +268,15 @@ class Run:
         return ""
 
     def may_execute(self, on_exit: bool) -> bool:
-        """Whether `shutdown` lets something run: Stop lets exit handlers, Terminate nothing."""
+        """Whether `shutdown` allows something to run: Stop allows exit handlers, Terminate nothing."""
         return self.shutdown == "" or (self.shutdown == "Stop" and on_exit)
 
     def may_begin(self, item: Advancing, place: Place) -> bool:
-        """Whether the workflow has room for one more Pod; if not, the item is told when it has."""
+        """Whether the workflow can run one more Pod; if not, the item is queued until it can."""
         return self.spec.get("parallelism") is None or self.agenda.may_begin(item, place)
 
     def may_start(self, owner: Advancing, place: Place, boundary: str, template: Template) -> bool:
-        """Whether there is room for one more inside of a template, and in the workflow."""
+        """Whether one more node can start inside the template and in the workflow."""
         limit = template.get("parallelism")
         if limit and self.tree.inside[boundary].active >= int(limit):
             return False
@@ -346,7 +343,7 @@ class Run:
             self.actions.remember.append(memo)
 
     def add_outputs(self, outputs: Outputs | None) -> None:
-        """Those with a global name become the workflow's."""
+        """Adds outputs with a global name to the workflow's outputs."""
         known = self.outputs
         found = with_outputs(known, outputs)
         if found is known:
@@ -406,7 +403,7 @@ class Run:
             control.apply_deadline(self)
 
     def _restore_outputs(self) -> None:
-        """The workflow's outputs, should its status be older than its nodes."""
+        """Restores the workflow's outputs, in case its status is older than its nodes."""
         known = self.outputs
         ended = [n for n in self.nodes.values() if n.get("outputs") and n["phase"] == "Succeeded"]
         for node in sorted(ended, key=lambda n: n.get("finishedAt") or ""):
@@ -450,19 +447,18 @@ def _fresh(launch: Launch, nodes: Mapping[str, Node]) -> Launch:
     return Launch(nodes[launch.node["id"]], launch.kind, launch.template, launch.pod_name, launch.wants_result)
 
 
-# Merged from step: One step of a workflow.
-
-
 def advance_run(run: Run, outcomes: Mapping[str, Outcome], world: ClusterView) -> Actions:
-    """Moves a run on as far as it goes: by what has been seen of its leaves, by time, by what changed about it. The
-    costs are those of what changes, whatever the workflow's size. Whatever is wrong with a workflow becomes its
-    message, or that of a node; nothing is raised."""
+    """Advances a run as far as possible: by outcomes of its leaves, by time, by changes of its object.
+
+    The cost depends on what changes, not on the workflow's size. Errors become the message of the workflow or of a
+    node; nothing is raised.
+    """
     run.begin(world)
     if run.finished:
         return run.take_actions()
     try:
         run.observe(outcomes)
         run.proceed()
-    except Exception as error:  # the workflow has found a mistake of ours: it ends, and the server goes on
+    except Exception as error:  # a bug of ours: the workflow ends, and the server continues
         run.finish("Error", f"internal error: {type(error).__name__}: {error}")
     return run.take_actions()

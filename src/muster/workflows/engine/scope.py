@@ -14,18 +14,14 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import from_json, to_json
 from muster.workflows.model import Node, Outputs, Template
 
-# Merged from scope: The variables that the steps or tasks of one template see: its inputs, and what those before them
-# came to.
-
-
 _MENTION = re.compile(r"""\b(?:steps|tasks)\b(?:\s*\.\s*([\w-]+)|\s*\[\s*\\?["']([^"'\\\]]+)\\?["']\s*\])?""")
 _RESULT = re.compile(r"""\s*(?:\.|\?\.)\s*outputs\b\s*(?:\??\.\s*result\b|\[\\?["']result)""")
 _INDEX = re.compile(r"\((\d+):")
 
 
 class Scope:
-    """Parameters and artifacts apart: only the former can stand in a text. A parameter that is None is an output that
-    nobody made."""
+    """Parameters and artifacts are separate: only parameters can be substituted into text. A parameter that is None is
+    an output that was never produced."""
 
     __slots__ = ("artifacts", "parameters")
 
@@ -40,11 +36,11 @@ class Scope:
             self.artifacts[f"inputs.artifacts.{artifact['name']}"] = artifact
 
     def texts(self, variables: MutableMapping[str, Any]) -> Mapping[str, Any]:
-        """What tags see, with the workflow's variables behind."""
+        """Returns what tags see: the scope on top of the workflow's variables."""
         return ChainMap(self.parameters, variables)
 
     def values(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """What an expression that may answer an artifact sees."""
+        """Returns what an expression sees that may evaluate to an artifact."""
         return {**variables, **self.parameters, **self.artifacts}
 
     def include(self, other: Scope) -> None:
@@ -52,7 +48,7 @@ class Scope:
         self.artifacts.update(other.artifacts)
 
     def add_node(self, prefix: str, node: Node, tree: NodeTree) -> None:
-        """What a step or task has come to; of one with retries, its last attempt."""
+        """Adds the results of a step or task; with retries, those of its last attempt."""
         node = last_attempt(node, tree) or node
         found = self.parameters
         found[f"{prefix}.id"] = node["id"]
@@ -80,7 +76,7 @@ class Scope:
             self.artifacts[f"{prefix}.outputs.artifacts.{artifact['name']}"] = artifact
 
     def add_skipped(self, prefix: str, template: Template, *, with_artifacts: bool) -> None:
-        """The declared outputs of one that did not run: their defaults, or nothing."""
+        """Adds the declared outputs of a node that did not run: their defaults, or None."""
         outputs = template.get("outputs") or {}
         for parameter in outputs.get("parameters") or ():
             default = (parameter.get("valueFrom") or {}).get("default")
@@ -93,7 +89,7 @@ class Scope:
             self.parameters[f"{prefix}.outputs.result"] = None
 
     def add_loop(self, prefix: str, items: Iterable[Node]) -> None:
-        """What the items of a loop have come to, as JSON lists. Raises ExpressionError."""
+        """Adds the results of a loop's items as JSON lists. Raises ExpressionError."""
         nodes = sorted((n for n in items if not _is_extra(n)), key=_loop_index)
         if not nodes:
             return
@@ -117,7 +113,7 @@ class Scope:
 
 
 def last_attempt(node: Node, tree: NodeTree) -> Node | None:
-    """Of a node with retries that did run: the attempt that counts."""
+    """Returns the attempt that counts, of a node with retries that ran."""
     if node["type"] != "Retry" or (node.get("memoizationStatus") or {}).get("hit"):
         return None
     last = None
@@ -128,7 +124,7 @@ def last_attempt(node: Node, tree: NodeTree) -> Node | None:
 
 
 def mentioned_steps(text: str) -> frozenset[str] | None:
-    """The steps and tasks that a text (JSON) names in `steps.x`, `tasks['x']`; None if it might mean any."""
+    """Returns the steps and tasks that a text (JSON) refers to as `steps.x` or `tasks['x']`; None if it may be any."""
     found = set()
     for match in _MENTION.finditer(text):
         name = match[1] or match[2]
@@ -136,12 +132,12 @@ def mentioned_steps(text: str) -> frozenset[str] | None:
             return None
         found.add(name)
         if "-" in name:
-            found.add(name.partition("-")[0])  # in an expression, that is a minus
+            found.add(name.partition("-")[0])  # in an expression, this is a minus
     return frozenset(found)
 
 
 def results_wanted(template: Template) -> frozenset[str]:
-    """Those of a template's steps or tasks whose `outputs.result` somebody reads."""
+    """Returns the steps or tasks of a template whose `outputs.result` is used."""
     text = json.dumps(template, ensure_ascii=False)
     return frozenset(_results(text)) if "outputs" in text and "result" in text else frozenset()
 
@@ -178,7 +174,7 @@ def _result(text: str, node: Node) -> Any:
 
 
 def _joined(texts: list[str]) -> str:
-    """A JSON list of values: of maps and lists if all are such, else of texts."""
+    """Returns values as a JSON list: of maps and lists if all are such, else of strings."""
     try:
         found = [from_json(text) for text in texts]
         if all(isinstance(value, dict | list) for value in found):
@@ -188,12 +184,8 @@ def _joined(texts: list[str]) -> str:
     return to_json(texts)
 
 
-# Merged from global_outputs: `globalName`: outputs that the whole workflow sees, and that become those of the
-# workflow.
-
-
 def with_outputs(known: Outputs, outputs: Mapping[str, Any] | None) -> Outputs:
-    """The workflow's outputs after a node's have been added; the same object if that changes nothing."""
+    """Returns the workflow's outputs with a node's added; the same object if nothing changes."""
     for field in ("parameters", "artifacts"):
         for output in (outputs or {}).get(field) or ():
             if output.get("globalName"):
@@ -202,7 +194,7 @@ def with_outputs(known: Outputs, outputs: Mapping[str, Any] | None) -> Outputs:
 
 
 def named_globally(outputs: Outputs, template: Template) -> Outputs:
-    """A node's outputs with the global names that its template declares."""
+    """Returns a node's outputs with the global names that its template declares."""
     declared = template.get("outputs") or {}
     out: dict[str, Any] = {**outputs}
     for field in ("parameters", "artifacts"):

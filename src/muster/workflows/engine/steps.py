@@ -1,4 +1,4 @@
-"""A steps template: one group after the other, the steps of a group side by side."""
+"""A steps template: groups run one after another, the steps of a group in parallel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAIL_FAST = "template has failed or errored children and failFast enabled"
 
 
 class Group:
-    """Steps that run side by side."""
+    """Steps that run in parallel."""
 
     def __init__(self, name: str, index: int) -> None:
         self.name = name
@@ -85,7 +85,8 @@ class Steps(Work, Owner):
             self.index += 1
 
     def variables_for(self, text: Mapping[str, Any]) -> Scope:
-        """What a text inside of the template may name: of the steps that are done, those that it does name."""
+        """Returns the variables that a text in the template can refer to: of the finished steps, those it does refer
+        to."""
         scope = Scope(self.template)
         scope.add_outputs("workflow", self.run.outputs)
         named = mentioned_steps(json.dumps(text, ensure_ascii=False, default=str))
@@ -97,7 +98,7 @@ class Steps(Work, Owner):
     def _prepare(self) -> None:
         self.groups: list[list[Mapping[str, Any]]] = list(self.template["steps"])
         self.done: dict[str, Scope] = {}
-        """What the steps of the groups before came to."""
+        """The results of the steps of earlier groups."""
         self.noticed: deque[Child] = deque()
         self.hooks = HookMaker(
             self.run, self, self.call.inner, self.id, self.call.depth + 1, "steps", self._scope_of_child
@@ -115,12 +116,12 @@ class Steps(Work, Owner):
             self.run.tree.add(node)
         self._connect(name)
         group = self._expanded()
-        if not is_new:  # a retry has begun with an earlier one, whose daemon had to be there again
+        if not is_new:  # a retry restarted an earlier group, whose daemon was needed again
             self._restore_group(group)
         return group
 
     def _connect(self, name: str) -> None:
-        """Draws the arrows from the ends of the group before."""
+        """Links the group to the outbound nodes of the group before."""
         tree, child = self.run.tree, self.run.tree.id_of(name)
         if self.index == 0:
             tree.link(self.id, child)
@@ -131,7 +132,7 @@ class Steps(Work, Owner):
             tree.link(parent, child)
 
     def _expanded(self) -> Group:
-        """The steps of the group, with what they take from others, one for each item of a loop."""
+        """Returns the group's steps with references resolved, one for each item of a loop."""
         group = Group(self._group_name(self.index), self.index)
         throw_for(group.name)
         try:
@@ -182,7 +183,7 @@ class Steps(Work, Owner):
             self.noticed.append(child)
 
     def _restore_daemons(self, group: Node) -> None:
-        """Those of a group that is done otherwise."""
+        """Restores the daemons of a group that is otherwise done."""
         if any(child.get("daemoned") for child in self.run.tree.children(group["id"])):
             for child in self._expanded().waiting:
                 if child.call is not None and child.exists:
@@ -208,7 +209,7 @@ class Steps(Work, Owner):
         return self.run.may_start(self, call.place, self.id, self.template)
 
     def _runs(self, child: Child, group: Group) -> bool:
-        """Whether the step runs; if not, its node says why."""
+        """Whether the step runs. If not, its node says why."""
         step = child.step
         if step.get("_empty"):
             self._skip(child, "Skipped", "Skipped, empty params")
@@ -246,7 +247,7 @@ class Steps(Work, Owner):
         return bool(self.template.get("failFast")) and self.run.tree.inside[self.id].failed > 0
 
     def _close(self, group: Group) -> bool:
-        """Ends the group; whether the next one may begin."""
+        """Ends the group. Returns whether the next one may start."""
         group_id = self.run.tree.id_of(group.name)
         phase, message = self._verdict(group)
         self.run.tree.sum_up(group_id)
@@ -274,7 +275,7 @@ class Steps(Work, Owner):
         return "Succeeded", ""
 
     def _add_to_scope(self, index: int) -> None:
-        """What the steps of a group came to, for those that come after."""
+        """Adds the results of a group's steps for the steps that follow."""
         tree = self.run.tree
         group = tree.nodes[tree.id_of(self._group_name(index))]
         for step in self.groups[index]:

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from muster.workflows.engine.work_queue import Place
 
 
-# Merged from synchronization: Mutexes and semaphores that a workflow or a template asks for, and how
-# `status.synchronization` tells of them.
-
-
 class Lock(NamedTuple):
     name: str
     """`default/Mutex/gpu`, `default/ConfigMap/limits/gpu`"""
@@ -31,7 +27,7 @@ class Lock(NamedTuple):
 
 
 def locks_of(written: Mapping[str, Any], namespace: str) -> list[Lock]:
-    """All locks of a `synchronization`, in the spellings of v3.7 and v4.0. Raises Refused."""
+    """Returns all locks of a `synchronization`, in the spellings of v3.7 and v4.0. Raises WorkflowError."""
     found = [_semaphore(s, namespace) for s in _both(written, "semaphores", "semaphore")]
     found += [_mutex(m, namespace) for m in _both(written, "mutexes", "mutex")]
     if len({lock.name for lock in found}) < len(found):
@@ -40,7 +36,7 @@ def locks_of(written: Mapping[str, Any], namespace: str) -> list[Lock]:
 
 
 def limit_of(lock: Lock, config_maps: ConfigMaps) -> int:
-    """How many may hold it at a time. Raises Refused."""
+    """Returns how many may hold the lock at a time. Raises WorkflowError."""
     if lock.kind == "mutex":
         return 1
     data = config_maps(lock.config_map)
@@ -56,7 +52,7 @@ def limit_of(lock: Lock, config_maps: ConfigMaps) -> int:
 
 
 class Holdings:
-    """Who of this workflow holds or awaits which lock, as `status.synchronization` has it."""
+    """Which locks this workflow and its nodes hold or wait for, as in `status.synchronization`."""
 
     def __init__(self, status: Mapping[str, Any] | None) -> None:
         self.holding: dict[str, dict[str, None]] = {}
@@ -89,7 +85,7 @@ class Holdings:
         self._forget(self.waiting, lock, holder)
 
     def of(self, holder: str) -> list[str]:
-        """The locks that one holds or awaits."""
+        """Returns the locks that one holder holds or waits for."""
         return [
             name for name in self.kinds if holder in self.holding.get(name, {}) or holder in self.waiting.get(name, {})
         ]
@@ -140,19 +136,17 @@ def _mutex(written: Mapping[str, Any], namespace: str) -> Lock:
     return Lock(f"{where}/{'Database' if in_database else 'Mutex'}/{name}", "mutex", in_database=in_database)
 
 
-# Merged from locking: The locks of one run: taking them, waiting for them, giving them back.
-
-
 class Locking:
     def __init__(self, run: Run, holdings: Holdings) -> None:
         self.run = run
         self.holdings = holdings
         self._waiting: dict[str, list[tuple[Place, str, Call]]] = {}
-        """By lock, a heap: those that come first in the workflow go first."""
+        """By lock, a heap: nodes that come first in the workflow go first."""
         self._workflow_waits = False
 
     def acquire(self, node_id: str, locks: Sequence[Lock]) -> tuple[str, str] | None:
-        """All of the locks, or none: then which one it has to wait for, and the message to show. Raises Refused."""
+        """Acquires all of the locks or none. Returns None, or the lock to wait for and the message to show. Raises
+        WorkflowError."""
         world, holder = self.run.world.locks, self._holder(node_id)
         limits = [limit_of(lock, self.run.config_map) for lock in locks]
         taken: list[Lock] = []
@@ -180,7 +174,7 @@ class Locking:
         return None
 
     def restore(self, node_id: str, locks: Sequence[Lock]) -> None:
-        """What it had before a restart, it still has."""
+        """What was held before a restart is still held."""
         for lock in locks:
             self.run.world.locks.restore(lock.name, [self._holder(node_id)])
             self.holdings.hold(lock, self._holder(node_id))
@@ -192,18 +186,18 @@ class Locking:
         self._workflow_waits = True
 
     def release(self, call: Call) -> None:
-        """A node is done."""
+        """Releases the locks of a node that has ended."""
         if call.template.get("synchronization"):
             self._release(self._holder(call.id))
 
     def release_all(self) -> None:
-        """The workflow is done."""
+        """Releases all locks of the workflow."""
         for table in (self.holdings.holding, self.holdings.waiting):
             for holder in [holder for holders in table.values() for holder in holders]:
                 self._release(holder)
 
     def try_again(self) -> bool:
-        """Those who wait may find a lock free now; whether somebody did."""
+        """Lets waiting nodes try again. Returns whether one got its locks."""
         if self._workflow_waits:
             self._workflow_waits = False
             self.run.agenda.add(self.run.root)
@@ -216,7 +210,7 @@ class Locking:
         return found
 
     def give_up(self, message: str, *, keep_exit: bool) -> None:
-        """Nobody gets a lock any more, except what runs at the end."""
+        """Ends all waiting nodes; with `keep_exit`, except those of exit handlers."""
         for lock, line in list(self._waiting.items()):
             staying = [entry for entry in line if keep_exit and entry[2].on_exit]
             for *_, call in sorted(line):
@@ -246,11 +240,8 @@ class Locking:
         return f"{workflow}/{node_id}" if node_id else workflow
 
 
-# Merged from locks: Mutexes and semaphores of all workflows, in memory.
-
-
 class _Line:
-    """One lock: who has it, and who waits in line for it."""
+    """One lock: its holders, and who waits for it."""
 
     def __init__(self) -> None:
         self.limit = 1
@@ -268,7 +259,7 @@ class _Line:
 
 
 class LockTable:
-    """Implements `Locks`. Holders are `namespace/workflow`, or `namespace/workflow/node`."""
+    """Implements `Locks`. Holders are `namespace/workflow` or `namespace/workflow/node`."""
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
@@ -312,7 +303,7 @@ class LockTable:
             line.waiting.pop(holder, None)
 
     def forget(self, workflow: str) -> None:
-        """A workflow (`namespace/name`) is gone, and gives back all it had."""
+        """Releases all locks of a workflow (`namespace/name`) that is gone."""
         for lock, line in list(self._lines.items()):
             for holder in [h for h in (*line.holders, *line.waiting) if _workflow(h) == workflow]:
                 self.release(lock, holder)
@@ -322,7 +313,7 @@ class LockTable:
         return list(line.holders) if line is not None else []
 
     def waiting_for_turn(self) -> list[str]:
-        """The workflows (`namespace/name`) to step, for a lock that they wait for is free; each is told once."""
+        """Returns the workflows (`namespace/name`) to advance because a lock they wait for is free; each only once."""
         turns, self._turns = list(self._turns), {}
         return turns
 

@@ -12,10 +12,6 @@ from muster.workflows.engine.arguments import takes_only_inputs
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.model import ClusterView, NodeType, Template
 
-# Merged from merging: Specs laid over one another: a Workflow over its WorkflowTemplate, a template over
-# `templateDefaults`.
-
-
 _KEYS = {
     "templates": "name",
     "parameters": "name",
@@ -33,11 +29,11 @@ _KEYS = {
     "hostAliases": "ip",
     "tolerations": "key",
 }
-"""Lists that are merged item by item, and what tells their items apart. Other lists are replaced."""
+"""Lists that are merged by item, and the field that identifies an item. Other lists are replaced."""
 
 
 def merge_specs(base: Any, over: Any, name: str = "") -> Any:
-    """`over` laid over `base`; neither is changed."""
+    """Returns `over` merged over `base`; neither is changed."""
     if isinstance(base, dict) and isinstance(over, dict):
         out = dict(base)
         for field, value in over.items():
@@ -50,8 +46,8 @@ def merge_specs(base: Any, over: Any, name: str = "") -> Any:
 
 
 def merge_workflow_spec(spec: Object, template_spec: Object) -> Object:
-    """What a Workflow with a `workflowTemplateRef` runs: its own spec over that of the template. Of an argument's
-    value, valueFrom and default only those count that stand in one place."""
+    """Returns the spec of a Workflow with a `workflowTemplateRef`: its own merged over the template's. An argument's
+    value, valueFrom and default are taken from one of the two only."""
     out: Object = merge_specs(template_spec, spec)
     hooks = {**(template_spec.get("hooks") or {}), **(spec.get("hooks") or {})}
     if hooks:
@@ -81,10 +77,6 @@ def _merged_list(base: list[Any], over: list[Any], key: str) -> list[Any]:
     return kept + [item for item in over if not (isinstance(item, dict) and item.get(key) in known)]
 
 
-# Merged from templates: Where templates are found: in the workflow, in a WorkflowTemplate it refers to, or inline in
-# a step.
-
-
 TYPES = ("container", "containerSet", "steps", "dag", "script", "resource", "data", "suspend", "http", "plugin")
 POD_TYPES = frozenset(("container", "containerSet", "script", "resource", "data"))
 _NODE_TYPES: Mapping[str, NodeType] = {
@@ -97,7 +89,7 @@ _NODE_TYPES: Mapping[str, NodeType] = {
 
 
 class Context(NamedTuple):
-    """Where the names of templates are looked up."""
+    """Where template names are looked up."""
 
     kind: str
     """`local`: the workflow itself; `namespaced`: a WorkflowTemplate; `cluster`: a ClusterWorkflowTemplate."""
@@ -105,12 +97,12 @@ class Context(NamedTuple):
 
     @property
     def scope(self) -> str:
-        """As a node's templateScope has it."""
+        """The value of a node's templateScope."""
         return f"{self.kind}/{self.name}"
 
 
 def type_of(template: Template) -> str:
-    """Which of the kinds of templates it is; '' for none."""
+    """Returns the type of a template, or ''."""
     for name in TYPES:
         if template.get(name) is not None:
             return name
@@ -118,12 +110,12 @@ def type_of(template: Template) -> str:
 
 
 def node_type(template: Template) -> NodeType:
-    """The type of the node that does a template's work."""
+    """Returns the type of the node that runs a template."""
     return _NODE_TYPES.get(type_of(template), "Pod")
 
 
 class Templates:
-    """The templates of one run. What is found outside of the workflow is stored: it may change while the run lasts."""
+    """The templates of one run. Those from outside the workflow are stored in its status, because they may change."""
 
     def __init__(self, spec: Object, stored: Mapping[str, Template]) -> None:
         self.spec = spec
@@ -135,8 +127,8 @@ class Templates:
         self._plain: set[int] = set()
 
     def resolve(self, holder: Mapping[str, Any], context: Context) -> tuple[Context, Template]:
-        """The template that a step, task or hook names, its defaults filled in, and the context in which that one
-        looks for others. Raises Refused."""
+        """Returns the template that a step, task or hook names, with defaults, and the context in which it looks up
+        others. Raises WorkflowError."""
         inline, ref, name = holder.get("inline"), holder.get("templateRef"), holder.get("template")
         if inline is not None:
             return context, self._inline(inline, holder, context)
@@ -148,7 +140,7 @@ class Templates:
         raise WorkflowError(f"'{holder.get('name') or ''}' names no template: it needs template, templateRef or inline")
 
     def takes_only_inputs(self, template: Template) -> bool:
-        """Whether a template that `resolve` found names nothing but its own inputs and outputs."""
+        """Whether a template that `resolve` returned refers only to its own inputs and outputs."""
         return id(template) in self._plain
 
     def _inline(self, inline: Template, holder: Mapping[str, Any], context: Context) -> Template:

@@ -19,17 +19,12 @@ if TYPE_CHECKING:
     from muster.workflows.engine.run import Run
 
 
-# Merged from work: The parts a run is made of while it lasts. Each stands for one node, or for one template in use;
-# what they know can
-# be read again from the nodes.
-
-
 Place: TypeAlias = tuple[int, ...]
-"""Where in the workflow something is: places that come first are smaller."""
+"""A position in the workflow: earlier ones are smaller."""
 
 
 class Advancing(ABC):
-    """Something that can be told to go on as far as it can."""
+    """Something that can be advanced as far as possible."""
 
     queued = False
     blocked = False
@@ -39,22 +34,22 @@ class Advancing(ABC):
 
 
 class Owner(Advancing):
-    """Uses templates, and wants to know what becomes of them."""
+    """Calls templates and is notified of their changes."""
 
     @abstractmethod
     def notice(self, call: Call) -> None:
-        """The node of a call has changed in a way that may matter."""
+        """The node of a call has changed."""
 
 
 class Parent(ABC):
-    """Who has a node's work done: a call, or the retries of one."""
+    """What runs a node: a call, or the retries of a call."""
 
     @abstractmethod
     def work_changed(self, work: Work) -> None: ...
 
 
 class Work(Advancing):
-    """Does what a template says, in one node."""
+    """Runs a template in one node."""
 
     def __init__(self, run: Run, call: Call, parent: Parent, name: str, template: Template) -> None:
         self.run = run
@@ -64,9 +59,9 @@ class Work(Advancing):
         self.id = run.tree.id_of(name)
         self.template = template
         self.results: frozenset[str] | None = None
-        """Those inside whose `outputs.result` is read, once that has been asked."""
+        """The inner steps or tasks whose `outputs.result` is used, once computed."""
         self.error = ""
-        """Why it could not be done at all, rather than that it failed."""
+        """Why it could not run at all, as opposed to failing."""
 
     @property
     def node(self) -> Node:
@@ -74,18 +69,18 @@ class Work(Advancing):
 
     @abstractmethod
     def start(self) -> None:
-        """Begins. Its node may be there already, if it had to wait for a lock."""
+        """Starts. Its node may exist already if it waited for a lock."""
 
     @abstractmethod
     def restore(self) -> None:
-        """Picks up what the nodes tell of it. Changes nothing."""
+        """Restores the state from the nodes. Changes nothing."""
 
     def variables_for(self, text: Mapping[str, Any]) -> Scope:
-        """What a text inside of the template may name."""
+        """Returns the variables that a text in the template can refer to."""
         return Scope(self.template)
 
     def open(self, kind: NodeType, phase: Phase) -> Node:
-        """Makes its node, or sets the phase of the one that has been waiting."""
+        """Creates its node, or sets the phase of a node that was waiting."""
         if self.id in self.run.tree.nodes:
             return self.run.tree.mark(self.id, phase)
         return self.call.new_node(self.name, kind, phase, self.template)
@@ -96,14 +91,11 @@ class Work(Advancing):
         self.parent.work_changed(self)
 
     def fail(self, message: str) -> None:
-        """It cannot be done: whoever wanted it has to know that this is no ordinary failure."""
+        """It cannot run: this is an error, not an ordinary failure."""
         self.error = message
         self.run.live.pop(self.id, None)
         self.run.tree.mark(self.id, "Error", message)
         self.parent.work_changed(self)
-
-
-# Merged from agenda: What has to be looked at next: now, at a time, or once there is room.
 
 
 class WorkQueue:
@@ -123,8 +115,10 @@ class WorkQueue:
         heapq.heappush(self._times, (moment, next(self._number), item))
 
     def may_begin(self, item: Advancing, place: Place) -> bool:
-        """Whether one more Pod may run now. If not, the item is told to go on once it may. Whoever comes first in the
-        workflow goes first, not who asked first: a restart would forget that."""
+        """Whether one more Pod may run now. If not, the item is advanced once it may.
+
+        The order is that of the workflow, not of the requests, so a restart does not change it.
+        """
         if self._is_granted:
             self._is_granted = False
             return True
@@ -143,7 +137,7 @@ class WorkQueue:
         return self._times[0][0] if self._times else None
 
     def drain(self, is_full: Callable[[], bool]) -> None:
-        """Goes on until there is nothing more to do now."""
+        """Advances items until nothing is left to do now."""
         while True:
             while self._queue:
                 item = self._queue.popleft()

@@ -28,9 +28,6 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.tags import substitute
 from muster.workflows.model import ClusterView
 
-# Merged from variables: `{{workflow.*}}`: what every text in a workflow may name.
-
-
 _SCHEDULED = "workflows.argoproj.io/scheduled-time"
 _LAYOUTS = {
     "B": "%B", "b": "%b", "m": "%m", "A": "%A", "a": "%a", "d": "%d", "H": "%H", "I": "%I", "M": "%M", "S": "%S",
@@ -39,7 +36,7 @@ _LAYOUTS = {
 
 
 def workflow_variables(workflow: Object, spec: Object, now: datetime, config_maps: ConfigMaps) -> dict[str, str]:
-    """Those that are known before anything runs. Raises Refused."""
+    """Returns the variables that are known before anything runs. Raises WorkflowError."""
     created = parse_timestamp(str(meta(workflow).get("creationTimestamp") or format_timestamp(now)))
     found = {
         "workflow.name": name_of(workflow),
@@ -62,7 +59,7 @@ def workflow_variables(workflow: Object, spec: Object, now: datetime, config_map
 
 
 def metadata_variables(workflow: Object, spec: Object) -> dict[str, str]:
-    """`workflow.labels.*` and `workflow.annotations.*`, with those that the spec adds."""
+    """Returns `workflow.labels.*` and `workflow.annotations.*`, with those that the spec adds."""
     found: dict[str, str] = {}
     extra: Mapping[str, Any] = spec.get("workflowMetadata") or {}
     for part, own in (("annotations", annotations_of(workflow)), ("labels", labels_of(workflow))):
@@ -91,10 +88,6 @@ def _add_parameters(found: dict[str, str], spec: Object, config_maps: ConfigMaps
             raise WorkflowError(f"either value or valueFrom must be specified in order to set global parameter {name}")
 
 
-# Merged from resolving: What a Workflow object means before anything of it runs: its spec, and the variables of the
-# workflow.
-
-
 CONTROLS = ("suspend", "shutdown", "parallelism", "activeDeadlineSeconds", "priority")
 """Fields that may change while a workflow runs."""
 
@@ -104,11 +97,11 @@ class Resolved:
     spec: Object
     variables: dict[str, str] = field(default_factory=dict)
     stored_spec: Object | None = None
-    """What a `workflowTemplateRef` led to."""
+    """The spec that a `workflowTemplateRef` was resolved to."""
     metadata: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Labels and annotations that the workflow wants to have."""
+    """Labels and annotations from `workflowMetadata`."""
     phase: str = ""
-    """How the workflow ends if it cannot run at all, with the message why."""
+    """The phase and message of a workflow that cannot run at all."""
     message: str = ""
 
 
@@ -139,7 +132,7 @@ def resolve_workflow(workflow: Object, world: ClusterView, now: datetime, config
 
 
 def substituted_spec(spec: Object, variables: Mapping[str, str]) -> Object:
-    """The spec with the workflow's variables filled in, except in its templates: these come later."""
+    """Returns the spec with the workflow's variables filled in, except in its templates, which are filled in later."""
     outer = {name: value for name, value in spec.items() if name != "templates"}
     return {
         **substitute(outer, variables, allow_unresolved=True, chance=CHANCE),

@@ -25,15 +25,12 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Byte
 from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome, Template
 
-# Merged from template: What an http template asks for, and what its answer means. Pure.
-
-
 LARGEST_BODY = 4 * 1024 * 1024
-"""Of an answer: it becomes a parameter."""
+"""Of a response body, which becomes a parameter."""
 
 
 class RequestError(Exception):
-    """The request cannot be made, or got no answer. The message is the node's."""
+    """The request cannot be sent or got no response. The message is that of the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +51,13 @@ class HttpResponse:
 
 
 def secrets_of(template: Template) -> list[tuple[str, str]]:
-    """(name, key) of the Secrets that its headers take their values from."""
+    """Returns (name, key) of the Secrets that its headers refer to."""
     refs = [_secret(header) for header in _http(template).get("headers") or ()]
     return [(str(ref.get("name") or ""), str(ref.get("key") or "")) for ref in refs if ref]
 
 
 def request_of(template: Template, secrets: Mapping[tuple[str, str], str]) -> HttpRequest:
-    """Raises RequestError with the field that is wrong."""
+    """Raises RequestError with the wrong field."""
     http = _http(template)
     url = str(http.get("url") or "")
     if not url.startswith(("http://", "https://")):
@@ -77,7 +74,7 @@ def request_of(template: Template, secrets: Mapping[tuple[str, str], str]) -> Ht
 
 
 def response_outcome(template: Template, response: HttpResponse, started: str, finished: str) -> Outcome:
-    """A condition sees `request` and `response` as Argo's does; values from Secrets it does not see."""
+    """A condition sees `request` and `response` as in Argo; values from Secrets are not visible to it."""
     http = _http(template)
     text = response.body.decode(errors="replace")
     message = _judged(http, response, text)
@@ -91,7 +88,7 @@ def response_outcome(template: Template, response: HttpResponse, started: str, f
 
 
 def _judged(http: Mapping[str, Any], response: HttpResponse, text: str) -> str:
-    """What is wrong with the answer; '' for nothing."""
+    """Returns what is wrong with the response, or ''."""
     condition = http.get("successCondition")
     if not condition:
         is_good = 200 <= response.status < 300
@@ -144,18 +141,15 @@ def _body(http: Mapping[str, Any]) -> bytes:
         raise RequestError("http.bodyFrom.bytes: it must be base64") from None
 
 
-# Merged from leaves: Runs http templates, in the server's own process.
-#
-# A request is sent at least once: when the server dies before its answer is stored, it is sent again after the
-# restart.
-
-
 log = logging.getLogger(__name__)
 
 
 class HttpExecutor:
-    """`Leaves` for http templates. Headers may come from Secrets of the workflow's namespace; their values appear in no
-    message and in no condition."""
+    """The `Executor` of http templates.
+
+    Headers may come from Secrets of the workflow's namespace; their values appear in no message and no condition. A
+    request is sent at least once: if the server dies before the response is stored, it is sent again after the restart.
+    """
 
     def __init__(self, cluster: Cluster, report: ReportOutcome) -> None:
         self._cluster = cluster
@@ -205,7 +199,7 @@ class HttpExecutor:
                 self._sender = None
 
     async def _secrets(self, workflow: Object, node: str, template: Template) -> dict[tuple[str, str], str] | None:
-        """None if one is missing, which has been reported."""
+        """Returns None if a Secret is missing, which has been reported."""
         found: dict[tuple[str, str], str] = {}
         for name, key in secrets_of(template):
             try:
@@ -240,34 +234,31 @@ class HttpExecutor:
         self._report(workflow, place[1], outcome)
 
     def _ready(self) -> Sender:
-        """When it is needed first: the library takes a tenth of a second to load."""
+        """Created on first use: the library takes a tenth of a second to load."""
         if self._sender is None:
             self._sender = Sender()
         return self._sender
 
 
 def _without(message: str, secrets: dict[tuple[str, str], str]) -> str:
-    """A library may quote a header that it does not like."""
+    """The library may quote a header that it rejects."""
     for value in secrets.values():
         if value:
             message = message.replace(value, "***")
     return message
 
 
-# Merged from sending: Sends requests, over connections that are kept.
-
-
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=60)
 
 
 class Sender:
-    """`close` it in the end."""
+    """Sends requests over persistent connections. Call `close` in the end."""
 
     def __init__(self) -> None:
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """Raises RequestError, in words like Go's."""
+        """Raises RequestError, worded like Go's errors."""
         try:
             return await self._send(request)
         except TimeoutError:
@@ -319,7 +310,7 @@ class Sender:
 
 
 def _anything() -> ssl.SSLContext:
-    """insecureSkipVerify: the user has asked for it."""
+    """For insecureSkipVerify, which the user has asked for."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -327,12 +318,12 @@ def _anything() -> ssl.SSLContext:
 
 
 def _canonical(name: str) -> str:
-    """As Go writes the names of headers: Content-Type."""
+    """Returns a header name as Go writes it: Content-Type."""
     return "-".join(part.capitalize() for part in name.split("-"))
 
 
 def _shown(url: str) -> str:
-    """Without a password."""
+    """Returns the URL without its password."""
     try:
         parsed = URL(url)
     except ValueError:

@@ -41,18 +41,17 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome, Template
 
-# Merged from inputs: Fetches a template's input artifacts before its Pod is made.
-
 
 class Inputs:
-    """`<folder>/<namespace>/<Pod>/<number of the artifact>`: there from before the Pod until it has ended."""
+    """Staged input artifacts: `<folder>/<namespace>/<Pod>/<index of the artifact>`, from before the Pod is created
+    until it has ended."""
 
     def __init__(self, folder: Path, artifacts: ArtifactClient) -> None:
         self._folder = folder
         self._artifacts = artifacts
 
     async def stage(self, workflow: Object, launch: Launch) -> StagedInputs | None:
-        """Raises CannotRun, or ArtifactUnreachable where trying again may help."""
+        """Raises CannotRun, or ArtifactUnreachable where a retry may help."""
         wanted = input_artifacts(launch.template)
         if not wanted:
             return None
@@ -84,7 +83,7 @@ class Inputs:
             await asyncio.to_thread(shutil.rmtree, place, True)
 
     def sweep(self, pods: Collection[Key]) -> None:
-        """Removes what was staged for others than these."""
+        """Removes what was staged for other Pods than these."""
         for namespace in self._folder.iterdir() if self._folder.is_dir() else ():
             for place in namespace.iterdir():
                 if Key(namespace.name, place.name) not in pods:
@@ -100,12 +99,9 @@ def _make_anew(place: Path) -> None:
     place.mkdir(parents=True)
 
 
-# Merged from data: Data templates: which keys there are in a store, after some transformation. No Pod is needed for
-# that.
-
-
 async def run_data(artifacts: ArtifactClient, workflow: Object, template: Template) -> Outcome:
-    """Raises ArtifactUnreachable where trying again may help."""
+    """Lists the keys of a data template and transforms them; no Pod is needed. Raises ArtifactUnreachable where a retry
+    may help."""
     started = timestamp()
     try:
         source = (template["data"].get("source") or {}).get("artifactPaths")
@@ -125,7 +121,7 @@ async def run_data(artifacts: ArtifactClient, workflow: Object, template: Templa
 
 
 def transformed(data: Any, steps: Any) -> Any:
-    """Each step's expression sees what the one before it answered, as `data`."""
+    """Each step's expression sees the result of the one before as `data`."""
     for step in steps:
         scope: Mapping[str, Any] = {"data": data}
         if step.get("expression"):
@@ -133,13 +129,10 @@ def transformed(data: Any, steps: Any) -> Any:
     return data
 
 
-# Merged from leaves: Runs the leaves of workflows that are Pods, and says how they are doing.
-
-
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
-"""How many Pods may have artifacts on their way at a time."""
+"""How many Pods may transfer artifacts at a time."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TRIES = 5
 _REMEMBERED = 1000
@@ -154,20 +147,20 @@ class _Leaf:
     launch: Launch
     repository: Mapping[str, Any]
     pod: str = ""
-    """The uid of its Pod, once there is one."""
+    """The uid of its Pod, once it exists."""
     gone: str = ""
-    """The uid of the last Pod of its name that was deleted."""
+    """The uid of the last deleted Pod of its name."""
     told: Outcome | None = None
     collecting: bool = False
     stopped: bool = False
-    """It has to end, be it that it has not begun."""
+    """Cancel it, even if it has not started."""
     stop_sent: bool = False
     force: bool = False
     progress: str = ""
 
 
 class PodExecutor:
-    """`agent` says where this box's agent keeps files and logs of Pods; `home` is for what is on its way."""
+    """The `Executor` of Pods. `files` gives access to what nodes keep of Pods; `home` holds files in transit."""
 
     def __init__(
         self, cluster: Cluster, report: ReportOutcome, *, agent: AgentSettings, home: Path, artifacts: ArtifactClient
@@ -181,7 +174,7 @@ class PodExecutor:
         self._leaves: dict[Key, _Leaf] = {}
         """By Pod."""
         self._repositories: dict[str, Mapping[str, Any]] = {}
-        """By uid of the workflow: it keeps the one that it began with."""
+        """By uid of the workflow, which keeps the repository it started with."""
         self._gate = asyncio.Semaphore(_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = asyncio.Event()
@@ -211,15 +204,15 @@ class PodExecutor:
         key = Key(namespace_of(workflow), launch.pod_name)
         known, pod = self._leaves.get(key), None
         if known is not None or begun or self._informer.get(*key) is not None:
-            pod = await self._find(key)  # the copy may be behind: one that was deleted for a retry does not count
+            pod = await self._find(key)  # the informer may be behind: a Pod that was deleted for a retry does not count
             if pod is not None and (not _is_of(pod, workflow) or (is_deleting(pod) and not begun)):
                 pod = None
         if known is not None and uid_of(known.workflow) == uid_of(workflow):
             if not known.pod:
-                return  # it is being made
+                return  # it is being created
             if pod is not None and uid_of(pod) == known.pod:
                 if known.told is not None:
-                    self._report(key_of(workflow), launch.node["id"], known.told)  # whoever asks may not have heard
+                    self._report(key_of(workflow), launch.node["id"], known.told)  # the caller may not have received it
                 return
         leaf = self._leaves[key] = _Leaf(workflow, spec, launch, await self._repository(workflow))
         try:
@@ -240,7 +233,7 @@ class PodExecutor:
         namespace = namespace_of(workflow)
         found = [pod for pod in self._informer.by("node", (namespace, node["id"])) if _is_of(pod, workflow)]
         if not found:
-            # It may just be made: then it is stopped when it appears.
+            # It may be about to be created: then it is stopped when it appears.
             for key, leaf in self._leaves.items():
                 if leaf.launch.node["id"] == node["id"] and key.namespace == namespace:
                     leaf.stopped, leaf.force = True, force
@@ -258,7 +251,7 @@ class PodExecutor:
                 await self._stop_pod(pod, force=False)
 
     async def _keep_trying(self, key: Key, leaf: _Leaf) -> None:
-        """A store that does not answer may do so in a moment, but not for ever."""
+        """Retries a limited number of times while a store does not respond."""
         wait = _FIRST_WAIT
         for attempt in range(_TRIES):
             try:
@@ -276,7 +269,7 @@ class PodExecutor:
                 wait = min(2 * wait, _LONGEST_WAIT)
 
     async def _begin(self, key: Key, leaf: _Leaf) -> None:
-        """Makes the Pod. What is the user's fault is reported; other trouble is raised, for another try."""
+        """Creates the Pod. Errors of the user are reported; others are raised for another attempt."""
         try:
             if "data" in leaf.launch.template:
                 self._tell_end(key, leaf, await run_data(self._artifacts, leaf.workflow, leaf.launch.template))
@@ -312,7 +305,7 @@ class PodExecutor:
         self._adopt(key, leaf, made)
 
     def _adopt(self, key: Key, leaf: _Leaf, pod: Object) -> None:
-        """From now on, this Pod's news is the leaf's; some may have come already."""
+        """Follows this Pod from now on; some of its changes may have arrived already."""
         leaf.pod = uid_of(pod)
         news = self._informer.get(*key)
         if leaf.gone == leaf.pod:
@@ -333,7 +326,7 @@ class PodExecutor:
             try:
                 found = await self._artifacts.repository(workflow)
             except ArtifactError:
-                return LOCAL  # whoever uses it will be told
+                return LOCAL  # whatever uses it reports the error
             if len(self._repositories) >= _REMEMBERED:
                 self._repositories.clear()
             self._repositories[uid] = found
@@ -353,7 +346,7 @@ class PodExecutor:
         if leaf is None:
             return
         if uid_of(pod) != leaf.pod:
-            # An earlier one of the same name, or its own, of which it has not been told.
+            # An earlier Pod of the same name, or its own before `create` returned.
             leaf.gone = uid_of(pod) if after is None else leaf.gone
         elif after is not None:
             self._look(key, leaf, after)
@@ -423,7 +416,7 @@ class PodExecutor:
                     self._tell(leaf, told)
 
     def _tell(self, leaf: _Leaf, outcome: Outcome) -> None:
-        """What is news to the engine only: each report is a step."""
+        """Reports only what is new to the engine: each report costs a step."""
         if outcome.phase == "Pending" and outcome.message in _ROUTINE and not outcome.containers:
             return
         if outcome.ready and not leaf.launch.template.get("daemon"):
@@ -487,7 +480,7 @@ def _by_workflow(pod: Object) -> Iterable[Hashable]:
 
 
 def _is_of_namesake(pod: Object, workflow: Object) -> bool:
-    """Of an earlier workflow of the same name, with which it will go."""
+    """Whether the Pod belongs to an earlier workflow of the same name, with which it will be deleted."""
     owner = controller_of(pod) or {}
     return (owner.get("kind"), owner.get("name")) == ("Workflow", name_of(workflow)) and not _is_of(pod, workflow)
 

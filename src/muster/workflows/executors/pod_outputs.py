@@ -34,15 +34,12 @@ from muster.workflows.executors.pod_template import (
 )
 from muster.workflows.model import Launch, Outcome, Outputs, Template
 
-# Merged from outputs: Collects what a Pod leaves: its result, output parameters, output artifacts and logs.
-
-
 RESULT_BYTES = 256 * 1024
 PARAMETER_BYTES = 1024 * 1024
 
 
 class OutputError(Exception):
-    """An output that the template promises is not there."""
+    """A declared output is missing."""
 
 
 class Collector:
@@ -64,8 +61,11 @@ class Collector:
         self, workflow: Object, spec: Mapping[str, Any], launch: Launch, pod: Object, outcome: Outcome,
         repository: Mapping[str, Any],
     ) -> Outcome:  # fmt: skip
-        """The outcome with its outputs. Of a Pod that has failed, those that there are; where one is missing that a
-        Pod which has succeeded should have left, an Error. Raises ArtifactUnreachable where trying again may help."""
+        """Returns the outcome with its outputs.
+
+        Of a failed Pod, the outputs that exist; a missing output of a Pod that succeeded is an Error. Raises
+        ArtifactUnreachable where a retry may help.
+        """
         template = launch.template
         outputs, problems = Outputs(**outcome.outputs), list[str]()
         if launch.wants_result and MAIN in main_containers(template):
@@ -140,7 +140,7 @@ class Collector:
 
 
 class _Kept:
-    """The copies of a Pod's files that its agent has kept."""
+    """The copies of a Pod's output files that its node keeps."""
 
     def __init__(self, agent: AgentSettings, pod: Object, template: Template) -> None:
         paths = output_paths_by_container(template)
@@ -148,7 +148,7 @@ class _Kept:
         self._places = sorted(places, key=lambda place: _written_at(place[0]), reverse=True)
 
     def find(self, path: str) -> Path | None:
-        """Raises OutputError if it may have been there, and could not be kept."""
+        """Raises OutputError if the file may have existed but could not be copied."""
         wanted = clean_path(path)
         for folder, paths in self._places:
             if wanted not in paths:
@@ -163,7 +163,7 @@ class _Kept:
 
 
 def _written_at(folder: Path) -> int:
-    """When a container's files were kept: where several may have written a path, what the last one left counts."""
+    """When a container's files were copied. If several containers may have written a path, the last one counts."""
     try:
         return folder.stat().st_mtime_ns
     except FileNotFoundError:
@@ -208,7 +208,7 @@ def _read(kept: _Kept, path: str, default: Any) -> str:
 
 
 def _write_log(folder: str, target: Path) -> None:
-    """All that is left of what the container's last attempt printed."""
+    """Writes what is left of the log of the container's last attempt."""
     files = log_files(folder)
     reader = LineReader(timestamps=False)
     with target.open("wb") as text:
@@ -220,13 +220,8 @@ def _write_log(folder: str, target: Path) -> None:
                 text.write(reader.feed(Path(file.path).read_bytes()))
 
 
-# Merged from progress: What running Pods say of their own progress, in the file that ARGO_PROGRESS_FILE names.
-#
-# That file lies in the container's own /tmp, which is a folder of this machine: looking at it needs nobody's help.
-
-
 SECONDS = 3.0
-"""Between two looks, as Argo does it."""
+"""Seconds between two reads, as in Argo."""
 
 _FORM = re.compile(r"(\d+)/(\d+)")
 _TAIL = 256
@@ -238,7 +233,7 @@ def progress_file(pods: Path, uid: str) -> str:
 
 
 def reported_progress(path: str) -> str:
-    """The last line of the file, if it is a progress such as `3/10`; '' otherwise."""
+    """Returns the last line of the file if it is a progress such as `3/10`, else ''."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -254,6 +249,6 @@ def reported_progress(path: str) -> str:
 
 
 def as_progress(text: str) -> str:
-    """'' unless it is a share of something: `3/10`, not `4/3` nor `0/0`."""
+    """Returns '' unless the text is a fraction: `3/10`, not `4/3` or `0/0`."""
     found = _FORM.fullmatch(text.strip())
     return text.strip() if found and 0 <= int(found[1]) <= int(found[2]) and int(found[2]) > 0 else ""

@@ -56,7 +56,7 @@ _SCRIPT_FILE = f"{_STAGING}/script"
 _INPUTS = "/argo/inputs/artifacts"
 _MAIN_FILES = "/mainctrfs"
 _LONGEST_SCRIPT = 64 * 1024
-"""All annotations of an object together may be 256 kB."""
+"""All annotations of an object together may have 256 kB."""
 _NEVER = "0001-01-01T00:00:00Z"
 _COPY = """set -e
 while [ $# -gt 0 ]; do
@@ -68,7 +68,7 @@ done"""
 
 @dataclass(frozen=True, slots=True)
 class StagedInputs:
-    """Input artifacts that are ready, in a folder of this machine: the N-th of the template as `N`."""
+    """Input artifacts that are ready, in a folder of the node: the N-th artifact of the template is `N`."""
 
     folder: str
     ready: Collection[int]
@@ -128,7 +128,7 @@ def build_pod(workflow: Object, spec: Mapping[str, Any], launch: Launch, staged:
 
 
 def build_script_config_map(workflow: Object, launch: Launch) -> Object | None:
-    """The ConfigMap that holds a script which is too long for an annotation."""
+    """Returns the ConfigMap of a script that is too long for an annotation."""
     source = str((launch.template.get("script") or {}).get("source") or "")
     if not _is_long(source):
         return None
@@ -168,7 +168,7 @@ def _default_container(containers: list[dict[str, Any]]) -> str:
 
 
 def _helper(container: Mapping[str, Any], mains: list[dict[str, Any]]) -> dict[str, Any]:
-    """A sidecar or init container."""
+    """Returns a sidecar or init container."""
     made = {name: value for name, value in container.items() if name != "mirrorVolumeMounts"}
     main = next((c for c in mains if c["name"] == MAIN), None)
     if container.get("mirrorVolumeMounts") and main is not None:
@@ -193,8 +193,8 @@ def _script_item(**source: Any) -> dict[str, Any]:
 
 
 def _mount_inputs(template: Template, containers: list[dict[str, Any]], staged: StagedInputs) -> list[dict[str, Any]]:
-    """Of a set without a main container, in all of them. Answers the init container that copies those which belong
-    into a volume, if there are any."""
+    """Mounts the inputs into the main container, or into all containers of a set without one. Returns the init
+    container that copies those that belong into a volume, if any."""
     users = [c for c in containers if c["name"] == MAIN] or containers
     mounts = volume_mounts(template)
     copies: list[str] = []
@@ -235,7 +235,7 @@ def _add_environment(containers: list[dict[str, Any]], inits: list[dict[str, Any
 
 
 def _requests(template: Template, containers: Any) -> dict[str, str]:
-    """What the node has to know. Containers: as a patch has left them, be it nonsense."""
+    """Adds the annotations for the node agent. The containers are as patches left them, and may be invalid."""
     annotations: dict[str, str] = {}
     kept = output_paths_by_container(template)
     if kept:
@@ -256,7 +256,7 @@ def _requests(template: Template, containers: Any) -> dict[str, str]:
 
 
 def _add_settings(body: dict[str, Any], spec: Mapping[str, Any], template: Template) -> None:
-    """What a template may say itself, and else the workflow does."""
+    """Adds the settings of the template, or else of the workflow."""
     for field in ("nodeSelector", "affinity", "tolerations", "schedulerName", "serviceAccountName", "securityContext"):
         value = template.get(field) or spec.get(field)
         if value:
@@ -280,7 +280,7 @@ def _add_settings(body: dict[str, Any], spec: Mapping[str, Any], template: Templ
 
 
 def _patched(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> dict[str, Any]:
-    """With the patches of the workflow and of the template."""
+    """Applies the patches of the workflow and of the template."""
     for patch in (spec.get("podSpecPatch"), launch.template.get("podSpecPatch")):
         if not patch:
             continue
@@ -295,7 +295,7 @@ def _patched(body: dict[str, Any], spec: Mapping[str, Any], launch: Launch) -> d
 
 
 def _without_argos(body: dict[str, Any]) -> dict[str, Any]:
-    """A patch may speak of containers that Argo adds, to limit what they use. There are none here."""
+    """Removes from a patch the containers that Argo adds, which do not exist here."""
     for field, name in (("containers", "wait"), ("initContainers", "init")):
         found = body.get(field)
         if not isinstance(found, list) or not any(_is_only_named(c, name) for c in found):

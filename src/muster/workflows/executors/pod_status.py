@@ -22,7 +22,7 @@ _UNITS = {"memory": "100Mi", "storage": "10Gi", "ephemeral-storage": "10Gi"}
 
 
 def pod_outcome(pod: Object, template: Template) -> Outcome:
-    """Without what has to be collected."""
+    """Returns the outcome without outputs to collect."""
     status = status_of(pod)
     phase = status.get("phase") or "Pending"
     if phase == "Pending":
@@ -71,7 +71,7 @@ def pending_reason(status: Mapping[str, Any]) -> str:
 
 
 def durations_of(pod: Object) -> dict[str, int]:
-    """resourcesDuration: how long the Pod has held what it asked for, in units of one core, 100Mi ..."""
+    """Returns resourcesDuration: how long the Pod has held its requests, in units of one core, 100Mi ..."""
     status, spec = status_of(pod), spec_of(pod)
     ages = {s["name"]: _age(s) for s in _all_statuses(status)}
     total: dict[str, int] = {}
@@ -88,7 +88,7 @@ def durations_of(pod: Object) -> dict[str, int]:
 
 def _ending(pod: Object, template: Template) -> tuple[Literal["Succeeded", "Failed", "Error"], str]:
     if status_of(pod).get("phase") == "Succeeded":
-        # A daemon is there to run until nobody needs it any more.
+        # A daemon runs until it is no longer needed.
         return ("Failed", "") if template.get("daemon") else ("Succeeded", "")
     return _failure(pod, main_containers(template))
 
@@ -129,7 +129,7 @@ def exit_message(container: str, ended: Mapping[str, Any]) -> str:
 
 
 def _containers(pod: Object, template: Template) -> dict[str, Outcome]:
-    """Of a containerSet only: each of its containers is a node of its own."""
+    """Only for a containerSet: each of its containers is a node."""
     if "containerSet" not in template:
         return {}
     status = status_of(pod)
@@ -141,7 +141,7 @@ def _containers(pod: Object, template: Template) -> dict[str, Outcome]:
 
 
 def _never_run(template: Template, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Outcome]:
-    """Those that waited for one which failed, or which did not run for the same reason."""
+    """Returns the containers that waited for one that failed, or that did not run for the same reason."""
     failures = {
         name: f"exited with non-zero code: {ended['exitCode']}"
         for name, status in found.items()
@@ -178,7 +178,7 @@ def _container(status: Mapping[str, Any], has_failed: bool) -> Outcome:
 
 
 def _hopeless(status: Mapping[str, Any]) -> str:
-    """A Pod that nothing but another manifest can help."""
+    """A Pod that only another manifest can fix."""
     for container in _all_statuses(status):
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") == _NEEDS_COMMAND:
@@ -203,7 +203,7 @@ def _finished(status: Mapping[str, Any]) -> str:
 
 
 def _times(status: Mapping[str, Any], field: str) -> Iterator[str]:
-    """They are all written alike, so their order as texts is that in time."""
+    """All have the same format, so they sort as text."""
     for container in _all_statuses(status):
         for state in (container.get("state") or {}).values():
             if state.get(field):

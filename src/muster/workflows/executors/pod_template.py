@@ -10,27 +10,24 @@ from muster.kube.objects import Object, meta, name_of, namespace_of, owner_refer
 from muster.workflows.lang.tags import substitute
 from muster.workflows.model import Launch, Template
 
-# Merged from templates: What a template says about its Pod: which containers lead, what is to be kept of them. Pure.
-
-
 MAIN = "main"
 LONGEST_TEXT = "muster.dev/longest-text"
-"""Annotation of a template: how many characters each of its output parameters may have."""
+"""Annotation of a template: the maximum length of each output parameter."""
 
 
 class CannotRun(Exception):
-    """The template asks for something that cannot be: the node is an Error with this message."""
+    """The template asks for something impossible: the node becomes an Error with this message."""
 
 
 def main_containers(template: Template) -> list[str]:
-    """The containers whose end is the end of the Pod."""
+    """Returns the containers whose end ends the Pod."""
     if "containerSet" in template:
         return [str(c.get("name") or "") for c in template["containerSet"].get("containers") or ()]
     return [MAIN]
 
 
 def volume_mounts(template: Template) -> list[Mapping[str, Any]]:
-    """Those that input and output artifacts may lie in."""
+    """Returns the mounts that input and output artifacts may be in."""
     for kind in ("container", "script", "containerSet"):
         if kind in template:
             return list(template[kind].get("volumeMounts") or ())
@@ -50,11 +47,11 @@ def input_artifacts(template: Template) -> list[Mapping[str, Any]]:
 
 
 def output_paths_by_container(template: Template) -> dict[str, list[str]]:
-    """By container, the files and folders that become outputs, each once. Where one is in its list says where the copy
-    is; see `kept_files` of the agent.
+    """Returns the files and folders that become outputs, by container, each once. The index of a path is the name of
+    its copy; see `muster.kube.node_files`.
 
-    They are those of the container named main, or of any of a set that has none. In a volume that a whole set shares,
-    others may write them, even after main has ended.
+    They belong to the container named main, or to any container of a set without one. In a volume that a whole set
+    shares, others may write them, even after main has ended.
     """
     paths = _output_paths(template)
     if not paths:
@@ -81,7 +78,7 @@ def _output_paths(template: Template) -> list[str]:
 
 
 def clean_path(path: str) -> str:
-    """Refuses the root, and one that leaves the folder it begins with."""
+    """Normalizes a path. Rejects the root and paths with `..` that leave their first folder."""
     cleaned = posixpath.normpath(path)
     if not path.startswith("/") or cleaned == "/":
         raise CannotRun(f'the path "{path}" of an artifact or output must be absolute, and below /')
@@ -96,27 +93,24 @@ def is_inside(path: str, folders: Iterable[str]) -> bool:
 
 
 def archives_logs(template: Template, spec: Mapping[str, Any], repository: Mapping[str, Any]) -> bool:
-    """What the repository says holds for all; a template may differ from the workflow."""
+    """The repository's setting applies to all; a template may override the workflow's."""
     if repository.get("archiveLogs"):
         return True
     own = (template.get("archiveLocation") or {}).get("archiveLogs")
     return bool(own if own is not None else spec.get("archiveLogs"))
 
 
-# Merged from claims: The volumes that a workflow asks for with volumeClaimTemplates. Pure.
-
-
 WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 
 
 def claims_of(workflow: Object, spec: Object | None = None) -> list[Object]:
-    """The PersistentVolumeClaims that have to be there before its first Pod. `spec` is the workflow's as the engine
-    resolved it, which is where those of a template it refers to are found."""
+    """Returns the PersistentVolumeClaims to create before the first Pod. `spec` is the one that the engine resolved,
+    which includes those of a referenced template."""
     return [_claim(workflow, template) for template in _templates(workflow, spec)]
 
 
 def volumes_of(workflow: Object, spec: Object | None = None) -> list[Object]:
-    """The same as volumes of a Pod, and as Argo writes them into status.persistentVolumeClaims."""
+    """Returns the claims as volumes of a Pod, and as Argo writes them into status.persistentVolumeClaims."""
     return [
         {"name": name_of(template), "persistentVolumeClaim": {"claimName": _name(workflow, template)}}
         for template in _templates(workflow, spec)
@@ -148,13 +142,10 @@ def _claim(workflow: Object, template: Object) -> Object:
     }
 
 
-# Merged from volumes: The volumes of a template's Pod that the workflow has for all of them. Pure.
-
-
 def volumes_in_use(
     workflow: Object, spec: Mapping[str, Any], template: Template, launch: Launch, have: list[Any]
 ) -> list[dict[str, Any]]:
-    """The workflow's volumes and claims that a container of the template mounts."""
+    """Returns the workflow's volumes and claims that a container of the template mounts."""
     known = {volume["name"] for volume in have}
     mounts = [*volume_mounts(template)]
     for container in (template.get("containerSet") or {}).get("containers") or ():
@@ -177,7 +168,7 @@ def volumes_in_use(
 
 
 def scope_of(workflow: Object, launch: Launch) -> dict[str, Any]:
-    """The variables that names outside of the template may still hold: of volumes, of patches, of keys."""
+    """Returns the variables that names of volumes, patches and keys outside the template may contain."""
     created = str((workflow.get("metadata") or {}).get("creationTimestamp") or "")
     scope: dict[str, Any] = {
         "workflow.name": name_of(workflow),

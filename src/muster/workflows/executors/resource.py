@@ -48,12 +48,10 @@ from muster.workflows.executors.resource_request import ResourceRequest, Target,
 from muster.workflows.lang.jq import JqError, jq_text
 from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome, Template
 
-# Merged from outputs: The output parameters of a resource template: what jsonPath or jqFilter find in the object.
-
 
 def read_outputs(template: Template, obj: Object | None) -> Outputs:
-    """All of the template's, those with a source with their values. Without an object (a `get` that may find nothing),
-    their defaults. Raises ResourceError for a path or filter that cannot be read."""
+    """Returns all of the template's outputs, those with a source with their values. Without an object (a `get` that may
+    find nothing), their defaults. Raises ResourceError for an invalid path or filter."""
     declared = template.get("outputs") or {}
     found = Outputs()
     if declared.get("parameters"):
@@ -80,22 +78,18 @@ def _with_value(number: int, parameter: dict[str, Any], obj: Object | None) -> d
     return parameter
 
 
-# Merged from permission: In whose name a resource template acts: the service account of its workflow, as if its Pod
-# did it.
-
-
 IsAllowed: TypeAlias = Callable[[str, str, str, Kind, str, str], str]
 """(namespace and name of the service account, verb, kind, namespace and name of the object) -> '' or why not."""
 
 BASELINE = "edit"
-"""The role that workflows have in their namespace when they name no service account: whoever may run a workflow there
-can start whatever they like in a Pod anyway, and nobody has to write Roles on a laptop. It has no hand in Roles, other
-namespaces, or the cluster."""
+"""The role of workflows in their namespace if they name no service account. Who may run a workflow there can start any
+Pod anyway, and nobody should have to write Roles on a laptop. It grants nothing on Roles, other namespaces or the
+cluster."""
 
 ARGO_SERVER = "argo-server"
-"""The service account that an Argo Server brings, which workflows that start others name. The box serves Argo's API by
-itself and has no such account: who names it has what the real one's role grants, in the workflow's namespace. That is
-less than who names none has."""
+"""The service account of an Argo Server, which workflows that start others name. The embedded cluster serves Argo's API
+itself and has no such account, so it gets what the role of the real one grants, in the workflow's namespace. That is
+less than a workflow without a service account gets."""
 _ALL = ("create", "get", "list", "watch", "update", "patch", "delete")
 _ARGO_SERVER_RULES: tuple[Rule, ...] = (
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "watch", "list", "create", "update"]},
@@ -118,8 +112,8 @@ _ARGO_SERVER_RULES: tuple[Rule, ...] = (
 
 
 def service_account_permissions(identity: Identity) -> IsAllowed:
-    """Asks the roles of the cluster in a box. A service account that the workflow names has just what was bound to it,
-    but for ARGO_SERVER; '' stands for none named."""
+    """Returns a check against the roles of the embedded cluster. A service account has exactly what is bound to it,
+    except ARGO_SERVER; '' means that none is named."""
 
     def asked(account_namespace: str, account: str, verb: str, kind: Kind, namespace: str, name: str) -> str:
         action = Action(verb, kind.group, kind.plural, namespace=namespace, name=name)
@@ -136,23 +130,14 @@ def service_account_permissions(identity: Identity) -> IsAllowed:
     return asked
 
 
-# Merged from leaves: Runs resource templates, in the server's own process: does what they ask for, and watches the
-# object until one of
-# their conditions holds.
-#
-# A server that is killed and starts again creates nothing twice: what a step creates carries a mark. The other
-# actions
-# may be done twice when the server dies before their end is stored, which only a JSON patch can tell.
-
-
 ReadArtifact: TypeAlias = Callable[[Object, Launch, str], Awaitable[bytes]]
-"""(workflow, launch, name of one of its input artifacts) -> what is in it. Raises ResourceError."""
+"""(workflow, launch, name of an input artifact) -> its content. Raises ResourceError."""
 
 RETRIES = "muster.dev/retries"
-"""An annotation of a workflow: how often it was retried. What an earlier try has made is not taken for this one's."""
+"""Annotation of a workflow: how often it was retried. Objects of an earlier try are not adopted."""
 
 EXIT_CODE = 64
-"""That of Argo's executor, for whatever goes wrong."""
+"""The exit code of Argo's executor, whatever goes wrong."""
 
 _FINAL = (AlreadyExists, BadRequest, Forbidden, Gone, Invalid, MethodNotAllowed, NotFound, TooLarge, Unauthorized)
 _VERBS = {
@@ -178,8 +163,12 @@ class _Leaf:
 
 
 class ResourceExecutor:
-    """`Leaves` for resource templates. Acts in the name of the workflow's service account if it is told how to ask what
-    that `may`; else it may do everything."""
+    """The `Executor` of resource templates.
+
+    Acts with the permissions of the workflow's service account if `may` is given, else with all. A server that is
+    killed and restarted creates nothing twice, because objects that a step creates carry an annotation. Other actions
+    may be repeated if the server dies before their end is stored; only a JSON patch can tell the difference.
+    """
 
     def __init__(
         self,
@@ -197,7 +186,7 @@ class ResourceExecutor:
         self._leaves: dict[tuple[str, str], _Leaf] = {}
 
     async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
-        """Needs `run` going."""
+        """Requires that `run` is running."""
         place = (uid_of(workflow), str(launch.node["id"]))
         known = self._leaves.get(place)
         if known is not None:
@@ -217,14 +206,14 @@ class ResourceExecutor:
             raise
 
     async def stop(self, workflow: Object, node: Node, *, force: bool) -> None:
-        """The object stays: it is the user's."""
+        """The object stays: it belongs to the user."""
         place = (uid_of(workflow), str(node["id"]))
         leaf = self._leaves.get(place) or _Leaf(place, key_of(workflow), {}, node.get("startedAt") or timestamp())
         waited = ", ".join(str(wait.target) for wait in leaf.waits)
         self._fail(leaf, f"stopped while waiting for {waited}" if waited else "stopped")
 
     async def stop_others(self, workflow: Object, nodes: Collection[str]) -> None:
-        """Nobody waits for their objects any more."""
+        """Their objects are no longer awaited."""
         for leaf in [
             leaf for (uid, node), leaf in self._leaves.items() if uid == uid_of(workflow) and node not in nodes
         ]:
@@ -281,7 +270,7 @@ class ResourceExecutor:
                     raise Forbidden(refusal)
 
     async def _object(self, order: ResourceRequest, mark: str, *, begun: bool) -> Object | None:
-        """The object the order is about, after it was carried out: now, or before the server started again."""
+        """Returns the object after the action, performed now or before a restart."""
         target = order.targets[0]
         if order.action == "create":
             made = await self._watch.made_by(target.kind, mark)
@@ -349,7 +338,7 @@ class ResourceExecutor:
                 leaf.waits.append(wait)
 
     def _look(self, leaf: _Leaf, order: ResourceRequest, target: Target, obj: Object | None) -> bool:
-        """Whether the waiting is over."""
+        """Returns whether the waiting is over."""
         if obj is None:
             self._fail(leaf, _deleted(target))
             return True
@@ -387,7 +376,7 @@ class ResourceExecutor:
 
 
 def mark_of(workflow: Object, node: str) -> str:
-    """What tells the objects that a step creates from all others, those of its earlier tries included."""
+    """Returns what identifies the objects that a step creates, distinct from those of its earlier tries."""
     return f"{uid_of(workflow)}/{node}/{annotations_of(workflow).get(RETRIES, '0')}"
 
 
@@ -404,14 +393,11 @@ def _explained(error: ApiError) -> str:
     return f"{error.message}: {'; '.join(f'{cause.field}: {cause.message}' for cause in error.causes)}"
 
 
-# Merged from manifest_from: `manifestFrom`: a manifest that is an artifact.
-
-
 LARGEST = 2 * 1024 * 1024
 
 
 def from_artifacts(artifacts: ArtifactClient, folder: Path) -> ReadArtifact:
-    """Reads input artifacts of a launch; `folder` is for what is on its way."""
+    """Reads input artifacts of a launch; `folder` holds files in transit."""
 
     async def read(workflow: Object, launch: Launch, name: str) -> bytes:
         inputs = (launch.template.get("inputs") or {}).get("artifacts") or ()

@@ -17,11 +17,8 @@ from muster.kube.objects import Key, Object, annotations_of, key_of, meta, name_
 from muster.kube.patches import json_patch, merge_patch, strategic_merge
 from muster.workflows.executors.resource_request import ResourceRequest, Target
 
-# Merged from actions: Carries out one order: one call to the cluster, or a few. Answers the object that it was about.
-
-
 STEP_ANNOTATION = "muster.dev/step"
-"""An annotation on what a step creates: which one, so that a server that starts again finds it."""
+"""Annotation of objects that a step creates: names the step, so that a restarted server finds them."""
 
 
 def annotate_with_step(obj: Object, mark: str) -> Object:
@@ -29,7 +26,8 @@ def annotate_with_step(obj: Object, mark: str) -> Object:
 
 
 async def perform_request(cluster: Cluster, order: ResourceRequest, mark: str) -> Object | None:
-    """None if there was nothing to `get`. Not for `delete`. Raises ApiError."""
+    """Performs the action and returns the object, or None if there was nothing to `get`. Not for `delete`. Raises
+    ApiError."""
     target, flags = order.targets[0], order.flags
     if order.action == "get":
         return await _get(cluster, order)
@@ -64,7 +62,7 @@ async def perform_request(cluster: Cluster, order: ResourceRequest, mark: str) -
 
 
 async def delete_objects(cluster: Cluster, order: ResourceRequest) -> list[tuple[Target, Object]]:
-    """What was there, as it was. Nothing is missed that is not there."""
+    """Deletes the objects and returns them as they were. Missing objects are not an error."""
     found = await asyncio.gather(*(_matching(cluster, order, target) for target in order.targets))
     gone = [
         (Target(target.kind, namespace_of(obj), name_of(obj)), obj)
@@ -76,7 +74,8 @@ async def delete_objects(cluster: Cluster, order: ResourceRequest) -> list[tuple
 
 
 def patch_own_pod(order: ResourceRequest, pod: Object) -> Object:
-    """The step's own Pod after the order's patch: a resource template has no Pod here, so it is patched on paper."""
+    """Returns the step's own Pod after the patch. A resource template has no Pod here, so the patch only changes a
+    copy."""
     if order.patch_type == "json":
         changed: Object = json_patch(pod, order.patch)
     elif order.patch_type == "merge":
@@ -129,7 +128,7 @@ async def _delete(cluster: Cluster, order: ResourceRequest, target: Target, obj:
 
 
 async def _replace_by_force(cluster: Cluster, order: ResourceRequest, wanted: Object) -> Object:
-    """Deletes and creates. Finalizers are waited for: the name must be free."""
+    """Deletes and creates. Waits for finalizers, because the name must be free."""
     target = order.targets[0]
     for old in await _matching(cluster, order, target):
         await _delete(cluster, order, target, old)
@@ -151,12 +150,8 @@ async def _until_gone(cluster: Cluster, target: Target, old: Object) -> None:
             return
 
 
-# Merged from watching: Watches objects of any kind for any number of waiting steps: one watch per kind, none per
-# step.
-
-
 Look: TypeAlias = Callable[[Object | None], bool]
-"""Is shown the object whenever it changes, None once it is gone; True: it has seen enough."""
+"""Called with the object whenever it changes, and with None once it is gone. Returns True when it has seen enough."""
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +161,7 @@ class Wait:
     target: Target
     uid: str
     since: int
-    """The resourceVersion that what we did has led to: earlier news is old."""
+    """The resourceVersion after our action: earlier changes are outdated."""
     look: Look
 
 
@@ -187,7 +182,7 @@ class ObjectWatch:
                 group.create_task(self._follow(informer), name=f"resources {informer.kind.plural}")
 
     async def made_by(self, kind: Kind, mark: str) -> Object | None:
-        """What a step has created, whenever that was. Waits until `run` follows the kind."""
+        """Returns what a step has created, whenever that was. Waits until `run` watches the kind."""
         informer = await self._informer(kind)
         return next(iter(informer.by("mark", mark)), None)
 
@@ -198,12 +193,12 @@ class ObjectWatch:
             return None
 
     async def until(self, target: Target, obj: Object, look: Look) -> Wait:
-        """Shows `look` the object, from the state that is at hand on, until it has seen enough. `obj` says which one is
-        meant (another one of that name is not it), and since when."""
+        """Calls `look` with the object, starting at its current state, until it has seen enough. `obj` identifies the
+        object (not another one of that name) and the version to start at."""
         await self._informer(target.kind)
         wait = Wait(target, uid_of(obj), _number(version_of(obj)), look)
         self._waits.setdefault(_place(target), []).append(wait)
-        # What the watch has told before this is in the state we get now; what it tells later, it tells.
+        # The state that is read now includes everything the watch has reported before.
         self._show(wait, await self.current(target))
         return wait
 

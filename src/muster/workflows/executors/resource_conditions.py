@@ -12,19 +12,13 @@ from muster.kube.errors import BadRequest
 from muster.kube.objects import Object
 from muster.kube.selectors import LabelSelector, compile_requirements, parse_labels
 
-# Merged from errors: What is the user's to mend.
-
 
 class ResourceError(Exception):
-    """The step cannot do what it says; trying again would not help. The message is the node's."""
-
-
-# Merged from conditions: successCondition and failureCondition: label selectors over the fields of an object,
-# `status.phase == Succeeded`.
+    """The step cannot do what it says, and a retry would not help. The message is that of the node."""
 
 
 class Term(NamedTuple):
-    """One requirement, and how it is written in messages."""
+    """One requirement, and its text in messages."""
 
     text: str
     test: LabelSelector
@@ -44,8 +38,8 @@ def parse_conditions(success: str, failure: str) -> Conditions:
 
 
 def evaluate_conditions(conditions: Conditions, obj: Object) -> str | None:
-    """'' once all terms of the success condition hold, a message as soon as one of the failure condition does, None
-    while the object is to be waited for. Without a success condition an object that has not failed has succeeded."""
+    """Returns '' once all terms of the success condition hold, a message once a term of the failure condition holds,
+    and None while waiting. Without a success condition, an object that has not failed has succeeded."""
     fields = _Fields(obj)
     for term in conditions.failure:
         if term.test.matches(fields):
@@ -62,7 +56,7 @@ def _terms(what: str, text: str) -> tuple[Term, ...]:
 
 
 def _shown(requirement: str, key: str, operator: str, text: str) -> str:
-    """With the operator that the user wrote: a selector takes `=`, `==` and `in` with one value for the same."""
+    """Shows the operator as the user wrote it: a selector treats `=`, `==` and `in` with one value the same."""
     written = re.search(rf"(?<![\w./-]){re.escape(key)}\s*(==|in\b|notin\b)\s*\(?\s*([\w.-]*)", text)
     if operator not in ("In", "NotIn") or written is None or " " in requirement:
         return requirement
@@ -71,7 +65,7 @@ def _shown(requirement: str, key: str, operator: str, text: str) -> str:
 
 
 class _Fields(Mapping[str, str]):
-    """An object's fields by their paths (`status.conditions.0.type`), each as text."""
+    """An object's fields by path (`status.conditions.0.type`), each as text."""
 
     def __init__(self, obj: Object) -> None:
         self._object = obj

@@ -15,12 +15,10 @@ from muster.kube.schema import prune
 from muster.workflows.executors.resource_conditions import Conditions, ResourceError, parse_conditions
 from muster.workflows.model import Template
 
-# Merged from flags: `resource.flags`: the options of kubectl that mean something here. Any other is refused by name.
-
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What they ask for. `words` are those that are no options: a kind and names, `pod web` or `pod/web`."""
+    """The parsed flags. `words` are those that are not options: a kind and names, `pod web` or `pod/web`."""
 
     words: tuple[str, ...] = ()
     namespace: str = ""
@@ -30,7 +28,7 @@ class Flags:
     ignore_not_found: bool = False
     wait: bool = True
     strict: bool = True
-    """Unknown fields are an error; without, they are left out."""
+    """Unknown fields are an error; otherwise they are dropped."""
     force: bool = False
     server_side: bool = False
     force_conflicts: bool = False
@@ -41,17 +39,18 @@ class Flags:
 
 
 class _Option(NamedTuple):
-    """`read` answers what becomes of the Flags, and raises ValueError with what may be written."""
+    """An option of kubectl. `read` returns the changes to the Flags, and raises ValueError with the allowed values."""
 
     actions: str
-    """Empty: all of them."""
+    """Empty: all actions."""
     read: Callable[[str], dict[str, Any]]
     alone: str | None = None
-    """What it means without a value; None: it needs one, which may be the next word."""
+    """The value if none is given; None if it needs one, which may be the next word."""
 
 
 def parse_flags(action: str, flags: Sequence[str]) -> Flags:
-    """Raises ResourceError with the place of a flag that has no meaning here."""
+    """Parses `resource.flags`: the options of kubectl that make sense here. Raises ResourceError with the position of
+    any other."""
     found = Flags()
     left = list(enumerate(flags))
     while left:
@@ -134,7 +133,9 @@ _OPTIONS = {
     "server-side": _Option("apply", _truth("server_side"), "true"),
     "force-conflicts": _Option("apply", _truth("force_conflicts"), "true"),
     "field-manager": _Option("create apply replace patch", _text("field_manager")),
-    "save-config": _Option("create replace patch", _nothing, "true"),  # a note for later applies, which need none here
+    "save-config": _Option(
+        "create replace patch", _nothing, "true"
+    ),  # a note for later applies, which is not needed here
     "record": _Option("", _nothing, "true"),
     "overwrite": _Option("apply", _nothing, "true"),
 }
@@ -155,16 +156,13 @@ def _known(action: str) -> str:
     )
 
 
-# Merged from orders: What a resource template asks for, read from its manifest and flags before anything is done.
-
-
 Action: TypeAlias = Literal["get", "create", "apply", "delete", "replace", "patch"]
 ACTIONS = ("get", "create", "apply", "delete", "replace", "patch")
 _STRATEGIES = ("strategic", "merge", "json")
 
 
 class Target(NamedTuple):
-    """An object of the cluster, there or not. Without a name, all that the selectors find."""
+    """An object of the cluster, existing or not. Without a name, all that the selectors match."""
 
     kind: Kind
     namespace: str
@@ -178,17 +176,17 @@ class Target(NamedTuple):
 class ResourceRequest:
     action: Action
     targets: tuple[Target, ...]
-    """One, but for what is deleted."""
+    """One, except for `delete`."""
     flags: Flags
     conditions: Conditions
     object: Object | None = None
-    """To be created, applied or put in place of another."""
+    """To be created, applied or replaced."""
     patch: Any = None
     patch_type: PatchType = "strategic"
 
 
 def read_resource_request(template: Template, manifest: str, workflow: Object, catalogue: Catalogue) -> ResourceRequest:
-    """Raises ResourceError: what is wrong, and in which field. `manifest` is the template's, or the artifact's that it
+    """Raises ResourceError with the problem and its field. `manifest` is the template's, or that of the artifact it
     comes from."""
     resource = template.get("resource") or {}
     action = resource.get("action")
@@ -294,7 +292,7 @@ class _Reader:
             raise ResourceError(f"resource.manifest: {error.message}") from None
 
     def _placed(self, obj: Object) -> Object:
-        """In the namespace that it, or a flag, names; else in the workflow's."""
+        """In the namespace that the object or a flag names, else in the workflow's."""
         kind = self._kind(obj)
         given = namespace_of(obj)
         if self.flags.namespace and given and given != self.flags.namespace:

@@ -1,4 +1,4 @@
-"""What is wrong with a workflow, and what will have no effect, before anything runs."""
+"""Validation of workflows before they run: problems, and warnings about fields without effect."""
 
 from muster.workflows.lint.effects import warnings
 from muster.workflows.lint.walk import Lookup

@@ -1,4 +1,4 @@
-"""What is accepted but has no effect here, or hardly the one that was meant."""
+"""Warns about fields that are accepted but have no effect here, and about likely mistakes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_THE_SPEC = {
 
 
 def warnings(obj: Object) -> list[Cause]:
-    """For whoever wrote it; nothing is refused for these."""
+    """Returns warnings for the author; nothing is rejected because of them."""
     spec = obj.get("spec") or {}
     if obj.get("kind") != "CronWorkflow":
         return list(_of_spec(spec, "spec", runs=obj.get("kind") == "Workflow"))
@@ -32,7 +32,7 @@ def warnings(obj: Object) -> list[Cause]:
 
 
 def _of_spec(spec: Mapping[str, Any], path: str, *, runs: bool) -> Iterator[Cause]:
-    """`runs`: as it is, so it has all its volumes; a template may be given some by who uses it."""
+    """`runs`: the object runs as it is, so it has all its volumes; a template may get some from its user."""
     for field, message in _OF_THE_SPEC.items():
         if spec.get(field):
             yield Cause(f"{path}.{field}", message)
@@ -50,7 +50,7 @@ def _of_spec(spec: Mapping[str, Any], path: str, *, runs: bool) -> Iterator[Caus
 
 
 def _of_both(holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """What a spec and a template have in common."""
+    """Checks what a spec and a template have in common."""
     if (holder.get("retryStrategy") or {}).get("affinity"):
         yield Cause(f"{path}.retryStrategy.affinity", _ONE_MACHINE)
     for old, new in (("mutex", "mutexes"), ("semaphore", "semaphores")):
@@ -64,7 +64,7 @@ def _old_schedule(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 
 def _templates(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Also those that are written into steps."""
+    """Yields all templates, including those inline in steps."""
     waiting = [(f"{path}.templates[{i}]", template) for i, template in enumerate(spec.get("templates") or ())]
     while waiting:
         where, template = waiting.pop(0)
@@ -157,7 +157,7 @@ def _of_tags(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 
 def _misspelt(name: str) -> str:
-    """`input.parameters.x`, `parameters.x`: almost one of ours."""
+    """`input.parameters.x`, `parameters.x`: close to a known name."""
     root, dot, rest = name.partition(".")
     if not dot or root in _ROOTS:
         return ""

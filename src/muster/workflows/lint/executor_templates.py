@@ -18,9 +18,6 @@ from muster.workflows.lint.scope import Scope, check_tags
 from muster.workflows.lint.steps_and_dag import find_cycle
 from muster.workflows.lint.walk import Frame
 
-# Merged from resources: Resource templates.
-
-
 _ACTIONS = ("get", "create", "apply", "delete", "replace", "patch")
 _STRATEGIES = ("strategic", "merge", "json")
 
@@ -66,9 +63,9 @@ def _yaml_problem(text: str) -> str:
 
 
 def _line_of_a_key_that_is_none(events: Iterable[Any]) -> int:
-    """`{{x}}` without quotes is a mapping in a mapping, and that cannot be a key. 0 if all keys are good."""
+    """Returns the line of a mapping used as a key, which is what `{{x}}` without quotes is; 0 if all keys are valid."""
     places: list[bool | None] = []
-    """For every list and mapping that is open: whether a key comes next; None in lists."""
+    """For each open list and mapping: whether a key comes next; None in lists."""
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):
             places.pop()
@@ -84,15 +81,12 @@ def _line_of_a_key_that_is_none(events: Iterable[Any]) -> int:
     return 0
 
 
-# Merged from leaves: What is particular to templates that run something.
-
-
 _OWN_CONTAINERS = ("main", "wait", "init")
 _IGNORED_INPUTS = frozenset(("parameters",))
 
 
 def check_leaf(frame: Frame, scope: Scope) -> None:
-    """A container, script, resource, ... or suspend."""
+    """Validates a container, script, resource, ... or suspend."""
     template, path, findings = frame.template, frame.path, frame.holder.findings
     check_tags(findings, template, path, scope, skip=frozenset(("inputs",)))
     _check_inputs_tags(frame, scope)
@@ -119,7 +113,7 @@ def check_leaf(frame: Frame, scope: Scope) -> None:
 
 
 def _check_inputs_tags(frame: Frame, scope: Scope) -> None:
-    """The value of an input is the caller's; what stands there is only used when nobody calls."""
+    """The caller sets the value of an input; the value written there is used only without a caller."""
     inputs, path = frame.template.get("inputs") or {}, f"{frame.path}.inputs"
     check_tags(frame.holder.findings, inputs, path, scope, skip=_IGNORED_INPUTS)
     skip = frozenset() if frame.is_entrypoint else frozenset(("value",))

@@ -15,16 +15,14 @@ from muster.workflows.lang import depends, go_time, govaluate
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.expr import parser
 
-# Merged from findings: What lint finds: a field and what is wrong with it, in Argo's words and with advice.
-
-
 _HINTS = 20
-"""How many findings get a hint: to look for what is alike takes a while."""
+"""How many findings get a hint: searching for similar names takes time."""
 _CANDIDATES = 500
 
 
 class Findings:
-    """Collects causes. Those of another object, which a template is taken from, are told at the field that names it."""
+    """Collects causes. Those in another object that a template is taken from are reported at the field that names
+    it."""
 
     def __init__(self, causes: list[Cause] | None = None, at: str = "", object_name: str = "") -> None:
         self.causes: list[Cause] = [] if causes is None else causes
@@ -37,8 +35,8 @@ class Findings:
         self.causes.append(Cause(field, message))
 
     def elsewhere(self, at: str, object_name: str) -> Findings:
-        """For what is wrong in another object that the field `at` names. One that names it from there is no news to
-        the reader: the field stays."""
+        """For problems in another object that the field `at` names. For references from there the field stays the
+        same."""
         return Findings(self.causes, self._at if self._object else at, object_name)
 
     @property
@@ -46,15 +44,12 @@ class Findings:
         return len(self.causes) < _HINTS
 
     def meant(self, word: str, words: Collection[str], before: str = '"', after: str = '"') -> str:
-        """`; did you mean "x"?`, if something is like the word."""
+        """Returns `; did you mean "x"?` if a known name is similar."""
         if not self.may_hint:
             return ""
         some = list(words) if len(words) <= _CANDIDATES else [w for w in words if w[:1] == word[:1]][:_CANDIDATES]
         near = closest_word(word, some)
         return f"; did you mean {before}{near}{after}?" if near else ""
-
-
-# Merged from names: How things in a workflow may be called.
 
 
 _FIELD = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9]*", re.ASCII)
@@ -69,21 +64,22 @@ _VALUE_RULE = "Parameter/Artifact name must consist of alpha-numeric characters,
 
 
 def field_name_problem(name: str) -> str:
-    """Of a template, a step, a task or a container; '' if the name may be."""
+    """Returns what is wrong with the name of a template, step, task or container, or ''."""
     if len(name) > _LONGEST:
         return f"must be no more than {_LONGEST} characters"
     return "" if _FIELD.fullmatch(name) else _FIELD_RULE
 
 
 def value_name_problem(name: str) -> str:
-    """Of a parameter or an artifact."""
+    """Returns what is wrong with the name of a parameter or artifact, or ''."""
     return "" if _VALUE.fullmatch(name) else _VALUE_RULE
 
 
 def check_names(
     findings: Findings, items: Sequence[Any], path: str, *, values: bool = False, tags: bool = False
 ) -> None:
-    """Every item has a name, a good one, and no two the same. With `tags`, what they will be filled with is good."""
+    """Checks that every item has a valid, unique name. With `tags`, what they will be filled with is assumed to be
+    valid."""
     seen: set[str] = set()
     problem = value_name_problem if values else field_name_problem
     for index, item in enumerate(items):
@@ -100,19 +96,14 @@ def check_names(
         seen.add(name)
 
 
-# Merged from syntax: Texts in a small language of their own: expressions, `when`, `depends`, durations. Only what can
-# be said before the
-# tags in them are filled in.
-
-
 _ANY_TAG = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _MOST_TAGS = 6
 _STAND_INS = ("true", "==")
-"""What a tag of a `when` may turn into, as far as the grammar is concerned: a value or an operator."""
+"""What a tag in a `when` may be replaced by, as far as the grammar is concerned: a value or an operator."""
 
 
 def expression_problem(text: str) -> str:
-    """Of an expr-lang expression. With tags in it, anything may become of it."""
+    """Returns the problem of an expr-lang expression. With tags in it, it can be anything."""
     if "{{" in text:
         return ""
     try:
@@ -123,7 +114,7 @@ def expression_problem(text: str) -> str:
 
 
 def when_problem(text: str) -> str:
-    """Of a `when`, where bare words are strings."""
+    """Returns the problem of a `when`, where bare words are strings."""
     if not text:
         return ""
     if "{{" not in text:
@@ -152,7 +143,7 @@ def depends_problem(text: str) -> str:
 
 
 def duration_problem(text: str, *, plain_seconds: bool = True) -> str:
-    """Of `1h30m`; with `plain_seconds`, `90` will do."""
+    """Returns the problem of a duration such as `1h30m`; with `plain_seconds`, `90` is valid."""
     if "{{" in text or (plain_seconds and _is_integer(text)):
         return ""
     try:
@@ -164,7 +155,7 @@ def duration_problem(text: str, *, plain_seconds: bool = True) -> str:
 
 
 def integer_problem(value: int | str) -> str:
-    """Of a number that may be a tag: a limit, a count."""
+    """Returns the problem of a number that may be a tag: a limit, a count."""
     if isinstance(value, int) or "{{" in value or _is_integer(value):
         return ""
     return f"value '{value}' cannot be resolved to an int; write a number, or a tag like {{{{inputs.parameters.x}}}}"
@@ -182,12 +173,9 @@ def _is_integer(text: str) -> bool:
     return re.fullmatch(r"[-+]?[0-9]+", text) is not None
 
 
-# Merged from types: The types a template can be of.
-
-
 TYPES = ("container", "containerSet", "steps", "dag", "script", "resource", "data", "suspend", "http", "plugin")
 LEAVES = frozenset(("container", "containerSet", "script", "resource", "data", "http", "plugin"))
-"""Those that run something; a suspend does not."""
+"""The types that run something; suspend does not."""
 POD_TYPES = frozenset(("container", "containerSet", "script", "resource", "data"))
 
 
@@ -196,5 +184,5 @@ def types_of(template: Mapping[str, Any]) -> list[str]:
 
 
 def type_of(template: Mapping[str, Any]) -> str:
-    """'' for one without."""
+    """Returns '' for a template without a type."""
     return next((kind for kind in TYPES if template.get(kind) is not None), "")

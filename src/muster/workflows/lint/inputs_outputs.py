@@ -19,9 +19,6 @@ from muster.workflows.lint.field_rules import (
 )
 from muster.workflows.lint.scope import Scope, check_tags
 
-# Merged from artifacts: Artifacts: where they lie, what they are taken from, where they are put.
-
-
 _KINDS = ("artifactory", "azure", "git", "gcs", "hdfs", "http", "oss", "raw", "s3", "plugin")
 
 
@@ -39,7 +36,7 @@ def check_location(findings: Findings, place: Mapping[str, Any], path: str) -> N
 
 
 def check_path(findings: Findings, artifact: Mapping[str, Any], path: str) -> None:
-    """Of an artifact of a template that runs something: it needs a path, one that leads nowhere else."""
+    """Checks an artifact of a template that runs something: it needs a path that stays where it is."""
     written = artifact.get("path") or ""
     name = artifact.get("name") or ""
     if not written:
@@ -59,7 +56,7 @@ def check_path(findings: Findings, artifact: Mapping[str, Any], path: str) -> No
 
 
 def source_problem(source: str) -> str:
-    """Of a `from`: it names an artifact."""
+    """Returns the problem of a `from`, which must name an artifact."""
     if "{{" not in source:
         return f"'{source}' is not a reference; write {{{{steps.NAME.outputs.artifacts.X}}}}"
     if ".artifacts." in source or source.startswith("{{="):
@@ -87,9 +84,6 @@ def _hdfs_problems(hdfs: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-# Merged from outputs: Outputs: how a template comes by them, and under which names others see them.
-
-
 _TAG = re.compile(r"\{\{[-a-zA-Z0-9]+(\.[-a-zA-Z0-9_]+)*\}\}")
 _SOURCES = ("path", "jqFilter", "jsonPath", "parameter", "expression")
 _HAS_RESULT = ("container", "script", "data", "http", "plugin")
@@ -107,7 +101,7 @@ def check_outputs(findings: Findings, template: Mapping[str, Any], path: str, sc
     kind = type_of(template)
     check_names(findings, parameters, f"{path}.parameters", values=True, tags=True)
     check_names(findings, artifacts, f"{path}.artifacts", values=True, tags=True)
-    if kind not in LEAVES:  # a leaf's outputs were looked at with the rest of it
+    if kind not in LEAVES:  # a leaf's outputs were checked with the rest of it
         check_tags(findings, outputs, path, scope)
     for index, artifact in enumerate(artifacts):
         _check_artifact(findings, artifact, f"{path}.artifacts[{index}]", kind)
@@ -116,7 +110,7 @@ def check_outputs(findings: Findings, template: Mapping[str, Any], path: str, sc
 
 
 def visible_suffixes(template: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """What others see of a node: what comes after `steps.NAME`, and, for a node of many items, what comes besides."""
+    """Returns what others see of a node: the suffixes after `steps.NAME`, and for a loop those of the list."""
     found = [".id", ".startedAt", ".finishedAt", ".hostNodeName"]
     if template.get("daemon"):
         found.append(".ip")
@@ -134,7 +128,7 @@ def visible_suffixes(template: Mapping[str, Any]) -> tuple[list[str], list[str]]
 
 
 def add_global_outputs(template: Mapping[str, Any], scope: Scope) -> None:
-    """What the template exports under a `globalName` is seen by all that comes later."""
+    """Makes what the template exports under a `globalName` visible to everything after it."""
     outputs = template.get("outputs") or {}
     for name in _global_names(outputs.get("parameters") or ()):
         if is_tag(name):
@@ -225,19 +219,16 @@ def _title(kind: str) -> str:
     return "DAG" if kind == "dag" else kind[0].upper() + kind[1:]
 
 
-# Merged from arguments: Arguments: what a caller hands over, and whether it is what the template asks for.
-
-
 _NOT_HERE = ("path", "jsonPath", "jqFilter", "parameter", "expression")
 
 
 def as_text(value: Any) -> str:
-    """A value of a parameter as Argo reads it."""
+    """Returns a parameter's value as Argo reads it."""
     return value if isinstance(value, str) else to_json(value)
 
 
 def check_arguments(findings: Findings, arguments: Mapping[str, Any], path: str, *, may_lack: bool = False) -> None:
-    """`may_lack`: values may still come from whoever submits this."""
+    """`may_lack`: values may still be given on submission."""
     parameters = arguments.get("parameters") or ()
     artifacts = arguments.get("artifacts") or ()
     check_names(findings, parameters, f"{path}.parameters", values=True)
@@ -257,7 +248,7 @@ def check_supplied(
     *,
     told: bool = True,
 ) -> None:
-    """Every input of the template is given a value, or has one. `told`: that an argument has no value was told."""
+    """Checks that every input has a value. `told`: that an argument has no value was reported already."""
     inputs = template.get("inputs") or {}
     if not inputs:
         return
@@ -293,7 +284,7 @@ def _has_value(declared: Mapping[str, Any], given: Mapping[str, Any] | None, tol
 
 
 def _is_placed(artifact: Mapping[str, Any]) -> bool:
-    """Or was refused for where it is said to be."""
+    """Or was rejected because of its location."""
     return is_supplied(artifact) or artifact.get("git") is not None or artifact.get("hdfs") is not None
 
 

@@ -1,4 +1,4 @@
-"""What a `{{tag}}` may name at some place, and whether it does."""
+"""What a `{{tag}}` may refer to at a given place, and whether it does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muster.workflows.lang.tags import find_tags
 from muster.workflows.lint.field_rules import Findings, expression_problem
 
 CHECKED = ("item.", "steps.", "inputs.", "outputs.", "pod.", "workflow.", "tasks.")
-"""Other tags are taken for somebody else's and are left as they are."""
+"""Other tags are assumed to be for other programs and are left as they are."""
 _LATE = (
     "outputs.",
     "workflow.creationTimestamp",
@@ -35,24 +35,24 @@ class Globals:
     values: dict[str, str] = field(default_factory=dict)
     """Those whose value is known already."""
     any_parameter: bool = False
-    """`workflow.parameters.*` may come from whoever uses this template."""
+    """`workflow.parameters.*` may come from the user of this template."""
     any_artifact_output: bool = False
 
 
 @dataclass(slots=True)
 class Scope:
-    """What one template sees. `extra` is what one of its steps or tasks sees besides."""
+    """What one template sees. `extra` is what one of its steps or tasks sees in addition."""
 
     everywhere: Globals
     names: set[str] = field(default_factory=set)
     open: set[str] = field(default_factory=set)
-    """Beginnings of names of which all are allowed, as of a step whose template is not at hand."""
+    """Prefixes of which all names are allowed, such as those of a step whose template is not available."""
     any_item: bool = False
     any_parameter_output: bool = False
     any_artifact_output: bool = False
 
     def without_known(self, text: str) -> str:
-        """The text with an x for every tag that surely will be filled in."""
+        """Returns the text with an x for every tag that will certainly be filled in."""
         return _TAG.sub(lambda tag: "x" if self._is_known(tag[1]) else tag[0], text)
 
     def _is_known(self, inside: str) -> bool:
@@ -60,7 +60,7 @@ class Scope:
         return inside.startswith("=") or name in self.names or name in self.everywhere.names
 
     def has(self, name: str, extra: frozenset[str] | set[str] = frozenset()) -> bool:
-        """Also for what is none of ours, and for what only is known when it runs."""
+        """Also true for tags that are not ours, and for those known only when it runs."""
         if name in self.names or name in extra or name in self.everywhere.names:
             return True
         if not name.startswith(CHECKED) or name.startswith(_LATE):
@@ -88,8 +88,8 @@ def check_tags(
     *,
     skip: frozenset[str] = frozenset(),
 ) -> None:
-    """Every tag in the value can be resolved, every expression can be read. `skip`: fields of the value itself that
-    are looked at elsewhere."""
+    """Checks that every tag in the value resolves and every expression parses. `skip`: fields of the value that are
+    checked elsewhere."""
     for where, text in tagged_strings(value, path, skip):
         after = _open_tag(text)
         if after.startswith(CHECKED):
@@ -105,7 +105,7 @@ def check_tags(
 
 
 def tagged_strings(value: Any, path: str, skip: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
-    """The strings with a tag in them, keys included, and where they stand."""
+    """Yields the strings with a tag in them, including keys, and their paths."""
     if isinstance(value, str):
         if "{{" in value:
             yield path, value
@@ -130,13 +130,13 @@ def tagged_strings(value: Any, path: str, skip: frozenset[str] = frozenset()) ->
 
 
 def _completed_later(text: str, scope: Scope, extra: frozenset[str] | set[str]) -> bool:
-    """`workflow.parameters.{{inputs.parameters.which`: whether the inner tag is known, so that the outer will be."""
+    """For `workflow.parameters.{{inputs.parameters.which`: whether the inner tag is known, so the outer one will be."""
     before, _, inner = text.rpartition("{{")
     return bool(before) and inner.startswith(CHECKED) and scope.has(inner, extra)
 
 
 def _open_tag(text: str) -> str:
-    """What comes after braces that nothing closes."""
+    """Returns what follows braces that are not closed."""
     end = text.rfind("}}")
     _, braces, after = text[max(end, 0) :].partition("{{")
     return after if braces else ""

@@ -23,11 +23,9 @@ from muster.workflows.lint.inputs_outputs import as_text, check_arguments, check
 from muster.workflows.lint.scope import Scope, check_tags, tagged_strings
 from muster.workflows.lint.walk import Callee, Frame, TemplateWalk
 
-# Merged from graphs: Who waits for whom: an order for that, or a circle in it.
-
 
 def topological_order(graph: Mapping[str, Collection[str]]) -> list[str]:
-    """The names, each behind those it depends on. Those in a circle, or behind one, are left out."""
+    """Returns the names, each after those it depends on. Those in a cycle, or after one, are left out."""
     waiting = {name: len(needed) for name, needed in graph.items()}
     followers: dict[str, list[str]] = {}
     for name, needed in graph.items():
@@ -46,9 +44,9 @@ def topological_order(graph: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def find_cycle(graph: Mapping[str, Collection[str]]) -> list[str]:
-    """A circle, its first name again at the end; [] if there is none."""
+    """Returns a cycle with its first name repeated at the end, or []."""
     rest = graph.keys() - set(topological_order(graph))
-    # What is left over waits for something else that is: going on like this has to come back.
+    # Every remaining name waits for another one, so following them must come back.
     name = next((n for n in graph if n in rest), None)
     path: dict[str, None] = {}
     while name is not None and name not in path:
@@ -63,8 +61,8 @@ def find_cycle(graph: Mapping[str, Collection[str]]) -> list[str]:
 def ancestors_among(
     order: Iterable[str], graph: Mapping[str, Collection[str]], wanted: Mapping[str, Collection[str]]
 ) -> dict[str, set[str]]:
-    """Of the names each one asks about, those it comes after. A bit for every name that is asked about keeps this
-    linear, however long the way to it is."""
+    """Returns, of the names that each one asks about, those it comes after. One bit per name keeps this linear in the
+    number of edges."""
     asked = {name for names in wanted.values() for name in names}
     bits = {name: 1 << index for index, name in enumerate(sorted(asked))}
     before: dict[str, int] = {}
@@ -79,9 +77,6 @@ def ancestors_among(
     return found
 
 
-# Merged from items: What a step or task is repeated for, and what steers it: `when`, hooks.
-
-
 _LOOPS = ("withItems", "withParam", "withSequence")
 _NOTHING: Mapping[str, Any] = {}
 
@@ -91,12 +86,12 @@ def is_loop(step: Mapping[str, Any]) -> bool:
 
 
 def gathers_items(step: Mapping[str, Any]) -> bool:
-    """Whether the outputs of its items are seen as one list."""
+    """Whether the outputs of its items are combined into a list."""
     return bool(step.get("withItems") or step.get("withParam"))
 
 
 def check_items(findings: Findings, step: Mapping[str, Any], path: str) -> set[str]:
-    """The names that the items give: `item`, `item.x`; `item.*` stands for any."""
+    """Returns the names that the items define: `item`, `item.x`; `item.*` means any."""
     used = [field for field in _LOOPS if step.get(field) or (field == "withSequence" and step.get(field) is not None)]
     if len(used) > 1:
         findings.add(f"{path}.{used[1]}", f"only one of withItems, withParam, withSequence can be specified: {used}")
@@ -118,7 +113,7 @@ def check_when(findings: Findings, step: Mapping[str, Any], path: str) -> None:
 
 
 def check_call(findings: Findings, step: Mapping[str, Any], callee: Callee, path: str) -> None:
-    """The arguments of a step are good, and are what its template wants."""
+    """Checks that the arguments of a step are valid and match its template."""
     arguments = step.get("arguments") or _NOTHING
     if arguments:
         check_arguments(findings, arguments, f"{path}.arguments")
@@ -127,7 +122,7 @@ def check_call(findings: Findings, step: Mapping[str, Any], callee: Callee, path
 
 
 def check_hooks(walk: TemplateWalk, caller: Frame, holder: Mapping[str, Any], path: str) -> None:
-    """Hooks of a workflow, a step or a task: each says when, and runs a template that is there."""
+    """Checks hooks of a workflow, step or task: each has a condition and an existing template."""
     findings = caller.holder.findings
     for event, hook in (holder.get("hooks") or _NOTHING).items():
         field = f"{path}.hooks.{event}"
@@ -182,16 +177,13 @@ def _check_sequence(findings: Findings, sequence: Mapping[str, Any], path: str) 
             findings.add(f"{path}.{field}", wrong)
 
 
-# Merged from dag: Templates of tasks that wait for each other.
-
-
 _STATUS = re.compile(r"\{\{\s*tasks\.([^.{}]+)\.status\s*\}\}")
 _INLINE = frozenset(("inline",))
 
 
 def visit_dag(walk: TemplateWalk, frame: Frame, scope: Scope) -> Iterator[Frame]:
-    """Every task sees the outputs of every other, but only of those it comes after it knows how they ended. The
-    templates that tasks run are visited first."""
+    """Validates a dag. Every task sees the outputs of all others, but the status only of those it comes after.
+    Templates that tasks run are visited first."""
     tasks = frame.template["dag"].get("tasks") or []
     findings, base = frame.holder.findings, f"{frame.path}.dag.tasks"
     if not tasks:
@@ -230,7 +222,7 @@ def visit_dag(walk: TemplateWalk, frame: Frame, scope: Scope) -> Iterator[Frame]
 
 
 def _graph(frame: Frame, by_name: Mapping[str, Mapping[str, Any]], paths: Mapping[str, str]) -> dict[str, list[str]]:
-    """Who waits for whom, of those that are there."""
+    """Returns the dependencies between existing tasks."""
     findings = frame.holder.findings
     using_depends = any(task.get("depends") for task in by_name.values())
     graph: dict[str, list[str]] = {}
@@ -289,13 +281,13 @@ def _check_task(walk: TemplateWalk, frame: Frame, task: Mapping[str, Any], path:
 
 
 def _asked(task: Mapping[str, Any], path: str) -> set[str]:
-    """The tasks of which it matters whether this one comes after them."""
+    """Returns the tasks for which it matters whether this one comes after them."""
     found = {name for _, text in tagged_strings(task, path, _INLINE) for name in _STATUS.findall(text)}
     return found | {name for _, name, _ in _handed_over(task, path)}
 
 
 def _handed_over(task: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, str]]:
-    """(field, other task, what) for every argument that is another task's output."""
+    """Yields (field, other task, what) for every argument that is another task's output."""
     arguments = task.get("arguments")
     if not arguments:
         return
@@ -331,11 +323,8 @@ def _check_target(frame: Frame, by_name: Mapping[str, Mapping[str, Any]], scope:
             findings.add(path, f"target '{name}' is not defined{findings.meant(name, by_name)}")
 
 
-# Merged from steps: Templates of steps.
-
-
 def visit_steps(walk: TemplateWalk, frame: Frame, scope: Scope) -> Iterator[Frame]:
-    """A step sees what came before it, in earlier groups and in its own. The templates it runs are visited first."""
+    """Validates steps. A step sees earlier groups and its own group. Templates that steps run are visited first."""
     findings = frame.holder.findings
     seen: set[str] = set()
     if not frame.template["steps"]:

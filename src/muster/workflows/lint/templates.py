@@ -24,9 +24,6 @@ from muster.workflows.lint.scope import Scope
 from muster.workflows.lint.steps_and_dag import visit_dag, visit_steps
 from muster.workflows.lint.walk import Frame, TemplateWalk
 
-# Merged from retries: How often, how soon and when something is tried again; locks; what is remembered.
-
-
 _POLICIES = ("Always", "OnFailure", "OnError", "OnTransientError")
 
 
@@ -92,9 +89,6 @@ def _each(synchronization: Mapping[str, Any], one: str, many: str, path: str) ->
     return found
 
 
-# Merged from metrics: Metrics.
-
-
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 _KINDS = ("counter", "gauge", "histogram")
 
@@ -132,14 +126,11 @@ def _check_metric(findings: Findings, metric: Mapping[str, Any], path: str) -> N
         findings.add(f"{path}.when", wrong)
 
 
-# Merged from templates: A template: what holds for every type, and the way on to what is particular to one.
-
-
 _CHOICES = ", ".join(TYPES)
 
 
 def visit(walk: TemplateWalk, frame: Frame) -> Iterator[Frame]:
-    """Looks at a template once. Answers the templates that have to be visited before it goes on."""
+    """Visits a template once. Yields the templates to visit before it continues."""
     if not walk.is_first_visit(frame):
         return
     template, path, findings = frame.template, frame.path, frame.holder.findings
@@ -207,7 +198,7 @@ def _check_common(frame: Frame, kind: str) -> None:
 
 
 def _add_own_paths(frame: Frame, kind: str, scope: Scope) -> None:
-    """A leaf may name the places where its outputs are collected, and its own Pod."""
+    """A leaf may refer to the paths of its outputs and to its own Pod."""
     if kind in POD_TYPES:
         scope.names.add("pod.name")
     outputs = frame.template.get("outputs") or {}

@@ -1,4 +1,4 @@
-"""The way through a workflow: which template a step runs, and every template once, in the order Argo takes."""
+"""Walks through a workflow: which template a step runs, and every template once, in Argo's order."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Lookup: TypeAlias = Callable[[str, bool], Object | None]
 
 @dataclass(slots=True, eq=False)
 class Holder:
-    """An object that has templates."""
+    """An object with templates."""
 
     key: str
     spec: Mapping[str, Any]
     path: str
     findings: Findings
     defaults: Mapping[str, Any]
-    """Its templateDefaults. Argo does not look at those of a ClusterWorkflowTemplate that another one refers to."""
+    """Its templateDefaults. Argo ignores those of a ClusterWorkflowTemplate that another one refers to."""
     templates: dict[str, tuple[str, Mapping[str, Any]]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -37,13 +37,13 @@ class Holder:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """A template that is looked at."""
+    """A template that is being checked."""
 
     template: Mapping[str, Any]
     path: str
     holder: Holder
     values: Mapping[str, str]
-    """What is known already of what its tags stand for."""
+    """Known values of its tags."""
     visible: frozenset[str] = frozenset()
     """Names it sees from the template it is written in."""
     is_entrypoint: bool = False
@@ -53,7 +53,7 @@ class Frame:
         return str(self.template.get("name") or "")
 
     def filled(self, text: str) -> str:
-        """The text, its tags filled in as far as they are known."""
+        """Returns the text with its known tags filled in."""
         if "{{" not in text:
             return text
         try:
@@ -64,7 +64,7 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Callee:
-    """What a step runs. Without a frame it is not known; `open` if only the object was not at hand."""
+    """What a step runs. Without a frame it is unknown; `open` if only the object was not available."""
 
     frame: Frame | None = None
     open: bool = False
@@ -79,8 +79,8 @@ class TemplateWalk:
         self._suffixes: dict[int, tuple[list[str], list[str]]] = {}
 
     def run(self, visit: Callable[[TemplateWalk, Frame], Iterator[Frame]], frame: Frame) -> None:
-        """Visits a template, and before it goes on, each it asks for. Templates may be nested deeper than Python lets
-        functions be."""
+        """Visits a template and, before it continues, each template it asks for. Uses a stack, because templates may be
+        nested deeper than Python's recursion limit."""
         open_visits = [visit(self, frame)]
         while open_visits:
             wanted = next(open_visits[-1], None)
@@ -97,7 +97,7 @@ class TemplateWalk:
         return True
 
     def resolve(self, step: Mapping[str, Any], caller: Frame, path: str) -> Callee:
-        """What a step, a task or a hook runs. What is wrong with the reference is told."""
+        """Returns what a step, task or hook runs, and reports problems of the reference."""
         findings, holder = caller.holder.findings, caller.holder
         reference, name, inline = step.get("templateRef"), step.get("template") or "", step.get("inline")
         if reference is not None:
@@ -118,7 +118,7 @@ class TemplateWalk:
         return Callee(named)
 
     def named(self, name: str, caller: Frame, path: str) -> Frame | None:
-        """A template of the same object."""
+        """Returns a template of the same object."""
         name, holder = caller.filled(name), caller.holder
         found = holder.templates.get(name)
         if found is None:
@@ -128,7 +128,7 @@ class TemplateWalk:
         return Frame(found[1], found[0], holder, self.everywhere.values)
 
     def holder(self, name: str, cluster_scope: bool, findings: Findings, at: str) -> Holder | None:
-        """A template object by its name; None if there is none, or nobody to ask."""
+        """Returns a template object by name; None if it does not exist or cannot be looked up."""
         key = (name, cluster_scope)
         if key not in self._holders:
             found = self._lookup(name, cluster_scope) if self._lookup else None
@@ -140,7 +140,7 @@ class TemplateWalk:
         return self._lookup is not None
 
     def add_outputs(self, scope: Scope, callee: Callee, prefix: str, *, of_items: bool) -> None:
-        """What the others of a template see of this step or task."""
+        """Returns what other steps or tasks of the template see of this one."""
         if callee.open:
             scope.open.add(f"{prefix}.")
             return
@@ -189,7 +189,7 @@ class TemplateWalk:
 
 
 def holder_of(obj: Object, findings: Findings, at: str) -> Holder:
-    """An object that others take templates from; what is wrong with it is told at the field `at` of the one at hand."""
+    """An object that others take templates from; its problems are reported at the field `at`."""
     kind, spec = obj.get("kind") or "WorkflowTemplate", obj.get("spec") or {}
     title = f'{kind} "{name_of(obj)}"'
     defaults = {} if kind == "ClusterWorkflowTemplate" else spec.get("templateDefaults") or {}

@@ -19,14 +19,11 @@ from muster.workflows.lint.steps_and_dag import check_hooks
 from muster.workflows.lint.templates import check_metrics, check_retry_strategy, check_synchronization, visit
 from muster.workflows.lint.walk import Frame, Holder, Lookup, TemplateWalk
 
-# Merged from cron: When a cron workflow runs.
-
-
 _LONGEST_CRON_NAME = 52
 
 
 def check_cron(findings: Findings, obj: Object) -> None:
-    """What a CronWorkflow has besides the workflow it makes."""
+    """Checks the fields of a CronWorkflow besides its workflow spec."""
     name, spec = meta(obj).get("name") or "", obj.get("spec") or {}
     if len(name) > _LONGEST_CRON_NAME:
         message = f'cron workflow name "{name}" must not be more than {_LONGEST_CRON_NAME} characters long'
@@ -57,16 +54,12 @@ def check_cron(findings: Findings, obj: Object) -> None:
 
 
 def schedule_problem(text: str) -> str:
-    """'' if it can be read."""
+    """Returns '' if the schedule can be parsed."""
     try:
         parse_schedule(text)
     except ScheduleError as error:
         return str(error)
     return ""
-
-
-# Merged from workflows: Everything that is wrong with a workflow, a template of workflows, or a cron workflow: Argo's
-# validation rules.
 
 
 _LONGEST_NAME = 63
@@ -85,9 +78,11 @@ _CLAIM_GC = ("OnWorkflowCompletion", "OnWorkflowSuccess")
 
 
 def problems(obj: Object, lookup: Lookup | None = None, *, submitted: bool = False) -> list[Cause]:
-    """What is wrong with an object of any of the kinds that have a workflow's spec, in the order of Argo's own look at
-    it. Without `lookup`, what depends on other objects is taken to be right. `submitted`: it is about to run, so every
-    argument needs a value."""
+    """Returns the problems of an object with a workflow spec, in the order of Argo's validation.
+
+    Without `lookup`, references to other objects are assumed to be valid. `submitted`: it is about to run, so every
+    argument needs a value.
+    """
     kind = obj.get("kind") or ""
     findings = Findings()
     if kind == "CronWorkflow":
@@ -156,7 +151,7 @@ class _Check:
                 self._run(holder, {**holder.spec, **own, "arguments": self._merged(holder.spec)})
 
     def _run(self, holder: Holder, spec: Mapping[str, Any]) -> None:
-        """`spec`: with what comes from the template it refers to."""
+        """`spec` includes what comes from the template it refers to."""
         arguments = spec.get("arguments") or {}
         check_arguments(self.findings, arguments, f"{self.path}.arguments", may_lack=self.may_lack)
         self._add_globals(holder, arguments)
@@ -175,7 +170,7 @@ class _Check:
             self.walk.run(visit, Frame(template, path, holder, self.everywhere.values))
 
     def _enter(self, holder: Holder, name: str, field: str, arguments: Mapping[str, Any]) -> None:
-        """A template that the spec names: what it needs comes from the workflow's arguments."""
+        """Checks a template that the spec names: its inputs come from the workflow's arguments."""
         found = holder.templates.get(name)
         if found is None:
             self.findings.add(field, f"template name '{name}' undefined{self.findings.meant(name, holder.templates)}")
@@ -191,7 +186,7 @@ class _Check:
         return self.spec.get("arguments") or {}
 
     def _merged(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        """The first of a name counts: ours go before theirs."""
+        """The first of a name counts: ours come before theirs."""
         theirs, merged = other.get("arguments") or {}, {}
         for field in ("parameters", "artifacts"):
             by_name: dict[Any, Any] = {}
@@ -258,7 +253,7 @@ class _Check:
 
 
 def _inputs(template: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The inputs whose value is known."""
+    """Returns the inputs whose value is known."""
     values = {p.get("name"): p.get("value") for p in arguments.get("parameters") or ()}
     found = {}
     for declared in (template.get("inputs") or {}).get("parameters") or ():
@@ -287,18 +282,16 @@ def _each_once(causes: list[Cause]) -> list[Cause]:
     return list(dict.fromkeys(causes))
 
 
-# Merged from rule: The rules at the door of the cluster: what can be said of an object without looking at others.
-
-
 _WHILE_RUNNING = frozenset(("activeDeadlineSeconds", "parallelism", "priority", "shutdown", "suspend"))
-"""What of a spec changes while it runs. None of it makes a good spec bad."""
+"""Fields of a spec that change while it runs. None of them makes a valid spec invalid."""
 
 _MOST = 100
-"""How many problems an answer holds: who has more than these will ask again."""
+"""The maximum number of problems in a response."""
 
 
 def workflow_rule(obj: Object, old: Object | None) -> list[Cause]:
-    """For every kind that has a workflow's spec. A spec that was taken once is not looked at again."""
+    """Admission rule of every kind with a workflow spec, without looking at other objects. A spec that was accepted is
+    not checked again."""
     causes = validate_metadata(obj, old)
     if old is not None and _same(obj.get("spec"), old.get("spec")):
         return causes

@@ -1,4 +1,4 @@
-"""Operations carried out on a cluster, ours or a real one: what they change of a workflow is written, nothing else."""
+"""Applies operations to workflows in a cluster, embedded or real. Only what the operation changes is written."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from muster.workflows.kinds import WORKFLOW
 from muster.workflows.operations.retry import retry as retried
 
 _PATIENCE = 60.0
-"""Seconds that Pods get to go away before their names are used again."""
+"""Seconds to wait for Pods to be deleted before their names are used again."""
 
 
 async def write(cluster: Cluster, before: Object, after: Object, *, unchanged_since: bool = False) -> Object:
-    """Only what the operation has changed: the workflow goes on meanwhile, and what it writes must not be undone.
-    `unchanged_since`: Conflict if it has changed since it was read."""
+    """Writes only what the operation has changed, so that concurrent writes of the controller are not undone.
+    `unchanged_since`: raises Conflict if the workflow has changed since it was read."""
     patch: dict[str, Any] = diff_merge(before, after)
     if not patch:
         return before
@@ -37,7 +37,7 @@ async def retry(
     node_field_selector: str = "",
     parameters: Sequence[str] = (),
 ) -> Object:
-    """`workflow` is whole, with its nodes."""
+    """`workflow` includes its nodes."""
     plan = retried(
         workflow,
         restart_successful=restart_successful,

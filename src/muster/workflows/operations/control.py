@@ -10,13 +10,11 @@ from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_o
 from muster.kube.selectors import parse_fields
 from muster.workflows.model import Node, Outputs, Phase
 
-# Merged from selection: Node field selectors: `displayName=train,phase!=Succeeded`, as `--node-field-selector` takes
-# them.
-
 
 class NodeSelector:
-    """Of displayName, name, id, phase, templateName, templateRef.name, templateRef.template and
-    inputs.parameters.NAME.value. Raises BadRequest for a text that is no selector."""
+    """Selects nodes by displayName, name, id, phase, templateName, templateRef.name, templateRef.template and
+    inputs.parameters.NAME.value, as `--node-field-selector` does: `displayName=train,phase!=Succeeded`. Raises
+    BadRequest for an invalid selector."""
 
     def __init__(self, text: str) -> None:
         self._requirements = parse_fields(text).requirements
@@ -45,38 +43,32 @@ def _field(node: Node, path: str) -> str:
     return "" if found is None else str(found)
 
 
-# Merged from control: Stop, terminate, suspend, resume, and the answers to nodes that wait for somebody. Pure.
-#
-# As with Argo, a workflow is stopped by a word in its spec, and a node that is suspended goes on by being marked as
-# done.
-
-
 _ENDED = frozenset(("Succeeded", "Failed", "Error"))
 
 
 def stop(workflow: Object, node_field_selector: str = "", message: str = "", *, now: str = "") -> Object:
-    """Nothing new begins, what runs is ended, exit handlers run. With a selector: the suspended nodes that it chooses
-    fail, and the rest goes on. Raises BadRequest."""
+    """Starts nothing new, stops what runs, and runs exit handlers. With a selector, the selected suspended nodes fail
+    and the rest continues. Raises BadRequest."""
     if node_field_selector:
         return set_outputs(workflow, node_field_selector, phase="Failed", message=message, now=now)
     return _shut_down(workflow, "Stop")
 
 
 def terminate(workflow: Object) -> Object:
-    """Everything ends now, and exit handlers do not run. Raises BadRequest."""
+    """Ends everything now, without exit handlers. Raises BadRequest."""
     return _shut_down(workflow, "Terminate")
 
 
 def suspend(workflow: Object) -> Object:
-    """Nothing new begins. Raises BadRequest."""
+    """Starts nothing new. Raises BadRequest."""
     if status_of(workflow).get("phase") in _ENDED:
         raise BadRequest("cannot suspend completed workflows")
     return {**workflow, "spec": {**spec_of(workflow), "suspend": True}}
 
 
 def resume(workflow: Object, node_field_selector: str = "", *, message: str = "", now: str = "") -> Object:
-    """The workflow, and all nodes that are suspended, go on; with a selector, only the nodes that it chooses do.
-    Outputs that nobody has supplied get their defaults. Raises BadRequest."""
+    """Resumes the workflow and all suspended nodes; with a selector, only the selected nodes. Outputs that were not
+    supplied get their defaults. Raises BadRequest."""
     moment = now or timestamp()
     if node_field_selector:
         chosen = _chosen(workflow, node_field_selector)
@@ -94,8 +86,8 @@ def set_outputs(
     message: str = "",
     now: str = "",
 ) -> Object:
-    """Answers for the suspended nodes that the selector chooses: values of outputs that wait for one, a message, a
-    phase (with which they go on). Raises BadRequest."""
+    """Sets the outputs, message or phase of the selected suspended nodes; with a phase they continue. Raises
+    BadRequest."""
     if not node_field_selector:
         raise BadRequest("'set' currently only targets suspend nodes, use a node field selector to target them")
     chosen = _chosen(workflow, node_field_selector)
@@ -173,7 +165,7 @@ def _supplied(node: Node, values: Mapping[str, str]) -> Outputs:
 
 
 def _with_global_outputs(workflow: Object, answered: Iterable[Node], values: Mapping[str, str]) -> Object:
-    """Values of parameters that have a globalName are the workflow's, too."""
+    """Parameters with a globalName also become outputs of the workflow."""
     named: dict[str, str] = {}
     for node in answered:
         for parameter in (node.get("outputs") or {}).get("parameters") or ():

@@ -1,4 +1,4 @@
-"""Resubmit: a new workflow like an earlier one, which may take over what that one has done already."""
+"""Resubmit: creates a new workflow from an earlier one, optionally with the nodes that have succeeded."""
 
 from __future__ import annotations
 
@@ -47,9 +47,12 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 def resubmit(
     workflow: Object, *, memoized: bool = False, parameters: Sequence[str] = (), name: str = "", now: str = ""
 ) -> Object:
-    """The new workflow. With `memoized` it begins with the nodes that a retry would keep, and runs the rest; the ids of
-    nodes have its name in them, so one is made up if none is given. Argo would turn what succeeded into skipped nodes;
-    here it stays what it was, so that `depends` and the outputs of loops mean the same. Raises BadRequest."""
+    """Returns the new workflow.
+
+    With `memoized` it starts with the nodes that a retry would keep, and runs the rest. Node ids contain the workflow's
+    name, so a name is generated if none is given. Argo turns successful nodes into skipped ones; here they stay as they
+    were, so that `depends` and the outputs of loops mean the same. Raises BadRequest.
+    """
     if memoized and status_of(workflow).get("phase") not in ("Failed", "Error"):
         raise BadRequest("workflow must be Failed/Error to resubmit in memoized mode")
     generate = str(meta(workflow).get("generateName") or f"{name_of(workflow)}-")
@@ -86,7 +89,7 @@ def resubmit(
 
 
 def _renamed(workflow: Object, name: str, now: str) -> dict[str, Node]:
-    """The nodes of one workflow under the name of another."""
+    """Returns the nodes of one workflow under the name of another."""
     old = name_of(workflow)
     nodes: Mapping[str, Node] = status_of(workflow).get("nodes") or {}
     names = {key: name + str(node["name"]).removeprefix(old) for key, node in nodes.items()}

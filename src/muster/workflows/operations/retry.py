@@ -18,15 +18,13 @@ from muster.workflows.model import Node, Template
 from muster.workflows.operations.control import NodeSelector, template_name
 from muster.workflows.submit import SubmissionError, override_parameters
 
-# Merged from tree: The nodes of a workflow as a tree of what is part of what, and as a graph of what follows what.
-
-
 GROUPS = frozenset(("Steps", "StepGroup", "DAG", "TaskGroup"))
 _SEPARATORS = re.compile(r"[.\[(]")
 
 
 class OperationTree:
-    """Node names nest: `wf[0].fan(1:b)` is part of `wf[0]`, which is part of `wf`."""
+    """The nodes of a workflow as a tree of containment, and as a graph of succession. Node names nest: `wf[0].fan(1:b)`
+    is part of `wf[0]`, which is part of `wf`."""
 
     def __init__(self, workflow: Object) -> None:
         self._spec = spec_of(workflow)
@@ -36,7 +34,7 @@ class OperationTree:
         self.root = self._ids.get(name_of(workflow))
         self.parts: dict[str, list[str]] = defaultdict(list)
         self.whole: dict[str, str] = {}
-        """What a node is part of; the root, and what is part of nothing, are not in it."""
+        """What a node is part of; the root and detached nodes are not in it."""
         for key, node in self.nodes.items():
             whole = self._whole(str(node["name"]))
             if whole is not None:
@@ -48,14 +46,14 @@ class OperationTree:
         self._templates: dict[str, Template] = {str(t.get("name")): t for t in spec.get("templates") or ()}
 
     def members(self, key: str) -> list[str]:
-        """What makes up a node, hooks left out."""
+        """The parts of a node, without hooks."""
         return [part for part in self.parts[key] if not is_hook(self.nodes[part])]
 
     def hooks(self, key: str) -> list[str]:
         return [part for part in self.parts[key] if is_hook(self.nodes[part])]
 
     def everything_in(self, key: str) -> Iterator[str]:
-        """The node itself, too."""
+        """Includes the node itself."""
         waiting = [key]
         while waiting:
             found = waiting.pop()
@@ -63,19 +61,19 @@ class OperationTree:
             waiting += self.parts[found]
 
     def around(self, key: str) -> Iterator[str]:
-        """What it is part of, from the inside to the outside."""
+        """What the node is part of, innermost first."""
         while key in self.whole:
             key = self.whole[key]
             yield key
 
     def followers(self, task: str) -> set[str]:
-        """The tasks of the same DAG that depend on this one."""
+        """Returns the tasks of the same DAG that depend on this one."""
         if self._followers is None:
             self._followers = self._all_followers()
         return self._followers.get(task, set())
 
     def reachable(self, key: str) -> set[str]:
-        """Everything that came after the node or a part of it."""
+        """Returns everything that came after the node or a part of it."""
         found: set[str] = set()
         waiting = list(self.everything_in(key))
         while waiting:
@@ -86,7 +84,7 @@ class OperationTree:
         return found
 
     def template(self, key: str) -> Template | None:
-        """The template that a node runs, if the workflow has a copy of it."""
+        """Returns the template that a node runs, if the workflow has a copy of it."""
         node = self.nodes[key]
         stored = self._status.get("storedTemplates") or {}
         ref = node.get("templateRef")
@@ -103,7 +101,7 @@ class OperationTree:
         return self._templates.get(name)
 
     def declaration(self, key: str) -> Mapping[str, Any] | None:
-        """The step or task that a node stems from, as it is written in the template around it."""
+        """Returns the step or task that a node belongs to, as written in the template around it."""
         node = self.nodes[key]
         boundary = node.get("boundaryID") or ""
         if boundary not in self._declared:
@@ -137,22 +135,19 @@ def is_hook(node: Node) -> bool:
 
 
 def _declarations(template: Template | None) -> dict[str, Mapping[str, Any]]:
-    """The steps or tasks of a template by their names."""
+    """Returns the steps or tasks of a template by name."""
     found = template or {}
     steps = [step for group in found.get("steps") or () for step in _listed(group)]
     return {str(step.get("name")): step for step in (*steps, *((found.get("dag") or {}).get("tasks") or ()))}
 
 
 def _listed(group: Any) -> list[Any]:
-    """A group of steps: a list, or as v3 also had it, a mapping with one."""
+    """A group of steps: a list or, as v3 also allowed, a single mapping."""
     return list(group.get("steps") or ()) if isinstance(group, Mapping) else list(group)
 
 
-# Merged from parameters: Other arguments for a workflow that has run before.
-
-
 def with_parameters(workflow: Object, parameters: Sequence[str]) -> Object:
-    """`parameters` are NAME=VALUE. They go before what the workflow, or the template it runs, says. Raises
+    """Overrides arguments of the workflow, or of the template it runs. `parameters` are NAME=VALUE. Raises
     BadRequest."""
     if not parameters:
         return workflow
@@ -177,12 +172,6 @@ def _overridden(spec: Object, parameters: Sequence[str]) -> Object:
     }
 
 
-# Merged from retry: Retry: a workflow that has failed goes on from where it failed.
-#
-# What has succeeded is not run again, and a failure that the workflow itself tolerates (continueOn, depends) is left
-# alone: only what made the workflow fail is done again, and what was left out because of that.
-
-
 ARCHIVING_LABEL = "workflows.argoproj.io/workflow-archiving-status"
 COMPLETED_LABEL = "workflows.argoproj.io/completed"
 PHASE_LABEL = "workflows.argoproj.io/phase"
@@ -204,8 +193,12 @@ def retry(
     parameters: Sequence[str] = (),
     now: str = "",
 ) -> Retried:
-    """With `restart_successful`, the nodes that the selector chooses and whatever came after them run again as well,
-    succeeded or not. `parameters` are NAME=VALUE. Raises BadRequest."""
+    """Returns the workflow to write and the Pods to delete.
+
+    What has succeeded is not run again, and a failure that the workflow tolerates (continueOn, depends) is left alone:
+    only what made the workflow fail, and what was left out because of it, runs again. With `restart_successful`, the
+    selected nodes and everything after them run again as well. `parameters` are NAME=VALUE. Raises BadRequest.
+    """
     phase = str(status_of(workflow).get("phase") or "")
     if phase == "Succeeded":
         if not (restart_successful and node_field_selector):
@@ -228,7 +221,7 @@ def retry(
 
 
 class _Plan:
-    """Which nodes go, to be made again, and which are entered again."""
+    """Which nodes are removed, to be created again, and which are reopened."""
 
     def __init__(self, tree: OperationTree, *, is_shut_down: bool, has_new_parameters: bool) -> None:
         self._tree = tree
@@ -238,7 +231,7 @@ class _Plan:
         self.entered: set[str] = set()
 
     def restart(self, key: str) -> None:
-        """Whatever it was, and all that came after."""
+        """Removes a node and all that came after it."""
         for found in (key, *self._tree.reachable(key)):
             self._remove(found)
 
@@ -273,7 +266,7 @@ class _Plan:
         return kept
 
     def _redo(self, key: str) -> None:
-        """A node that has failed: what made it fail is done again."""
+        """A failed node: what made it fail runs again."""
         if key in self.gone or key in self.entered:
             return
         tree, kind = self._tree, self._tree.nodes[key].get("type")
@@ -284,7 +277,7 @@ class _Plan:
                 for attempt in attempts:
                     self._remove(attempt)
                 return
-            # The last attempt goes on: it has parts that succeeded.
+            # The last attempt continues: some of its parts have succeeded.
             self._enter(key)
             self._redo(max(attempts, key=lambda a: (len(str(tree.nodes[a]["name"])), str(tree.nodes[a]["name"]))))
         elif kind == "DAG":
@@ -301,14 +294,14 @@ class _Plan:
             self._remove(key)
 
     def _guilty(self, dag: str) -> list[str]:
-        """The tasks that made a DAG fail."""
+        """Returns the tasks that made a DAG fail."""
         failed = [task for task in self._tree.members(dag) if _is_bad(self._tree.nodes[task])]
         guilty = [task for task in failed if self._is_shut_down or self._counts(task)]
         return guilty or [task for task in failed if not self._continues_on(task)]
 
     def _counts(self, failed: str) -> bool:
-        """A failure counts where it reaches the end of the DAG: with the task itself, or with tasks that were left out
-        because of it. One that ran all the same has taken its place."""
+        """A failure counts if it reaches the end of the DAG: the task itself, or tasks that were left out because of
+        it. If a later task ran all the same, that one counts instead."""
         phase = str(self._tree.nodes[failed].get("phase"))
         seen, waiting = {failed}, [failed]
         while waiting:
@@ -341,7 +334,7 @@ class _Plan:
         return bool(allowed.get("failed" if failure == "Failed" else "error"))
 
     def _renew_items(self, group: str) -> None:
-        """With other parameters, what a loop runs over may be something else."""
+        """With other parameters, a loop may have other items."""
         tree = self._tree
         if not self._has_new_parameters or tree.nodes[group].get("type") not in ("TaskGroup", "StepGroup"):
             return
@@ -352,7 +345,7 @@ class _Plan:
                 self._remove(part)
 
     def _renew_daemons(self, boundary: str) -> None:
-        """They ended with the template that they served; now that it goes on, they have to be there again."""
+        """Daemons ended with the template that they served; it continues, so they are needed again."""
         tree = self._tree
         if tree.nodes[boundary].get("type") not in ("Steps", "DAG"):
             return
@@ -378,7 +371,7 @@ class _Plan:
                 self._enter(outer)
 
     def _is_workflow_hook(self, key: str) -> bool:
-        """The workflow's own exit handler is no reason to enter the workflow's root again."""
+        """The workflow's own exit handler is no reason to reopen its root."""
         root = self._tree.root
         inward = [key, *self._tree.around(key)]
         return root is not None and any(hook in inward for hook in self._tree.hooks(root))
@@ -397,7 +390,7 @@ def _pod(workflow: Object, node: Node) -> str:
 
 
 def _renewed(workflow: Object, nodes: Mapping[str, Node], now: str) -> Object:
-    """As if it had not ended yet."""
+    """Returns the node as if it had not ended."""
     labels = {n: v for n, v in labels_of(workflow).items() if n not in (COMPLETED_LABEL, ARCHIVING_LABEL, PHASE_LABEL)}
     tries = int(annotations_of(workflow).get(RETRIES, "0")) + 1
     annotations = {**annotations_of(workflow), RETRIES: str(tries)}
@@ -420,7 +413,7 @@ def _renewed(workflow: Object, nodes: Mapping[str, Node], now: str) -> Object:
 
 
 def without_end(spec: Object) -> Object:
-    """A spec that nobody has stopped: what `stop` and `terminate` have written is taken back."""
+    """Returns the spec without what `stop` and `terminate` have written."""
     left = {name: value for name, value in spec.items() if name != "shutdown"}
     if left.get("activeDeadlineSeconds") == 0:
         del left["activeDeadlineSeconds"]

@@ -1,1 +1,1 @@
-"""The schemas of the argoproj.io kinds, in small pieces."""
+"""The schemas of the argoproj.io kinds."""

@@ -1,4 +1,4 @@
-"""Artifacts: where they lie, how they are packed, when they are cleared away; and the repositories they lie in."""
+"""Schemas of artifacts: locations, archives, garbage collection, repositories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flows between templates (parameters, arguments, outputs), and what steers a step or task."""
+"""Schemas of parameters, arguments and outputs, and of what controls a step or task."""
 
 from __future__ import annotations
 

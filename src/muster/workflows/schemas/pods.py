@@ -1,5 +1,5 @@
-"""What a workflow takes over from Pods. Argo fills in `{{...}}` before a Pod is made, so a field that has a few allowed
-words there may have any text here."""
+"""Schemas that a workflow takes from Pods. Argo substitutes `{{...}}` before it creates a Pod, so a field with a few
+allowed values there may contain any text here."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from muster.kube.kinds import Schema
 from muster.kube.schema import BOOLEAN, INT_OR_STRING, STRING, STRINGS, list_of, obj, upstream_schema
 
 _LATER = frozenset({"fileKeyRef", "podCertificate", "restartPolicyRules"})
-"""Fields that Pods have got since, and Argo v4.0 does not know."""
+"""Newer fields of Pods that Argo v4.0 does not know."""
 
 
 def worded_freely(schema: Schema) -> Schema:
-    """The schema without its lists of allowed words; that items are told apart is left to the Pod."""
+    """Returns the schema without its enums; keys of list items are checked on the Pod."""
     freed: dict[str, Any] = {"x-muster-duplicates": True} if "x-kubernetes-list-map-keys" in schema else {}
     for key, value in schema.items():
         if key == "enum":

@@ -1,4 +1,4 @@
-"""What is written into the status of each kind."""
+"""The status of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A template, of whichever type."""
+"""The schema of a template of any type."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from muster.workflows.schemas.flow import (
 )
 
 DEEPEST_INLINE = 3
-"""An inline template may have steps with inline templates, and so on without end; a schema has to have one."""
+"""Inline templates may contain steps with inline templates without limit; a schema must be finite."""
 
 CONTAINER_SET: Final = obj({
     "containers": list_of(pods.CONTAINER_NODE),
