@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.workflows.lang import go_regex
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_regex import compile_regex, quote_meta
 
@@ -157,6 +158,76 @@ def test_a_pattern_made_to_hang_others_ends(pattern: str) -> None:
     assert compile_regex(pattern).matches("a" * 5000) is False
 
 
-def test_a_search_that_costs_too_much_is_ended() -> None:
+def test_a_text_too_long_for_its_pattern_is_rejected() -> None:
     with pytest.raises(ExpressionError, match="too long for this regular expression"):
-        list(compile_regex("a*?b|a").find_all("a" * 5000))
+        compile_regex("(?:a|b)*a(?:a|b){900}c").matches("ab" * 100_000)
+
+
+def test_searches_that_take_too_long_together_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(go_regex, "_MAX_SECONDS", 0.05)
+    with pytest.raises(ExpressionError, match="too long for this regular expression"):
+        list(compile_regex("a*?b|a").find_all("a" * 100_000))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        (r"a\C", r"invalid escape sequence: `\C`"),
+        (r"(\C", r"invalid escape sequence: `\C`"),
+        (r"\x{", r"invalid escape sequence: `\x{`"),
+        (r"[a\P", r"invalid character class range: `\P`"),
+        ("(?P<é>a)", "invalid named capture: `(?P<é>`"),
+        ("x(?<!a>)", "invalid named capture: `(?<!a>`"),
+        ("a\udcff", "invalid UTF-8: `\ufffd`"),
+        ("(" * 1001 + ")" * 1001, "expression nests too deeply: `" + "(" * 1001 + ")" * 1001 + "`"),
+    ],
+)
+def test_what_re2_allows_or_words_otherwise_is_as_in_go(pattern: str, message: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        compile_regex(pattern)
+    assert caught.value.message == f"error parsing regexp: {message}"
+
+
+def test_a_pattern_that_is_too_large_is_rejected() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        compile_regex("a" * 100_000 + "(?:b{1000}){1}" * 100)
+    assert caught.value.message == "error parsing regexp: expression too large"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        (r"\B", "aéa", []),
+        (r"\B", "é日", [(0, 0), (1, 1), (2, 2)]),
+        ("", "é日", [(0, 0), (1, 1), (2, 2)]),
+        ("日|é", "aé日", [(1, 2), (2, 3)]),
+        ("a.b", "a\udcffb", [(0, 3)]),
+        ("\ufffd", "a\udcffb", [(1, 2)]),
+        (r"\Q(?P<x>\E[(](?P<y>.)", "(?P<x>(é", [(0, 8)]),
+    ],
+)
+def test_places_are_characters_and_broken_bytes_are_replacement_characters(
+    pattern: str, text: str, found: list[tuple[int, int]]
+) -> None:
+    assert [(match.start, match.end) for match in compile_regex(pattern).find_all(text)] == found
+
+
+@pytest.mark.parametrize(
+    ("template", "result"),
+    [
+        ("$1", "b"),
+        ("$01", ""),
+        ("${2}", ""),
+        ("$9", ""),
+        ("${n}-$0", "b-ab"),
+        ("${", "${"),
+        ("$é", ""),
+        ("$999999999999", ""),
+    ],
+)
+def test_templates_of_replacements(template: str, result: str) -> None:
+    assert compile_regex("a(?P<n>b)(c)?").replace("ab", template) == result
+
+
+def test_of_several_captures_with_one_name_the_first_that_matched_is_meant() -> None:
+    assert compile_regex("(?P<n>a)|(?P<n>b)").replace("ab", "<$n>") == "<a><b>"

@@ -1,38 +1,54 @@
-"""Regular expressions as Go runs them: leftmost-first like Perl's, but in time linear in the text.
+"""Go's regular expressions, on google-re2: the same syntax and the same matches, in time linear in the text.
 
-Python's own engine backtracks, so that `(a+)+b` on thirty letters can stop the whole server; hence this one, a set of
-places in the pattern that moves along the text together.
+Go's package regexp and RE2 share an author and a syntax. This module adds what differs: Go's error messages, its
+replacement templates (`$1`, `${name}`), its rules for empty matches, and bytes that are not UTF-8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
+
+import re2  # type: ignore[import-untyped]
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_regex_classes import Test
-from muster.workflows.lang.go_regex_syntax import (
-    Alternatives,
-    Assertion,
-    Character,
-    Concatenation,
-    Group,
-    Pattern,
-    Repeat,
-    Tree,
-    parse_pattern,
-)
 from muster.workflows.lang.go_strings import is_digit, is_letter
 from muster.workflows.lang.limits import check_length
 
-_MAX_PROGRAM = 20_000
-_MAX_WORK = 600_000
-_MAX_REMEMBERED = 2_000
-_LONG = 1_000
-"""Characters from which on it pays to ask first whether there is a match at all."""
-_WORD = frozenset("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
+_MAX_MEMORY = 2 * 1024 * 1024
+"""Bytes that one pattern may use, its cache of states included."""
+_MAX_DEPTH = 1000
+"""How deep groups may be nested, as in Go."""
+_MAX_WORK = 100_000_000
+"""Bytes of the text times instructions of the pattern: about a second, if RE2 has to fall back to its slow engine."""
+_MAX_SECONDS = 2.0
+"""CPU time that all searches of one call may take together. One search is linear; a thousand of them need not be."""
+_TOO_LONG = "the text is too long for this regular expression"
+_NO_ESCAPE = "\\\uf8ff"
+"""Stands for `\\C` (any byte), which Go does not have: RE2 does not take it either, and says where it is."""
+_CONTINUATION = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
 _META = frozenset("\\.+*?()|[]{}^$")
+_GO_MESSAGES = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+"""RE2's error messages that Go words differently."""
+_TOKEN = re.compile(
+    r"\\Q.*?(?:\\E|\Z)|(?P<escape>\\.)"
+    r"|\[\^?\]?(?:\[:[^\]]*:\]|\\.|[^\]\\])*\]"
+    r"|(?P<group>\((?:\?(?:P?<(?P<name>[^>]*)>|(?P<special>.))?)?)|(?P<closing>\))",
+    re.DOTALL,
+)
+"""The parts of a pattern that matter here: quotations, escapes, classes and parentheses."""
 
 
 class Span(NamedTuple):
@@ -49,96 +65,42 @@ class Span(NamedTuple):
         return self.groups[0][1]
 
 
-class _Step(NamedTuple):
-    kind: str
-    """character, split, save, assert or match."""
-    test: Test | None = None
-    targets: tuple[int, ...] = ()
-    argument: str | int = 0
-
-
-class _Work:
-    """Counts what a search costs, and ends one that costs too much."""
-
-    def __init__(self) -> None:
-        self.spent = 0
-
-    def spend(self, amount: int) -> None:
-        self.spent += amount
-        if self.spent > _MAX_WORK:
-            raise ExpressionError("the text is too long for this regular expression")
-
-
 class Regex:
     """A compiled pattern."""
 
-    def __init__(self, pattern: Pattern, *, empty: bool = False) -> None:
-        self._empty = empty
-        self.names = ("", *pattern.groups)
-        self._program: list[_Step] = []
-        self._emit(Group(pattern.tree, 0))
-        self._program.append(_Step("match"))
-        self._moves: dict[tuple[frozenset[int], str, str], frozenset[int] | None] = {}
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._regexp = _compile(pattern)
+        self.names = _group_names(pattern)
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches anywhere."""
-        work = _Work()
-        state: frozenset[int] = frozenset((0,))
-        before = ""
-        for char in text:
-            key = (state, before if before in ("", "\n") else "w" if before in _WORD else " ", char)
-            if key not in self._moves:
-                if len(self._moves) > _MAX_REMEMBERED:
-                    self._moves.clear()
-                work.spend(len(state))
-                self._moves[key] = self._move(state, before, char)
-            following = self._moves[key]
-            if following is None:
-                return True
-            state, before = following, char
-        return any(self._program[at].kind == "match" for at in self._reached(state, before, ""))
+        return any(True for _ in self._matches(_encode(text)))
 
-    def find(self, text: str, start: int = 0, work: _Work | None = None) -> Span | None:
-        """The leftmost match from `start` on."""
-        work = work or _Work()
-        if start == 0 and len(text) > _LONG and not self.matches(text):
-            return None
-        found: tuple[int, ...] | None = None
-        threads: dict[int, tuple[int, ...]] = {}
-        for at in range(start, len(text) + 1):
-            char = text[at : at + 1]
-            if found is None:
-                threads.setdefault(0, ())
-            elif not threads:
-                break
-            reached: dict[int, tuple[int, ...]] = {}
-            for place, captured in threads.items():
-                self._spread(place, captured, at, text, reached)
-            work.spend(len(reached))
-            threads = {}
-            for place, captured in reached.items():
-                step = self._program[place]
-                if step.kind == "match":
-                    found = captured
-                    break
-                if char and step.test is not None and step.test(char):
-                    threads.setdefault(place + 1, captured)
-        return None if found is None else self._span(found)
+    def find(self, text: str) -> Span | None:
+        """The leftmost match."""
+        return next(self.find_all(text, 1), None)
 
     def find_all(self, text: str, most: int = -1) -> Iterator[Span]:
         """Matches that do not overlap, from the left; an empty one never touches the match before it."""
-        at, previous, count = 0, -1, 0
-        work = _Work()
-        while at <= len(text) and count != most:
-            found = self.find(text, at, work)
-            if found is None:
-                return
-            empty = found.start == found.end
-            if not empty or found.end != previous:
-                yield found
-                count += 1
-            previous = found.end
-            at = found.end + 1 if empty else found.end
+        data = _encode(text)
+        place = _Places(data)
+        for found in islice(self._matches(data), None if most < 0 else most):
+            yield Span(place.of_all(found.span(group) for group in range(len(self.names))))
+
+    def _matches(self, data: bytes) -> Iterator[Any]:
+        if len(data) * self._regexp.programsize > _MAX_WORK:
+            raise ExpressionError(_TOO_LONG)
+        previous, started = -1, time.thread_time()
+        for found in self._regexp.finditer(data):
+            if time.thread_time() - started > _MAX_SECONDS:
+                raise ExpressionError(_TOO_LONG)
+            start, end = found.span()
+            # RE2 looks at bytes, so that `\B` also matches within a character; Go looks at characters.
+            if start == end and (end == previous or data[end : end + 1] in _CONTINUATION):
+                continue
+            previous = end
+            yield found
 
     def replace(self, text: str, replacement: str, *, literal: bool = False) -> str:
         """Every match replaced; `$1` and `${name}` mean captures unless `literal`."""
@@ -146,7 +108,7 @@ class Regex:
         at = size = 0
         for found in self.find_all(text):
             out.append(text[at : found.start])
-            out.append(replacement if literal else self._expanded(replacement, text, found))
+            out.append(replacement if literal else self._expand(replacement, text, found))
             size = check_length(size + len(out[-2]) + len(out[-1]))
             at = found.end
         return "".join(out) + text[at:]
@@ -155,7 +117,7 @@ class Regex:
         """The pieces between matches, at most `most` of them unless negative."""
         if most == 0:
             return []
-        if not self._empty and not text:
+        if self._pattern and not text:
             return [""]
         pieces: list[str] = []
         begin = end = 0
@@ -170,126 +132,7 @@ class Regex:
             pieces.append(text[begin:])
         return pieces
 
-    # -- compiling
-
-    def _emit(self, tree: Tree) -> None:
-        program = self._program
-        if len(program) > _MAX_PROGRAM:
-            raise ExpressionError("error parsing regexp: expression too large")
-        match tree:
-            case Character(test):
-                program.append(_Step("character", test))
-            case Assertion(kind):
-                program.append(_Step("assert", argument=kind))
-            case Group(inner, number):
-                if number:
-                    program.append(_Step("save", argument=2 * number))
-                self._emit(inner)
-                if number:
-                    program.append(_Step("save", argument=2 * number + 1))
-            case Concatenation(parts):
-                for part in parts:
-                    self._emit(part)
-            case Alternatives(options):
-                self._emit_alternatives(options)
-            case Repeat(inner, least, most, greedy):
-                for _ in range(least):
-                    self._emit(inner)
-                if most is None:
-                    self._emit_loop(inner, greedy)
-                for _ in range((most or 0) - least):
-                    self._emit_optional(inner, greedy)
-
-    def _emit_alternatives(self, options: tuple[Tree, ...]) -> None:
-        leaving: list[int] = []
-        for option in options[:-1]:
-            fork = len(self._program)
-            self._program.append(_Step("split"))
-            self._emit(option)
-            leaving.append(len(self._program))
-            self._program.append(_Step("split"))
-            self._program[fork] = _Step("split", targets=(fork + 1, len(self._program)))
-        self._emit(options[-1])
-        for place in leaving:
-            self._program[place] = _Step("split", targets=(len(self._program),))
-
-    def _emit_loop(self, inner: Tree, greedy: bool) -> None:
-        fork = len(self._program)
-        self._program.append(_Step("split"))
-        self._emit(inner)
-        self._program.append(_Step("split", targets=(fork,)))
-        self._program[fork] = self._fork(fork, greedy)
-
-    def _emit_optional(self, inner: Tree, greedy: bool) -> None:
-        fork = len(self._program)
-        self._program.append(_Step("split"))
-        self._emit(inner)
-        self._program[fork] = self._fork(fork, greedy)
-
-    def _fork(self, fork: int, greedy: bool) -> _Step:
-        onwards, past = fork + 1, len(self._program)
-        return _Step("split", targets=(onwards, past) if greedy else (past, onwards))
-
-    # -- running
-
-    def _move(self, state: frozenset[int], before: str, char: str) -> frozenset[int] | None:
-        """Where the pattern can be after a character; None once it has matched."""
-        following = {0}
-        for place in self._reached(state, before, char):
-            step = self._program[place]
-            if step.kind == "match":
-                return None
-            if step.test is not None and step.test(char):
-                following.add(place + 1)
-        return frozenset(following)
-
-    def _reached(self, state: frozenset[int], before: str, after: str) -> set[int]:
-        waiting, seen = list(state), set(state)
-        while waiting:
-            for target in self._onwards(waiting.pop(), before, after):
-                if target not in seen:
-                    seen.add(target)
-                    waiting.append(target)
-        return seen
-
-    def _onwards(self, place: int, before: str, after: str) -> tuple[int, ...]:
-        step = self._program[place]
-        match step.kind:
-            case "split":
-                return step.targets
-            case "save":
-                return (place + 1,)
-            case "assert" if _holds(str(step.argument), before, after):
-                return (place + 1,)
-            case _:
-                return ()
-
-    def _spread(
-        self, place: int, captured: tuple[int, ...], at: int, text: str, reached: dict[int, tuple[int, ...]]
-    ) -> None:
-        """Adds every place that can be reached without a character, the preferred ones first."""
-        if not captured:
-            captured = (at,) + (-1,) * (2 * len(self.names) - 1)
-        before, after = text[at - 1 : at] if at else "", text[at : at + 1]
-        waiting = [(place, captured)]
-        while waiting:
-            here, saved = waiting.pop()
-            if here in reached:
-                continue
-            reached[here] = saved
-            step = self._program[here]
-            if step.kind == "save":
-                slot = int(step.argument)
-                saved = (*saved[:slot], at, *saved[slot + 1 :])
-            elif step.kind == "match":
-                reached[here] = (saved[0], at, *saved[2:])
-            waiting.extend((target, saved) for target in reversed(self._onwards(here, before, after)))
-
-    def _span(self, captured: tuple[int, ...]) -> Span:
-        pairs = [(captured[2 * n], captured[2 * n + 1]) for n in range(len(self.names))]
-        return Span(tuple(pair if min(pair) >= 0 else (-1, -1) for pair in pairs))
-
-    def _expanded(self, template: str, text: str, found: Span) -> str:
+    def _expand(self, template: str, text: str, found: Span) -> str:
         out: list[str] = []
         at = 0
         while True:
@@ -307,24 +150,109 @@ class Regex:
                 out.append("$")
                 continue
             at = end
-            number = int(name) if name.isascii() and name.isdigit() else self._named(name)
-            if 0 <= number < len(found.groups):
-                start, stop = found.groups[number]
-                out.append(text[max(start, 0) : max(stop, 0)])
+            start, stop = self._capture(name, found)
+            out.append(text[max(start, 0) : max(stop, 0)])
 
-    def _named(self, name: str) -> int:
-        return self.names.index(name) if name in self.names else -1
+    def _capture(self, name: str, found: Span) -> tuple[int, int]:
+        """The place of a capture by its number, which has no leading zeros, or by its name."""
+        if name.isascii() and name.isdigit() and (name == "0" or name[0] != "0"):
+            number = int(name) if len(name) < 9 else len(found.groups)
+            return found.groups[number] if number < len(found.groups) else (-1, -1)
+        named = (span for span, own in zip(found.groups, self.names, strict=True) if own == name and span[0] >= 0)
+        return next(named, (-1, -1))
 
 
 @lru_cache(maxsize=256)
 def compile_regex(pattern: str) -> Regex:
-    """The regular expression of a text. Raises ExpressionError with Go's words."""
-    return Regex(parse_pattern(pattern), empty=not pattern)
+    """The regular expression of a text. Raises ExpressionError with Go's message."""
+    return Regex(pattern)
 
 
 def quote_meta(text: str) -> str:
     """A pattern that matches the text itself."""
     return "".join("\\" + char if char in _META else char for char in text)
+
+
+def _compile(pattern: str) -> Any:
+    try:
+        data = _TOKEN.sub(lambda token: _NO_ESCAPE if token[0] == r"\C" else token[0], pattern).encode()
+    except UnicodeEncodeError as error:
+        raise _error("invalid UTF-8", pattern[error.start :]) from None
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
+    try:
+        regexp = re2.compile(data, options)
+    except re2.error as error:
+        raise _translate(error.args[0].decode("utf-8", "replace").replace(_NO_ESCAPE, r"\C"), pattern) from None
+    _check(pattern)
+    return regexp
+
+
+def _translate(message: str, pattern: str) -> ExpressionError:
+    """Go's wording of an error of RE2."""
+    if message.startswith("pattern too large"):
+        return ExpressionError("error parsing regexp: expression too large")
+    if message == "trailing \\":
+        return _error("trailing backslash at end of expression", "")
+    if message == "invalid UTF-8":  # RE2's word for a pattern that ends inside of an escape
+        return _error("invalid escape sequence", "\\x{")
+    what, _, part = message.partition(": ")
+    if what == "invalid escape sequence" and part in (r"\p", r"\P"):
+        what = "invalid character class range"
+    if what == "invalid perl operator" and part[:3] == "(?<" and part != "(?<":
+        rest = pattern[pattern.find(part) :]
+        return _error("invalid named capture", rest[: rest.find(">") + 1] or rest)
+    return _error(_GO_MESSAGES.get(what, what), part)
+
+
+def _check(pattern: str) -> None:
+    """Refuses what RE2 takes and Go does not."""
+    depth = 0
+    for token in _TOKEN.finditer(pattern):
+        if token["name"] and not re.fullmatch(r"\w+", token["name"], re.ASCII):
+            raise _error("invalid named capture", token["group"])
+        depth += (token["group"] is not None) - (token["closing"] is not None)
+        if depth > _MAX_DEPTH:
+            raise _error("expression nests too deeply", pattern)
+
+
+def _group_names(pattern: str) -> tuple[str, ...]:
+    """The names of the captures, empty for those without one; the first is the whole match."""
+    groups = [token for token in _TOKEN.finditer(pattern) if token["group"] == "(" or token["name"]]
+    return ("", *(token["name"] or "" for token in groups))
+
+
+def _error(message: str, part: str) -> ExpressionError:
+    return ExpressionError(f"error parsing regexp: {message}: `{part}`")
+
+
+def _encode(text: str) -> bytes:
+    """The text in UTF-8, with U+FFFD for every byte that is no character, one for one: so Go reads them."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text).encode()
+
+
+class _Places:
+    """Finds the character at a byte of a text. Goes through the text once, since matches come from left to right."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._ascii = data.isascii()
+        self._byte = self._character = 0
+
+    def of_all(self, spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        spans = tuple(spans)
+        if self._ascii:
+            return spans
+        places = {-1: -1}
+        for byte in sorted({end for span in spans for end in span if end >= 0}):
+            self._character += len(self._data[self._byte : byte].decode())
+            self._byte = byte
+            places[byte] = self._character
+        return tuple((places[start], places[end]) for start, end in spans)
 
 
 def _reference(template: str, at: int) -> tuple[str, int]:
@@ -337,18 +265,3 @@ def _reference(template: str, at: int) -> tuple[str, int]:
     if braced:
         return (template[start:end], end + 1) if template.startswith("}", end) else ("", at)
     return template[start:end], end
-
-
-def _holds(kind: str, before: str, after: str) -> bool:
-    match kind:
-        case "start":
-            return before == ""
-        case "end":
-            return after == ""
-        case "line start":
-            return before in ("", "\n")
-        case "line end":
-            return after in ("", "\n")
-        case _:
-            boundary = (before in _WORD) != (after in _WORD)
-            return boundary == (kind == "word")
