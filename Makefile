@@ -13,7 +13,7 @@ UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/t
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
 BENCHES := store pods scheduler kill training workflows platform_lists training_operator
 
-.PHONY: help setup ui test-ui screenshots demo up down test test-frameworks test-cluster cluster-up cluster-down cluster-status conformance lint format bench clean
+.PHONY: help setup ui test-ui screenshots demo up down test test-frameworks test-cluster cluster-up cluster-down cluster-status schemas conformance lint format bench clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -22,7 +22,7 @@ from muster.kube.remote.kubeconfig import Access, Token
 from muster.kube.schema import ANY
 from muster.operator.election import Election, ElectionSettings
 from muster.operator.install_manifests import NAME, WEBHOOK_SECRET, InstallOptions, accounts, namespace, secret, webhook
-from muster.operator.metrics import verb_of
+from muster.operator.metrics import request_verb
 from muster.operator.webhook_certificates import CONFIGURATION, CertificateSecret
 from muster.training.controller import AUTOSCALER, TrainingController
 from muster.training.gang import GangSettings, Scheduler, group_kind
@@ -76,7 +76,7 @@ class Calls:
             below = below[2:]
         if not below:
             return
-        call = (group, "/".join((below[0], *below[2:3])), verb_of(method, url))
+        call = (group, "/".join((below[0], *below[2:3])), request_verb(method, url))
         self.made.add(call)
         if code == 403:
             self.forbidden.add(call)

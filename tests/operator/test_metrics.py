@@ -5,7 +5,7 @@ from yarl import URL
 
 from muster.kube.errors import Conflict, Unavailable
 from muster.kube.objects import Key
-from muster.operator.metrics import Counter, Histogram, Metrics, verb_of
+from muster.operator.metrics import Metrics, request_verb
 from muster.training.job_events import JobEvent
 from muster.training.kinds.pytorch import PyTorch
 from muster.training.kinds.tensorflow import TensorFlow
@@ -34,44 +34,17 @@ API = "https://host:6443"
     ],
 )
 def test_verbs(method: str, path: str, verb: str) -> None:
-    assert verb_of(method, URL(API + path)) == verb
-
-
-def test_a_counter() -> None:
-    counter = Counter("things_total", "Things.")
-    counter.add(kind="a")
-    counter.add(2, kind="a")
-    counter.add(kind='with "quotes"')
-    assert counter.text() == (
-        "# HELP things_total Things.\n# TYPE things_total counter\n"
-        'things_total{kind="a"} 3\nthings_total{kind="with \\"quotes\\""} 1\n'
-    )
-
-
-def test_a_histogram_counts_what_is_at_most_each_bound() -> None:
-    histogram = Histogram("seconds", "Seconds.")
-    for value in (0.001, 0.2, 99.0):
-        histogram.observe(value, kind="a")
-    lines = histogram.text().splitlines()
-    assert 'seconds_bucket{kind="a",le="0.001"} 1' in lines
-    assert 'seconds_bucket{kind="a",le="0.1"} 1' in lines
-    assert 'seconds_bucket{kind="a",le="0.25"} 2' in lines
-    assert 'seconds_bucket{kind="a",le="30.0"} 2' in lines
-    assert lines[-3:] == [
-        'seconds_bucket{kind="a",le="+Inf"} 3',
-        'seconds_sum{kind="a"} 99.201',
-        'seconds_count{kind="a"} 3',
-    ]
+    assert request_verb(method, URL(API + path)) == verb
 
 
 def test_what_happens_to_jobs_has_training_operator_s_names() -> None:
     metrics = Metrics()
     job = {"kind": "PyTorchJob", "metadata": {"name": "job", "namespace": "team"}}
     steps: list[JobEvent] = ["created", "restarted", "restarted", "failed", "deleted"]
-    for milestone in steps:
-        metrics.passed(PyTorch(), job, milestone)
-    metrics.passed(TensorFlow(), job, "successful")
-    lines = metrics.text().splitlines()
+    for event in steps:
+        metrics.count_job_event(PyTorch(), job, event)
+    metrics.count_job_event(TensorFlow(), job, "successful")
+    lines = metrics.render().decode().splitlines()
     for name, framework, number in (
         ("created", "pytorch", 1),
         ("restarted", "pytorch", 2),
@@ -79,8 +52,8 @@ def test_what_happens_to_jobs_has_training_operator_s_names() -> None:
         ("deleted", "pytorch", 1),
         ("successful", "tensorflow", 1),
     ):
-        labels = f'{{job_namespace="team",framework="{framework}"}}'
-        assert f"training_operator_jobs_{name}_total{labels} {number}" in lines
+        labels = f'{{framework="{framework}",job_namespace="team"}}'
+        assert f"training_operator_jobs_{name}_total{labels} {number}.0" in lines
         assert f"# TYPE training_operator_jobs_{name}_total counter" in lines
 
 
@@ -93,17 +66,22 @@ def test_what_an_operator_counts() -> None:
     metrics = Metrics()
     item = ("pytorchjobs.kubeflow.orgv1", Key("default", "job"))
     for error in (None, None, Conflict("changed"), Unavailable("away")):
-        metrics.reconciled(item, 0.01, error)
-    metrics.answered("POST", URL(f"{API}/api/v1/namespaces/default/pods"), 201, 0.01)
+        metrics.observe_reconcile(item, 0.01, error)
+    metrics.observe_request("POST", URL(f"{API}/api/v1/namespaces/default/pods"), 201, 0.01)
     metrics.leads = lambda: True
-    lines = metrics.text().splitlines()
+    lines = metrics.render().decode().splitlines()
     for line in (
-        'muster_operator_reconcile_total{kind="pytorchjobs",result="success"} 2',
-        'muster_operator_reconcile_total{kind="pytorchjobs",result="conflict"} 1',
-        'muster_operator_reconcile_errors_total{kind="pytorchjobs",error="Unavailable"} 1',
-        'muster_operator_reconcile_seconds_count{kind="pytorchjobs"} 4',
-        'muster_operator_api_requests_total{verb="create",code="201"} 1',
-        "muster_operator_queue_depth 0",
-        "muster_operator_leader 1",
+        'muster_operator_reconcile_total{kind="pytorchjobs",result="success"} 2.0',
+        'muster_operator_reconcile_total{kind="pytorchjobs",result="conflict"} 1.0',
+        'muster_operator_reconcile_errors_total{error="Unavailable",kind="pytorchjobs"} 1.0',
+        'muster_operator_reconcile_seconds_bucket{kind="pytorchjobs",le="0.005"} 0.0',
+        'muster_operator_reconcile_seconds_bucket{kind="pytorchjobs",le="0.01"} 4.0',
+        'muster_operator_reconcile_seconds_count{kind="pytorchjobs"} 4.0',
+        'muster_operator_api_requests_total{code="201",verb="create"} 1.0',
+        "muster_operator_queue_depth 0.0",
+        "muster_operator_leader 1.0",
     ):
         assert line in lines
+    for name in ("process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"):
+        assert any(line.startswith(f"{name} ") for line in lines), name
+    assert not any("_created" in line and line.startswith("muster_operator") for line in lines)

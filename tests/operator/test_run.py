@@ -130,15 +130,15 @@ async def test_a_job_from_its_submission_to_its_end(served: Served) -> None:
         text = await operator.until("/metrics", lambda _, text: 'state="Succeeded"} 1' in text)
         assert 'muster_operator_jobs{kind="pytorchjobs.kubeflow.org",state="Succeeded"} 1' in text
         assert 'muster_operator_reconcile_total{kind="pytorchjobs",result="success"}' in text
-        assert 'muster_operator_api_requests_total{verb="create",code="201"}' in text
+        assert 'muster_operator_api_requests_total{code="201",verb="create"}' in text
         assert await operator.metric("muster_operator_leader") == 1
         assert await operator.ask("/healthz") == (200, "ok\n")
 
 
-def counted(text: str) -> dict[str, int]:
+def counted(text: str) -> dict[str, float]:
     """What is told of jobs by the names that training-operator has for it."""
     return {
-        line.partition("{")[0].removeprefix("training_operator_jobs_").removesuffix("_total"): int(line.split()[-1])
+        line.partition("{")[0].removeprefix("training_operator_jobs_").removesuffix("_total"): float(line.split()[-1])
         for line in text.splitlines()
         if line.startswith("training_operator_jobs_")
     }
@@ -149,7 +149,7 @@ async def test_what_becomes_of_a_job_is_counted_once_whoever_leads(served: Serve
         await served.cluster.create(job())
         await until_all(served.cluster, POD, have(*NAMES))
         text = await first.until("/metrics", lambda _, text: "created_total{" in text)
-        assert 'training_operator_jobs_created_total{job_namespace="default",framework="pytorch"} 1' in text
+        assert 'training_operator_jobs_created_total{framework="pytorch",job_namespace="default"} 1' in text
     async with operating(served) as second:
         await say(served, "job-worker-0", "Failed")
         await second.until("/metrics", lambda _, text: "restarted_total{" in text)
@@ -177,15 +177,15 @@ async def test_no_more_requests_than_needed(served: Served) -> None:
             await until(served.cluster, PyTorch.kind, "job", ends(phase))
         await told(served, "PyTorchJobSucceeded")
         text = await operator.until(
-            "/metrics", lambda _, text: 'api_requests_total{verb="create",code="201"} 7' in text
+            "/metrics", lambda _, text: 'api_requests_total{code="201",verb="create"} 7.0' in text
         )
         requests = {
-            line.partition("{")[2].partition("}")[0]: int(line.rpartition(" ")[2])
+            line.partition("{")[2].partition("}")[0]: float(line.rpartition(" ")[2])
             for line in text.splitlines()
             if line.startswith("muster_operator_api_requests_total{")
         }
-        assert requests['verb="create",code="201"'] == 7
-        assert 3 <= requests['verb="patch",code="200"'] <= 5
+        assert requests['code="201",verb="create"'] == 7
+        assert 3 <= requests['code="200",verb="patch"'] <= 5
         assert not any("409" in which or 'code="4' in which for which in requests), requests
 
 

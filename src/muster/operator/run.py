@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from muster.kube.errors import ApiError
 from muster.kube.event_recorder import EventRecorder
@@ -64,17 +65,17 @@ Check = Callable[[], str]
 
 @asynccontextmanager
 async def serve_health(
-    host: str, port: int, *, alive: Check, ready: Check, metrics: Callable[[], str]
+    host: str, port: int, *, alive: Check, ready: Check, metrics: Callable[[], bytes]
 ) -> AsyncIterator[int]:
     """Answers the port, which is of interest where any free one was asked for."""
     app = web.Application()
     app.router.add_get("/healthz", _probe(alive))
     app.router.add_get("/readyz", _probe(ready))
 
-    async def counted(_: web.Request) -> web.Response:
-        return web.Response(text=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+    async def scrape(_: web.Request) -> web.Response:
+        return web.Response(body=metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    app.router.add_get("/metrics", counted)
+    app.router.add_get("/metrics", scrape)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
@@ -110,7 +111,11 @@ class Operator:
         self._metrics = Metrics()
         self._metrics.leads = self._leads
         self._cluster = RemoteCluster(
-            access, on_warning=_note, on_answer=self._metrics.answered, field_manager=AGENT, field_validation="Warn"
+            access,
+            on_warning=_note,
+            on_answer=self._metrics.observe_request,
+            field_manager=AGENT,
+            field_validation="Warn",
         )
         self._election = Election(self._cluster, settings.election) if settings.election is not None else None
         self._stop = asyncio.Event()
@@ -126,7 +131,7 @@ class Operator:
         async with (
             self._cluster,
             serve_health(
-                settings.host, settings.port, alive=self._alive, ready=self._ready, metrics=self._metrics.text
+                settings.host, settings.port, alive=self._alive, ready=self._ready, metrics=self._metrics.render
             ) as port,
             self._advising(),
         ):
@@ -180,8 +185,8 @@ class Operator:
                 workers=self._settings.workers,
                 settle_seconds=self._settings.settle_seconds,
                 lean=True,
-                on_done=self._metrics.reconciled,
-                on_milestone=self._metrics.passed,
+                on_done=self._metrics.observe_reconcile,
+                on_milestone=self._metrics.count_job_event,
             )
             self._controller = self._metrics.controller = controller
             running = asyncio.create_task(_together(controller.run(), recorder.run()))
