@@ -77,12 +77,12 @@ async def test_a_pod_goes_once_its_node_has_ended(cluster: EmbeddedCluster) -> N
         "ended": Node(id="ended", phase="Succeeded", finishedAt=timestamp()),
         "collecting": Node(id="collecting", phase="Running"),
     }
-    await cluster.write_parts(WORKFLOW, owner, nodes)
+    await cluster.write_status_rows(WORKFLOW, owner, nodes)
     async with going(controller(cluster)):
         await gone(cluster, POD, lambda names: "ended" not in names)
         assert {name_of(p) for p in (await cluster.list(POD)).items} == {"collecting", "running"}
         now = await cluster.get(WORKFLOW, "flow", "default")
-        await cluster.write_parts(WORKFLOW, now, {"collecting": Node(phase="Failed", finishedAt=timestamp())})
+        await cluster.write_status_rows(WORKFLOW, now, {"collecting": Node(phase="Failed", finishedAt=timestamp())})
         await gone(cluster, POD, lambda names: names == ["running"])
 
 
@@ -128,13 +128,13 @@ async def test_artifacts_go_at_the_end_and_when_the_workflow_goes(cluster: Embed
     cleanup = controller(cluster, collect=store.collect, wants_collection=lambda workflow: True)
     owner = await workflow(cluster, "Running")
     nodes = {"a": Node(id="a", message="OnWorkflowCompletion"), "b": Node(id="b", message="OnWorkflowDeletion")}
-    await cluster.write_parts(WORKFLOW, owner, nodes)
+    await cluster.write_status_rows(WORKFLOW, owner, nodes)
     async with going(cleanup):
         await until(cluster, WORKFLOW, "flow", lambda found: FINALIZER in (found["metadata"].get("finalizers") or ()))
         version = (await cluster.list(WORKFLOW)).resource_version
         await cluster.patch(WORKFLOW, "flow", "default", {"status": {"phase": "Succeeded", "finishedAt": timestamp()}})
         async for _ in cluster.watch(WORKFLOW, "default", resource_version=version):
-            if cluster.parts(WORKFLOW, owner["metadata"]["uid"])["a"]["message"] == "deleted":
+            if cluster.status_rows(WORKFLOW, owner["metadata"]["uid"])["a"]["message"] == "deleted":
                 break
         assert store.deleted == [("a", "OnWorkflowCompletion")]
         await cluster.delete(WORKFLOW, "flow", "default")
@@ -164,7 +164,9 @@ async def test_a_store_that_is_down_holds_the_workflow_unless_told_otherwise(
 async def test_what_asks_for_nothing_keeps_everything(cluster: EmbeddedCluster) -> None:
     owner = await workflow(cluster)
     await pod(cluster, owner, "ended", "Succeeded")
-    await cluster.write_parts(WORKFLOW, owner, {"ended": Node(phase="Succeeded", finishedAt="2020-01-01T00:00:00Z")})
+    await cluster.write_status_rows(
+        WORKFLOW, owner, {"ended": Node(phase="Succeeded", finishedAt="2020-01-01T00:00:00Z")}
+    )
     other = {**owner, "metadata": {"name": "other", "namespace": "default"}}
     spec = {**owner["spec"], "ttlStrategy": {"secondsAfterCompletion": 0}}
     async with going(controller(cluster)):

@@ -29,7 +29,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 
 
 def world(cluster: EmbeddedCluster, namespace: str = "default") -> StoreView:
-    return StoreView(cluster.store, namespace, LockTable())
+    return StoreView(cluster, namespace, LockTable())
 
 
 def config_map(namespace: str, **data: str) -> Object:

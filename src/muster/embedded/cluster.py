@@ -239,15 +239,19 @@ class EmbeddedCluster:
             dry_run=dry_run,
         )
 
+    def peek(self, kind: Kind, key: Key) -> Object | None:
+        """Returns an object from memory, without its status rows; None if it does not exist."""
+        return self.store.get(kind.resource, key)
+
     def whole(self, obj: Object, kind: Kind | None = None) -> Object:
         """The object with its map that is stored apart, as clients see it."""
         return status_rows.with_rows(self.store.view, kind or self._kind_of(obj), obj)
 
-    def parts(self, kind: Kind, uid: str) -> dict[str, Any]:
+    def status_rows(self, kind: Kind, uid: str) -> dict[str, Any]:
         """The map of an object that is stored apart."""
         return status_rows.read_rows(self.store.view, kind, uid)
 
-    async def write_parts(
+    async def write_status_rows(
         self,
         kind: Kind,
         obj: Object,

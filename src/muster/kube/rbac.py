@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from muster.kube.objects import Object, labels_of, name_of, namespace_of
 from muster.kube.selectors import label_selector_from
@@ -202,3 +202,13 @@ def _actions_of(rule: Rule, namespace: str) -> list[Action]:
 def _split(resource: str) -> tuple[str, str]:
     name, _, subresource = resource.partition("/")
     return name, subresource
+
+
+class Authorizer(Protocol):
+    """Answers what users may do, from the Roles and bindings of a cluster."""
+
+    def may(self, user: User, action: Action) -> bool: ...
+
+    def rules_of_role(self, kind: str, namespace: str, name: str) -> Iterable[Rule]:
+        """Returns the rules of a Role, or of a ClusterRole in the namespace ''."""
+        ...

@@ -16,6 +16,7 @@ from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.image_engine import EngineProblem, ImageEngine, find_engine
 from muster.embedded.node.isolation import probe_isolation
+from muster.embedded.node.node_files import AgentFiles
 from muster.embedded.node.settings import ApiAccess, RuntimeName
 from muster.embedded.settings import Settings
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
@@ -59,7 +60,7 @@ def start_workflow_controllers(box: Box) -> WorkflowServices:
 
     def leaves(report: ReportOutcome) -> dict[str, Executor]:
         return {
-            "pod": PodExecutor(cluster, report, agent=box.settings.agent, home=home, artifacts=artifacts),
+            "pod": PodExecutor(cluster, report, files=AgentFiles(box.settings.agent), home=home, artifacts=artifacts),
             "resource": ResourceExecutor(
                 cluster, report, read_artifact=read_manifest, may=service_account_permissions(box.identity)
             ),

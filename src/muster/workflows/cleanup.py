@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from muster.kube.builtin import PERSISTENT_VOLUME_CLAIM, POD
-from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller
 from muster.kube.errors import BadRequest, Conflict, NotFound
 from muster.kube.informer import Informer
@@ -35,6 +34,7 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.selectors import LabelSelector, label_selector_from
+from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.executors.pod_template import WORKFLOW_LABEL, claims_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.lang.errors import ExpressionError
@@ -155,16 +155,6 @@ class EventRecorder(Protocol):
     def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
 
 
-class NodeCluster(Cluster, Protocol):
-    """A cluster that stores the nodes of workflows as rows of their own."""
-
-    def parts(self, kind: Kind, uid: str) -> dict[str, Any]: ...
-
-    async def write_parts(
-        self, kind: Kind, obj: Object, changed: Mapping[str, Any], *, update: Object | None = None
-    ) -> Object: ...
-
-
 class CleanupController:
     """Deletes what workflows leave behind.
 
@@ -174,7 +164,7 @@ class CleanupController:
 
     def __init__(
         self,
-        cluster: NodeCluster,
+        cluster: StatusRowsCluster,
         recorder: EventRecorder,
         *,
         collect: Collect | None = None,
@@ -219,7 +209,7 @@ class CleanupController:
         if policy is None:
             return None
         pods = [pod for pod in self._pods.by("workflow", key) if not is_deleting(pod) and _belongs(pod, workflow)]
-        nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(workflow))
+        nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(workflow))
         going = pods_to_delete(workflow, nodes, pods)
         now = datetime.now(UTC)
         await asyncio.gather(*(self._delete(POD, pod) for pod, at in going if at <= now))
@@ -266,12 +256,12 @@ class CleanupController:
         """Returns the workflow as stored afterwards, and whether nothing is left to delete."""
         if self._collect is None or FINALIZER not in (meta(workflow).get("finalizers") or ()):
             return workflow, True
-        nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(workflow))
+        nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(workflow))
         changed, problems = await self._collect(workflow, nodes, strategy)
         for problem in problems:
             self._recorder.event(workflow, "Warning", "ArtifactGCError", problem)
         if changed:
-            workflow = await self._cluster.write_parts(WORKFLOW, workflow, changed, update=dict(workflow))
+            workflow = await self._cluster.write_status_rows(WORKFLOW, workflow, changed, update=dict(workflow))
         return workflow, not problems
 
     async def _delete_claim(self, workflow: Object, claim: Object) -> None:

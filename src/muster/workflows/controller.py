@@ -18,8 +18,6 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import orjson
 
-from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.store.store import Store
 from muster.kube.builtin import CONFIG_MAP
 from muster.kube.cluster import Cluster
 from muster.kube.controller import Controller
@@ -50,6 +48,7 @@ from muster.kube.objects import (
     uid_of,
     version_of,
 )
+from muster.kube.status_rows import StatusRowsCluster
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import Holdings, LockTable
 from muster.workflows.executors.pod_template import claims_of
@@ -61,8 +60,8 @@ from muster.workflows.model import Actions, Executor, Launch, Locks, Memo, Node,
 class StoreView:
     """A view of one namespace, as of now."""
 
-    def __init__(self, store: Store, namespace: str, locks: Locks) -> None:
-        self._store = store
+    def __init__(self, cluster: StatusRowsCluster, namespace: str, locks: Locks) -> None:
+        self._cluster = cluster
         self._namespace = namespace
         self._locks = locks
         self._now = datetime.now(UTC)
@@ -76,12 +75,12 @@ class StoreView:
         return self._locks
 
     def config_map(self, name: str) -> Mapping[str, str] | None:
-        found = self._store.get(CONFIG_MAP.resource, Key(self._namespace, name))
+        found = self._cluster.peek(CONFIG_MAP, Key(self._namespace, name))
         return None if found is None else found.get("data") or {}
 
     def template(self, name: str, *, cluster_scope: bool) -> Object | None:
         kind = CLUSTER_WORKFLOW_TEMPLATE if cluster_scope else WORKFLOW_TEMPLATE
-        return self._store.get(kind.resource, Key("" if cluster_scope else self._namespace, name))
+        return self._cluster.peek(kind, Key("" if cluster_scope else self._namespace, name))
 
 
 CACHE_LABELS = {"workflows.argoproj.io/configmap-type": "Cache"}
@@ -179,7 +178,7 @@ class WorkflowController:
 
     def __init__(
         self,
-        cluster: EmbeddedCluster,
+        cluster: StatusRowsCluster,
         recorder: EventRecorder,
         leaves: Callable[[ReportOutcome], Mapping[str, Executor]],
         lint: Lint,
@@ -220,7 +219,7 @@ class WorkflowController:
         self._queue.enqueue(workflow)
 
     async def _reconcile(self, key: Key) -> float | None:
-        obj = self._cluster.store.get(WORKFLOW.resource, key)
+        obj = self._cluster.peek(WORKFLOW, key)
         active = self._active.get(key)
         if obj is None or is_deleting(obj) or (active is not None and uid_of(active.obj) != uid_of(obj)):
             self._drop(key)
@@ -254,7 +253,7 @@ class WorkflowController:
 
     def _take_over(self, active: _Active, obj: Object) -> bool:
         """Adopts a change made by others. Returns False if it changes nodes; then the run must be loaded again."""
-        if not active.has_stored(self._cluster.parts(WORKFLOW, uid_of(obj))):
+        if not active.has_stored(self._cluster.status_rows(WORKFLOW, uid_of(obj))):
             return False
         active.obj = obj
         active.run.update(obj)
@@ -269,7 +268,7 @@ class WorkflowController:
             if causes:
                 await self._refuse(obj, causes)
                 return None
-        nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(obj))
+        nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
         run = Run.load(obj, nodes, world)
         problem = await self._claim_volumes(obj, run)
         if problem:
@@ -291,7 +290,7 @@ class WorkflowController:
 
     async def _load_again(self, key: Key, active: _Active, obj: Object) -> None:
         """Loads the run again. Running nodes and launches in progress continue; only the decisions are read again."""
-        nodes: dict[str, Node] = self._cluster.parts(WORKFLOW, uid_of(obj))
+        nodes: dict[str, Node] = self._cluster.status_rows(WORKFLOW, uid_of(obj))
         active.obj, active.stored = obj, nodes
         active.run = Run.load(obj, nodes, self._world(obj))
         if active.problem:
@@ -372,7 +371,7 @@ class WorkflowController:
             return updated(obj) if with_row else obj
 
         update = updated(active.obj) if with_row else None
-        active.obj = await self._cluster.write_parts(WORKFLOW, active.obj, changed, update=update, rebase=rebase)
+        active.obj = await self._cluster.write_status_rows(WORKFLOW, active.obj, changed, update=update, rebase=rebase)
         active.stored.update(changed)
 
     async def _remember(self, active: _Active) -> None:
@@ -451,7 +450,7 @@ class WorkflowController:
                     await leaves.stop_others(obj, ())
 
     def _world(self, obj: Object) -> StoreView:
-        return StoreView(self._cluster.store, namespace_of(obj), self._locks)
+        return StoreView(self._cluster, namespace_of(obj), self._locks)
 
     def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
         self._queue.enqueue(key_of(after or before or {}))

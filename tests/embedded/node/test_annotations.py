@@ -5,16 +5,9 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.node.annotations import (
-    CONTAINERS_ANNOTATION,
-    KEEP_FILES_ANNOTATION,
-    STOP_ANNOTATION,
-    arrangement_of,
-    output_paths,
-    paths_outside_mounts,
-    requested_stop_grace,
-)
+from muster.embedded.node.annotations import arrangement_of, output_paths, paths_outside_mounts, requested_stop_grace
 from muster.embedded.node.pod_context import ConfigError
+from muster.kube.node_annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object
 
 

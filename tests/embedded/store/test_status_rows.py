@@ -56,9 +56,9 @@ async def test_the_map_is_taken_off_and_put_back(cluster: EmbeddedCluster) -> No
 async def test_a_write_without_the_map_leaves_it_and_one_with_it_replaces_it(cluster: EmbeddedCluster) -> None:
     made = await cluster.create(tree({"a": {"n": 1}, "b": {"n": 2}}))
     changed = await cluster.update({**made, "status": {"season": "autumn"}})
-    assert cluster.parts(TREE, uid_of(made)) == {"a": {"n": 1}, "b": {"n": 2}}
+    assert cluster.status_rows(TREE, uid_of(made)) == {"a": {"n": 1}, "b": {"n": 2}}
     await cluster.update({**changed, "status": {"leaves": {"b": {"n": 3}}}})
-    assert cluster.parts(TREE, uid_of(made)) == {"b": {"n": 3}}
+    assert cluster.status_rows(TREE, uid_of(made)) == {"b": {"n": 3}}
 
 
 @pytest.mark.parametrize(
@@ -75,19 +75,21 @@ async def test_a_patch_applies_to_the_whole_object(
 ) -> None:
     made = await cluster.create(tree({"a": {"n": 1}, "b": {"n": 2}}))
     await cluster.patch(TREE, "oak", "default", patch, type=type)
-    assert cluster.parts(TREE, uid_of(made)) == leaves
+    assert cluster.status_rows(TREE, uid_of(made)) == leaves
 
 
 async def test_entries_are_written_one_by_one_with_the_object_or_without(cluster: EmbeddedCluster) -> None:
     made = await cluster.create(tree({"a": {"n": 1}}))
-    same = await cluster.write_parts(TREE, made, {"b": {"n": 2}})
+    same = await cluster.write_status_rows(TREE, made, {"b": {"n": 2}})
     assert version_of(same) == version_of(made)
-    after = await cluster.write_parts(TREE, made, {"a": {"n": 9}}, update={**made, "status": {"season": "summer"}})
+    after = await cluster.write_status_rows(
+        TREE, made, {"a": {"n": 9}}, update={**made, "status": {"season": "summer"}}
+    )
     assert after["status"] == {"season": "summer"}
-    assert cluster.parts(TREE, uid_of(made)) == {"a": {"n": 9}, "b": {"n": 2}}
+    assert cluster.status_rows(TREE, uid_of(made)) == {"a": {"n": 9}, "b": {"n": 2}}
     with pytest.raises(Conflict):
-        await cluster.write_parts(TREE, made, {"a": {"n": 10}})
-    assert cluster.parts(TREE, uid_of(made))["a"] == {"n": 9}
+        await cluster.write_status_rows(TREE, made, {"a": {"n": 10}})
+    assert cluster.status_rows(TREE, uid_of(made))["a"] == {"n": 9}
 
 
 async def test_who_writes_entries_may_say_what_to_do_when_somebody_changed_the_object(cluster: EmbeddedCluster) -> None:
@@ -99,23 +101,23 @@ async def test_who_writes_entries_may_say_what_to_do_when_somebody_changed_the_o
         seen.append((now, parts))
         return {**now, "status": {"season": "summer"}} if parts["a"] == {"n": 1} else None
 
-    writing = cluster.write_parts(TREE, made, {"b": {"n": 2}}, update={**made, "status": {}}, rebase=rebase)
+    writing = cluster.write_status_rows(TREE, made, {"b": {"n": 2}}, update={**made, "status": {}}, rebase=rebase)
     _, written = await asyncio.gather(changing, writing)
     assert [(labels_of(now), parts) for now, parts in seen] == [({"by": "another"}, {"a": {"n": 1}})]
     assert (labels_of(written), written["status"]) == ({"by": "another"}, {"season": "summer"})
-    assert cluster.parts(TREE, uid_of(made)) == {"a": {"n": 1}, "b": {"n": 2}}
+    assert cluster.status_rows(TREE, uid_of(made)) == {"a": {"n": 1}, "b": {"n": 2}}
     await cluster.patch(TREE, "oak", "default", {"status": {"leaves": {"a": {"n": 5}}}})
     with pytest.raises(Conflict):
-        await cluster.write_parts(TREE, written, {"b": {"n": 3}}, rebase=rebase)
-    assert cluster.parts(TREE, uid_of(made))["b"] == {"n": 2}
+        await cluster.write_status_rows(TREE, written, {"b": {"n": 3}}, rebase=rebase)
+    assert cluster.status_rows(TREE, uid_of(made))["b"] == {"n": 2}
 
 
 async def test_nothing_stays_behind(cluster: EmbeddedCluster) -> None:
     made = await cluster.create(tree({"a": {"n": 1}}))
     await cluster.delete(TREE, "oak", "default")
-    assert cluster.parts(TREE, uid_of(made)) == {}
+    assert cluster.status_rows(TREE, uid_of(made)) == {}
     with pytest.raises(NotFound):
-        await cluster.write_parts(TREE, made, {"b": {"n": 2}})
+        await cluster.write_status_rows(TREE, made, {"b": {"n": 2}})
 
 
 async def test_nor_in_a_namespace_that_is_deleted(tidy_cluster: EmbeddedCluster) -> None:
@@ -129,7 +131,7 @@ async def test_nor_in_a_namespace_that_is_deleted(tidy_cluster: EmbeddedCluster)
     async for event in cluster.watch(namespaces, fields="metadata.name=wood"):
         if event.type == "DELETED":
             break
-    assert cluster.parts(TREE, uid_of(made)) == {}
+    assert cluster.status_rows(TREE, uid_of(made)) == {}
 
 
 async def test_a_restart_loses_none(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.isolation import probe_isolation
+from muster.embedded.node.node_files import AgentFiles
 from muster.embedded.settings import Settings
 from muster.kube.builtin import POD, new_catalogue
 from muster.kube.cluster import Cluster
@@ -54,7 +55,11 @@ class Stage:
         self.cluster: Cluster = self.box.cluster
         self.artifacts = ArtifactClient(self.cluster, self.home / "workflows")
         self.leaves = PodExecutor(
-            self.cluster, self._note, agent=settings.agent, home=self.home / "workflows", artifacts=self.artifacts
+            self.cluster,
+            self._note,
+            files=AgentFiles(settings.agent),
+            home=self.home / "workflows",
+            artifacts=self.artifacts,
         )
         self._task = asyncio.create_task(self.leaves.run())
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.node.annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.builtin import POD_SPEC_SCHEMA
+from muster.kube.node_annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.objects import Object
 from muster.kube.schema import unknown_fields
 from muster.workflows.executors.pod_spec import SCRIPT, StagedInputs, build_pod, build_script_config_map

@@ -11,11 +11,8 @@ import orjson
 
 from muster.embedded.node.pod_context import ConfigError
 from muster.embedded.node.supervisor.contract import ContainerOrder
+from muster.kube.node_annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object, annotations_of, spec_of
-
-KEEP_FILES_ANNOTATION = "muster.dev/keep-files"
-CONTAINERS_ANNOTATION = "muster.dev/containers"
-STOP_ANNOTATION = "muster.dev/stop"
 
 _KEPT = "kept"
 

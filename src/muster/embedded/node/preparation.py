@@ -38,7 +38,6 @@ from muster.embedded.node.supervisor.contract import (
     PreparedPod,
     Probe,
 )
-from muster.embedded.node.unsupported_fields import ignored_fields
 from muster.embedded.node.volumes import (
     SERVICE_ACCOUNT_FOLDER,
     SERVICE_ACCOUNT_VOLUME,
@@ -50,6 +49,7 @@ from muster.embedded.node.volumes import (
     make_volume,
     plan_volumes,
 )
+from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, uid_of
 from muster.kube.quantity import milli_value, whole_value
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from muster.embedded.node.annotations import STOP_ANNOTATION
-from muster.embedded.node.settings import AgentSettings
 from muster.kube.builtin import POD
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound, TooLarge
 from muster.kube.informer import Informer
+from muster.kube.node_annotations import STOP_ANNOTATION
+from muster.kube.node_files import NodeFiles
 from muster.kube.objects import (
     Key,
     Object,
@@ -163,14 +163,14 @@ class PodExecutor:
     """The `Executor` of Pods. `files` gives access to what nodes keep of Pods; `home` holds files in transit."""
 
     def __init__(
-        self, cluster: Cluster, report: ReportOutcome, *, agent: AgentSettings, home: Path, artifacts: ArtifactClient
+        self, cluster: Cluster, report: ReportOutcome, *, files: NodeFiles, home: Path, artifacts: ArtifactClient
     ) -> None:
         self._cluster = cluster
         self._report = report
         self._artifacts = artifacts
-        self._agent = agent
+        self._files = files
         self._inputs = Inputs(home / "inputs", artifacts)
-        self._collector = Collector(agent, artifacts, home / "passing")
+        self._collector = Collector(files, artifacts, home / "passing")
         self._leaves: dict[Key, _Leaf] = {}
         """By Pod."""
         self._repositories: dict[str, Mapping[str, Any]] = {}
@@ -410,7 +410,7 @@ class PodExecutor:
                 told, pod = leaf.told, self._informer.get(*key)
                 if told is None or told.phase != "Running" or pod is None:
                     continue
-                progress = reported_progress(progress_file(self._agent.pods, uid_of(pod)))
+                progress = reported_progress(progress_file(self._files, pod))
                 if progress:
                     leaf.progress = progress
                     self._tell(leaf, told)

@@ -12,12 +12,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from muster.embedded.node.annotations import output_folder, scratch_folder
-from muster.embedded.node.log_files import DroppedLog, LineReader, log_files, read_dropped, read_last_output
-from muster.embedded.node.logs import pod_log_folder
-from muster.embedded.node.settings import AgentSettings
-from muster.embedded.node.supervisor.output_files import PROBLEM_FILE
-from muster.kube.objects import Object, name_of, namespace_of, uid_of
+from muster.kube.node_files import NodeFiles, NodeFilesError
+from muster.kube.objects import Object
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import ArtifactError, ArtifactUnreachable, repository_for
 from muster.workflows.executors.pod_spec import PROGRESS_FILE
@@ -43,8 +39,8 @@ class OutputError(Exception):
 
 
 class Collector:
-    def __init__(self, agent: AgentSettings, artifacts: ArtifactClient, work: Path) -> None:
-        self._agent = agent
+    def __init__(self, files: NodeFiles, artifacts: ArtifactClient, work: Path) -> None:
+        self._files = files
         self._artifacts = artifacts
         self._work = work
 
@@ -70,7 +66,7 @@ class Collector:
         outputs, problems = Outputs(**outcome.outputs), list[str]()
         if launch.wants_result and MAIN in main_containers(template):
             outputs["result"] = self._result(pod)
-        kept = _Kept(self._agent, pod, template)
+        kept = _Kept(self._files, pod, template)
         if output_parameters(template):
             outputs["parameters"], problem = _parameters(template, kept)
             problems += problem
@@ -89,12 +85,8 @@ class Collector:
         return outcome
 
     def _result(self, pod: Object) -> str:
-        text = read_last_output(self._log_folder(pod, MAIN), RESULT_BYTES + 1).decode("utf-8", "replace")
+        text = self._files.last_output(pod, MAIN, RESULT_BYTES + 1).decode("utf-8", "replace")
         return text.removesuffix("\n")[-RESULT_BYTES:]
-
-    def _log_folder(self, pod: Object, container: str) -> str:
-        root = str(self._agent.log_folder)
-        return f"{pod_log_folder(root, namespace_of(pod), name_of(pod), uid_of(pod))}/{container}"
 
     async def _keep_artifacts(
         self, workflow: Object, template: Template, kept: _Kept, scope: Mapping[str, Any], repository: Mapping[str, Any]
@@ -126,7 +118,7 @@ class Collector:
         try:
             for container in main_containers(template):
                 text = work / container
-                await asyncio.to_thread(_write_log, self._log_folder(pod, container), text)
+                await asyncio.to_thread(self._files.write_log, pod, container, text)
                 wanted = {"name": f"{container}-logs", "path": f"/{container}.log", "archive": {"none": {}}}
                 kept = await self._artifacts.keep(workflow, wanted, text, scope, repository)
                 done.append({field: value for field, value in kept.items() if field not in ("path", "archive")})
@@ -142,32 +134,26 @@ class Collector:
 class _Kept:
     """The copies of a Pod's output files that its node keeps."""
 
-    def __init__(self, agent: AgentSettings, pod: Object, template: Template) -> None:
-        paths = output_paths_by_container(template)
-        places = [(output_folder(agent.pods, uid_of(pod), name), paths[name]) for name in paths]
-        self._places = sorted(places, key=lambda place: _written_at(place[0]), reverse=True)
+    def __init__(self, files: NodeFiles, pod: Object, template: Template) -> None:
+        self._files = files
+        self._pod = pod
+        self._paths = output_paths_by_container(template)
+        # If several containers may have written a path, the last one counts.
+        self._containers = sorted(self._paths, key=lambda name: files.outputs_written_at(pod, name), reverse=True)
 
     def find(self, path: str) -> Path | None:
         """Raises OutputError if the file may have existed but could not be copied."""
         wanted = clean_path(path)
-        for folder, paths in self._places:
-            if wanted not in paths:
+        for container in self._containers:
+            if wanted not in self._paths[container]:
                 continue
-            problem = folder / PROBLEM_FILE
-            if problem.exists():
-                raise OutputError(f"the files of the container could not be kept: {problem.read_text()}")
-            copy = folder / str(paths.index(wanted))
-            if copy.exists():
+            try:
+                copy = self._files.output(self._pod, container, self._paths[container].index(wanted))
+            except NodeFilesError as error:
+                raise OutputError(f"the output files of the container could not be copied: {error}") from None
+            if copy is not None:
                 return copy
         return None
-
-
-def _written_at(folder: Path) -> int:
-    """When a container's files were copied. If several containers may have written a path, the last one counts."""
-    try:
-        return folder.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
 
 
 def _parameters(template: Template, kept: _Kept) -> tuple[list[dict[str, Any]], list[str]]:
@@ -207,19 +193,6 @@ def _read(kept: _Kept, path: str, default: Any) -> str:
     return place.read_bytes().decode("utf-8", "replace").removesuffix("\n")
 
 
-def _write_log(folder: str, target: Path) -> None:
-    """Writes what is left of the log of the container's last attempt."""
-    files = log_files(folder)
-    reader = LineReader(timestamps=False)
-    with target.open("wb") as text:
-        gone = read_dropped(folder, files[-1].attempt) if files else DroppedLog()
-        if gone.size:
-            text.write(reader.feed(gone.line()))
-        for file in files:
-            if file.attempt == files[-1].attempt:
-                text.write(reader.feed(Path(file.path).read_bytes()))
-
-
 SECONDS = 3.0
 """Seconds between two reads, as in Argo."""
 
@@ -227,9 +200,9 @@ _FORM = re.compile(r"(\d+)/(\d+)")
 _TAIL = 256
 
 
-def progress_file(pods: Path, uid: str) -> str:
-    """`pods` is AgentSettings.pods."""
-    return f"{scratch_folder(f'{pods}/{uid}', MAIN)}/{Path(PROGRESS_FILE).name}"
+def progress_file(files: NodeFiles, pod: Object) -> str:
+    """Returns the file that ARGO_PROGRESS_FILE names, in the /tmp of the main container."""
+    return f"{files.scratch_folder(pod, MAIN)}/{Path(PROGRESS_FILE).name}"
 
 
 def reported_progress(path: str) -> str:

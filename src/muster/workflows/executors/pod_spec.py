@@ -20,9 +20,9 @@ from typing import Any
 import orjson
 import yaml
 
-from muster.embedded.node.annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.builtin import POD_SPEC_SCHEMA
 from muster.kube.errors import ApiError
+from muster.kube.node_annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION
 from muster.kube.objects import Object, name_of, namespace_of
 from muster.kube.patches import strategic_merge
 from muster.workflows.executors.pod_template import (

@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeAlias
 
-from muster.embedded.auth.identity import Identity
 from muster.kube.cluster import Cluster
 from muster.kube.errors import (
     AlreadyExists,
@@ -32,7 +31,7 @@ from muster.kube.errors import (
 from muster.kube.jsonpath import JsonPathError, render
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, annotations_of, key_of, name_of, namespace_of, timestamp, uid_of
-from muster.kube.rbac import Action, Grant, Rule, is_allowed, service_account_user
+from muster.kube.rbac import Action, Authorizer, Grant, Rule, is_allowed, service_account_user
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.artifacts.locations import ArtifactError
 from muster.workflows.executors.resource_actions import (
@@ -111,18 +110,18 @@ _ARGO_SERVER_RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-def service_account_permissions(identity: Identity) -> IsAllowed:
+def service_account_permissions(authorizer: Authorizer) -> IsAllowed:
     """Returns a check against the roles of the embedded cluster. A service account has exactly what is bound to it,
     except ARGO_SERVER; '' means that none is named."""
 
     def asked(account_namespace: str, account: str, verb: str, kind: Kind, namespace: str, name: str) -> str:
         action = Action(verb, kind.group, kind.plural, namespace=namespace, name=name)
         user = service_account_user(account_namespace, account or "default")
-        if identity.may(user, action):
+        if authorizer.may(user, action):
             return ""
         rules = _ARGO_SERVER_RULES if account == ARGO_SERVER else ()
         if not account:
-            rules = tuple(identity.rules_of_role("ClusterRole", "", BASELINE))
+            rules = tuple(authorizer.rules_of_role("ClusterRole", "", BASELINE))
         if is_allowed(user, action, [Grant(account_namespace, rules)]):
             return ""
         return f'{kind.resource} is forbidden: User "{user.name}" cannot {action}'

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from muster.embedded.node.unsupported_fields import ignored_fields
 from muster.kube.errors import Cause
 from muster.kube.field_errors import closest_word
+from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object
 from muster.workflows.artifacts.locations import kind_of
 from muster.workflows.lang.tags import find_tags

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from muster.embedded.node.unsupported_fields import ignored_fields
+from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object
 
 

@@ -1,5 +1,6 @@
-"""The fields of a Pod that have no effect if its containers are processes of this machine. An event lists them.
-Pure.
+"""Which fields of a Pod have no effect when its containers are processes of the node. Pure.
+
+The node agent names them in an event, and lint in a warning, so that nothing relies on them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,41 @@
+"""The `NodeFiles` protocol: what a node keeps of its Pods' containers besides their status.
+
+Kubernetes' API has no call for it: the embedded node agent implements it, and the server hands it to those who collect
+outputs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from muster.kube.objects import Object
+
+
+class NodeFilesError(Exception):
+    """The output files of a container could not be copied. The message says why."""
+
+
+class NodeFiles(Protocol):
+    """Files of running and finished containers. All calls may read from the disk."""
+
+    def output(self, pod: Object, container: str, index: int) -> Path | None:
+        """Returns the copy of the container's path with this index in its keep-files annotation, or None if there was
+        nothing to copy. Raises NodeFilesError if copying failed."""
+        ...
+
+    def outputs_written_at(self, pod: Object, container: str) -> int:
+        """Returns when the container's outputs were copied, in nanoseconds; 0 if they were not."""
+        ...
+
+    def last_output(self, pod: Object, container: str, limit: int) -> bytes:
+        """Returns the end of what the container's last attempt wrote to stdout, at most `limit` bytes."""
+        ...
+
+    def write_log(self, pod: Object, container: str, target: Path) -> None:
+        """Writes what is left of the log of the container's last attempt to a file."""
+        ...
+
+    def scratch_folder(self, pod: Object, container: str) -> str:
+        """Returns the folder that a container sees as its /tmp."""
+        ...
