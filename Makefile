@@ -7,13 +7,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
 JOBS ?= 2
+# SMOKE=1 runs the marked part of test-frameworks, test-ui and test-cluster, which is what CI does.
+SMOKE ?=
+AND_SMOKE := $(if $(SMOKE), and smoke)
+PARTS ?= $(if $(SMOKE),kwok node volcano)
 UI := src/muster/server/platform/ui
 NODE_MODULES := ui/node_modules/.package-lock.json
 UI_SOURCES := $(shell find ui/src ui/public ui/index.html ui/vite.config.ts ui/tsconfig.json -type f ! -name schema.d.ts ! -name schema.ts) $(wildcard ui/scripts/*)
 API_SOURCES := $(wildcard src/muster/server/platform/*.py)
 BENCHES := store pods scheduler kill training workflows platform_lists training_operator
 
-.PHONY: help setup ui test-ui screenshots demo up down test test-frameworks test-cluster cluster-up cluster-down cluster-status schemas conformance lint format bench clean
+.PHONY: help setup ui test-ui screenshots demo up down test test-all test-frameworks test-cluster cluster-up cluster-down cluster-status schemas conformance lint format bench clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +28,7 @@ ui: $(UI)/index.html ## build the web UI into the package (needs Node.js 20; qui
 
 test-ui: ui $(STAMPS)/dev ## the web UI's own tests, and by mouse in Debian's Chromium against a real server
 	@scripts/apt-install chromium fonts-noto-cjk
-	cd ui && npm test --silent && npm run --silent e2e
+	cd ui && npm test --silent && npm run --silent e2e$(if $(SMOKE),:smoke)
 
 screenshots: ui $(STAMPS)/dev ## every page in both languages and themes, into ui/screenshots
 	@scripts/apt-install chromium fonts-noto-cjk
@@ -42,11 +46,13 @@ down: $(STAMPS)/run ## stop it; running Pods go on and are adopted by the next s
 test: lint $(STAMPS)/dev ## lint, type check, layering and all quick tests
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
+test-all: test test-frameworks test-ui test-cluster ## every suite, whole
+
 test-frameworks: $(STAMPS)/dev ## train with every framework for real (3 GB, once), and all else that is slow
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow$(AND_SMOKE)"
 
 test-cluster: cluster-up ## what only a real Kubernetes can show; starts one (TESTS=... says which, as pytest takes it)
-	$(BIN)/pytest -m cluster $(TESTS)
+	$(BIN)/pytest -m "cluster$(AND_SMOKE)" $(TESTS)
 
 cluster-up: $(STAMPS)/dev ## start a real Kubernetes for tests (root; the first time builds it: PARTS="kwok volcano" or all)
 	@$(BIN)/python -m tools.cluster up $(PARTS)

@@ -30,6 +30,7 @@ async def test_kills_of_the_server_while_a_workflow_runs(new_server: NewServer, 
     await _storm(new_server(**CONFIG), tmp_path, SMALL, kills=8)
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_fifty_kills_of_the_server_while_a_workflow_of_two_hundred_nodes_runs(

@@ -13,7 +13,7 @@ from tests.cluster.conftest import Needs
 from tests.cluster.waiting import phase_of, until
 from tools.cluster import kwok
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.smoke]
 
 
 def pod(name: str, namespace: str, **annotations: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tests.cluster.conftest import Needs
 from tests.cluster.waiting import phase_of, until
 from tools.cluster import images
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.smoke]
 
 
 def pod(name: str, namespace: str, *command: str, image: str = images.BUSYBOX, **spec: Any) -> dict[str, Any]:

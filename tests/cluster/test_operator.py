@@ -18,7 +18,7 @@ from tests.cluster.waiting import has, phase_of, until
 from tools.cluster import images
 from tools.cluster.cluster import Cluster as RealCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.smoke, pytest.mark.timeout(300)]
 
 KUBEFLOW = "kubeflow.org/v1"
 PADDLECLOUD = "batch.paddlepaddle.org/v1"

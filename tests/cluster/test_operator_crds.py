@@ -20,7 +20,7 @@ from tests.training.test_conformance import FILES, REFUSED, ROOT
 from tools.cluster.build import manifest
 from tools.cluster.sources import TRAINING_OPERATOR
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.smoke]
 
 OURS = {name_of(crd): crd for crd in build_crds()}
 FOLDER = manifest(TRAINING_OPERATOR, "manifests") / "base" / "crds"

@@ -17,7 +17,7 @@ from tests.cluster.waiting import has, phase_of, until
 from tools.cluster import kwok
 from tools.cluster.cluster import Cluster as RealCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.smoke, pytest.mark.timeout(300)]
 
 PYTORCH = KINDS["kubeflow.org/v1", "PyTorchJob"]
 MPI = KINDS["kubeflow.org/v1", "MPIJob"]

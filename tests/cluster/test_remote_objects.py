@@ -12,7 +12,7 @@ from muster.kube.cluster import Cluster, PatchType, Propagation
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Invalid, NotFound
 from muster.kube.objects import Object, labels_of, meta, name_of, owner_reference, uid_of, version_of
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.smoke]
 
 NAMESPACE = "trial"
 TOO_LITTLE = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}

@@ -20,7 +20,7 @@ from tests.cluster.waiting import phase_of, until
 from tools.cluster import images
 from tools.cluster.cluster import Cluster as RealCluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.smoke]
 
 NAMESPACE = "trial"
 

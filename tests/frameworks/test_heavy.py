@@ -17,6 +17,7 @@ EXAMPLES = "examples/training"
 QUICK_RESTARTS = "restarts: {backoffSeconds: 1}\n"
 
 
+@pytest.mark.smoke
 def test_pytorch_ddp(prepared: Prepare) -> None:
     out = trained(prepared("pytorch"), f"{EXAMPLES}/pytorch/pytorchjob.yaml")
     assert len(said(out, r"replica [01]: accuracy 0\.\d+, same model everywhere")) == 2
@@ -83,6 +84,7 @@ def test_lightgbm(prepared: Prepare) -> None:
     assert len(set(models)) == 1
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("version", ["v1", "v2beta1"])
 def test_mpi_with_open_mpi(prepared: Prepare, tmp_path: Path, version: str) -> None:
     manifest = (ROOT / EXAMPLES / "mpi" / "mpijob.yaml").read_text()

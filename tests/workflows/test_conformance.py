@@ -11,6 +11,7 @@ from tools.conformance import default_folder, run
 FOLDER = default_folder()
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not FOLDER.is_dir(), reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")

@@ -100,7 +100,7 @@ def _build(source: Source, name: str, what: str) -> None:
         unfinished = folder / "bin" / f".{name}.unfinished"
         unfinished.parent.mkdir(parents=True, exist_ok=True)
         variables = "".join(f" -X {variable}={value}" for variable, value in source.variables.items())
-        package = "/".join(part for part in (source.module, source.programs[name]) if part)
+        package = "." if source.main else "/".join(part for part in (source.module, source.programs[name]) if part)
         command = [
             "nice", "-n", "10", "go", "build", "-v", "-buildvcs=false", *flags,
             "-ldflags", f"-s -w{variables}", "-o", str(unfinished), package,
@@ -126,6 +126,8 @@ def _own(source: Source, upstream: Path) -> tuple[Path, list[str]]:
         (workplace / "go.sum").unlink(missing_ok=True)
         (workplace / "go.mod").write_text(text)
         stamp.write_text(text)
+    if source.main:
+        (workplace / "main.go").write_text(source.main)
     return workplace, ["-mod=mod"]
 
 

@@ -48,6 +48,7 @@ def waiting(pod: Object) -> dict[str, str]:
     return found
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 async def test_an_image_is_run_with_its_own_command(engine_node: Any) -> None:
     node = engine_node
