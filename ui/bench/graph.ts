@@ -80,7 +80,7 @@ test("the editor", async ({ page }) => {
   const seen = await opened(page, `/workflows/${workflow_id}/new-version`)
   console.log(`\neditor: ${seen}`)
   await moved(page)
-  await page.getByRole("button", { name: "Show all" }).click()
+  await page.getByRole("button", { name: "Fit to screen" }).click()
   await page.waitForTimeout(500)
   const { x, y } = (await page.evaluate(painted)) as { x: number; y: number }
   const drag = await frames(page, async () => {

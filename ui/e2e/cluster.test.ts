@@ -44,8 +44,8 @@ test("who has SKUs is seen at home, on the virtual cluster and on the node, by n
   await expect(page.getByText("2 of 4", { exact: true })).toBeVisible()
   await expect(page.getByRole("link", { name: "a long one" })).toBeVisible()
   await expect(page.getByRole("img", { name: /in use: 2 now/ })).toBeVisible()
-  await expect(page.getByText("Show as a table")).toBeVisible({ timeout: 60_000 }) // twice a minute somebody looks
-  await page.getByText("Show as a table").click()
+  await expect(page.getByText("Show as table")).toBeVisible({ timeout: 60_000 }) // twice a minute somebody looks
+  await page.getByText("Show as table").click()
   await expect(page.getByRole("columnheader", { name: "Peak" })).toBeVisible()
   await page.getByLabel("Time range").selectOption("1h")
   await expect(page).toHaveURL(/range=1h/)
@@ -78,9 +78,9 @@ test("who has SKUs is seen at home, on the virtual cluster and on the node, by n
 test("gangs that wait say why, and can be filtered by the address", async ({ page }) => {
   await page.goto(url("/cluster?tab=groups&phase=Running"))
   await expect(page.getByLabel("State")).toHaveValue("Running")
-  await expect(page.getByText("Nothing matches")).toBeVisible()
-  await page.getByRole("button", { name: "Clear the filters" }).click()
-  await expect(page.getByText("There are no PodGroups")).toBeVisible()
+  await expect(page.getByText("No results")).toBeVisible()
+  await page.getByRole("button", { name: "Clear filters" }).click()
+  await expect(page.getByText("No PodGroups")).toBeVisible()
   await expectAccessible(page)
 })
 

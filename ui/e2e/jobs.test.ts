@@ -30,7 +30,7 @@ spec:${policy}
 async function submit(page: Page, text: string): Promise<void> {
   await page.goto(url("/jobs/new"))
   await page.getByLabel("Manifest").fill(text)
-  await expect(page.getByText("Nothing is wrong with it.")).toBeVisible()
+  await expect(page.getByText("No problems found.")).toBeVisible()
   await page.getByRole("button", { name: "Submit", exact: true }).click()
 }
 
@@ -38,7 +38,7 @@ test("a job is pasted, runs, and its replicas' logs are read beside each other",
   test.setTimeout(120_000)
   const name = named("story")
   await page.goto(url("/jobs"))
-  await page.getByRole("link", { name: "Submit a job" }).first().click()
+  await page.getByRole("link", { name: "Submit job" }).first().click()
   const field = page.getByLabel("Manifest")
 
   const wrong = manifest(name, "true").replace("Worker:", "Wroker:")
@@ -52,7 +52,7 @@ test("a job is pasted, runs, and its replicas' logs are read beside each other",
   await expect(field).toBeFocused()
 
   await field.fill(manifest(name, "echo I am rank $RANK; for i in 1 2 3; do echo step $i; sleep 1; done"))
-  await expect(page.getByText("Nothing is wrong with it.")).toBeVisible()
+  await expect(page.getByText("No problems found.")).toBeVisible()
   await page.getByRole("button", { name: "Submit", exact: true }).click()
   await expect(page.getByRole("heading", { name })).toBeVisible()
   await expect(page.locator("header").getByText("Running")).toBeVisible({ timeout: 30_000 })
@@ -67,7 +67,7 @@ test("a job is pasted, runs, and its replicas' logs are read beside each other",
   await page.getByLabel("Search all logs").fill("step 2")
   await expect(page.getByText("1 of 1")).toHaveCount(2)
   await expectAccessible(page)
-  await page.getByRole("group", { name: "Replicas shown" }).getByRole("button", { name: "master-0" }).click()
+  await page.getByRole("group", { name: "Replicas" }).getByRole("button", { name: "master-0" }).click()
   await expect(master).toHaveCount(0)
   await expect(page).toHaveURL(/pods=/)
 
@@ -87,9 +87,9 @@ test("a job is pasted, runs, and its replicas' logs are read beside each other",
   await row.getByRole("button", { name: `Actions: ${name}` }).click()
   await page.getByRole("menuitem", { name: "Delete" }).click()
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click()
-  await expect(page.getByText(`“${name}” was deleted`)).toBeVisible()
+  await expect(page.getByText(`Deleted “${name}”`)).toBeVisible()
   await page.goto(url(`/jobs?q=${name}`))
-  await expect(page.getByText("Nothing matches")).toBeVisible()
+  await expect(page.getByText("No results")).toBeVisible()
 })
 
 test("a job that failed says why on top", async ({ page }) => {
@@ -109,7 +109,7 @@ test("a gang that waits says for what, and is suspended and resumed", async ({ p
   const name = named("gang")
   const gpus = "\n              resources: {limits: {nvidia.com/gpu: 4096}}"
   await submit(page, manifest(name, "true", gpus, "\n  runPolicy: {schedulingPolicy: {minAvailable: 2}}"))
-  const why = page.getByRole("region", { name: "Why it waits" })
+  const why = page.getByRole("region", { name: "Why it is waiting" })
   await expect(why).toContainText("The gang waits for room", { timeout: 30_000 })
   await expect(why).toContainText("nvidia.com/gpu", { timeout: 30_000 })
   const group = page.getByRole("region", { name: "PodGroup" })
@@ -157,8 +157,8 @@ test("others' jobs are not there", async ({ page, browser }) => {
   const { signIn } = await import("./people")
   await signIn(other, "bob")
   await other.goto(place)
-  await expect(other.getByText("There is no such thing")).toBeVisible()
+  await expect(other.getByText("Not found")).toBeVisible()
   await other.goto(url(`/jobs?q=${name}`))
-  await expect(other.getByText("Nothing matches")).toBeVisible()
+  await expect(other.getByText("No results")).toBeVisible()
   await context.close()
 })

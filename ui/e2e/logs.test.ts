@@ -50,14 +50,14 @@ test("a log of many megabytes is followed, searched and scrolled", async ({ page
   await expect(log.locator("[data-line]", { hasText: /line 100\d\d\d of/ }).first()).toBeVisible()
 
   // What is found is gone to, the next one too.
-  await page.getByLabel("Search the log").fill("line 12345 OF")
+  await page.getByLabel("Search log").fill("line 12345 OF")
   await expect(page.getByText("1 of 1")).toBeVisible({ timeout: 30_000 })
   await expect(line(12_348)).toBeInViewport()
-  await page.getByLabel("Search the log").fill("line 7777")
+  await page.getByLabel("Search log").fill("line 7777")
   await expect(page.getByText("1 of 11")).toBeVisible({ timeout: 30_000 })
   await page.getByRole("button", { name: "Next match" }).click()
   await expect(line(77_773)).toBeInViewport()
-  await page.getByLabel("Search the log").fill("")
+  await page.getByLabel("Search log").fill("")
 
   // Colours, what was written over, and a line of which the row shows only the beginning.
   await log.evaluate((element) => (element.scrollTop = 0))
@@ -65,7 +65,7 @@ test("a log of many megabytes is followed, searched and scrolled", async ({ page
   await expect(line(1)).toHaveText("1red and bold then plain")
   await expect(line(3)).toHaveText("3loading 100%")
   await line(2).scrollIntoViewIfNeeded()
-  await line(2).getByRole("button", { name: "the whole line" }).click()
+  await line(2).getByRole("button", { name: "show whole line" }).click()
   await expect(page.getByRole("dialog")).toContainText("its end")
   await expectAccessible(page)
   await page.keyboard.press("Escape")

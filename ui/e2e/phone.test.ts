@@ -71,7 +71,7 @@ test("nothing is wider than a phone", async ({ page }) => {
   for (const path of paths) {
     await page.goto(url(path))
     await expect(page.getByRole("heading").first()).toBeVisible()
-    await expect(page.getByText("Loading …")).toHaveCount(0)
+    await expect(page.getByText("Loading…")).toHaveCount(0)
     const over = await wide()
     if (over > 0) found.push(`${path} by ${over}`)
   }

@@ -18,7 +18,7 @@ stranger("the one-time link lets the first admin choose a password, once", async
   await page.context().clearCookies()
   await page.goto(`${process.env.MUSTER_LINK}`)
   await page.reload()
-  await expect(page.getByRole("heading", { name: "This link cannot be used" })).toBeVisible()
+  await expect(page.getByRole("heading", { name: "This link is not valid" })).toBeVisible()
   expect(complaints).toEqual([])
 })
 
@@ -29,11 +29,11 @@ stranger("whoever is not signed in is led to the sign-in page, and back", async 
   await page.getByLabel("Account").fill("ann")
   await page.getByLabel("Password").fill("wrong password")
   await page.getByRole("button", { name: "Sign in" }).click()
-  await expect(page.getByRole("alert")).toHaveText("The name or the password is wrong.")
+  await expect(page.getByRole("alert")).toHaveText("Wrong account name or password.")
   await page.getByLabel("Password").fill(PASSWORD)
   await page.getByRole("button", { name: "Sign in" }).click()
   await expect(page).toHaveURL(url("/workflows?q=nothing"))
-  await expect(page.getByText("Nothing matches")).toBeVisible()
+  await expect(page.getByText("No results")).toBeVisible()
   await page.getByRole("button", { name: "Account of ann" }).click()
   await page.getByRole("menuitem", { name: "Sign out" }).click()
   await expect(page).toHaveURL(url("/sign-in"))
@@ -59,7 +59,7 @@ test("the language and the theme can be switched, and stay", async ({ page }) =>
 
 test("an address that leads nowhere says so", async ({ page }) => {
   await page.goto(url("/no/such/page"))
-  await expect(page.getByRole("heading", { name: "There is no page here" })).toBeVisible()
+  await expect(page.getByRole("heading", { name: "Page not found" })).toBeVisible()
   await page.getByRole("link", { name: "Go to the start page" }).click()
   await expect(page.getByRole("heading", { name: "Hello, ann" })).toBeVisible()
 })

@@ -90,12 +90,12 @@ it("an example gets a name that is not taken, and nothing else is changed", () =
 it.each([
   [
     { code: "gang waits", detail: "no room", about: "" },
-    "The gang waits for room: no room",
-    "成组（gang）等待资源：no room",
+    "The gang is waiting for resources: no room",
+    "成组（gang）正在等待资源：no room",
   ],
   [
     { code: "suspended", detail: "", about: "" },
-    "It is suspended. Resume it to go on.",
+    "The job is suspended. Resume it to continue.",
     "任务已挂起，点击“恢复”继续。",
   ],
   [{ code: "pod", detail: "it ended", about: "a-worker-0" }, "a-worker-0: it ended", "a-worker-0：it ended"],
