@@ -59,7 +59,7 @@ def test_what_happens_to_jobs_has_training_operator_s_names() -> None:
 
 def test_frameworks_are_called_as_training_operator_calls_them() -> None:
     names = {"pytorch", "tensorflow", "xgboost", "mpi", "paddle", "jax"}
-    assert {dialect.container for dialect in JOB_KINDS} == names
+    assert {job_kind.container for job_kind in JOB_KINDS} == names
 
 
 def test_what_an_operator_counts() -> None:

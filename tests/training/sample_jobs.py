@@ -41,10 +41,10 @@ def naming(scheduler: str) -> dict[str, Any]:
     return {"Worker": {"template": {"spec": {"schedulerName": scheduler, "containers": containers}}}}
 
 
-def cluster_addresses(dialect: JobKind, job: TrainingJob) -> Addresses:
+def cluster_addresses(job_kind: JobKind, job: TrainingJob) -> Addresses:
     """As a real cluster answers: the Service's name and the port that was asked for."""
     return {
-        replica: Endpoint(replica_name(job, replica), dialect.port_of(job, replica), f".{job.namespace}.svc")
+        replica: Endpoint(replica_name(job, replica), job_kind.port_of(job, replica), f".{job.namespace}.svc")
         for replica in job.replicas()
     }
 
@@ -54,6 +54,6 @@ def loopback_addresses(job: TrainingJob) -> Addresses:
     return {replica: Endpoint("127.0.0.1", 20000 + n) for n, replica in enumerate(job.replicas())}
 
 
-def wired(dialect: JobKind, obj: Object, role: str, index: int = 0) -> dict[str, Any]:
-    job = dialect.read(obj)
-    return dict(dialect.wiring(job, Replica(role, index), cluster_addresses(dialect, job)).env)
+def wired(job_kind: JobKind, obj: Object, role: str, index: int = 0) -> dict[str, Any]:
+    job = job_kind.read(obj)
+    return dict(job_kind.wiring(job, Replica(role, index), cluster_addresses(job_kind, job)).env)

@@ -38,19 +38,19 @@ def test_is_accepted_and_every_replica_can_be_made(file: Path) -> None:
     catalogue = new_catalogue()
     for kind in training_kinds():
         catalogue.register(kind)
-    dialects = {(d.kind.api_version, d.kind.kind): d for d in JOB_KINDS}
+    job_kinds = {(d.kind.api_version, d.kind.kind): d for d in JOB_KINDS}
     for obj in objects(file):
         kind = catalogue.of_object(obj)
         causes = [*validate(obj, kind.schema), *(kind.validate(obj, None) if kind.validate else [])]
         refused = REFUSED.get(str(file.relative_to(ROOT)))
         assert [cause.field for cause in causes] == ([refused] if refused else [])
-        dialect = dialects.get((kind.api_version, kind.kind))
-        if dialect is None:
+        job_kind = job_kinds.get((kind.api_version, kind.kind))
+        if job_kind is None:
             continue
-        job = dialect.read({**obj, "metadata": {"namespace": "default", "uid": "u", **obj["metadata"]}})
+        job = job_kind.read({**obj, "metadata": {"namespace": "default", "uid": "u", **obj["metadata"]}})
         addresses = loopback_addresses(job)
-        extra = {name: addresses[next(job.replicas())] for name in dialect.extra_ports(job)}
-        pods = [build_replica_pod(dialect, job, replica, {**addresses, **extra}) for replica in job.replicas()]
+        extra = {name: addresses[next(job.replicas())] for name in job_kind.extra_ports(job)}
+        pods = [build_replica_pod(job_kind, job, replica, {**addresses, **extra}) for replica in job.replicas()]
         assert len({name_of(pod) for pod in pods}) == job.size > 0
         for pod in pods:
             assert validate(pod, catalogue.of("v1", "Pod").schema) == []
@@ -68,20 +68,20 @@ def test_every_replica_is_told_what_it_was_told_before() -> None:
 
 
 def wirings(file: Path) -> dict[str, Any]:
-    dialects = {(kind.api_version, kind.kind): d for d in JOB_KINDS for kind in (d.kind, *d.also)}
+    job_kinds = {(kind.api_version, kind.kind): d for d in JOB_KINDS for kind in (d.kind, *d.other_versions)}
     found: dict[str, Any] = {}
     for obj in objects(file):
-        dialect = dialects.get((obj["apiVersion"], obj["kind"]))
-        if dialect is None:
+        job_kind = job_kinds.get((obj["apiVersion"], obj["kind"]))
+        if job_kind is None:
             continue
-        job = dialect.read({**obj, "metadata": {"namespace": "default", "uid": "u", **obj["metadata"]}})
-        addresses = cluster_addresses(dialect, job)
+        job = job_kind.read({**obj, "metadata": {"namespace": "default", "uid": "u", **obj["metadata"]}})
+        addresses = cluster_addresses(job_kind, job)
         extra = {
             name: Endpoint(replica_name(job, replica), port)
-            for name, (replica, port) in dialect.extra_ports(job).items()
+            for name, (replica, port) in job_kind.extra_ports(job).items()
         }
         found |= {
-            replica_name(job, replica): dict(dialect.wiring(job, replica, {**addresses, **extra}).env)
+            replica_name(job, replica): dict(job_kind.wiring(job, replica, {**addresses, **extra}).env)
             for replica in job.replicas()
         }
     return found

@@ -115,7 +115,7 @@ def test_nobody_waits_for_a_launcher_that_waits_for_them(asked: dict[str, int], 
     policy = {"schedulingPolicy": asked}
     obj = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", roles, runPolicy=policy)
     job = Mpi().read(obj)
-    group = pod_group(job, "scheduler-plugins", late=Mpi().latecomers(job))
+    group = pod_group(job, "scheduler-plugins", late=Mpi().count_late_replicas(job))
     assert spec_of(group)["minMember"] == waited_for
 
 

@@ -20,18 +20,18 @@ def test_a_name_that_leaves_no_room_for_its_services_is_refused(length: int, wor
     name = "n" * length
     job = training_job("kubeflow.org/v1", "PyTorchJob", "pytorchReplicaSpecs", "pytorch", {"Worker": workers})
     job["metadata"]["name"] = name
-    problems = [cause.message for cause in PyTorch().problems(job)]
+    problems = [cause.message for cause in PyTorch().validate(job)]
     assert problems == ([f'"{name}" {told.format(name=name)}'] if told else [])
 
 
 def test_so_is_one_of_paddlecloud() -> None:
     name = "n" * 60
     role = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
-    (cause,) = PaddleCloud().problems({"metadata": {"name": name, "namespace": "default"}, "spec": {"worker": role}})
+    (cause,) = PaddleCloud().validate({"metadata": {"name": name, "namespace": "default"}, "spec": {"worker": role}})
     assert f'the Service "{name}-worker-0" is named after it' in cause.message
 
 
 def test_who_has_no_services_may_have_a_longer_name() -> None:
     job = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 2})
     job["metadata"]["name"] = "n" * 63
-    assert Mpi().problems(job) == []
+    assert Mpi().validate(job) == []

@@ -385,9 +385,9 @@ def test_addresses_of_pods_are_told_only_when_complete(
     pods: Mapping[int, tuple[str, str]], there: Object | None, done: str
 ) -> None:
     worker = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
-    dialect = PaddleCloud()
+    job_kind = PaddleCloud()
     metadata = {"name": "job", "namespace": "default", "uid": "u"}
-    job = dialect.read({
+    job = job_kind.read({
         "apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": metadata,
         "spec": {"intranet": "PodIP", "worker": worker},
     })  # fmt: skip
@@ -399,7 +399,7 @@ def test_addresses_of_pods_are_told_only_when_complete(
     ]
     services: list[Object] = [{"metadata": {"name": f"job-worker-{index}"}} for index in range(2)]
     observed = ObservedObjects(made, services, [found] if there else [])
-    decided = plan(dialect, job, Progress(), observed, cluster_addresses(dialect, job), NOW, GangSettings())
+    decided = plan(job_kind, job, Progress(), observed, cluster_addresses(job_kind, job), NOW, GangSettings())
     steps = {
         "delete ConfigMap": decided.delete == [found],
         "update ConfigMap": [thing["kind"] for thing in decided.update] == ["ConfigMap"],

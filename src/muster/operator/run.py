@@ -107,7 +107,7 @@ class Operator:
 
     def __init__(self, access: Access, settings: OperatorSettings) -> None:
         self._settings = settings
-        self._dialects = enabled_job_kinds(settings)
+        self._job_kinds = enabled_job_kinds(settings)
         self._metrics = Metrics()
         self._metrics.leads = self._leads
         self._cluster = RemoteCluster(
@@ -186,7 +186,7 @@ class Operator:
                 settle_seconds=self._settings.settle_seconds,
                 lean=True,
                 on_done=self._metrics.observe_reconcile,
-                on_milestone=self._metrics.count_job_event,
+                on_job_event=self._metrics.count_job_event,
             )
             self._controller = self._metrics.controller = controller
             running = asyncio.create_task(_together(controller.run(), recorder.run()))
@@ -234,11 +234,11 @@ class Operator:
 
     def _served(self) -> Sequence[JobKind]:
         known = self._known or frozenset()
-        return [d for d in self._dialects if any(_names(kind) in known for kind in (d.kind, *d.also))]
+        return [d for d in self._job_kinds if any(_names(kind) in known for kind in (d.kind, *d.other_versions))]
 
     def _names(self) -> frozenset[tuple[str, str]]:
         """Of the kinds that concern us, those that the cluster has."""
-        kinds = [kind for dialect in self._dialects for kind in (dialect.kind, *dialect.also)]
+        kinds = [kind for job_kind in self._job_kinds for kind in (job_kind.kind, *job_kind.other_versions)]
         concern = {_names(kind) for kind in (*kinds, group_kind(self._settings.gang))} | {AUTOSCALER}
         return frozenset(concern & {_names(kind) for kind in self._cluster.catalogue})
 

@@ -70,16 +70,16 @@ def enabled_job_kinds(settings: OperatorSettings) -> Sequence[JobKind]:
         PyTorch: PyTorch(waiting_image=settings.waiting_image),
         Mpi: Mpi(delivery_image=settings.delivery_image),
     }
-    spoken = [configured.get(type(dialect), dialect) for dialect in JOB_KINDS]
+    spoken = [configured.get(type(job_kind), job_kind) for job_kind in JOB_KINDS]
     if not settings.kinds:
         return spoken
-    names = {dialect.kind.kind.lower() for dialect in spoken}
+    names = {job_kind.kind.kind.lower() for job_kind in spoken}
     strange = [kind for kind in settings.kinds if kind.lower() not in names]
     if strange:
-        known = ", ".join(dict.fromkeys(dialect.kind.kind for dialect in spoken))
+        known = ", ".join(dict.fromkeys(job_kind.kind.kind for job_kind in spoken))
         raise SettingsError(f'"{strange[0]}" is not a kind of training job; write one of {known}')
     wanted = {kind.lower() for kind in settings.kinds}
-    return [dialect for dialect in spoken if dialect.kind.kind.lower() in wanted]
+    return [job_kind for job_kind in spoken if job_kind.kind.kind.lower() in wanted]
 
 
 def lease_name(namespaces: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from muster.kube.objects import Object, controller_of, labels_of, name_of, names
 
 K = TypeVar("K", bound=Hashable)
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 
 
 class _Expected(NamedTuple):
@@ -42,14 +42,14 @@ class Expectations(Generic[K]):
 
     def expect(self, key: K, what: str) -> None:
         known = self._expected.get(key)
-        self._expected[key] = _Expected({*(known.things if known else ()), what}, self._clock() + PATIENCE)
+        self._expected[key] = _Expected({*(known.things if known else ()), what}, self._clock() + TIMEOUT)
 
-    def seen(self, key: K, what: str) -> None:
+    def observe(self, key: K, what: str) -> None:
         expected = self._expected.get(key)
         if expected is not None:
             expected.things.discard(what)
 
-    def patience(self, key: K) -> float:
+    def seconds_left(self, key: K) -> float:
         """Seconds for which it is still worth waiting; 0 if nothing is missing, or no longer waited for."""
         expected = self._expected.get(key)
         left = expected.until - self._clock() if expected is not None and expected.things else 0.0

@@ -48,17 +48,17 @@ _OWNED_PODS = (JOB_NAME, f"paddle-res-name,!{JOB_NAME}")
 """What belongs to jobs carries this label; Pods that paddle-operator has made carry another one."""
 
 Item: TypeAlias = tuple[str, Key]
-"""A job in the queue: which dialect's, and its name."""
+"""A job in the queue: which job_kind's, and its name."""
 
 
 class TrainingController:
-    """One for all dialects: they share the informers of Pods, Services and PodGroups."""
+    """One for all job_kinds: they share the informers of Pods, Services and PodGroups."""
 
     def __init__(
         self,
         cluster: Cluster,
         recorder: EventRecorder,
-        dialects: Sequence[JobKind],
+        job_kinds: Sequence[JobKind],
         gang: GangSettings = GangSettings(),  # noqa: B008 (frozen)
         *,
         namespaces: Sequence[str] = ("",),
@@ -66,7 +66,7 @@ class TrainingController:
         settle_seconds: float = 0.0,
         lean: bool = False,
         on_done: OnDone[Item] | None = None,
-        on_milestone: OnJobEvent | None = None,
+        on_job_event: OnJobEvent | None = None,
     ) -> None:
         """`namespaces` are those whose jobs are looked after, by default all; `workers` is how many jobs are looked at
         at the same time. Mere numbers of members are written `settle_seconds` after the last write at the earliest:
@@ -74,18 +74,20 @@ class TrainingController:
         own memory: no more of them is kept than is needed."""
         self._cluster = cluster
         self._recorder = recorder
-        self._belongings = JobChildren(cluster, recorder)
+        self._children = JobChildren(cluster, recorder)
         self._gang = gang
         self._namespaces = tuple(namespaces)
         self._settle = settle_seconds
         self._lean = lean
-        self._on_milestone = on_milestone
-        self._written: dict[str, float] = {}
+        self._on_job_event = on_job_event
+        self._status_written: dict[str, float] = {}
         """When a job's status was last written, by uid."""
-        self._dialects = {dialect.kind.resource + dialect.kind.version: dialect for dialect in dialects}
-        self._kinds = {name: _served(cluster, dialect) for name, dialect in self._dialects.items()}
+        self._job_kinds = {job_kind.kind.resource + job_kind.kind.version: job_kind for job_kind in job_kinds}
+        self._kinds = {name: _served_version(cluster, job_kind) for name, job_kind in self._job_kinds.items()}
         self._by_owner = {
-            (kind.api_version, kind.kind): name for name, d in self._dialects.items() for kind in (d.kind, *d.also)
+            (kind.api_version, kind.kind): name
+            for name, d in self._job_kinds.items()
+            for kind in (d.kind, *d.other_versions)
         }
         self._queue: Controller[Item] = Controller("training", self._reconcile, workers=workers, on_done=on_done)
         self._jobs = {
@@ -107,7 +109,7 @@ class TrainingController:
         self._groups = self._watch_groups(group_kind(gang.scheduler))
         self._addresses: dict[str, tuple[int, dict[Replica, Endpoint]]] = {}
         self._expectations: Expectations[Item] = Expectations()
-        self._announced: dict[str, EtcdEntry] = {}
+        self._published: dict[str, EtcdEntry] = {}
 
     @property
     def depth(self) -> int:
@@ -121,7 +123,7 @@ class TrainingController:
 
     def jobs(self) -> Iterator[tuple[JobKind, Object]]:
         """As they were when last heard of."""
-        return ((self._dialects[name], obj) for name, jobs in self._jobs.items() for obj in jobs)
+        return ((self._job_kinds[name], obj) for name, jobs in self._jobs.items() for obj in jobs)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -142,21 +144,21 @@ class TrainingController:
         if obj is None:
             self._expectations.forget(item)
             return None
-        patience = self._expectations.patience(item)
-        if patience > 0:
-            return patience
-        dialect = self._dialects[name]
-        if is_deleting(obj) and set(dialect.inherited_finalizers) & set(meta(obj).get("finalizers") or ()):
-            await self._let_go(item, obj)
+        left = self._expectations.seconds_left(item)
+        if left > 0:
+            return left
+        job_kind = self._job_kinds[name]
+        if is_deleting(obj) and set(job_kind.inherited_finalizers) & set(meta(obj).get("finalizers") or ()):
+            await self._remove_inherited_finalizers(item, obj)
             return None
-        if dialect.is_left_alone(obj):
+        if job_kind.is_managed_elsewhere(obj):
             return None
-        progress = dialect.read_progress(obj)
-        causes = dialect.problems(obj) if progress.start is None and not progress.finished else []
+        progress = job_kind.read_progress(obj)
+        causes = job_kind.validate(obj) if progress.start is None and not progress.finished else []
         if causes:
-            await self._refuse(item, obj, causes)
+            await self._fail_invalid(item, obj, causes)
             return None
-        job = dialect.read(obj)
+        job = job_kind.read(obj)
         observed = ObservedObjects(
             pods=self._owned["Pod"].by("owner", uid_of(obj)),
             services=self._owned["Service"].by("owner", uid_of(obj)),
@@ -168,34 +170,34 @@ class TrainingController:
             ],
             group=next(filter(None, (groups.get(*key) for groups in self._groups)), None),
         )
-        addresses = {} if progress.finished or job.policy.suspend else await self._resolve(dialect, job)
-        decided = plan(dialect, job, progress, observed, addresses, datetime.now(UTC), self._gang)
-        await self._carry_out(item, dialect, job, decided, observed.pods)
-        return decided.again  # after it was carried out: something may have been put off
+        addresses = {} if progress.finished or job.policy.suspend else await self._resolve(job_kind, job)
+        decision = plan(job_kind, job, progress, observed, addresses, datetime.now(UTC), self._gang)
+        await self._execute(item, job_kind, job, decision, observed.pods)
+        return decision.again  # after it was carried out: something may have been put off
 
-    async def _let_go(self, item: Item, obj: Object) -> None:
+    async def _remove_inherited_finalizers(self, item: Item, obj: Object) -> None:
         """What belongs to a job goes with it by itself; what holds it is left from another operator."""
-        kept = [f for f in meta(obj)["finalizers"] if f not in self._dialects[item[0]].inherited_finalizers]
+        kept = [f for f in meta(obj)["finalizers"] if f not in self._job_kinds[item[0]].inherited_finalizers]
         change = {"metadata": {"finalizers": kept, "uid": uid_of(obj), "resourceVersion": version_of(obj)}}
         await ignore_not_found(self._cluster.patch(self._kinds[item[0]], name_of(obj), namespace_of(obj), change))
 
-    async def _refuse(self, item: Item, obj: Object, causes: Sequence[Cause]) -> None:
+    async def _fail_invalid(self, item: Item, obj: Object, causes: Sequence[Cause]) -> None:
         """A cluster that cannot check jobs by our rules lets wrong ones in: they fail at once and say why."""
-        dialect = self._dialects[item[0]]
-        kind = dialect.kind.kind
+        job_kind = self._job_kinds[item[0]]
+        kind = job_kind.kind.kind
         message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
         now = datetime.now(UTC)
-        progress = dialect.read_progress(obj).with_condition(kind, "Failed", message, now, reason=f"{kind}Invalid")
+        progress = job_kind.read_progress(obj).with_condition(kind, "Failed", message, now, reason=f"{kind}Invalid")
         job = TrainingJob(obj, ())
-        status = dialect.write_status(job, replace(progress, completion=timestamp(now)), {}, ())
+        status = job_kind.write_status(job, replace(progress, completion=timestamp(now)), {}, ())
         await self._write_status(item, obj, status)
         self._recorder.event(obj, "Warning", f"{kind}Invalid", message)
 
-    async def _resolve(self, dialect: JobKind, job: TrainingJob) -> dict[Replica, Endpoint]:
+    async def _resolve(self, job_kind: JobKind, job: TrainingJob) -> dict[Replica, Endpoint]:
         """Where the members listen, asked once per attempt of the gang."""
         attempt = gang_attempt(job)
-        wanted = {replica: (replica, dialect.port_of(job, replica)) for replica in dialect.listeners(job)}
-        wanted |= dialect.extra_ports(job)
+        wanted = {replica: (replica, job_kind.port_of(job, replica)) for replica in job_kind.listeners(job)}
+        wanted |= job_kind.extra_ports(job)
         known = self._addresses.get(job.uid)
         found = dict(known[1]) if known is not None and known[0] == attempt else {}
         missing = [name for name in wanted if name not in found]
@@ -211,39 +213,41 @@ class TrainingController:
         self._addresses[job.uid] = (attempt, found)
         return found
 
-    async def _carry_out(
-        self, item: Item, dialect: JobKind, job: TrainingJob, decided: Plan, pods: Sequence[Object]
+    async def _execute(
+        self, item: Item, job_kind: JobKind, job: TrainingJob, decision: Plan, pods: Sequence[Object]
     ) -> None:
         kind, obj = self._kinds[item[0]], job.object
-        if decided.expired:
+        if decision.expired:
             await ignore_not_found(self._cluster.delete(kind, job.name, job.namespace, uid=job.uid))
             return
-        if decided.annotations:
+        if decision.annotations:
             # With the version that was looked at: were it an old one, a restart might be counted twice, or not at all.
             seen = {"uid": job.uid, "resourceVersion": version_of(obj)}
-            change = {"metadata": {"annotations": decided.annotations, **seen}}
+            change = {"metadata": {"annotations": decision.annotations, **seen}}
             obj = await self._cluster.patch(kind, job.name, job.namespace, change)
-            if decided.restarting:
-                self._tell(dialect, obj, "restarted")
-        status = dialect.write_status(job, decided.progress, decided.counts, pods)
+            if decision.restarting:
+                self._report(job_kind, obj, "restarted")
+        status = job_kind.write_status(job, decision.progress, decision.counts, pods)
         if status != status_of(obj):
-            rest = self._still_settling(obj, status)
+            rest = self._seconds_to_settle(obj, status)
             if rest > 0:
-                decided.wait(rest)
+                decision.wait(rest)
             else:
                 await self._write_status(item, obj, status)
-        for severity, reason, message in decided.events:
+        for severity, reason, message in decision.events:
             self._recorder.event(obj, severity, reason, message)
-        await asyncio.gather(*(self._belongings.delete(obj, thing) for thing in decided.delete))
-        await asyncio.gather(*(self._cluster.update(thing) for thing in decided.update))
-        if not decided.progress.finished:
-            await self._announce(dialect, job)
-        await self._belongings.create(obj, decided.create, lambda made: self._expect_shown(item, made))
+        await asyncio.gather(*(self._children.delete(obj, thing) for thing in decision.delete))
+        await asyncio.gather(*(self._cluster.update(thing) for thing in decision.update))
+        if not decision.progress.finished:
+            await self._publish_to_etcd(job_kind, job)
+        await self._children.create(obj, decision.create, lambda made: self._expect_object(item, made))
 
-    def _still_settling(self, obj: Object, status: Object) -> float:
+    def _seconds_to_settle(self, obj: Object, status: Object) -> float:
         """Seconds that this change may still wait."""
-        since = asyncio.get_running_loop().time() - self._written.get(uid_of(obj), -math.inf)
-        return self._settle - since if _without_numbers(status) == _without_numbers(status_of(obj)) else 0.0
+        since = asyncio.get_running_loop().time() - self._status_written.get(uid_of(obj), -math.inf)
+        return (
+            self._settle - since if _without_replica_counts(status) == _without_replica_counts(status_of(obj)) else 0.0
+        )
 
     async def _write_status(self, item: Item, obj: Object, status: Object) -> None:
         """What has changed of it, and only if the job is still the one that was looked at."""
@@ -254,32 +258,32 @@ class TrainingController:
         made = await self._cluster.patch(
             self._kinds[item[0]], name_of(obj), namespace_of(obj), change, subresource="status"
         )  # fmt: skip
-        self._written[uid_of(obj)] = asyncio.get_running_loop().time()
+        self._status_written[uid_of(obj)] = asyncio.get_running_loop().time()
         shown = self._jobs[item[0]].get(*item[1])
         if shown is not None and version_of(shown) == version_of(obj) != version_of(made):
             self._expectations.expect(item, _version(made))
-        dialect = self._dialects[item[0]]
-        for milestone in job_events_between(dialect.read_progress(obj), dialect.read_progress({"status": status})):
-            self._tell(dialect, obj, milestone)
+        job_kind = self._job_kinds[item[0]]
+        for event in job_events_between(job_kind.read_progress(obj), job_kind.read_progress({"status": status})):
+            self._report(job_kind, obj, event)
 
-    def _tell(self, dialect: JobKind, job: Object, milestone: JobEvent) -> None:
-        if self._on_milestone is not None:
-            self._on_milestone(dialect, job, milestone)
+    def _report(self, job_kind: JobKind, job: Object, event: JobEvent) -> None:
+        if self._on_job_event is not None:
+            self._on_job_event(job_kind, job, event)
 
-    async def _announce(self, dialect: JobKind, job: TrainingJob) -> None:
+    async def _publish_to_etcd(self, job_kind: JobKind, job: TrainingJob) -> None:
         """Tells those outside the cluster who wait to hear how many members there are to be."""
-        news = dialect.announcement(job)
-        if news is None or self._announced.get(job.uid) == news:
+        entry = job_kind.etcd_entry(job)
+        if entry is None or self._published.get(job.uid) == entry:
             return
         try:
-            await put_key(news)
+            await put_key(entry)
         except OSError as error:
-            message = f"etcd at {news.server} could not be told {news.key}={news.value}: {error}"
+            message = f"etcd at {entry.server} could not be told {entry.key}={entry.value}: {error}"
             self._recorder.event(job.object, "Warning", "FailedAnnounce", message)
             raise
-        self._announced[job.uid] = news
+        self._published[job.uid] = entry
 
-    def _expect_shown(self, item: Item, made: Object) -> None:
+    def _expect_object(self, item: Item, made: Object) -> None:
         informers = [self._owned[made["kind"]]] if made["kind"] in self._owned else self._groups
         shown = next(filter(None, (i.get(*key_of(made)) for i in informers)), None)
         if informers and (shown is None or uid_of(shown) != uid_of(made)):
@@ -300,11 +304,11 @@ class TrainingController:
             job = after or before or {}
             if after is None:
                 self._addresses.pop(uid_of(job), None)
-                self._announced.pop(uid_of(job), None)
-                self._written.pop(uid_of(job), None)
-                self._tell(self._dialects[name], job, "deleted")
+                self._published.pop(uid_of(job), None)
+                self._status_written.pop(uid_of(job), None)
+                self._report(self._job_kinds[name], job, "deleted")
             item = (name, key_of(job))
-            self._expectations.seen(item, _version(job))
+            self._expectations.observe(item, _version(job))
             self._queue.enqueue(item, urgent=before is not None)
 
         return changed
@@ -316,7 +320,7 @@ class TrainingController:
             if thing is None or owner is None or name is None:
                 continue
             item = (name, Key(namespace_of(thing), owner["name"]))
-            self._expectations.seen(item, uid_of(thing))
+            self._expectations.observe(item, uid_of(thing))
             self._queue.enqueue(item, urgent=True)
 
     def _group_changed(self, before: Object | None, after: Object | None) -> None:
@@ -325,23 +329,23 @@ class TrainingController:
         key = key_of(group)
         for name, jobs in self._jobs.items():
             if jobs.get(*key) is not None:
-                self._expectations.seen((name, key), uid_of(group))
+                self._expectations.observe((name, key), uid_of(group))
                 self._queue.enqueue((name, key), urgent=True)
 
 
-_NUMBERS = frozenset({"replicaStatuses", "ps", "worker", "heter"})
+_REPLICA_COUNTS = frozenset({"replicaStatuses", "ps", "worker", "heter"})
 
 
-def _without_numbers(status: Object) -> Object:
+def _without_replica_counts(status: Object) -> Object:
     """What everybody waits for, and not how many members are how far."""
-    return {name: value for name, value in status.items() if name not in _NUMBERS}
+    return {name: value for name, value in status.items() if name not in _REPLICA_COUNTS}
 
 
 def _version(obj: Object) -> str:
     return f"{uid_of(obj)}@{version_of(obj)}"
 
 
-def _served(cluster: Cluster, dialect: JobKind) -> Kind:
+def _served_version(cluster: Cluster, job_kind: JobKind) -> Kind:
     """In the version that the cluster has."""
-    kinds = (dialect.kind, *dialect.also)
-    return next((kind for kind in kinds if find_kind(cluster, (kind.api_version, kind.kind))), dialect.kind)
+    kinds = (job_kind.kind, *job_kind.other_versions)
+    return next((kind for kind in kinds if find_kind(cluster, (kind.api_version, kind.kind))), job_kind.kind)

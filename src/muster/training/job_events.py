@@ -15,7 +15,7 @@ from muster.training.kinds.base import JobKind
 JobEvent: TypeAlias = Literal["created", "deleted", "successful", "failed", "restarted"]
 
 OnJobEvent: TypeAlias = Callable[[JobKind, Object, JobEvent], None]
-"""(dialect, job, what it has come to)"""
+"""(job_kind, job, what it has come to)"""
 
 
 def job_events_between(before: Progress, after: Progress) -> list[JobEvent]:

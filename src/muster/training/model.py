@@ -65,7 +65,7 @@ class RunPolicy:
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """Read from an object by its dialect; the object itself stays as the user wrote it."""
+    """Read from an object by its job_kind; the object itself stays as the user wrote it."""
 
     object: Object
     roles: tuple[Role, ...]
@@ -104,7 +104,7 @@ class TrainingJob:
 
 
 Addresses: TypeAlias = Mapping[Replica, Endpoint]
-"""Where each replica listens. Only the cluster knows; a dialect is told."""
+"""Where each replica listens. Only the cluster knows; a job_kind is told."""
 
 
 @dataclass(frozen=True, slots=True)

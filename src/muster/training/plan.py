@@ -78,7 +78,7 @@ class Plan:
 
 
 def plan(
-    dialect: JobKind,
+    job_kind: JobKind,
     job: TrainingJob,
     progress: Progress,
     observed: ObservedObjects,
@@ -86,13 +86,13 @@ def plan(
     now: datetime,
     gang: GangSettings = GangSettings(),  # noqa: B008 (frozen)
 ) -> Plan:
-    return _Planner(dialect, job, progress, observed, addresses, now, gang).plan()
+    return _Planner(job_kind, job, progress, observed, addresses, now, gang).plan()
 
 
 class _Planner:
     def __init__(
         self,
-        dialect: JobKind,
+        job_kind: JobKind,
         job: TrainingJob,
         progress: Progress,
         observed: ObservedObjects,
@@ -100,14 +100,14 @@ class _Planner:
         now: datetime,
         gang: GangSettings,
     ) -> None:
-        self.dialect = dialect
+        self.job_kind = job_kind
         self.job = job
         self.observed = observed
         self.addresses = addresses
         self.now = now
         self.gang = gang
-        self.members = Replicas(job, observed.pods)
-        self.counts = {role.name: self.members.count(role.name) for role in job.roles}
+        self.replicas = Replicas(job, observed.pods)
+        self.counts = {role.name: self.replicas.count(role.name) for role in job.roles}
         self.result = Plan(progress, self.counts)
 
     def plan(self) -> Plan:
@@ -119,7 +119,7 @@ class _Planner:
         elif self.job.policy.suspend:
             self._suspend()
         else:
-            self._go_on()
+            self._continue()
         return self.result
 
     # The three states of a job that is not being deleted.
@@ -128,7 +128,7 @@ class _Planner:
         progress = self.result.progress
         policy = self.job.policy
         clean = policy.clean_on_success if progress.has("Succeeded") else policy.clean_on_failure
-        self.result.delete += self._to_clean(clean)
+        self.result.delete += self._objects_to_clean(clean)
         if self._owns_group():
             self._delete(self.observed.group)
         if policy.ttl_seconds is not None and progress.completion is not None:
@@ -140,44 +140,44 @@ class _Planner:
                 self.result.wait(left)
 
     def _suspend(self) -> None:
-        if self.members.present():
+        if self.replicas.present():
             self._count_restart(RESUMED)
         for thing in (*self.observed.pods, *self.observed.services):
             self._delete(thing)
         if self._owns_group():
             self._delete(self.observed.group)
         kind, name = self.job.kind, self.job.name
-        self._note("Created", f"{kind} {name} is created.")
+        self._set_condition("Created", f"{kind} {name} is created.")
         if self.result.progress.has("Running"):
-            self._note("Running", f"{kind} {name} is suspended.", status=False, reason=f"{kind}Suspended")
-        self._note("Suspended", f"{kind} {name} is suspended.")
+            self._set_condition("Running", f"{kind} {name} is suspended.", status=False, reason=f"{kind}Suspended")
+        self._set_condition("Suspended", f"{kind} {name} is suspended.")
         self.result.progress = replace(self.result.progress, start=None)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         kind, name = self.job.kind, self.job.name
-        self._note("Created", f"{kind} {name} is created.")
+        self._set_condition("Created", f"{kind} {name} is created.")
         if self.result.progress.has("Suspended"):
-            self._note("Suspended", f"{kind} {name} is resumed.", status=False, reason=f"{kind}Resumed")
+            self._set_condition("Suspended", f"{kind} {name} is resumed.", status=False, reason=f"{kind}Resumed")
         if self.result.progress.start is None:
             self.result.progress = replace(self.result.progress, start=timestamp(self.now))
-        verdict = self._verdict()
-        if verdict is not None:
-            self._finish(verdict)
+        outcome = self._outcome()
+        if outcome is not None:
+            self._finish(outcome)
             return
-        if not self.result.restarting and self.dialect.is_running(self.job, self.counts):
-            self._note("Running", f"{kind} {self.job.namespace}/{name} is running.")
+        if not self.result.restarting and self.job_kind.is_running(self.job, self.counts):
+            self._set_condition("Running", f"{kind} {self.job.namespace}/{name} is running.")
         self._create_missing()
 
     # What ends a job.
 
-    def _verdict(self) -> JobOutcome | None:
+    def _outcome(self) -> JobOutcome | None:
         """The job's end, if this is it. Members that may be started again are, on the way."""
-        verdict = self.dialect.verdict(self.job, self.counts)
-        if verdict is not None:
-            return verdict
-        return self._deadline() or self._deal_with_failures() or self._too_many_restarts()
+        outcome = self.job_kind.outcome(self.job, self.counts)
+        if outcome is not None:
+            return outcome
+        return self._check_deadline() or self._handle_failures() or self._check_backoff_limit()
 
-    def _deadline(self) -> JobOutcome | None:
+    def _check_deadline(self) -> JobOutcome | None:
         seconds = self.job.policy.deadline_seconds
         if seconds is None or self.result.progress.start is None:
             return None
@@ -188,25 +188,25 @@ class _Planner:
         why = f"{self.job.kind} {self.job.name} has failed because it was active longer than specified deadline"
         return JobOutcome(False, why, "DeadlineExceeded")
 
-    def _deal_with_failures(self) -> JobOutcome | None:
+    def _handle_failures(self) -> JobOutcome | None:
         failed = {
             replica: pod
-            for replica, pod in self.members.present().items()
+            for replica, pod in self.replicas.present().items()
             if phase_of(pod) == "Failed" and not is_deleting(pod)
         }
         for replica, pod in failed.items():
             if not self._may_restart(replica, pod):
                 number = self.counts[replica.role].failed
                 why = f"{self.job.kind} {self.job.name} is failed because {number} {replica.role} replica(s) failed."
-                return JobOutcome(False, f"{why} {self._why_failed(pod)}".strip())
+                return JobOutcome(False, f"{why} {self._describe_failure(pod)}".strip())
         if not failed:
             return None
         limit = self.job.policy.backoff_limit
         gang = self.job.restart_scope == "gang"
-        if limit is not None and self._restarts_so_far() + (1 if gang else len(failed)) > limit:
+        if limit is not None and self._count_restarts() + (1 if gang else len(failed)) > limit:
             return self._backoff_exceeded(limit, failed.values())
         pauses = {
-            replica: backoff_left(self.members.attempt(replica), find_end_time(pod), self.now)
+            replica: backoff_left(self.replicas.attempt(replica), find_end_time(pod), self.now)
             for replica, pod in failed.items()
         }
         due = [replica for replica, pause in pauses.items() if pause <= 0]
@@ -214,77 +214,79 @@ class _Planner:
             if pause > 0:
                 self.result.wait(pause)
         if due:
-            self._start_again(due, gang=gang)
+            self._restart(due, gang=gang)
         return None
 
-    def _start_again(self, members: Sequence[Replica], *, gang: bool) -> None:
+    def _restart(self, members: Sequence[Replica], *, gang: bool) -> None:
         if gang:
             self._count_restart("gang")
         else:
             for replica in members:
                 # What the node had restarted in place goes with the Pod, and still counts.
-                self._count_restart(replica.suffix, 1 + count_container_restarts(self.members.pods[replica]))
+                self._count_restart(replica.suffix, 1 + count_container_restarts(self.replicas.pods[replica]))
         self.result.restarting = True
         roles = " ".join(dict.fromkeys(replica.role for replica in members))
         what = "the whole gang" if gang else ", ".join(replica.suffix for replica in members)
-        causes = "; ".join(self._why_failed(self.members.pods[replica]) for replica in members)
-        self._note("Restarting", f"{self.job.kind} {self.job.name} is restarting because {roles} replica(s) failed.")
+        causes = "; ".join(self._describe_failure(self.replicas.pods[replica]) for replica in members)
+        self._set_condition(
+            "Restarting", f"{self.job.kind} {self.job.name} is restarting because {roles} replica(s) failed."
+        )
         message = f"starting {what} again" + (f" after {causes}" if causes else "")
         self.result.events.append(("Warning", f"{self.job.kind}Restarting", message))
 
-    def _too_many_restarts(self) -> JobOutcome | None:
+    def _check_backoff_limit(self) -> JobOutcome | None:
         limit = self.job.policy.backoff_limit
-        if limit is None or self._restarts_so_far() <= limit:
+        if limit is None or self._count_restarts() <= limit:
             return None
         return self._backoff_exceeded(
-            limit, (pod for pod in self.members.pods.values() if count_container_restarts(pod))
+            limit, (pod for pod in self.replicas.pods.values() if count_container_restarts(pod))
         )
 
-    def _restarts_so_far(self) -> int:
+    def _count_restarts(self) -> int:
         """Those that the node did by itself, in place, count like ours."""
-        in_place = sum(count_container_restarts(pod) for pod in self.members.present().values())
-        return count_failures(self.members.restarts) + in_place
+        in_place = sum(count_container_restarts(pod) for pod in self.replicas.present().values())
+        return count_failures(self.replicas.restarts) + in_place
 
     def _backoff_exceeded(self, limit: int, culprits: Iterable[Object]) -> JobOutcome:
         why = f"{self.job.kind} {self.job.name} has failed because it has reached the specified backoff limit ({limit})"
-        causes = "; ".join(filter(None, (self._why_failed(pod) for pod in culprits)))
+        causes = "; ".join(filter(None, (self._describe_failure(pod) for pod in culprits)))
         return JobOutcome(False, f"{why}. {causes}" if causes else why, "BackoffLimitExceeded")
 
     def _count_restart(self, name: str, times: int = 1) -> None:
-        self.result.annotations[RESTARTS_ANNOTATION] = self.members.count_restart(name, times)
+        self.result.annotations[RESTARTS_ANNOTATION] = self.replicas.count_restart(name, times)
 
-    def _finish(self, verdict: JobOutcome) -> None:
+    def _finish(self, outcome: JobOutcome) -> None:
         kind, name = self.job.kind, self.job.name
-        state: State = "Succeeded" if verdict.succeeded else "Failed"
-        message = verdict.message or (
+        state: State = "Succeeded" if outcome.succeeded else "Failed"
+        message = outcome.message or (
             f"{kind} {self.job.namespace}/{name} successfully completed."
-            if verdict.succeeded
+            if outcome.succeeded
             else f"{kind} {name} has failed."
         )
-        self._note(state, message, event=verdict.reason and f"{kind}{verdict.reason}")
+        self._set_condition(state, message, event=outcome.reason and f"{kind}{outcome.reason}")
         self.result.progress = replace(self.result.progress, completion=timestamp(self.now))
         self._clean_up()
 
     # What a job that goes on needs.
 
     def _create_missing(self) -> None:
-        leaving = self.members.stale()
-        for pod in (*leaving, *self.members.strays):
+        leaving = self.replicas.stale()
+        for pod in (*leaving, *self.replicas.strays):
             self._delete(pod)
         if leaving and self.job.restart_scope == "gang":
             return  # all of the old gang goes before any of the new one comes
         as_gang = wants_gang(self.job, self.gang)
         if as_gang:
-            self._gather_gang()
-        self._provide_companions()
-        self._publish_directory()
+            self._ensure_pod_group()
+        self._ensure_companions()
+        self._ensure_peer_directory()
         if as_gang and not is_admitted(self._group(), self.gang.scheduler):
             return
         member = gang_membership(self.job, self.gang.scheduler, self.gang.name) if as_gang else None
-        listeners = {replica_name(self.job, replica): replica for replica in self.dialect.listeners(self.job)}
+        listeners = {replica_name(self.job, replica): replica for replica in self.job_kind.listeners(self.job)}
         services = {name_of(service): service for service in self.observed.services}
         self.result.create += [
-            build_replica_service(self.dialect, self.job, replica)
+            build_replica_service(self.job_kind, self.job, replica)
             for name, replica in listeners.items()
             if name not in services
         ]
@@ -293,20 +295,20 @@ class _Planner:
                 self._delete(service)
         self.result.create += [
             build_replica_pod(
-                self.dialect,
+                self.job_kind,
                 self.job,
                 replica,
                 self.addresses,
-                attempt=self.members.attempt(replica),
+                attempt=self.replicas.attempt(replica),
                 membership=member,
             )
             for replica in self.job.replicas()
-            if replica not in self.members.pods and not self.dialect.must_wait(self.job, replica, self.counts)
+            if replica not in self.replicas.pods and not self.job_kind.must_wait(self.job, replica, self.counts)
         ]
 
-    def _gather_gang(self) -> None:
+    def _ensure_pod_group(self) -> None:
         group = self._group()
-        wanted = pod_group(self.job, self.gang.scheduler, late=self.dialect.latecomers(self.job))
+        wanted = pod_group(self.job, self.gang.scheduler, late=self.job_kind.count_late_replicas(self.job))
         if group is None and (left := seconds_to_wait_for_group(self.job, self.gang, self.now)) > 0:
             self.result.wait(left)
         elif group is None:
@@ -314,9 +316,9 @@ class _Planner:
         elif self._owns_group() and needs_update(group, wanted):
             self.result.update.append({**group, "spec": {**spec_of(group), **wanted["spec"]}})
 
-    def _provide_companions(self) -> None:
+    def _ensure_companions(self) -> None:
         there = {(c["kind"], name_of(c)): c for c in self.observed.companions}
-        for wanted in self.dialect.companions(self.job, self.addresses):
+        for wanted in self.job_kind.companions(self.job, self.addresses):
             found = there.get((wanted["kind"], name_of(wanted)))
             content: Object = {
                 key: wanted[key] for key in ("data", "rules") if key in wanted
@@ -326,12 +328,12 @@ class _Planner:
             elif any(found.get(key) != value for key, value in content.items()):
                 self.result.update.append({**found, **content})
 
-    def _publish_directory(self) -> None:
+    def _ensure_peer_directory(self) -> None:
         """Only complete: a member that begins would believe it. So it goes before a member is made anew, and comes back
         when that one has an address."""
-        present = self.members.present()
+        present = self.replicas.present()
         places = {replica: str(ip) for replica, pod in present.items() if (ip := status_of(pod).get("podIP"))}
-        wanted = self.dialect.directory(self.job, self.addresses, places)
+        wanted = self.job_kind.peer_directory(self.job, self.addresses, places)
         ended = [replica for replica, pod in present.items() if phase_of(pod) == "Succeeded"]
         if wanted is None or any(replica not in places for replica in ended):
             return  # who has ended may have no address any more
@@ -344,7 +346,7 @@ class _Planner:
         elif found.get("data") != wanted.content:
             self.result.update.append({**found, "data": dict(wanted.content)})
 
-    def _to_clean(self, clean: CleanPodPolicy) -> list[Object]:
+    def _objects_to_clean(self, clean: CleanPodPolicy) -> list[Object]:
         if clean == "None":
             return []
         pods = [pod for pod in self.observed.pods if clean == "All" or phase_of(pod) in ("Running", "Pending")]
@@ -358,15 +360,15 @@ class _Planner:
         role = self.job.role(replica.role)
         assert role is not None
         if role.restart == "ExitCode":
-            code = find_exit_code(pod, self._trainer(pod))
+            code = find_exit_code(pod, self._training_container_name(pod))
             return code is None or code >= 128
         return self.job.restart_scope == "gang" or role.restart in ("Always", "OnFailure")
 
-    def _trainer(self, pod: Object) -> str:
-        return str(self.dialect.trainer(pod["spec"])["name"])
+    def _training_container_name(self, pod: Object) -> str:
+        return str(self.job_kind.training_container(pod["spec"])["name"])
 
-    def _why_failed(self, pod: Object) -> str:
-        return describe_failure(pod, self._trainer(pod))
+    def _describe_failure(self, pod: Object) -> str:
+        return describe_failure(pod, self._training_container_name(pod))
 
     def _group(self) -> Object | None:
         """Ours, or one that the user made; not that of another job, which only has the same name."""
@@ -379,14 +381,16 @@ class _Planner:
         owner = controller_of(group) if group is not None else None
         return owner is not None and owner.get("uid") == self.job.uid
 
-    def _note(self, state: State, message: str, *, status: bool = True, reason: str = "", event: str = "") -> None:
+    def _set_condition(
+        self, state: State, message: str, *, status: bool = True, reason: str = "", event: str = ""
+    ) -> None:
         before = self.result.progress
         after = before.with_condition(self.job.kind, state, message, self.now, status=status, reason=reason)
         if after is before:
             return
         self.result.progress = after
         severity: Literal["Normal", "Warning"] = "Warning" if state == "Failed" else "Normal"
-        if state not in _UNTOLD:
+        if state not in _STATES_WITHOUT_EVENT:
             self.result.events.append((severity, event or reason or f"{self.job.kind}{state}", message))
 
     def _delete(self, thing: Object | None) -> None:
@@ -394,5 +398,5 @@ class _Planner:
             self.result.delete.append(thing)
 
 
-_UNTOLD = ("Created", "Restarting")
+_STATES_WITHOUT_EVENT = ("Created", "Restarting")
 """States without an event of their own: that there is a job is no news, and a restart tells more than its state."""

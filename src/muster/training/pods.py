@@ -33,7 +33,7 @@ SHARED_NETWORK_ENV: Mapping[str, str] = {
 
 
 def build_replica_pod(
-    dialect: JobKind,
+    job_kind: JobKind,
     job: TrainingJob,
     replica: Replica,
     addresses: Addresses,
@@ -45,12 +45,12 @@ def build_replica_pod(
     assert role is not None
     template = role.template
     meta = template.get("metadata") or {}
-    labels = {**(meta.get("labels") or {}), **dialect.labels(job, replica)}
+    labels = {**(meta.get("labels") or {}), **job_kind.labels(job, replica)}
     annotations = {**(meta.get("annotations") or {}), ATTEMPT_ANNOTATION: str(attempt)}
     spec = dict(template.get("spec") or {})
     spec["restartPolicy"] = _pod_restart_policy(job, role)
-    spec["containers"] = _with_port(spec, dialect)
-    spec = wire(spec, dialect.wiring(job, replica, addresses))
+    spec["containers"] = _with_port(spec, job_kind)
+    spec = wire(spec, job_kind.wiring(job, replica, addresses))
     if membership is not None:
         labels |= membership.labels
         annotations |= membership.annotations
@@ -71,12 +71,12 @@ def build_replica_pod(
     }
 
 
-def build_replica_service(dialect: JobKind, job: TrainingJob, replica: Replica) -> Object:
+def build_replica_service(job_kind: JobKind, job: TrainingJob, replica: Replica) -> Object:
     """Headless, with every port of the container that trains."""
     role = job.role(replica.role)
     assert role is not None
-    labels = dialect.labels(job, replica)
-    trainer = dialect.trainer({"containers": _with_port(role.template.get("spec") or {}, dialect)})
+    labels = job_kind.labels(job, replica)
+    trainer = job_kind.training_container({"containers": _with_port(role.template.get("spec") or {}, job_kind)})
     ports = [
         {"name": port.get("name") or f"port-{port['containerPort']}", "port": port["containerPort"]}
         for port in trainer.get("ports") or ()
@@ -140,13 +140,13 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
     return wired
 
 
-def _with_port(pod_spec: Mapping[str, Any], dialect: JobKind) -> list[dict[str, Any]]:
-    """The containers, of which the one that trains has the dialect's port, as written or by default."""
-    trainer = dialect.trainer(pod_spec)
+def _with_port(pod_spec: Mapping[str, Any], job_kind: JobKind) -> list[dict[str, Any]]:
+    """The containers, of which the one that trains has the job_kind's port, as written or by default."""
+    trainer = job_kind.training_container(pod_spec)
     ports = trainer.get("ports") or []
-    if any(p.get("name") == dialect.port_name for p in ports):
+    if any(p.get("name") == job_kind.port_name for p in ports):
         return list(pod_spec.get("containers") or ())
-    with_port = {**trainer, "ports": [*ports, {"name": dialect.port_name, "containerPort": dialect.port}]}
+    with_port = {**trainer, "ports": [*ports, {"name": job_kind.port_name, "containerPort": job_kind.port}]}
     return [with_port if c is trainer else c for c in pod_spec.get("containers") or ()]
 
 

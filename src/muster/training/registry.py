@@ -1,4 +1,4 @@
-"""The dialects Muster speaks."""
+"""The job_kinds Muster speaks."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ JOB_KINDS: tuple[JobKind, ...] = (
 
 
 def training_kinds() -> tuple[Kind, ...]:
-    """The kinds, for a cluster's catalogue: each validates by its dialect."""
+    """The kinds, for a cluster's catalogue: each validates by its job_kind."""
     return tuple(
-        replace(kind, validate=_rule(dialect), warnings=dialect.warnings)
-        for dialect in JOB_KINDS
-        for kind in (dialect.kind, *dialect.also)
+        replace(kind, validate=_rule(job_kind), warnings=job_kind.warnings)
+        for job_kind in JOB_KINDS
+        for kind in (job_kind.kind, *job_kind.other_versions)
     )
 
 
-def _rule(dialect: JobKind) -> Callable[[Object, Object | None], list[Cause]]:
+def _rule(job_kind: JobKind) -> Callable[[Object, Object | None], list[Cause]]:
     def check(new: Object, old: Object | None) -> list[Cause]:
         if old is None:
-            return dialect.problems(new)
+            return job_kind.validate(new)
         return (
-            [*dialect.problems(new), *dialect.change_problems(old, new)] if new.get("spec") != old.get("spec") else []
+            [*job_kind.validate(new), *job_kind.validate_change(old, new)] if new.get("spec") != old.get("spec") else []
         )
 
     return check

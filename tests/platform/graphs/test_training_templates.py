@@ -8,7 +8,7 @@ from muster.kube.manifests import parse_values
 from muster.kube.schema import validate
 from muster.platform.graphs.compile import compile_run
 from muster.platform.graphs.model import Training
-from muster.platform.graphs.training import dialect_of
+from muster.platform.graphs.training import job_kind_named
 from muster.training.registry import JOB_KINDS
 from muster.workflows import lint
 from muster.workflows.executors.resource_conditions import evaluate_conditions, parse_conditions
@@ -45,12 +45,12 @@ def test_every_kind_gets_a_job_that_its_dialect_takes(kind: str, api: str, roles
         made["training"]["apiVersion"] = api
     template = templates(made)["train"]
     job = job_in(template)
-    dialect = dialect_of(Training(kind, api))
-    assert dialect is not None
+    job_kind = job_kind_named(Training(kind, api))
+    assert job_kind is not None
     named = {**job, "metadata": {**job["metadata"], "name": "train-x"}}
-    assert validate(named, dialect.kind.schema) == []
-    assert dialect.problems(named) == []
-    read = dialect.read(named)
+    assert validate(named, job_kind.kind.schema) == []
+    assert job_kind.validate(named) == []
+    read = job_kind.read(named)
     assert [(role.name, role.replicas) for role in read.roles] == roles
     assert {role.restart for role in read.roles} == {"Never"}
     assert read.policy.scheduling is not None
@@ -60,10 +60,10 @@ def test_every_kind_gets_a_job_that_its_dialect_takes(kind: str, api: str, roles
 
 
 def test_every_dialect_is_a_kind_that_a_node_can_have() -> None:
-    for dialect in JOB_KINDS:
-        assert dialect_of(Training(dialect.kind.kind, dialect.kind.api_version)) is dialect
-    for kind in {dialect.kind.kind for dialect in JOB_KINDS}:
-        assert dialect_of(Training(kind)) is not None
+    for job_kind in JOB_KINDS:
+        assert job_kind_named(Training(job_kind.kind.kind, job_kind.kind.api_version)) is job_kind
+    for kind in {job_kind.kind.kind for job_kind in JOB_KINDS}:
+        assert job_kind_named(Training(kind)) is not None
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from muster.platform.jobs.jobs import (
     RunOwner,
     check_filter,
     describe_job,
-    dialect_for,
-    dialect_of,
     filter_jobs,
+    job_kind_named,
+    job_kind_of,
     page_of_jobs,
     run_of,
     subject_of,
@@ -130,14 +130,14 @@ def test_the_run_is_that_of_the_workflow() -> None:
     ],
 )
 def test_every_kind_has_an_address(word: str, kind: str) -> None:
-    dialect = dialect_of(word)
-    assert dialect is not None and dialect.kind.kind == kind
+    job_kind = job_kind_named(word)
+    assert job_kind is not None and job_kind.kind.kind == kind
 
 
 def test_both_versions_of_mpi_jobs_are_known() -> None:
     for version in ("v1", "v2beta1"):
-        assert dialect_for({"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob"}) is dialect_of("mpijob")
-    assert dialect_for({"apiVersion": "kubeflow.org/v9", "kind": "MPIJob"}) is None
+        assert job_kind_of({"apiVersion": f"kubeflow.org/{version}", "kind": "MPIJob"}) is job_kind_named("mpijob")
+    assert job_kind_of({"apiVersion": "kubeflow.org/v9", "kind": "MPIJob"}) is None
 
 
 def job(number: int, **more: Any) -> Job:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from muster.kube.manifests import load_manifests
 from muster.platform.database.database import sqlite_url
-from muster.platform.jobs.jobs import dialect_for, word_of
+from muster.platform.jobs.jobs import job_kind_of, word_of
 from muster.training.registry import JOB_KINDS
 from tests.server.platform.whole import sooner_or_later, whole_muster
 
@@ -17,10 +17,10 @@ EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 
 def test_there_is_one_of_each_kind() -> None:
     found = [
-        dialect_for(document.object) for path in EXAMPLES for document in load_manifests(path.read_text(), path.name)
+        job_kind_of(document.object) for path in EXAMPLES for document in load_manifests(path.read_text(), path.name)
     ]
-    assert {word_of(dialect.kind) for dialect in found if dialect} == {
-        word_of(dialect.kind) for dialect in JOB_KINDS
+    assert {word_of(job_kind.kind) for job_kind in found if job_kind} == {
+        word_of(job_kind.kind) for job_kind in JOB_KINDS
     } - {"tensorflowjob"}  # the same as a TFJob under another name
 
 

@@ -13,7 +13,7 @@ from muster.kube.builtin import SECRET
 from muster.kube.manifests import dump
 from muster.kube.objects import Object
 from muster.platform.database.database import sqlite_url
-from muster.platform.jobs.jobs import dialect_of
+from muster.platform.jobs.jobs import job_kind_named
 from muster.platform.pod_policy import SHARED
 from muster.training.kinds.pytorch import PyTorch
 from tests.platform.graphs.samples import graph
@@ -360,8 +360,8 @@ async def test_the_job_of_a_run_belongs_to_whoever_the_run_belongs_to(muster: Wh
 
 
 def test_kinds_have_words_for_their_addresses() -> None:
-    assert isinstance(dialect_of("pytorchjob"), PyTorch)
-    assert dialect_of("pod") is None
+    assert isinstance(job_kind_named("pytorchjob"), PyTorch)
+    assert job_kind_named("pod") is None
 
 
 async def _has(client: Client, path: str, count: int) -> bool:

@@ -39,7 +39,7 @@ def counts(states: Mapping[str, str]) -> dict[str, ReplicaCount]:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "spec", "states", "succeeded"),
+    ("job_kind", "spec", "states", "succeeded"),
     [
         (PYTORCH, {}, {"Master": "S", "Worker": "RR"}, True),
         (PYTORCH, {}, {"Master": "R", "Worker": "SS"}, False),
@@ -65,16 +65,16 @@ def counts(states: Mapping[str, str]) -> dict[str, ReplicaCount]:
         (JAX, {}, {"Worker": "SS"}, True),
     ],
 )
-def test_when_a_job_has_succeeded(dialect: Any, spec: Any, states: dict[str, str], succeeded: bool) -> None:
+def test_when_a_job_has_succeeded(job_kind: Any, spec: Any, states: dict[str, str], succeeded: bool) -> None:
     roles = {role: len(letters) for role, letters in states.items()}
-    kind = dialect.kind
-    obj = training_job(kind.api_version, kind.kind, dialect.replica_specs, dialect.container, roles, **spec)
-    verdict = dialect.verdict(dialect.read(obj), counts(states))
+    kind = job_kind.kind
+    obj = training_job(kind.api_version, kind.kind, job_kind.replica_specs, job_kind.container, roles, **spec)
+    verdict = job_kind.outcome(job_kind.read(obj), counts(states))
     assert (verdict is not None and verdict.succeeded) == succeeded
 
 
 @pytest.mark.parametrize(
-    ("dialect", "states", "running"),
+    ("job_kind", "states", "running"),
     [
         (PYTORCH, {"Master": "R", "Worker": "P"}, True),
         (PYTORCH, {"Master": "P", "Worker": "R"}, False),
@@ -84,11 +84,11 @@ def test_when_a_job_has_succeeded(dialect: Any, spec: Any, states: dict[str, str
         (JAX, {"Worker": "RP"}, True),
     ],
 )
-def test_when_a_job_counts_as_running(dialect: Any, states: dict[str, str], running: bool) -> None:
-    kind = dialect.kind
+def test_when_a_job_counts_as_running(job_kind: Any, states: dict[str, str], running: bool) -> None:
+    kind = job_kind.kind
     roles = {role: max(1, len(letters)) for role, letters in states.items()}
-    obj = training_job(kind.api_version, kind.kind, dialect.replica_specs, dialect.container, roles)
-    assert dialect.is_running(dialect.read(obj), counts(states)) == running
+    obj = training_job(kind.api_version, kind.kind, job_kind.replica_specs, job_kind.container, roles)
+    assert job_kind.is_running(job_kind.read(obj), counts(states)) == running
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_when_a_job_counts_as_running(dialect: Any, states: dict[str, str], runn
     ],
 )
 def test_a_paddlecloud_job_is_complete_when_all_are(states: dict[str, str], succeeded: bool, running: bool) -> None:
-    dialect: JobKind = PaddleCloud()
+    job_kind: JobKind = PaddleCloud()
     spec = {role: {"replicas": len(letters), "template": {}} for role, letters in states.items()}
-    job = dialect.read({"kind": "PaddleJob", "metadata": {"name": "job"}, "spec": spec})
-    assert (dialect.verdict(job, counts(states)) is not None) == succeeded
-    assert dialect.is_running(job, counts(states)) == running
+    job = job_kind.read({"kind": "PaddleJob", "metadata": {"name": "job"}, "spec": spec})
+    assert (job_kind.outcome(job, counts(states)) is not None) == succeeded
+    assert job_kind.is_running(job, counts(states)) == running

@@ -92,7 +92,7 @@ def test_members_that_meet_at_the_addresses_of_pods_wait_for_them(
     wiring = DIALECT.wiring(read, Replica("worker", 0), addresses)
     assert (wiring.env["POD_IP"], wiring.from_config_map) == (pod_ip, config_map)
     assert ("PADDLE_TRAINER_ENDPOINTS" in wiring.env) == (not config_map and not more)
-    assert (DIALECT.directory(read, addresses, {}) is not None) == bool(config_map)
+    assert (DIALECT.peer_directory(read, addresses, {}) is not None) == bool(config_map)
 
 
 def test_a_worker_that_is_alone_waits_for_nobody() -> None:
@@ -102,7 +102,7 @@ def test_a_worker_that_is_alone_waits_for_nobody() -> None:
     told = {name: wiring.env[name] for name in ("POD_IP", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_TRAINERS")}
     assert told == {"POD_IP": AT_PODS, "PADDLE_TRAINER_ENDPOINTS": "$(POD_IP):2379", "PADDLE_TRAINERS": "$(POD_IP)"}
     assert list(wiring.env).index("POD_IP") < list(wiring.env).index("PADDLE_TRAINERS"), "what is named comes first"
-    assert (wiring.from_config_map, DIALECT.directory(read, addresses, {})) == ("", None)
+    assert (wiring.from_config_map, DIALECT.peer_directory(read, addresses, {})) == ("", None)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_addresses_are_told_when_all_are_known(known: tuple[str, ...], content: 
     places = {replica: PLACES[replica.suffix] for replica in read.replicas() if replica.suffix in known}
     addresses = cluster_addresses(DIALECT, read)
     extra = {name: Endpoint("job-ps-0", port, ".default.svc") for name, (_, port) in DIALECT.extra_ports(read).items()}
-    assert DIALECT.directory(read, {**addresses, **extra}, places) == PeerDirectory("job", content)
+    assert DIALECT.peer_directory(read, {**addresses, **extra}, places) == PeerDirectory("job", content)
 
 
 @pytest.mark.parametrize(
@@ -157,4 +157,4 @@ def test_modes(spec: dict[str, Any], mode: str) -> None:
 def test_how_many_workers_an_elastic_job_is_told_to_be(
     annotations: dict[str, str], spec: dict[str, int], news: EtcdEntry | None
 ) -> None:
-    assert DIALECT.announcement(DIALECT.read(job(annotations, worker=3, **spec))) == news
+    assert DIALECT.etcd_entry(DIALECT.read(job(annotations, worker=3, **spec))) == news

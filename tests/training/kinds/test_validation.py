@@ -24,9 +24,9 @@ PYTORCH, TF, XGB, PADDLE, JAX, MPI = PyTorch(), TensorFlow(), XGBoost(), Paddle(
 BOUNDS = {"elasticPolicy": {"minReplicas": 2, "maxReplicas": 3}}
 
 
-def job(dialect: Any, roles: dict[str, Any], **spec: Any) -> Object:
-    kind = dialect.kind
-    return training_job(kind.api_version, kind.kind, dialect.replica_specs, dialect.container, roles, **spec)
+def job(job_kind: Any, roles: dict[str, Any], **spec: Any) -> Object:
+    kind = job_kind.kind
+    return training_job(kind.api_version, kind.kind, job_kind.replica_specs, job_kind.container, roles, **spec)
 
 
 def named(obj: Object, name: str, **annotations: str) -> Object:
@@ -34,7 +34,7 @@ def named(obj: Object, name: str, **annotations: str) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "obj", "field"),
+    ("job_kind", "obj", "field"),
     [
         (PYTORCH, job(PYTORCH, {"Master": 1, "Worker": 0}), None),
         (PYTORCH, job(PYTORCH, {"Master": 2}), "spec.pytorchReplicaSpecs.Master.replicas"),
@@ -70,17 +70,17 @@ def named(obj: Object, name: str, **annotations: str) -> Object:
          "spec.jaxReplicaSpecs.Worker.template.spec.containers[0].image"),
     ],
 )  # fmt: skip
-def test_what_is_refused(dialect: Any, obj: Object, field: str | None) -> None:
-    assert [cause.field for cause in dialect.problems(obj)] == ([field] if field else [])
+def test_what_is_refused(job_kind: Any, obj: Object, field: str | None) -> None:
+    assert [cause.field for cause in job_kind.validate(obj)] == ([field] if field else [])
 
 
-@pytest.mark.parametrize("dialect", [PYTORCH, TF, XGB, PADDLE, JAX], ids=lambda dialect: dialect.kind.kind)
-def test_a_template_may_be_written_as_a_whole_pod(dialect: Any) -> None:
-    spec = {"containers": [{"name": dialect.container, "image": "i", "command": ["train"]}]}
+@pytest.mark.parametrize("job_kind", [PYTORCH, TF, XGB, PADDLE, JAX], ids=lambda job_kind: job_kind.kind.kind)
+def test_a_template_may_be_written_as_a_whole_pod(job_kind: Any) -> None:
+    spec = {"containers": [{"name": job_kind.container, "image": "i", "command": ["train"]}]}
     whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}}, "spec": spec}
-    obj = job(dialect, {role: {"replicas": 1, "template": whole} for role in ("Master", "Worker")[dialect is JAX :]})
-    assert validate(obj, dialect.kind.schema) == []
-    assert dialect.problems(obj) == []
+    obj = job(job_kind, {role: {"replicas": 1, "template": whole} for role in ("Master", "Worker")[job_kind is JAX :]})
+    assert validate(obj, job_kind.kind.schema) == []
+    assert job_kind.validate(obj) == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_cleaning_as_training_operator_says_it(written: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "role", "restart", "replicas"),
+    ("job_kind", "role", "restart", "replicas"),
     [
         (PYTORCH, "Worker", "OnFailure", 1),
         (PADDLE, "Worker", "OnFailure", 1),
@@ -119,8 +119,8 @@ def test_cleaning_as_training_operator_says_it(written: str | None) -> None:
         (JAX, "Worker", "Never", 1),
     ],
 )
-def test_defaults(dialect: Any, role: str, restart: str, replicas: int) -> None:
-    read = dialect.read(job(dialect, {role: {}})).role(role)
+def test_defaults(job_kind: Any, role: str, restart: str, replicas: int) -> None:
+    read = job_kind.read(job(job_kind, {role: {}})).role(role)
     assert (read.restart, read.replicas) == (restart, replicas)
 
 

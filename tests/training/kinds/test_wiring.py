@@ -24,9 +24,9 @@ from muster.training.model import Replica
 from tests.training.sample_jobs import loopback_addresses, training_job, wired
 
 
-def job(dialect: Any, roles: dict[str, Any], **spec: Any) -> Object:
-    kind = dialect.kind
-    return training_job(kind.api_version, kind.kind, dialect.replica_specs, dialect.container, roles, **spec)
+def job(job_kind: Any, roles: dict[str, Any], **spec: Any) -> Object:
+    kind = job_kind.kind
+    return training_job(kind.api_version, kind.kind, job_kind.replica_specs, job_kind.container, roles, **spec)
 
 
 PYTORCH, TF, XGB, PADDLE, JAX = PyTorch(), TensorFlow(), XGBoost(), Paddle(), Jax()
@@ -34,7 +34,7 @@ WORKERS = {"Master": 1, "Worker": 2}
 
 
 @pytest.mark.parametrize(
-    ("dialect", "obj", "role", "index", "told"),
+    ("job_kind", "obj", "role", "index", "told"),
     [
         (PYTORCH, job(PYTORCH, WORKERS), "Master", 0, {
             "PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": "auto", "PET_NNODES": "3",
@@ -82,8 +82,8 @@ WORKERS = {"Master": 1, "Worker": 2}
         }),
     ],
 )  # fmt: skip
-def test_environment(dialect: JobKind, obj: Object, role: str, index: int, told: dict[str, Any]) -> None:
-    assert wired(dialect, obj, role, index) == told
+def test_environment(job_kind: JobKind, obj: Object, role: str, index: int, told: dict[str, Any]) -> None:
+    assert wired(job_kind, obj, role, index) == told
 
 
 @pytest.mark.parametrize(

@@ -64,14 +64,16 @@ def uses_claim(setting: CompileContext) -> bool:
 
 def _job(setting: CompileContext, node: Node, bound: BoundInputs, texts: BoundInputs) -> Object:
     assert node.training is not None
-    dialect = training.dialect_of(node.training)
-    assert dialect is not None
+    job_kind = training.job_kind_named(node.training)
+    assert job_kind is not None
     name = setting.tasks[node.name].main
     labels = {TASK_LABEL: name} | ({RUN_LABEL: setting.run.id} if setting.run is not None else {})
-    pods = {role.name: _pod(setting, node, bound, role, dialect, labels) for role in training.members_of(node.training)}
+    pods = {
+        role.name: _pod(setting, node, bound, role, job_kind, labels) for role in training.members_of(node.training)
+    }
     metadata = {"generateName": f"{name}-", "labels": labels}
-    manifest = training.training_job(node.training, dialect, pods, metadata, queue_of(node.task, setting.context))
-    waiting = training.wait_conditions(dialect)
+    manifest = training.training_job(node.training, job_kind, pods, metadata, queue_of(node.task, setting.context))
+    waiting = training.wait_conditions(job_kind)
     resource = {
         "action": "create",
         "setOwnerReference": True,
@@ -83,20 +85,20 @@ def _job(setting: CompileContext, node: Node, bound: BoundInputs, texts: BoundIn
 
 
 def _pod(
-    setting: CompileContext, node: Node, bound: BoundInputs, role: Role, dialect: JobKind, labels: dict[str, str]
+    setting: CompileContext, node: Node, bound: BoundInputs, role: Role, job_kind: JobKind, labels: dict[str, str]
 ) -> Object:
     context, resources = setting.context, role.task or node.task
     source, more = shell_command(setting, role.command or node.command)
     own = own_variables(setting, node)
     late = [{"name": each, "value": _Late(each)} for each in bound.parameters]
     container: Object = {
-        "name": dialect.container,
+        "name": job_kind.container,
         "image": role.image or node.image,
         "workingDir": WORKSPACE,
         "env": [*own, *bound.env, *late, *platform_variables(setting.run), *more],
         "resources": resources_of(resources, context),
     }
-    if role.command or not training.waits_for_orders(dialect, role.name):
+    if role.command or not training.waits_for_orders(job_kind, role.name):
         container["command"] = ["sh", "-c", escape_dollars(source)]
     mounts = [*mounts_of(node.storage, context), *_claim_mounts(setting, node, bound)]
     volumes = volumes_of((mount.root for mount in node.storage), context)

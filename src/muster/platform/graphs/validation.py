@@ -348,12 +348,12 @@ def _training_problems(node: Node, written: Mapping[str, Any], path: str, contex
     if wanted is None:
         yield make_finding(f"{path}.training", "training.missing", name=node.name)
         return
-    dialect = training.dialect_of(wanted)
-    if dialect is None:
+    job_kind = training.job_kind_named(wanted)
+    if job_kind is None:
         shown = f"{wanted.api_version} {wanted.kind}".strip()
         yield make_finding(f"{path}.training.kind", "training.kind", kind=shown, kinds=training.job_kinds())
         return
-    roles = list(training.roles_of(dialect))
+    roles = list(training.roles_of(job_kind))
     sound, seen = True, set[str]()
     for index, role in enumerate(wanted.roles):
         where = f"{path}.training.roles[{index}]"
@@ -370,7 +370,7 @@ def _training_problems(node: Node, written: Mapping[str, Any], path: str, contex
     if not training.members_of(wanted):
         yield make_finding(f"{path}.training.roles", "training.empty", roles=roles)
     elif sound:
-        for name, detail in training.role_problems(wanted, dialect):
+        for name, detail in training.role_problems(wanted, job_kind):
             place = next((f"[{i}]" for i, role in enumerate(wanted.roles) if role.name == name), "")
             yield make_finding(f"{path}.training.roles{place}", "training.invalid", detail=detail)
 

@@ -20,7 +20,7 @@ from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, owned_by, spec_of, status_of, uid_of
 from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, pick_telling_pods
-from muster.platform.jobs.jobs import ENDED, State, dialect_for, state_of
+from muster.platform.jobs.jobs import ENDED, State, job_kind_of, state_of
 from muster.platform.jobs.validation import secrets_in
 from muster.platform.resources.queues import PodGroupStatus, describe_pod_group
 from muster.platform.runs.masks import Masks
@@ -82,10 +82,10 @@ def members_of(job: TrainingJob, pods: Iterable[Object], state: State) -> list[R
     ]
 
 
-def trainer_containers(dialect: JobKind, job: TrainingJob) -> dict[str, str]:
+def trainer_containers(job_kind: JobKind, job: TrainingJob) -> dict[str, str]:
     """The container that trains, by the names of the Pods that the job has or will have."""
     return {
-        replica_name(job, replica): str(dialect.trainer(role.template.get("spec") or {}).get("name") or "")
+        replica_name(job, replica): str(job_kind.training_container(role.template.get("spec") or {}).get("name") or "")
         for role in job.roles
         for replica in role.members()
     }
@@ -135,17 +135,17 @@ class JobDetail:
 
 
 async def describe_detail(cluster: Cluster, obj: Object) -> JobDetail:
-    dialect = dialect_for(obj)
-    assert dialect is not None
+    job_kind = job_kind_of(obj)
+    assert job_kind is not None
     pods, group = await pods_of(cluster, obj), await group_of(cluster, obj)
     told = pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
     pod_events = {uid_of(pod): await _events(cluster, POD, pod) for pod in told}
-    progress = dialect.read_progress(obj)
+    progress = job_kind.read_progress(obj)
     return JobDetail(
-        members_of(dialect.read(obj), pods, state_of(progress)),
+        members_of(job_kind.read(obj), pods, state_of(progress)),
         status_of(obj).get("conditions") or (),
         describe_pod_group(group) if group is not None else None,
-        diagnose_job(obj, pods, group, await _events(cluster, dialect.kind, obj), pod_events),
+        diagnose_job(obj, pods, group, await _events(cluster, job_kind.kind, obj), pod_events),
     )
 
 
@@ -167,8 +167,8 @@ async def group_of(cluster: Cluster, obj: Object) -> Object | None:
 
 async def events_about(cluster: Cluster, obj: Object) -> list[Object]:
     """Of the job, the Pods it has now, and its PodGroup; the oldest first."""
-    dialect = dialect_for(obj)
-    assert dialect is not None
+    job_kind = job_kind_of(obj)
+    assert job_kind is not None
     uids = {uid_of(obj), *(uid_of(pod) for pod in await pods_of(cluster, obj))}
     group = await group_of(cluster, obj)
     if group is not None:
@@ -197,8 +197,8 @@ async def masks_for(cluster: Cluster, obj: Object) -> Masks:
 @asynccontextmanager
 async def watch_detail(cluster: Cluster, obj: Object) -> AsyncIterator[asyncio.Event]:
     """Set whenever something changes about the job, its Pods or its PodGroup, for as long as the block lasts."""
-    dialect = dialect_for(obj)
-    assert dialect is not None
+    job_kind = job_kind_of(obj)
+    assert job_kind is not None
     news = asyncio.Event()
     namespace, name = namespace_of(obj), name_of(obj)
 
@@ -208,7 +208,7 @@ async def watch_detail(cluster: Cluster, obj: Object) -> AsyncIterator[asyncio.E
     named = f"metadata.name={name}"
     async with AsyncExitStack() as stack:
         for kind, labels, fields in (
-            (dialect.kind, "", named),
+            (job_kind.kind, "", named),
             (POD, f"{JOB_NAME}={name}", ""),
             (POD_GROUP, "", named),
         ):

@@ -82,18 +82,18 @@ class RunOwner:
     team: str = ""
 
 
-def describe_job(dialect: JobKind, obj: Object) -> Job:
-    progress = dialect.read_progress(obj)
-    job = dialect.read(obj)
+def describe_job(job_kind: JobKind, obj: Object) -> Job:
+    progress = job_kind.read_progress(obj)
+    job = job_kind.read(obj)
     run = run_of(obj)
     labels = {} if run else labels_of(obj)
     counts = [_count(status_of(obj), role.name) for role in job.roles]
     return Job(
         uid=uid_of(obj),
         namespace=namespace_of(obj),
-        kind=dialect.kind.kind,
-        word=word_of(dialect.kind),
-        api_version=str(obj.get("apiVersion") or dialect.kind.api_version),
+        kind=job_kind.kind.kind,
+        word=word_of(job_kind.kind),
+        api_version=str(obj.get("apiVersion") or job_kind.kind.api_version),
         name=name_of(obj),
         state=state_of(progress),
         deleting=is_deleting(obj),
@@ -144,26 +144,30 @@ def word_of(kind: Kind) -> str:
     return kind.singular if kind.group == _KUBEFLOW else f"{kind.singular}.{kind.group}"
 
 
-def dialect_of(word: str) -> JobKind | None:
-    return next((dialect for dialect in JOB_KINDS if word_of(dialect.kind) == word.lower()), None)
+def job_kind_named(word: str) -> JobKind | None:
+    return next((job_kind for job_kind in JOB_KINDS if word_of(job_kind.kind) == word.lower()), None)
 
 
-def dialect_for(obj: Object) -> JobKind | None:
+def job_kind_of(obj: Object) -> JobKind | None:
     """By apiVersion and kind."""
     said = (obj.get("apiVersion"), obj.get("kind"))
-    for dialect in JOB_KINDS:
-        if any(said == (kind.api_version, kind.kind) for kind in (dialect.kind, *dialect.also)):
-            return dialect
+    for job_kind in JOB_KINDS:
+        if any(said == (kind.api_version, kind.kind) for kind in (job_kind.kind, *job_kind.other_versions)):
+            return job_kind
     return None
 
 
 def kind_names() -> list[str]:
     """As one writes them in manifests."""
-    return [f"{kind.api_version} {kind.kind}" for dialect in JOB_KINDS for kind in (dialect.kind, *dialect.also)]
+    return [
+        f"{kind.api_version} {kind.kind}"
+        for job_kind in JOB_KINDS
+        for kind in (job_kind.kind, *job_kind.other_versions)
+    ]
 
 
-def can_be_suspended(dialect: JobKind) -> bool:
-    return isinstance(dialect, KubeflowJobKind)
+def can_be_suspended(job_kind: JobKind) -> bool:
+    return isinstance(job_kind, KubeflowJobKind)
 
 
 def _count(status: Object, role: str) -> Mapping[str, Any]:
@@ -267,14 +271,14 @@ class JobWatch:
                 each.cancel()
         return self._jobs.values()
 
-    def _listener(self, dialect: JobKind) -> OnChange:
+    def _listener(self, job_kind: JobKind) -> OnChange:
         def changed(before: Object | None, after: Object | None) -> None:
             if after is None:
                 gone = self._jobs.pop(uid_of(before or {}), None)
                 if gone is not None:
                     self._tell(gone, True)
                 return
-            job = describe_job(dialect, after)
+            job = describe_job(job_kind, after)
             if before is not None and uid_of(before) != job.uid:
                 self._jobs.pop(uid_of(before), None)
             if self._jobs.get(job.uid) != job:

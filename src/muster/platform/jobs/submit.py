@@ -16,7 +16,7 @@ from muster.kube.manifests import Document, ManifestError, load_manifests
 from muster.kube.objects import Object, name_of, namespace_of, uid_of
 from muster.platform.database.database import Database
 from muster.platform.errors import Conflict, Invalid, NotFound, Unavailable
-from muster.platform.jobs.jobs import ENDED, Job, can_be_suspended, describe_job, dialect_for, dialect_of
+from muster.platform.jobs.jobs import ENDED, Job, can_be_suspended, describe_job, job_kind_named, job_kind_of
 from muster.platform.jobs.validation import (
     SOURCE,
     Limits,
@@ -55,7 +55,7 @@ async def check_manifest(database: Database, cluster: Cluster, actor: Actor, tex
         return CheckedManifest([], [unreadable_finding(error)])
     told = check_documents(documents, await limits_for(database, cluster, actor))
     for document in documents:
-        if dialect_for(document.object) is not None:
+        if job_kind_of(document.object) is not None:
             told += await _asked(cluster, actor, document)
     return CheckedManifest(documents, sorted(told, key=lambda each: each.line))
 
@@ -98,28 +98,28 @@ async def limits_for(database: Database, cluster: Cluster, actor: Actor) -> Limi
 
 async def find_job(cluster: Cluster, word: str, namespace: str, name: str) -> tuple[Job, Object]:
     """Whoever asked still has to be asked what they may."""
-    dialect = dialect_of(word)
-    if dialect is None:
+    job_kind = job_kind_named(word)
+    if job_kind is None:
         raise NotFound.of("kind of training job", word)
     try:
-        obj = await cluster.get(dialect.kind, name, namespace)
+        obj = await cluster.get(job_kind.kind, name, namespace)
     except NotThere:
-        raise NotFound.of(dialect.kind.kind, f"{namespace}/{name}") from None
+        raise NotFound.of(job_kind.kind.kind, f"{namespace}/{name}") from None
     except NoAnswer as error:
         raise Unavailable(error.message) from None
-    return describe_job(dialect, obj), obj
+    return describe_job(job_kind, obj), obj
 
 
 async def set_suspended(database: Database, cluster: Cluster, actor: Actor, job: Job, suspended: bool) -> Object:
     """The caller has made sure that they may."""
-    dialect = dialect_of(job.word)
-    if dialect is None or not can_be_suspended(dialect):
+    job_kind = job_kind_named(job.word)
+    if job_kind is None or not can_be_suspended(job_kind):
         raise Conflict(f"a {job.kind} of {job.api_version} cannot be suspended; delete it instead")
     if job.state in ENDED:
         raise Conflict(f"it has {job.state} already")
     patch = {"spec": {"runPolicy": {"suspend": suspended}}}
     try:
-        after = await cluster.patch(dialect.kind, job.name, job.namespace, patch)
+        after = await cluster.patch(job_kind.kind, job.name, job.namespace, patch)
     except ApiError as error:
         raise _problem(error) from None
     action = "suspend" if suspended else "resume"
@@ -129,10 +129,10 @@ async def set_suspended(database: Database, cluster: Cluster, actor: Actor, job:
 
 async def delete(database: Database, cluster: Cluster, actor: Actor, job: Job) -> None:
     """With its Pods and all else that belongs to it. The caller has made sure that they may."""
-    dialect = dialect_of(job.word)
-    assert dialect is not None
+    job_kind = job_kind_named(job.word)
+    assert job_kind is not None
     try:
-        before = await cluster.delete(dialect.kind, job.name, job.namespace, uid=job.uid)
+        before = await cluster.delete(job_kind.kind, job.name, job.namespace, uid=job.uid)
     except ApiError as error:
         raise _problem(error) from None
     await database.write(lambda connection: _note(connection, actor, "delete", [before]))

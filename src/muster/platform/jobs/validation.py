@@ -11,7 +11,7 @@ from muster.kube.manifests import Document, ManifestError
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of
 from muster.platform.errors import FieldError
 from muster.platform.graphs.resources import QUEUE
-from muster.platform.jobs.jobs import OWNER_LABEL, TEAM_LABEL, dialect_for, kind_names
+from muster.platform.jobs.jobs import OWNER_LABEL, TEAM_LABEL, job_kind_of, kind_names
 from muster.platform.pod_policy import PodAllowances, find_forbidden, find_forbidden_metadata
 from muster.training.kinds.paddlecloud import ETCD
 
@@ -92,7 +92,7 @@ def check_documents(documents: Sequence[Document], limits: Limits | None) -> lis
     lines: dict[tuple[str, str, str], int] = {}
     for document in documents:
         obj = document.object
-        if dialect_for(obj) is None:
+        if job_kind_of(obj) is None:
             found.append(_told(document, "kind", "job.kind", kind=str(obj.get("kind")), known=", ".join(kind_names())))
             continue
         kind, name = str(obj.get("kind")), name_of(obj)

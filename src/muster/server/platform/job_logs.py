@@ -15,7 +15,7 @@ from muster.kube.errors import NotFound as NotThere
 from muster.kube.objects import Object, controller_of, name_of, status_of, uid_of
 from muster.platform.errors import NotFound
 from muster.platform.jobs.detail import trainer_containers
-from muster.platform.jobs.jobs import ENDED, Job, dialect_of
+from muster.platform.jobs.jobs import ENDED, Job, job_kind_named
 from muster.platform.permissions import Actor
 from muster.platform.runs.logs import LogLine, LogSource, read_log_lines
 from muster.server.platform.jobs import masks_of, visible_job
@@ -128,13 +128,13 @@ async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) ->
 async def _member(here: Services, who: Actor, wanted: _Wanted) -> _Member:
     """A Pod that the job has or will have, and nobody else's of that name."""
     job, obj = await visible_job(here, who, wanted.namespace, wanted.kind, wanted.name)
-    dialect = dialect_of(job.word)
-    assert dialect is not None
+    job_kind = job_kind_named(job.word)
+    assert job_kind is not None
     try:
         pod: Object | None = await here.cluster.get(POD, wanted.pod, wanted.namespace)
     except NotThere:
         pod = None
-    known = trainer_containers(dialect, dialect.read(obj))
+    known = trainer_containers(job_kind, job_kind.read(obj))
     own = pod is not None and (controller_of(pod) or {}).get("uid") == job.uid
     if not own and (pod is not None or wanted.pod not in known):
         raise NotFound(f'the {job.kind} "{name_of(obj)}" has no Pod "{wanted.pod}"')

@@ -24,9 +24,9 @@ from muster.platform.jobs.jobs import (
     can_be_suspended,
     check_filter,
     describe_job,
-    dialect_for,
-    dialect_of,
     filter_jobs,
+    job_kind_named,
+    job_kind_of,
     page_of_jobs,
     subject_of,
     word_of,
@@ -101,7 +101,7 @@ async def all_jobs(
     the cluster itself belong to nobody: only admins see them."""
     owners = await here.database.read(lambda connection: user_ids(connection, owner)) if owner else None
     only = JobFilter(q, tuple(kind or ()), tuple(state or ()), owners, run, namespace, since, until)
-    check_filter(only, [word_of(dialect.kind) for dialect in JOB_KINDS])
+    check_filter(only, [word_of(job_kind.kind) for job_kind in JOB_KINDS])
     jobs = list(await watch_of(here).jobs())
     runs = await _runs(here, jobs)
     visible = [job for job in jobs if may(who, "view", subject_of(job, runs))]
@@ -135,7 +135,7 @@ async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedM
 async def new_jobs(body: JobBody, here: Here, who: Who) -> list[JobAnswer]:
     """All jobs of a manifest, or none if something is wrong with one of them."""
     made = await submit.submit(here.database, here.cluster, who, body.manifest, body.team)
-    jobs = [describe_job(dialect, obj) for obj in made if (dialect := dialect_for(obj))]
+    jobs = [describe_job(job_kind, obj) for obj in made if (job_kind := job_kind_of(obj))]
     return await _answers(here, who, jobs)
 
 
@@ -275,8 +275,8 @@ async def _answers(here: Services, who: Actor, jobs: Sequence[Job]) -> list[JobA
 
 def _may(who: Actor, job: Job, subject: Subject) -> list[str]:
     """Also what makes sense now."""
-    dialect = dialect_of(job.word)
-    pauses = dialect is not None and can_be_suspended(dialect) and job.state not in ("succeeded", "failed")
+    job_kind = job_kind_named(job.word)
+    pauses = job_kind is not None and can_be_suspended(job_kind) and job.state not in ("succeeded", "failed")
     sensible = {
         "suspend": pauses and job.state != "suspended",
         "resume": pauses and job.state == "suspended",

@@ -71,7 +71,7 @@ def build_autoscalers(job: TrainingJob, policy: Mapping[str, Any]) -> Sequence[O
     )
 
 
-# Merged from dialect: What a dialect has to say about its kind, and what all kubeflow.org/v1 kinds have in common.
+# Merged from job_kind: What a job_kind has to say about its kind, and what all kubeflow.org/v1 kinds have in common.
 
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
@@ -82,7 +82,7 @@ class JobKind(ABC):
     """One kind of training job. Pure: objects in, plain data out."""
 
     kind: ClassVar[Kind]
-    also: ClassVar[tuple[Kind, ...]] = ()
+    other_versions: ClassVar[tuple[Kind, ...]] = ()
     """The same kind in other API versions."""
     container: ClassVar[str]
     """The container that trains; the others keep it company."""
@@ -98,15 +98,15 @@ class JobKind(ABC):
     def read(self, obj: Object) -> TrainingJob:
         """The job with every default filled in."""
 
-    def is_left_alone(self, obj: Object) -> bool:
+    def is_managed_elsewhere(self, obj: Object) -> bool:
         """Whether somebody else looks after it, and also judges it."""
         return (spec_of(obj).get("runPolicy") or {}).get("managedBy") == MULTIKUEUE
 
     @abstractmethod
-    def problems(self, obj: Object) -> list[Cause]:
+    def validate(self, obj: Object) -> list[Cause]:
         """What is wrong with an object that its schema allows."""
 
-    def change_problems(self, old: Object, new: Object) -> list[Cause]:
+    def validate_change(self, old: Object, new: Object) -> list[Cause]:
         """What is wrong with a change, though the new object by itself is fine."""
         return []
 
@@ -118,9 +118,9 @@ class JobKind(ABC):
     def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring: ...
 
     @abstractmethod
-    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+    def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         """Whether the job has succeeded (or failed for a reason of its own). A failed replica that may not be
-        restarted fails the job without asking the dialect."""
+        restarted fails the job without asking the job_kind."""
 
     def is_running(self, job: TrainingJob, counts: ReplicaCounts) -> bool:
         """Whether the job counts as running: by default, once the role that decides about it does."""
@@ -138,7 +138,7 @@ class JobKind(ABC):
     def port_of(self, job: TrainingJob, replica: Replica) -> int:
         role = job.role(replica.role)
         assert role is not None
-        trainer = self.trainer(role.template.get("spec") or {})
+        trainer = self.training_container(role.template.get("spec") or {})
         return next(
             (int(p["containerPort"]) for p in trainer.get("ports") or () if p.get("name") == self.port_name), self.port
         )
@@ -151,11 +151,13 @@ class JobKind(ABC):
         """Further objects the job needs before its Pods (a host file, a service account)."""
         return ()
 
-    def directory(self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]) -> PeerDirectory | None:
+    def peer_directory(
+        self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]
+    ) -> PeerDirectory | None:
         """For members that meet at the addresses of their Pods; `places` are those that are known by now."""
         return None
 
-    def announcement(self, job: TrainingJob) -> EtcdEntry | None:
+    def etcd_entry(self, job: TrainingJob) -> EtcdEntry | None:
         """What an etcd outside is to be told before members start, and whenever it changes."""
         return None
 
@@ -172,7 +174,7 @@ class JobKind(ABC):
         """Whether a replica may not be created yet."""
         return False
 
-    def latecomers(self, job: TrainingJob) -> int:
+    def count_late_replicas(self, job: TrainingJob) -> int:
         """How many replicas `must_wait` for the others to run."""
         return 0
 
@@ -180,7 +182,7 @@ class JobKind(ABC):
         """What a replica's Pod and Service are found by."""
         return replica_labels(job, replica, is_master=replica == self.lead(job))
 
-    def trainer(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    def training_container(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
         """The container that trains: by name, or the first one where names are free."""
         containers = pod_spec.get("containers") or [{}]
         return next((c for c in containers if c.get("name") == self.container), containers[0])
@@ -194,7 +196,7 @@ class KubeflowJobKind(JobKind):
     """In the order in which replicas are created and counted."""
     restart: ClassVar[RestartPolicy] = "Never"
     names_container: ClassVar[bool] = True
-    """Whether the container that trains must have the dialect's name."""
+    """Whether the container that trains must have the job_kind's name."""
     default_replicas: ClassVar[Mapping[str, int]] = {}
 
     def read(self, obj: Object) -> TrainingJob:
@@ -220,7 +222,7 @@ class KubeflowJobKind(JobKind):
     def run_policy(self, obj: Object) -> RunPolicy:
         return read_run_policy(spec_of(obj).get("runPolicy") or {})
 
-    def problems(self, obj: Object) -> list[Cause]:
+    def validate(self, obj: Object) -> list[Cause]:
         path = f"spec.{self.replica_specs}"
         specs = spec_of(obj).get(self.replica_specs)
         causes = check_job_name(name_of(obj))
@@ -242,13 +244,13 @@ class KubeflowJobKind(JobKind):
                     Cause(f"{path}.{written}", f'"{written}" is not a role of {self.kind.kind}: write one of {allowed}')
                 )
                 continue
-            causes += self._role_problems(f"{path}.{written}", spec or {})
+            causes += self._validate_role(f"{path}.{written}", spec or {})
         if not causes:
             job = self.read(obj)
             causes += check_replica_names(job, self.listeners(job))
         return causes
 
-    def change_problems(self, old: Object, new: Object) -> list[Cause]:
+    def validate_change(self, old: Object, new: Object) -> list[Cause]:
         before, after = self.run_policy(old), self.run_policy(new)
         causes = []
         if before.managed_by != after.managed_by:
@@ -280,7 +282,7 @@ class KubeflowJobKind(JobKind):
         times = {"startTime": progress.start, "completionTime": progress.completion}
         return status | {name: moment for name, moment in times.items() if moment}
 
-    def _role_problems(self, path: str, spec: Mapping[str, Any]) -> list[Cause]:
+    def _validate_role(self, path: str, spec: Mapping[str, Any]) -> list[Cause]:
         pod_spec = (spec.get("template") or {}).get("spec") or {}
         containers = pod_spec.get("containers") or []
         where = f"{path}.template.spec.containers"

@@ -36,5 +36,5 @@ class Jax(KubeflowJobKind):
             "PROCESS_ID": str(replica.index),
         })  # fmt: skip
 
-    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+    def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         return JobOutcome(True) if counts["Worker"].succeeded >= max(1, job.count("Worker")) else None

@@ -89,7 +89,7 @@ def _kind(version: str) -> Kind:
 
 class Mpi(KubeflowJobKind):
     kind = _kind("v1")
-    also = (_kind("v2beta1"),)
+    other_versions = (_kind("v2beta1"),)
     container, port_name, port = "mpi", "mpi-port", 9999
     names_container = False
     managers = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
@@ -110,8 +110,8 @@ class Mpi(KubeflowJobKind):
         clean = cast(CleanPodPolicy, spec_of(obj).get("cleanPodPolicy") or policy.clean_on_success)
         return replace(policy, clean_on_success=clean, clean_on_failure=clean)
 
-    def problems(self, obj: Object) -> list[Cause]:
-        causes = super().problems(obj)
+    def validate(self, obj: Object) -> list[Cause]:
+        causes = super().validate(obj)
         specs = {self.role_name(r): s for r, s in (spec_of(obj).get(self.replica_specs) or {}).items()}
         if specs and "Launcher" not in specs:
             why = "Required value: the launcher runs mpirun"
@@ -137,7 +137,7 @@ class Mpi(KubeflowJobKind):
         """The launcher comes when every worker runs: it could not reach them before."""
         return replica.role == "Launcher" and "Worker" in counts and counts["Worker"].running < job.count("Worker")
 
-    def latecomers(self, job: TrainingJob) -> int:
+    def count_late_replicas(self, job: TrainingJob) -> int:
         return 1 if job.count("Worker") else 0
 
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
@@ -145,7 +145,7 @@ class Mpi(KubeflowJobKind):
         workers = [replica_name(job, Replica("Worker", index)) for index in range(job.count("Worker"))]
         slots = int(spec_of(job.object).get("slotsPerWorker") or 1)
         role = job.role("Worker") or job.roles[0]
-        trainer = self.trainer(role.template.get("spec") or {}).get("name", self.container)
+        trainer = self.training_container(role.template.get("spec") or {}).get("name", self.container)
         files = {
             "hostfile": "".join(f"{worker} slots={slots}\n" for worker in workers),
             "machinefile": "".join(f"{worker}:{slots}\n" for worker in workers),
@@ -209,7 +209,7 @@ class Mpi(KubeflowJobKind):
             init_containers=deliveries,
         )
 
-    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+    def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         return JobOutcome(True) if counts["Launcher"].succeeded else None
 
 

@@ -37,14 +37,14 @@ class Paddle(KubeflowJobKind):
     roles = ("Master", "Worker")
     restart = "OnFailure"
 
-    def problems(self, obj: Object) -> list[Cause]:
+    def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
         specs = {self.role_name(r): s for r, s in (spec.get(self.replica_specs) or {}).items()}
         workers = int((specs["Worker"] or {}).get("replicas", 1)) if "Worker" in specs else None
         bounds = validate_elastic_policy(
             spec.get("elasticPolicy") or {}, workers, "spec.paddleReplicaSpecs.Worker.replicas"
         )
-        return [*super().problems(obj), *bounds]
+        return [*super().validate(obj), *bounds]
 
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
         return build_autoscalers(job, spec_of(job.object).get("elasticPolicy") or {})
@@ -70,7 +70,7 @@ class Paddle(KubeflowJobKind):
             env["PADDLE_SERVER_NUM" if replica.role == "Master" else "PADDLE_TRAINER_NUM"] = "1"
         return Wiring(env)
 
-    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+    def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         if job.role("Master") is not None:
             return JobOutcome(True) if counts["Master"].succeeded else None
         wanted = 1 if spec_of(job.object).get("elasticPolicy") else job.count("Worker")

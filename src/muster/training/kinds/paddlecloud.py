@@ -122,7 +122,7 @@ class PaddleCloud(JobKind):
         scope = annotations_of(obj).get(RESTART_SCOPE)
         return TrainingJob(obj, roles, policy, "gang" if scope == "gang" else "replica")
 
-    def problems(self, obj: Object) -> list[Cause]:
+    def validate(self, obj: Object) -> list[Cause]:
         spec = spec_of(obj)
         causes = check_job_name(name_of(obj))
         if not any(spec.get(role) for role in _ROLES):
@@ -151,7 +151,7 @@ class PaddleCloud(JobKind):
             causes.append(Cause("spec.intranet", why))
         return causes
 
-    def trainer(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    def training_container(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
         return cast("Mapping[str, Any]", (pod_spec.get("containers") or [{}])[0])
 
     def labels(self, job: TrainingJob, replica: Replica) -> dict[str, str]:
@@ -174,7 +174,7 @@ class PaddleCloud(JobKind):
             "TRAINING_ROLE": role,
             "PADDLE_TRAINING_ROLE": role,
         }
-        trainer = str(self.trainer(_template(job, replica).get("spec") or {}).get("name", ""))
+        trainer = str(self.training_container(_template(job, replica).get("spec") or {}).get("name", ""))
         if spec_of(job.object).get("elastic") is not None:
             return Wiring(env | _elastic(job), only_container=trainer)
         env |= {"PADDLE_PORT": str(own.port), "TRAINER_PORTS_NUM": str(_PORTS)}
@@ -185,7 +185,9 @@ class PaddleCloud(JobKind):
             return Wiring(env, only_container=trainer, from_config_map=job.name)
         return Wiring(env | _peers(job, addresses), only_container=trainer)
 
-    def directory(self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]) -> PeerDirectory | None:
+    def peer_directory(
+        self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]
+    ) -> PeerDirectory | None:
         if job.size == 1 or not _meet_at_pods(job, addresses):
             return None
         if any(replica not in places for replica in job.replicas()):
@@ -195,12 +197,12 @@ class PaddleCloud(JobKind):
         found = {name: Endpoint(places[replica], addresses[name].port) for name, replica in listening.items()}
         return PeerDirectory(job.name, _peers(job, found))
 
-    def announcement(self, job: TrainingJob) -> EtcdEntry | None:
+    def etcd_entry(self, job: TrainingJob) -> EtcdEntry | None:
         if spec_of(job.object).get("elastic") is None or not _etcd(job):
             return None
         return EtcdEntry(_etcd(job), f"/paddle/{job.namespace}-{job.name}/np", str(job.count("worker")))
 
-    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+    def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         done = all(counts[role.name].succeeded >= role.replicas for role in job.roles)
         return JobOutcome(True) if done else None
 

@@ -37,8 +37,8 @@ class PyTorch(KubeflowJobKind):
         started at once; torch itself waits."""
         self._waiting_image = waiting_image
 
-    def problems(self, obj: Object) -> list[Cause]:
-        causes = super().problems(obj)
+    def validate(self, obj: Object) -> list[Cause]:
+        causes = super().validate(obj)
         spec = spec_of(obj)
         specs = {self.role_name(r): s for r, s in (spec.get(self.replica_specs) or {}).items()}
         masters = specs.get("Master")
@@ -81,7 +81,7 @@ class PyTorch(KubeflowJobKind):
             env |= self._elastic(job, replica, elastic, addresses)
         return Wiring(env, init_containers=self._wait(job, replica, addresses))
 
-    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+    def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         if job.role("Master") is not None:
             return JobOutcome(True) if counts["Master"].succeeded > 0 else None
         workers: ReplicaCount = counts["Worker"]

@@ -30,10 +30,10 @@ class TensorFlow(KubeflowJobKind):
     replica_specs = "tfReplicaSpecs"
     roles = ("Chief", "Master", "PS", "Worker", "Evaluator")
 
-    def problems(self, obj: Object) -> list[Cause]:
+    def validate(self, obj: Object) -> list[Cause]:
         specs = spec_of(obj).get(self.replica_specs) or {}
         chiefs = [r for r in specs if self.role_name(r) in ("Chief", "Master")]
-        causes = super().problems(obj)
+        causes = super().validate(obj)
         if len(chiefs) > 1:
             causes.append(Cause(f"spec.tfReplicaSpecs.{chiefs[1]}", "there can be a Chief or a Master, not both"))
         return causes
@@ -56,7 +56,7 @@ class TensorFlow(KubeflowJobKind):
             config = {"sparseCluster": _sparse(cluster, replica), "task": task}
         return Wiring({"TF_CONFIG": orjson.dumps(config).decode()}, only_container=self.container)
 
-    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+    def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         for chief in ("Chief", "Master"):
             if chief in counts:
                 return JobOutcome(True) if counts[chief].succeeded else None

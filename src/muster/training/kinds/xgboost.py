@@ -15,8 +15,8 @@ class XGBoost(KubeflowJobKind):
     replica_specs = "xgbReplicaSpecs"
     roles = ("Master", "Worker")
 
-    def problems(self, obj: Object) -> list[Cause]:
-        causes = super().problems(obj)
+    def validate(self, obj: Object) -> list[Cause]:
+        causes = super().validate(obj)
         specs = {self.role_name(r): s for r, s in (spec_of(obj).get(self.replica_specs) or {}).items()}
         if specs and "Master" not in specs:
             causes.append(
@@ -49,5 +49,5 @@ class XGBoost(KubeflowJobKind):
             }
         return Wiring(env)
 
-    def verdict(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
+    def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
         return JobOutcome(True) if counts["Master"].succeeded else None
