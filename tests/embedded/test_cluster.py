@@ -108,11 +108,15 @@ async def test_generated_names(cluster: EmbeddedCluster) -> None:
         (config_map("Upper"), Invalid, "metadata.name"),
         (config_map("x", "nowhere"), NotFound, 'namespaces "nowhere" not found'),
         ({**config_map(), "metadata": {"name": "x", "resourceVersion": "1"}}, BadRequest, "resourceVersion"),
-        ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "namespace": "x"}}, BadRequest, "no namespace"),
+        (
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "namespace": "x"}},
+            BadRequest,
+            "is cluster-scoped",
+        ),
         ({**config_map(), "dta": {"a": "b"}}, Invalid, 'dta: .*did you mean "data"'),
         ({**config_map(), "data": {"a": 1}}, Invalid, r"data(\.a|\[a\])"),
         ({**pod(), "metadata": {"name": "p", "annotations": {"a": "x" * 300_000}}}, Invalid, "Too long"),
-        (pod(containers=[{"name": "c", "image": "i", "args": ["x" * 2_000_000]}]), TooLarge, "at most 1,572,864"),
+        (pod(containers=[{"name": "c", "image": "i", "args": ["x" * 2_000_000]}]), TooLarge, "the limit is 1,572,864"),
     ],
     ids=lambda value: "" if isinstance(value, dict) else None,
 )

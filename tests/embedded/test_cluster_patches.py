@@ -47,17 +47,17 @@ async def test_a_strategic_patch_merges_containers_by_name(cluster: EmbeddedClus
 @pytest.mark.parametrize(
     ("type", "patch", "error", "said"),
     [
-        ("merge", {"metadata": {"name": "other"}}, BadRequest, "another name"),
-        ("merge", {"metadata": {"namespace": "other"}}, BadRequest, "another namespace"),
+        ("merge", {"metadata": {"name": "other"}}, BadRequest, "cannot change the name"),
+        ("merge", {"metadata": {"namespace": "other"}}, BadRequest, "cannot change the namespace"),
         ("merge", {"metadata": None}, BadRequest, "metadata"),
-        ("merge", {"kind": "Secret"}, BadRequest, "another kind"),
+        ("merge", {"kind": "Secret"}, BadRequest, "cannot change the kind"),
         ("merge", {"metadata": {"resourceVersion": "1"}}, Conflict, "has been modified"),
         ("merge", {"datum": {}}, Invalid, "datum"),
-        ("merge", [{"op": "remove"}], BadRequest, "is an object"),
+        ("merge", [{"op": "remove"}], BadRequest, "must be an object"),
         ("json", {"data": {}}, BadRequest, "list of operations"),
         ("json", [{"op": "test", "path": "/data/a", "value": "2"}], Invalid, "test failed"),
         ("json", [{"op": "remove", "path": "/metadata"}], BadRequest, "metadata"),
-        ("json", [{"op": "replace", "path": "", "value": 3}], BadRequest, "nothing of the object"),
+        ("json", [{"op": "replace", "path": "", "value": 3}], BadRequest, "removes the whole object"),
         ("telepathy", {}, UnsupportedMediaType, "telepathy"),
     ],
 )

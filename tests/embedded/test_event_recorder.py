@@ -50,7 +50,7 @@ async def test_an_event_that_has_expired_is_stored_anew(cluster: EmbeddedCluster
     recorder.event(POD, "Normal", "Pulled", "x")
     await recorder.flush()
     later = datetime.now(UTC) + timedelta(hours=25)
-    assert await EventExpiry(cluster).sweep(later) == 1
+    assert await EventExpiry(cluster).delete_expired(later) == 1
     recorder.event(POD, "Normal", "Pulled", "x")
     await recorder.flush()
     (event,) = await stored(cluster)

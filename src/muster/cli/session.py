@@ -90,8 +90,8 @@ class Session:
         try:
             if self.remote is not None:
                 await self.remote.raw("/readyz", accept="*/*")
-            elif self.box is not None and self.box.store.trouble is not None:
-                raise self.box.store.trouble
+            elif self.box is not None and self.box.store.last_error is not None:
+                raise self.box.store.last_error
         except StorageFull as error:
             return error.message
         except (ApiError, OSError):

@@ -1,8 +1,8 @@
 """Where a Pod's port can be reached, in a cluster whose Pods all share one network.
 
-Two replicas of a job may both want port 2222, and many frameworks bind every interface, so each gets a port of its
-own on the loopback interface. The choice is an object (a PortLease), so that it outlives a restart of the server and
-goes away with the owner it was made for.
+Two replicas of a job may both want port 2222, and many frameworks bind every interface, so each gets a port of its own
+on the loopback interface. The choice is an object (a PortLease), so that it outlives a restart of the server and goes
+away with the owner it was made for.
 """
 
 from __future__ import annotations

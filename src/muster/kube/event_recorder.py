@@ -18,14 +18,14 @@ Severity: TypeAlias = Literal["Normal", "Warning"]
 
 log = logging.getLogger(__name__)
 
-_REMEMBERED = 10_000
-_GATHERING = 0.05
-"""Seconds for which events are gathered: stored together, they cost less than what they tell of."""
+_MOST_RECORDS = 10_000
+_BATCH_SECONDS = 0.05
+"""Seconds for which events are collected. Storing them together is cheaper."""
 _names = itertools.count(time.time_ns())
 
 
-class _Happening(NamedTuple):
-    """Two events with the same happening are one event with a higher count."""
+class _EventKey(NamedTuple):
+    """Events that are equal in these fields are one Event object with a higher count."""
 
     uid: str
     type: Severity
@@ -34,12 +34,12 @@ class _Happening(NamedTuple):
 
 
 class _Record:
-    """What is known of a happening: the Event object it is stored as, and what is not yet stored."""
+    """The Event object that an event is stored as, and how much of its count is stored."""
 
     __slots__ = ("about", "count", "first", "name", "stored")
 
     def __init__(self, about: Object, first: str) -> None:
-        self.about = _reference(about)  # not the object, which would be kept in memory with it
+        self.about = _reference(about)  # a reference, so that the object itself is not kept in memory
         self.first = first
         self.name = f"{name_of(about)[:200]}.{next(_names):x}"
         self.count = 0
@@ -47,36 +47,36 @@ class _Record:
 
     @property
     def namespace(self) -> str:
-        """Events about cluster-scoped objects live in `default`, as in Kubernetes."""
+        """Events about cluster-scoped objects are in `default`, as in Kubernetes."""
         return self.about["namespace"] or "default"
 
 
 class EventRecorder:
-    """`event()` returns at once; `run()` stores what was recorded, and `flush()` waits until all of it is."""
+    """`event()` returns at once. `run()` stores what was recorded; `flush()` waits until everything is stored."""
 
     def __init__(self, cluster: Cluster, component: str) -> None:
         self._cluster = cluster
         self._component = component
-        self._records: OrderedDict[_Happening, _Record] = OrderedDict()
-        self._dirty: dict[_Happening, _Record] = {}
+        self._records: OrderedDict[_EventKey, _Record] = OrderedDict()
+        self._dirty: dict[_EventKey, _Record] = {}
         self._wake = asyncio.Event()
         self._storing = asyncio.Lock()
 
     def event(self, about: Object, type: Severity, reason: str, message: str) -> None:
-        happening = _Happening(uid_of(about) or name_of(about), type, reason, message)
-        record = self._records.get(happening)
+        key = _EventKey(uid_of(about) or name_of(about), type, reason, message)
+        record = self._records.get(key)
         if record is None:
-            record = self._records[happening] = _Record(about, timestamp())
-            if len(self._records) > _REMEMBERED:
+            record = self._records[key] = _Record(about, timestamp())
+            if len(self._records) > _MOST_RECORDS:
                 self._records.popitem(last=False)
         record.count += 1
-        self._dirty[happening] = record
+        self._dirty[key] = record
         self._wake.set()
 
     async def run(self) -> None:
         while True:
             await self._wake.wait()
-            await asyncio.sleep(_GATHERING)
+            await asyncio.sleep(_BATCH_SECONDS)
             self._wake.clear()
             await self.flush()
 
@@ -86,7 +86,7 @@ class EventRecorder:
                 batch, self._dirty = self._dirty, {}
                 await asyncio.gather(*(self._store(h, r) for h, r in batch.items()))
 
-    async def _store(self, happening: _Happening, record: _Record) -> None:
+    async def _store(self, key: _EventKey, record: _Record) -> None:
         count = record.count
         try:
             if record.stored:
@@ -94,23 +94,23 @@ class EventRecorder:
                 try:
                     await self._cluster.patch(EVENT, record.name, record.namespace, change)
                 except NotFound:  # it has expired since
-                    await self._cluster.create(self._event_object(happening, record, count))
+                    await self._cluster.create(self._event_object(key, record, count))
             else:
-                await self._cluster.create(self._event_object(happening, record, count))
+                await self._cluster.create(self._event_object(key, record, count))
             record.stored = count
         except ApiError as error:
-            # An event is a courtesy: that its namespace is going away, or the disk is full, must not stop the work.
-            log.debug("event %s for %s was not stored: %s", happening.reason, record.about["name"], error)
+            # Events are best effort: a namespace that is being deleted, or a full disk, must not stop the work.
+            log.debug("event %s for %s was not stored: %s", key.reason, record.about["name"], error)
 
-    def _event_object(self, happening: _Happening, record: _Record, count: int) -> Object:
+    def _event_object(self, key: _EventKey, record: _Record, count: int) -> Object:
         return {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": record.name, "namespace": record.namespace},
             "involvedObject": record.about,
-            "type": happening.type,
-            "reason": happening.reason,
-            "message": happening.message[:1024],
+            "type": key.type,
+            "reason": key.reason,
+            "message": key.message[:1024],
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": "",

@@ -10,11 +10,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from muster.kube.objects import Object, labels_of, name_of, namespace_of
 from muster.kube.selectors import label_selector_from
 
-# Merged from users: Someone who has shown who they are.
-
-
 MASTERS = "system:masters"
-"""Members of this group may do everything, whatever the roles say."""
+"""Members of this group may do everything, regardless of roles."""
 
 AUTHENTICATED = "system:authenticated"
 SERVICE_ACCOUNTS = "system:serviceaccounts"
@@ -41,15 +38,12 @@ def service_account_user(namespace: str, name: str, uid: str = "") -> User:
     )
 
 
-# Merged from rbac: Role-based access control as Kubernetes has it, as pure functions on Role and binding objects.
-
-
 Rule: TypeAlias = Mapping[str, Any]
 """A PolicyRule: apiGroups, resources, resourceNames, verbs, nonResourceURLs."""
 
 
 class Action(NamedTuple):
-    """What someone wants to do. `path` is set, and the rest but the verb is not, for what is no resource."""
+    """What a request wants to do. For non-resource URLs, only `verb` and `path` are set."""
 
     verb: str
     group: str = ""
@@ -68,7 +62,7 @@ class Action(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """Rules someone has, in one namespace or ('') everywhere."""
+    """Rules that a user has in one namespace, or everywhere ('')."""
 
     namespace: str
     rules: tuple[Rule, ...]
@@ -86,7 +80,7 @@ AUTHENTICATED_RULES: tuple[Rule, ...] = (
     },
     {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
 )
-"""What whoever is authenticated may do: find out what there is, who they are and what they may."""
+"""What every authenticated user may do: read the API's description, and ask who they are and what they may do."""
 
 
 def is_allowed_by_roles(user: User, action: Action, roles: Iterable[Object], bindings: Iterable[Object]) -> bool:
@@ -94,7 +88,7 @@ def is_allowed_by_roles(user: User, action: Action, roles: Iterable[Object], bin
 
 
 def is_allowed(user: User, action: Action, grants: Iterable[Grant]) -> bool:
-    """The same question with the grants already looked up."""
+    """Whether the grants of a user allow an action."""
     if user.is_master:
         return True
     return any(
@@ -106,7 +100,7 @@ def is_allowed(user: User, action: Action, grants: Iterable[Grant]) -> bool:
 
 
 def grants_of(user: User, roles: Iterable[Object], bindings: Iterable[Object]) -> list[Grant]:
-    """Everything the bindings give to `user`. A binding whose role does not exist gives nothing."""
+    """Returns what the bindings grant to `user`. A binding whose role does not exist grants nothing."""
     rules = _rules_by_role(roles)
     found = [Grant("", AUTHENTICATED_RULES)] if AUTHENTICATED in user.groups else []
     for binding in bindings:
@@ -148,7 +142,7 @@ def missing_actions(wanted: Iterable[Rule], namespace: str, grants: Sequence[Gra
 
 
 def _rules_by_role(roles: Iterable[Object]) -> dict[tuple[str, str], tuple[Rule, ...]]:
-    """By (namespace, name); a ClusterRole's namespace is ''."""
+    """Returns rules by (namespace, name). The namespace of a ClusterRole is ''."""
     known = list(roles)
     found: dict[tuple[str, str], tuple[Rule, ...]] = {}
     for role in known:
@@ -187,7 +181,7 @@ def _matches_path(pattern: str, path: str) -> bool:
 
 
 def _actions_of(rule: Rule, namespace: str) -> list[Action]:
-    """The single actions that a rule allows. A `*` stays one: only a `*` covers it."""
+    """Returns the single actions that a rule allows. A `*` stays a `*`: only a `*` covers it."""
     verbs = rule.get("verbs") or ()
     paths = [Action(verb, path=path) for verb, path in product(verbs, rule.get("nonResourceURLs") or ())]
     resources = [
@@ -207,7 +201,7 @@ def _split(resource: str) -> tuple[str, str]:
 class Authorizer(Protocol):
     """Answers what users may do, from the Roles and bindings of a cluster."""
 
-    def may(self, user: User, action: Action) -> bool: ...
+    def is_allowed(self, user: User, action: Action) -> bool: ...
 
     def rules_of_role(self, kind: str, namespace: str, name: str) -> Iterable[Rule]:
         """Returns the rules of a Role, or of a ClusterRole in the namespace ''."""

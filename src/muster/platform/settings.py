@@ -11,9 +11,6 @@ from typing import Any, Literal, TypeAlias
 from muster.kube.kinds import Schema
 from muster.kube.schema import NUMBER, STRING, STRINGS, integer, obj, string
 
-# Merged from module_settings: What may be set of modules: how they are built, and from where.
-
-
 BuilderChoice: TypeAlias = Literal["auto", "folder", "buildah", "podman", "docker"]
 
 MODULES_SCHEMA: Schema = obj({
@@ -50,10 +47,6 @@ def read_module_settings(said: Mapping[str, Any]) -> ModuleSettings:
         at_once=modules.get("atOnce", usual.at_once),
         local_repositories=tuple(Path(folder) for folder in modules.get("localRepositories") or ()),
     )
-
-
-# Merged from web_settings: What may be set of the platform that teams use: where it is served, where it keeps things,
-# who vouches for people.
 
 
 DEFAULT_WEB_PORT = 8265

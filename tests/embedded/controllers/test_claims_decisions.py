@@ -10,7 +10,7 @@ from muster.embedded.controllers.claims import (
     PROVISIONED_BY,
     PROVISIONER,
     Bind,
-    Decision,
+    ClaimDecision,
     Provision,
     Wait,
     choose_volume,
@@ -36,7 +36,7 @@ def volume(name: str, size: str = "1Gi", **spec: Any) -> Object:
     }
 
 
-def outcome(decision: Decision) -> str:
+def outcome(decision: ClaimDecision) -> str:
     match decision:
         case Bind(found):
             return str(found["metadata"]["name"])
@@ -73,9 +73,9 @@ def test_takes_the_smallest_volume_that_fits_or_a_new_one(wanted: Object, volume
 @pytest.mark.parametrize(
     ("wanted", "volumes", "says"),
     [
-        (claim(storageClassName=""), [], "asks not to make one"),
+        (claim(storageClassName=""), [], "disables provisioning"),
         (claim(volumeName="b"), [], '"b" does not exist'),
-        (claim(volumeName="a"), [volume("a", claimRef=OTHER)], "taken by the claim default/other"),
+        (claim(volumeName="a"), [volume("a", claimRef=OTHER)], "used by the claim default/other"),
         (claim("5Gi", volumeName="a"), [volume("a")], "asks for 5Gi, the volume has 1Gi"),
         (claim(volumeName="a", storageClassName="slow"), [volume("a")], "storageClassName is slow"),
         (claim(volumeName="a", accessModes=["ReadOnlyMany"]), [volume("a")], "access mode ReadOnlyMany"),

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.controllers.garbage import GarbageCollector, Judgement, OwnerState, blocks, judge
+from muster.embedded.controllers.garbage import (
+    DependentPlan,
+    GarbageCollector,
+    OwnerState,
+    blocks_deletion,
+    plan_dependent,
+)
 from muster.kube.builtin import CONFIG_MAP, NODE, POD, new_catalogue
 from muster.kube.cluster import Propagation
 from muster.kube.errors import NotFound
@@ -44,14 +50,14 @@ def test_an_object_lives_as_long_as_one_of_its_owners(
     owners = [ref(str(number)) for number in range(len(states))]
     obj = {"metadata": {"name": "x", "ownerReferences": owners, "finalizers": finalizers}}
     delete, kept = expected
-    assert judge(obj, states, has_dependents) == Judgement(delete, [ref(name) for name in kept])
+    assert plan_dependent(obj, states, has_dependents) == DependentPlan(delete, [ref(name) for name in kept])
 
 
 def test_who_keeps_an_owner_waiting() -> None:
     obj = {"metadata": {"ownerReferences": [ref("a", blockOwnerDeletion=True), ref("b")]}}
-    assert blocks(obj, "uid-a")
-    assert not blocks(obj, "uid-b")
-    assert not blocks(obj, "uid-c")
+    assert blocks_deletion(obj, "uid-a")
+    assert not blocks_deletion(obj, "uid-b")
+    assert not blocks_deletion(obj, "uid-c")
 
 
 async def make(cluster: EmbeddedCluster, name: str, *owners: Object, finalizers: tuple[str, ...] = ()) -> Object:

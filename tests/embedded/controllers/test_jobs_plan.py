@@ -10,11 +10,11 @@ import pytest
 from muster.embedded.controllers.jobs import (
     INDEX_ANNOTATION,
     TRACKING_FINALIZER,
-    expires_in,
     format_indexes,
     is_finished,
     parse_indexes,
     plan_job,
+    seconds_until_expiry,
 )
 from muster.kube.objects import Object, timestamp
 
@@ -105,9 +105,9 @@ def test_an_ended_pod_is_first_noted_then_released_then_counted() -> None:
     assert "succeeded" not in noted.status
     assert noted.release == [ended]
 
-    again = plan_job({**job(), "status": noted.status}, [ended], NOW)
-    assert again.status["uncountedTerminatedPods"] == {"succeeded": ["uid-a"]}, "still held: not counted yet"
-    assert again.release == [ended]
+    requeue_after = plan_job({**job(), "status": noted.status}, [ended], NOW)
+    assert requeue_after.status["uncountedTerminatedPods"] == {"succeeded": ["uid-a"]}, "still held: not counted yet"
+    assert requeue_after.release == [ended]
 
     counted = plan_job({**job(), "status": noted.status}, [], NOW)
     assert counted.status["succeeded"] == 1
@@ -180,7 +180,7 @@ def test_a_deadline_ends_the_job_and_its_pods_and_is_waited_for() -> None:
     began = {"startTime": timestamp(NOW - timedelta(seconds=50))}
     running = pod("a", "Running")
     before = plan_job(job({"activeDeadlineSeconds": 60}, began), [running], NOW)
-    assert before.again == pytest.approx(10)
+    assert before.requeue_after == pytest.approx(10)
     assert before.delete == []
     after = plan_job(job({"activeDeadlineSeconds": 50}, began), [running], NOW)
     assert after.delete == [running]
@@ -190,9 +190,9 @@ def test_a_deadline_ends_the_job_and_its_pods_and_is_waited_for() -> None:
 def test_waits_longer_after_each_failure() -> None:
     once = plan_job(job({"backoffLimit": 9}), [pod("a", "Failed", seconds_ago=1)], NOW)
     assert once.create == []
-    assert once.again == pytest.approx(9)
+    assert once.requeue_after == pytest.approx(9)
     twice = plan_job(job({"backoffLimit": 9}), [pod("a", "Failed"), pod("b", "Failed", seconds_ago=1)], NOW)
-    assert twice.again == pytest.approx(19)
+    assert twice.requeue_after == pytest.approx(19)
     assert len(plan_job(job({"backoffLimit": 9}), [pod("a", "Failed", seconds_ago=11)], NOW).create) == 1
 
 
@@ -242,8 +242,8 @@ def test_a_finished_job_stays_finished_and_its_stragglers_are_deleted() -> None:
 def test_ttl_counts_from_the_end(ttl: int | None, left: float | None) -> None:
     ended = timestamp(NOW - timedelta(seconds=60))
     done = {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": ended}]}
-    assert expires_in(job({"ttlSecondsAfterFinished": ttl}, done), NOW) == left
-    assert expires_in(job({"ttlSecondsAfterFinished": ttl}), NOW) is None
+    assert seconds_until_expiry(job({"ttlSecondsAfterFinished": ttl}, done), NOW) == left
+    assert seconds_until_expiry(job({"ttlSecondsAfterFinished": ttl}), NOW) is None
 
 
 @pytest.mark.parametrize(("indexes", "text"), [(set(), ""), ({3}, "3"), ({0, 1, 2, 5}, "0-2,5"), ({1, 3, 4}, "1,3-4")])

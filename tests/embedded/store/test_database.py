@@ -108,7 +108,7 @@ def test_a_damaged_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     contents = bytearray(path.read_bytes())
     contents[4096 * 5 : 4096 * 60] = b"\xa5" * (4096 * 55)
     path.write_bytes(contents)
-    with pytest.raises(StoreUnreadable, match="Nothing in it was changed"):
+    with pytest.raises(StoreUnreadable, match="The file was not changed"):
         list(Database(path).rows())
     assert path.read_bytes() == bytes(contents)
 
@@ -117,7 +117,7 @@ def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "db"
     Database(path, format=7).close()
     before = path.read_bytes()
-    with pytest.raises(StoreUnreadable, match="it has format 7, this version of Muster knows up to 1"):
+    with pytest.raises(StoreUnreadable, match="it has format 7, this version of Muster reads up to 1"):
         Database(path)
     assert path.read_bytes() == before
 
@@ -154,7 +154,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_format_with_no_way_forward_is_refused(tmp_path: Path) -> None:
     Database(tmp_path / "db", format=1).close()
-    with pytest.raises(StoreUnreadable, match="nothing leads from 2 to 3"):
+    with pytest.raises(StoreUnreadable, match="there is no migration from 2 to 3"):
         Database(tmp_path / "db", format=3, migrations={1: lambda connection: None})
 
 

@@ -36,7 +36,7 @@ def test_a_lock_without_a_readable_pid_is_still_held(tmp_path: Path) -> None:
 def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
     program = f"""
 import sys, time, pathlib
-from muster.embedded.lock import DirectoryLock
+from muster.embedded.store.database import DirectoryLock
 lock = DirectoryLock(pathlib.Path({str(tmp_path)!r}))
 print("held", flush=True)
 time.sleep(60)

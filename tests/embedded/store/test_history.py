@@ -59,16 +59,16 @@ def test_what_is_forgotten_is_answered_once() -> None:
 
 async def test_all_who_wait_hear_of_news_once() -> None:
     past = history()
-    waiting = [past.news() for _ in range(3)]
+    waiting = [past.subscribe() for _ in range(3)]
     past.wake()
     assert all(news.done() for news in waiting)
     past.wake()
-    assert not past.news().done()
+    assert not past.subscribe().done()
 
 
 async def test_a_watcher_that_leaves_is_not_remembered() -> None:
     past = history()
-    news = past.news()
+    news = past.subscribe()
     assert len(past._waiting) == 1
-    past.ignore(news)
+    past.unsubscribe(news)
     assert len(past._waiting) == 0

@@ -171,11 +171,11 @@ async def test_a_full_disk_loses_nothing_and_reads_go_on(tmp_path: Path) -> None
     )
     assert [type(r) for r in results] == [StorageFull, StorageFull, StorageFull]
     assert "nothing was stored" in str(results[0])
-    assert isinstance(store.trouble, StorageFull)
+    assert isinstance(store.last_error, StorageFull)
     assert values(store) == {"kept": 1}
     assert store.version == 1
     await store.write(put("small", 2))
-    assert store.trouble is None
+    assert store.last_error is None
     store.database.limit_pages(0)
     await store.write(big)
     await store.close()
@@ -281,7 +281,7 @@ async def test_other_trouble_is_unavailable_and_passes(tmp_path: Path) -> None:
 
 async def test_an_object_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path, largest_object=10_000)
-    with pytest.raises(TooLarge, match=r'things "x" has 10,0\d\d bytes; an object may have at most 10,000'):
+    with pytest.raises(TooLarge, match=r'things "x" has 10,0\d\d bytes; the limit is 10,000'):
         await store.write(put("x", "v" * 10_000))
     with pytest.raises(BadRequest, match="JSON"):
         await store.write(put("x", {1, 2}))
@@ -353,5 +353,5 @@ async def test_a_damaged_object_is_reported_and_the_directory_is_free_again(tmp_
         raw.execute("INSERT INTO versions VALUES (2, 'things', 'a', 'y', 0, ?)", (orjson.dumps({})[:1],))
     raw.close()
     for _ in range(2):
-        with pytest.raises(StoreUnreadable, match="what follows version 1 is damaged"):
+        with pytest.raises(StoreUnreadable, match="the rows after version 1 are damaged"):
             Store(tmp_path)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from random import Random
 
-from muster.embedded.store.view import Place, View
+from muster.embedded.store.view import ResourceKey, View
 from muster.kube.objects import Key, Object
 
 
@@ -54,9 +54,9 @@ def test_a_shelf_that_is_never_listed_does_not_collect_names() -> None:
     for number in range(5000):
         put(view, thing("a", f"passing-{number}"))
         view.remove("things", Key("a", f"passing-{number}"))
-    shelf = view.shelf("things", "a")
-    assert shelf is not None
-    assert len(shelf._changed) < 2000
+    bucket = view.in_namespace("things", "a")
+    assert bucket is not None
+    assert len(bucket._changed) < 2000
     assert keys(view) == [("a", "keep")]
 
 
@@ -64,12 +64,12 @@ def test_dependents_are_found_by_their_owners_uid() -> None:
     view = View()
     put(view, thing("a", "one", "u1", "u2"))
     put(view, thing("a", "two", "u1"))
-    assert view.dependents("u1") == [Place("things", Key("a", "one")), Place("things", Key("a", "two"))]
+    assert view.dependents("u1") == [ResourceKey("things", Key("a", "one")), ResourceKey("things", Key("a", "two"))]
     put(view, thing("a", "one", "u2"))
-    assert view.dependents("u1") == [Place("things", Key("a", "two"))]
+    assert view.dependents("u1") == [ResourceKey("things", Key("a", "two"))]
     view.remove("things", Key("a", "two"))
     assert view.dependents("u1") == []
-    assert view.dependents("u2") == [Place("things", Key("a", "one"))]
+    assert view.dependents("u2") == [ResourceKey("things", Key("a", "one"))]
 
 
 def test_a_resource_without_objects_is_not_listed() -> None:

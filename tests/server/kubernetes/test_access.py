@@ -95,7 +95,9 @@ async def test_nobody_gives_away_what_they_do_not_have(served: Served) -> None:
         to_mine = {**to_admin, "roleRef": {**to_admin["roleRef"], "kind": "Role", "name": "mine"}}
         async with http.post(bindings, json=to_mine) as response:
             assert response.status == 201, await response.text()
-    assert not served.identity.may(service_account_user("default", "bot"), Action("list", "", "secrets", "", "default"))
+    assert not served.identity.is_allowed(
+        service_account_user("default", "bot"), Action("list", "", "secrets", "", "default")
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""The certificates of the API: an authority of our own and what it signs, made when they are missing or run out.
+"""The certificates of the API: an own authority and a server certificate, created when they are missing or expire.
 
-kubectl sends tokens over TLS only, and trusts exactly the authority that its kubeconfig names.
+kubectl sends tokens over TLS only, and trusts only the authority in its kubeconfig.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import orjson
 
 from muster.embedded.auth.private_files import write_private
 
-ALWAYS = (
+LOCAL_NAMES = (
     "localhost",
     "kubernetes",
     "kubernetes.default",
@@ -25,12 +25,12 @@ ALWAYS = (
     "127.0.0.1",
     "::1",
 )
-"""The names a Pod or a program on this machine may call the API by."""
+"""The names under which Pods and programs on this machine reach the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Paths to what a TLS server needs, and to the authority its clients have to trust."""
+    """The files that a TLS server needs, and the authority that its clients have to trust."""
 
     authority: Path
     certificate: Path
@@ -50,32 +50,32 @@ class Certificates:
 
 
 def ensure_certificates(directory: Path, names: Iterable[str] = (), *, now: datetime | None = None) -> Certificates:
-    """Certificates for `names` (hosts and addresses, besides the ones of this machine) that are good for at least
-    another month."""
+    """Returns certificates for `names` (hosts and addresses besides those of this machine) that are valid for at
+    least another month."""
     moment = now or datetime.now(UTC)
-    wanted = tuple(dict.fromkeys((*ALWAYS, *names)))
+    wanted = tuple(dict.fromkeys((*LOCAL_NAMES, *names)))
     found = Certificates(directory / "ca.crt", directory / "server.crt", directory / "server.key")
     authority_key, note = directory / "ca.key", directory / "certificates.json"
     files = (found.authority, authority_key, found.certificate, found.key)
-    if _is_noted(note, files, wanted, moment):
+    if _is_known_valid(note, files, wanted, moment):
         return found
 
     from muster.embedded.auth.x509 import ensure_certificate_files
 
     since, until = ensure_certificate_files(*files, wanted, moment)
-    said = {"sha256": _digest(files), "names": wanted, "since": since.timestamp(), "until": until.timestamp()}
-    write_private(note, orjson.dumps(said))
+    noted = {"sha256": _digest(files), "names": wanted, "since": since.timestamp(), "until": until.timestamp()}
+    write_private(note, orjson.dumps(noted))
     return found
 
 
-def _is_noted(note: Path, files: Iterable[Path], names: Iterable[str], now: datetime) -> bool:
-    """Whether these very files were found to be good for these names, and still are."""
+def _is_known_valid(note: Path, files: Iterable[Path], names: Iterable[str], now: datetime) -> bool:
+    """Whether exactly these files were found to be valid for these names, and still are."""
     try:
-        said = orjson.loads(note.read_bytes())
+        noted = orjson.loads(note.read_bytes())
         return (
-            said["since"] <= now.timestamp() < said["until"]
-            and set(names) <= set(said["names"])
-            and said["sha256"] == _digest(files)
+            noted["since"] <= now.timestamp() < noted["until"]
+            and set(names) <= set(noted["names"])
+            and noted["sha256"] == _digest(files)
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -17,27 +17,24 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, uid_of
 from muster.kube.rbac import Action, Grant, Rule, User, grants_of, is_allowed, missing_actions, service_account_user
 
-# Merged from default_roles: The ClusterRoles every Kubernetes cluster comes with: cluster-admin, admin, edit and
-# view.
-
-
 READ = ["get", "list", "watch"]
 WRITE = ["create", "delete", "deletecollection", "patch", "update"]
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
-_WORK_IN_PODS = ("pods/attach", "pods/eviction", "pods/exec", "pods/portforward")
+_POD_ACTIONS = ("pods/attach", "pods/eviction", "pods/exec", "pods/portforward")
 
 
 def default_roles(kinds: Iterable[Kind]) -> list[Object]:
-    """Roles over the given kinds. What lives in a namespace can be viewed and edited, but Secrets are not for viewers
-    and roles are for admins only."""
+    """Returns cluster-admin, admin, edit and view over the given kinds.
+
+    Namespaced objects can be viewed and edited, except that viewers cannot read Secrets and only admins edit roles."""
     namespaced = [k for k in kinds if k.namespaced and k.group != _RBAC_GROUP]
     seen = [k for k in namespaced if (k.group, k.plural) != ("", "secrets")]
     view = [*_rules(seen, READ), _rule("", ["pods/log", "namespaces"], READ)]
     edit = [
         *_rules(namespaced, [*READ, *WRITE]),
         _rule("", ["pods/log", "namespaces"], READ),
-        _rule("", list(_WORK_IN_PODS), ["create", "get"]),
+        _rule("", list(_POD_ACTIONS), ["create", "get"]),
         _rule("", ["serviceaccounts/token"], ["create"]),
         _rule("", ["serviceaccounts"], ["impersonate"]),
     ]
@@ -62,7 +59,7 @@ def _rules(kinds: Iterable[Kind], verbs: list[str]) -> list[Object]:
             plurals[kind.group].add(f"{kind.plural}/status")
         if kind.scale:
             plurals[kind.group].add(f"{kind.plural}/scale")
-    # The status of a thing is for whoever runs it: people read it, controllers write it.
+    # Users read the status of an object, controllers write it.
     read = [name for name in READ if name in verbs]
     found = []
     for group in sorted(plurals):
@@ -87,29 +84,26 @@ def _role(name: str, rules: list[Object]) -> Object:
     }
 
 
-# Merged from identity: The one thing the API asks about everybody: who is this, and may they do that?
-
-
 ROLE_KINDS = (builtin.ROLE, builtin.CLUSTER_ROLE)
 BINDING_KINDS = (builtin.ROLE_BINDING, builtin.CLUSTER_ROLE_BINDING)
 
-_REMEMBERED_USERS = 1000
+_MOST_CACHED_USERS = 1000
 
 
 class Identity:
-    """Needs `run()` going to follow Roles and bindings; until then only administrators get in."""
+    """Authenticates and authorizes. `run()` follows Roles and bindings; until then, only administrators get in."""
 
     def __init__(self, cluster: Cluster, tokens: TokenFile, service_accounts: ServiceAccountTokens) -> None:
         self.tokens = tokens
         self.service_accounts = service_accounts
         self._cluster = cluster
         self._grants: dict[User, list[Grant]] = {}
-        self._roles = [Informer(cluster, kind, on_change=self._forget) for kind in ROLE_KINDS]
-        self._bindings = [Informer(cluster, kind, on_change=self._forget) for kind in BINDING_KINDS]
+        self._roles = [Informer(cluster, kind, on_change=self._clear_grants) for kind in ROLE_KINDS]
+        self._bindings = [Informer(cluster, kind, on_change=self._clear_grants) for kind in BINDING_KINDS]
 
     @classmethod
     def open(cls, directory: Path, cluster: Cluster) -> Identity:
-        """With the tokens and keys kept in `directory`, which are made the first time."""
+        """Uses the tokens and keys in `directory`, which are created the first time."""
         return cls(
             cluster,
             TokenFile(directory / "tokens.json"),
@@ -123,12 +117,14 @@ class Identity:
                 group.create_task(informer.run(), name=f"identity {informer.kind.plural}")
 
     async def synced(self) -> None:
-        """Returns once `run` has seen every Role and binding there is."""
+        """Returns when `run` has read all Roles and bindings."""
         for informer in (*self._roles, *self._bindings):
             await informer.synced.wait()
 
     async def authenticate(self, token: str, audiences: Sequence[str] = (AUDIENCE,)) -> User:
-        """Whose token this is. A service account's must be meant for one of the audiences. Raises Unauthorized."""
+        """Returns the owner of the token, or raises Unauthorized.
+
+        The token of a service account must be for one of the audiences."""
         user = self.tokens.verify(token)
         if user is not None:
             return user
@@ -136,30 +132,30 @@ class Identity:
             raise Unauthorized("Unauthorized")
         claims = self.service_accounts.read(token)
         if not set(audiences) & set(claims.audiences):
-            raise Unauthorized("the token is meant for another audience than this API")
-        return await self.holder(claims)
+            raise Unauthorized("the token is for another audience than this API")
+        return await self.service_account(claims)
 
-    async def holder(self, claims: Claims) -> User:
-        """The service account that a token speaks for, if it, and the Pod the token is bound to, still exist."""
+    async def service_account(self, claims: Claims) -> User:
+        """Returns the service account of a token, if it and the Pod that the token is bound to still exist."""
         try:
             account = await self._cluster.get(builtin.SERVICE_ACCOUNT, claims.name, claims.namespace)
             pod = await self._cluster.get(builtin.POD, claims.pod, claims.namespace) if claims.pod else None
         except NotFound:
-            raise Unauthorized("the service account or Pod of this token does not exist any more") from None
+            raise Unauthorized("the service account or Pod of this token no longer exists") from None
         if uid_of(account) != claims.uid or (pod is not None and uid_of(pod) != claims.pod_uid):
-            raise Unauthorized("the token belongs to an earlier service account or Pod of that name")
+            raise Unauthorized("the token belongs to an earlier service account or Pod of the same name")
         return service_account_user(claims.namespace, claims.name, claims.uid)
 
-    def may(self, user: User, action: Action) -> bool:
+    def is_allowed(self, user: User, action: Action) -> bool:
         return user.is_master or is_allowed(user, action, self.grants(user))
 
     def grants(self, user: User) -> list[Grant]:
-        """What the roles give this user. A master has no need of grants, and may have none."""
+        """Returns what the roles grant to this user. A member of system:masters needs no grants, and may have none."""
         found = self._grants.get(user)
         if found is None:
             roles = [role for informer in self._roles for role in informer.objects.values()]
             bindings = [binding for informer in self._bindings for binding in informer.objects.values()]
-            if len(self._grants) >= _REMEMBERED_USERS:
+            if len(self._grants) >= _MOST_CACHED_USERS:
                 self._grants.clear()
             found = self._grants[user] = grants_of(user, roles, bindings)
         return found
@@ -169,8 +165,8 @@ class Identity:
         role = informer.get(namespace if kind == "Role" else "", name)
         return (role or {}).get("rules") or ()
 
-    def excess(self, user: User, rules: Iterable[Rule], namespace: str) -> list[Action]:
-        """What `rules` would allow in `namespace` that the user may not do: they cannot be handed out by them."""
+    def missing_permissions(self, user: User, rules: Iterable[Rule], namespace: str) -> list[Action]:
+        """Returns what `rules` would allow in `namespace` that the user may not do, and so may not grant to others."""
         return [] if user.is_master else missing_actions(rules, namespace, self.grants(user))
 
     async def _ensure_default_roles(self) -> None:
@@ -190,5 +186,5 @@ class Identity:
         except AlreadyExists:
             return
 
-    def _forget(self, before: object, after: object) -> None:
+    def _clear_grants(self, before: object, after: object) -> None:
         self._grants.clear()

@@ -1,4 +1,4 @@
-"""The kubeconfig of the embedded cluster, which kubectl and every other client use as it is."""
+"""The kubeconfig of the embedded cluster, for kubectl and every other client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kubeconfig(
     name: str = "muster",
     namespace: str = "default",
 ) -> dict[str, Any]:
-    """One cluster, one user, one context. An empty `authority_pem` is for a server without TLS."""
+    """Returns a kubeconfig with one cluster, user and context. `authority_pem` is empty for a server without TLS."""
     cluster: dict[str, Any] = {"server": server}
     if authority_pem:
         cluster["certificate-authority-data"] = base64.b64encode(authority_pem).decode()
@@ -41,10 +41,11 @@ def kubeconfig(
 
 
 def ensure_admin_kubeconfig(path: Path, server: str, certificates: Certificates | None, tokens: TokenFile) -> None:
-    """Writes `path` (for its owner only) so that it reaches `server` as administrator. A token that is still good is
-    kept; otherwise the administrator gets a new one, and the old ones end."""
+    """Writes `path` (readable by its owner only) for administrator access to `server`.
+
+    A valid token in the file is kept. Otherwise, a new one is issued and the old ones are revoked."""
     authority = certificates.authority_pem() if certificates else b""
-    token = _token_in(path)
+    token = _read_token(path)
     user = tokens.verify(token) if token else None
     if user is None or not user.is_master:
         tokens.revoke(user=ADMIN)
@@ -54,9 +55,9 @@ def ensure_admin_kubeconfig(path: Path, server: str, certificates: Certificates 
         write_private(path, text)
 
 
-def _token_in(path: Path) -> str:
+def _read_token(path: Path) -> str:
     with contextlib.suppress(OSError, yaml.YAMLError, KeyError, IndexError, TypeError):
-        # In C where PyYAML was built with it: a server that starts reads and writes one of these every time.
+        # The C version, if available: every start of a server reads and writes this file.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         return str(yaml.load(path.read_text(), loader)["users"][0]["user"]["token"])  # noqa: S506
     return ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replaces the file in one step. It is never readable by others, not even while it is written."""
+    """Replaces the file atomically. Others can never read it, not even while it is written."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -24,7 +24,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def ensure_private_key(path: Path, length: int = 32) -> bytes:
-    """The random key kept in a file, made the first time it is asked for."""
+    """Returns the random key in a file. Creates it the first time."""
     if path.exists():
         key = path.read_bytes()
         if len(key) == length:

@@ -21,17 +21,13 @@ from muster.kube.errors import Unauthorized
 from muster.kube.objects import parse_time, timestamp
 from muster.kube.rbac import AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, User
 
-# Merged from tokens: Bearer tokens of people and programs. Only their hashes are stored; a token is seen once, when
-# it is issued.
-
-
 PREFIX = "muster_"
-"""What every token starts with, so that one that leaked into a log or a repository can be recognised."""
+"""The prefix of every token, so that a token that leaked into a log or a repository can be recognised."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """What is kept of a token. `id` names it in public, for `revoke` and listings."""
+    """What is stored of a token. `id` is public, for `revoke` and lists."""
 
     id: str
     digest: str
@@ -41,7 +37,7 @@ class IssuedToken:
 
 
 class TokenFile:
-    """The tokens of one cluster, kept in a file that only its owner can read."""
+    """The tokens of one cluster, in a file that only its owner can read. It contains hashes only."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,7 +46,7 @@ class TokenFile:
             self._by_digest = {token.digest: token for token in _read_tokens(path)}
 
     def issue(self, user: str, groups: Iterable[str] = (), *, expires: datetime | None = None) -> str:
-        """A new token. It is not stored, so this is the only time it can be shown."""
+        """Returns a new token. Only its hash is stored, so this is the only time it can be shown."""
         token = PREFIX + secrets.token_urlsafe(32)
         issued = IssuedToken(
             id=secrets.token_hex(4),
@@ -63,7 +59,7 @@ class TokenFile:
         return token
 
     def revoke(self, *, id: str = "", user: str = "") -> int:
-        """Forgets the token of that id, or all of a user's. Answers how many there were."""
+        """Revokes the token with that id, or all tokens of a user. Returns how many there were."""
         kept = {d: t for d, t in self._by_digest.items() if not ((id and t.id == id) or (user and t.user.name == user))}
         gone = len(self._by_digest) - len(kept)
         if gone:
@@ -71,7 +67,7 @@ class TokenFile:
         return gone
 
     def verify(self, token: str, now: datetime | None = None) -> User | None:
-        """Whose token this is, if anyone's."""
+        """Returns the owner of a valid token, or None."""
         digest = _token_digest(token)
         issued = self._by_digest.get(digest)
         if issued is None or not hmac.compare_digest(issued.digest, digest):
@@ -100,7 +96,7 @@ class TokenFile:
 
 
 def _token_digest(token: str) -> str:
-    # A token is 256 random bits: there is nothing to guess, so a slow password hash would only cost time.
+    # A token is 256 random bits, so it cannot be guessed, and a slow password hash would only cost time.
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -114,13 +110,9 @@ def _read_tokens(path: Path) -> Iterable[IssuedToken]:
             for t in stored
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged ({type(error).__name__}); remove it and new tokens will be made") from None
-
-
-# Merged from service_accounts: Tokens of service accounts: signed, short-lived, bound to the account and, where it is
-# for one, to a Pod.
-#
-# They have the claims that Kubernetes puts into them, because clients read the expiry and the namespace out of them.
+        raise ValueError(
+            f"{path} is damaged ({type(error).__name__}); delete it, and new tokens will be created"
+        ) from None
 
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -131,7 +123,7 @@ LONGEST_SECONDS = 366 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a token says. A pod or its uid is '' where the token is not bound to one."""
+    """The claims of a service account token. `pod` and `pod_uid` are '' if the token is not bound to a Pod."""
 
     namespace: str
     name: str
@@ -144,7 +136,10 @@ class Claims:
 
 
 class ServiceAccountTokens:
-    """Signs and reads tokens with one secret key."""
+    """Signs and verifies service account tokens with one secret key.
+
+    They are short-lived and bound to the account and, optionally, to a Pod. They contain the same claims as in
+    Kubernetes, because clients read the expiry and the namespace from them."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -172,17 +167,18 @@ class ServiceAccountTokens:
             tuple(audiences) or (AUDIENCE,),
             secrets.token_hex(16),
         )
-        return self._sign(_to_wire(claims, issued)), claims
+        return self._sign(_to_json(claims, issued)), claims
 
     def read(self, token: str, now: float | None = None) -> Claims:
-        """What the token says, if we signed it and it has not expired. Whether the account still exists, the caller
-        has to look up."""
+        """Returns the claims if we signed the token and it has not expired. Raises Unauthorized otherwise.
+
+        The caller has to check that the account still exists."""
         signed, _, signature = token.rpartition(".")
         if not signed.startswith(_HEADER + ".") or not hmac.compare_digest(
             self._mac(signed).encode(), signature.encode("utf-8", "replace")
         ):
-            raise Unauthorized("the token is not one of this cluster's")
-        claims = _from_wire(signed[len(_HEADER) + 1 :])
+            raise Unauthorized("the token was not issued by this cluster")
+        claims = _from_json(signed[len(_HEADER) + 1 :])
         if claims.expires <= (time.time() if now is None else now):
             raise Unauthorized("the service account's token has expired")
         return claims
@@ -203,11 +199,11 @@ def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-# The one header we write is the one header we read: a token cannot choose its own algorithm.
+# Only this header is accepted, so a token cannot choose its own algorithm.
 _HEADER = _encode(b'{"alg":"HS256","typ":"JWT"}')
 
 
-def _to_wire(claims: Claims, issued: int) -> dict[str, Any]:
+def _to_json(claims: Claims, issued: int) -> dict[str, Any]:
     about: dict[str, Any] = {
         "namespace": claims.namespace,
         "serviceaccount": {"name": claims.name, "uid": claims.uid},
@@ -226,7 +222,7 @@ def _to_wire(claims: Claims, issued: int) -> dict[str, Any]:
     }
 
 
-def _from_wire(encoded: str) -> Claims:
+def _from_json(encoded: str) -> Claims:
     try:
         wire = orjson.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
         about = wire["kubernetes.io"]

@@ -37,10 +37,6 @@ from muster.kube.objects import (
 from muster.kube.quantity import whole_value
 from muster.kube.selectors import label_selector_from
 
-# Merged from claims: PersistentVolumeClaims: which volume a claim gets, and what becomes of a volume when its claim
-# goes.
-
-
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 PROVISIONER = "muster.dev/folder"
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -48,51 +44,51 @@ PROTECTION = "kubernetes.io/pvc-protection"
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Tie the claim to a volume that exists."""
+    """Bind the claim to an existing volume."""
 
     volume: Object
 
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """Make a folder, a volume on it, and tie the claim to that."""
+    """Create a folder and a volume for it, and bind the claim to that."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing can be done until the user does something."""
+    """The claim waits until the user changes something."""
 
     reason: str
     message: str
 
 
-Decision: TypeAlias = Bind | Provision | Wait
-Reclaim: TypeAlias = Literal["keep", "recycle", "delete"]
+ClaimDecision: TypeAlias = Bind | Provision | Wait
+ReclaimAction: TypeAlias = Literal["keep", "recycle", "delete"]
 
 
-def choose_volume(claim: Object, volumes: Iterable[Object]) -> Decision:
-    """What to do about a claim that has no volume yet."""
+def choose_volume(claim: Object, volumes: Iterable[Object]) -> ClaimDecision:
+    """Decides what to do about a claim that has no volume yet."""
     spec = spec_of(claim)
     named = spec.get("volumeName")
     if named:
-        return _decide_named(claim, named, volumes)
+        return _choose_named(claim, named, volumes)
     free = [v for v in volumes if _is_free_for(v, claim) and mismatch(claim, v) is None]
     if free:
-        # The smallest that is large enough, so that a small claim does not eat a large volume.
+        # The smallest volume that is large enough, so that a small claim does not occupy a large volume.
         return Bind(min(free, key=lambda v: (_capacity(v), name_of(v))))
     if spec.get("storageClassName") == "":
         return Wait(
             "FailedBinding",
-            'no persistent volume fits, and storageClassName "" asks not to make one; '
+            'no persistent volume fits, and storageClassName "" disables provisioning; '
             "create a PersistentVolume or remove storageClassName",
         )
     return Provision(f"pvc-{uid_of(claim)}")
 
 
 def mismatch(claim: Object, volume: Object) -> str | None:
-    """Why a volume does not do for a claim."""
+    """Returns why a volume does not fit a claim, or None if it fits."""
     wanted, offered = spec_of(claim), spec_of(volume)
     if (wanted.get("storageClassName") or "") != (offered.get("storageClassName") or ""):
         return (
@@ -115,7 +111,7 @@ def mismatch(claim: Object, volume: Object) -> str | None:
 
 
 def new_volume(claim: Object, name: str, path: str) -> Object:
-    """The volume that is made for a claim: a folder under the data directory."""
+    """Returns the volume that is provisioned for a claim: a folder in the data directory."""
     spec = spec_of(claim)
     return {
         "apiVersion": "v1",
@@ -143,8 +139,8 @@ def claim_reference(claim: Object) -> Object:
     }
 
 
-def reclaim_action(volume: Object) -> Reclaim:
-    """What to do with a volume whose claim is gone."""
+def reclaim_action(volume: Object) -> ReclaimAction:
+    """Returns what to do with a volume whose claim is deleted."""
     policy = spec_of(volume).get("persistentVolumeReclaimPolicy", "Retain")
     if policy == "Delete":
         return "delete" if annotations_of(volume).get(PROVISIONED_BY) == PROVISIONER else "keep"
@@ -154,7 +150,7 @@ def reclaim_action(volume: Object) -> Reclaim:
 
 
 def pods_using(claim: Object, pods: Iterable[Object]) -> list[Object]:
-    """The Pods that still hold on to a claim."""
+    """Returns the Pods that still use a claim."""
     return [
         pod
         for pod in pods
@@ -174,14 +170,14 @@ def claim_names(pod: Object) -> set[str]:
     return names
 
 
-def _decide_named(claim: Object, named: str, volumes: Iterable[Object]) -> Decision:
+def _choose_named(claim: Object, named: str, volumes: Iterable[Object]) -> ClaimDecision:
     volume = next((v for v in volumes if name_of(v) == named), None)
     if volume is None:
         return Wait("FailedBinding", f'the volume "{named}" does not exist; create it, or remove volumeName')
     if not _is_free_for(volume, claim):
         holder = spec_of(volume).get("claimRef") or {}
         key = Key(holder.get("namespace", ""), holder.get("name", ""))
-        return Wait("FailedBinding", f'the volume "{named}" is taken by the claim {key}')
+        return Wait("FailedBinding", f'the volume "{named}" is used by the claim {key}')
     why = mismatch(claim, volume)
     if why is not None:
         return Wait("VolumeMismatch", f'the volume "{named}" does not fit: {why}')
@@ -210,18 +206,16 @@ def _capacity(volume: Object) -> int:
     return whole_value(_capacity_text(volume))
 
 
-# Merged from claim_controller: Carries out what `claims` decides: binds, makes and takes away the folders behind
-# PersistentVolumeClaims.
-
-
 class ClaimController:
-    """Keys of the queue: (namespace, name) of a claim, ('', name) of a volume."""
+    """Binds claims, and creates and deletes the folders behind them.
+
+    Keys of the queue: (namespace, name) of a claim, ('', name) of a volume."""
 
     def __init__(self, cluster: Cluster, recorder: EventRecorder, folder: Path) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._folder = folder
-        # One worker: two claims must not be given the same volume.
+        # One worker, so that two claims never get the same volume.
         self._queue: Controller[Key] = Controller("claim", self._reconcile, workers=1)
         self._claims = Informer(cluster, PERSISTENT_VOLUME_CLAIM, on_change=self._claim_changed)
         self._volumes = Informer(cluster, PERSISTENT_VOLUME, on_change=self._volume_changed)
@@ -251,13 +245,13 @@ class ClaimController:
 
     async def _reconcile(self, key: Key) -> None:
         if not key.namespace:
-            await self._look_after_volume(key.name)
+            await self._reconcile_volume(key.name)
         elif (claim := self._claims.get(*key)) is not None:
-            await self._look_after_claim(claim)
+            await self._reconcile_claim(claim)
         else:
-            await self._make_ephemeral(key)
+            await self._create_ephemeral_claim(key)
 
-    async def _look_after_claim(self, claim: Object) -> None:
+    async def _reconcile_claim(self, claim: Object) -> None:
         protected = PROTECTION in (meta(claim).get("finalizers") or ())
         if is_deleting(claim):
             if protected and not pods_using(claim, self._pods.by("claim", key_of(claim))):
@@ -303,7 +297,7 @@ class ClaimController:
         }
         await self._cluster.update({**claim, "status": status}, subresource="status")
 
-    async def _look_after_volume(self, name: str) -> None:
+    async def _reconcile_volume(self, name: str) -> None:
         volume = self._volumes.get("", name)
         if volume is None or is_deleting(volume):
             return
@@ -322,17 +316,17 @@ class ClaimController:
                 freed = {k: v for k, v in spec_of(volume).items() if k != "claimRef"}
                 await self._set_phase(await self._cluster.update({**volume, "spec": freed}), "Available")
             case "delete":
-                await asyncio.to_thread(shutil.rmtree, self._owned_folder(volume), ignore_errors=True)
+                await asyncio.to_thread(shutil.rmtree, self._folder_to_delete(volume), ignore_errors=True)
                 await self._cluster.delete(PERSISTENT_VOLUME, name, uid=uid_of(volume))
 
-    def _owned_folder(self, volume: Object) -> Path:
-        """Only what lies in our own folder is ever removed, whatever the object says."""
+    def _folder_to_delete(self, volume: Object) -> Path:
+        """Returns the folder to delete. Only folders inside our own are ever deleted, whatever the object says."""
         path = Path(spec_of(volume)["hostPath"]["path"]).resolve()
         root = self._folder.resolve()
         return path if path.is_relative_to(root) and path != root else root / ".nothing"
 
-    async def _make_ephemeral(self, key: Key) -> None:
-        """A Pod's generic ephemeral volume: a claim that lives and dies with the Pod."""
+    async def _create_ephemeral_claim(self, key: Key) -> None:
+        """Creates the claim of a Pod's generic ephemeral volume. It is deleted with the Pod."""
         for pod in self._pods.by("claim", key):
             for volume in spec_of(pod).get("volumes") or ():
                 if "ephemeral" not in volume or f"{name_of(pod)}-{volume['name']}" != key.name or is_deleting(pod):

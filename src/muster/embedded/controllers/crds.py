@@ -39,20 +39,21 @@ class CrdController:
                 self._work.enqueue(resource)
 
     async def _empty(self, name: str) -> None:
-        """The name of a definition is the resource it defines. Objects of a kind that a package registered are the
-        package's, and stay."""
+        """Deletes the objects of a definition, then the definition. Its name is the resource it defines.
+
+        Objects of a kind that a package registered belong to the package, and stay."""
         definition = self._store.get(CRDS, Key("", name))
         if definition is None or not is_deleting(definition):
             return
         kind = self._cluster.catalogue.of_resource(name)
-        if kind is not None and kind in self._cluster.custom_kinds.brought_by(name):
+        if kind is not None and kind in self._cluster.custom_kinds.kinds_of(name):
             left = [key_of(obj) for obj in self._store.view.objects(name)]
             await bulk_delete(self._store, kind, name, left, self._cluster.now())
             if left:
                 return
-        await self._store.write(lambda tx: self._release(tx, name))
+        await self._store.write(lambda tx: self._remove_finalizer(tx, name))
 
-    def _release(self, tx: Transaction, name: str) -> None:
+    def _remove_finalizer(self, tx: Transaction, name: str) -> None:
         definition = tx.get(CRDS, Key("", name))
         kind = self._cluster.catalogue.of_resource(CRDS)
         if definition is not None and kind is not None and is_deleting(definition):

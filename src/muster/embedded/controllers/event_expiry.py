@@ -11,8 +11,8 @@ from muster.kube.errors import NotFound
 from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, uid_of
 
 
-def expired(event: Object, now: datetime, keep: timedelta) -> bool:
-    """An event counts from when it last happened."""
+def is_expired(event: Object, now: datetime, keep: timedelta) -> bool:
+    """Whether an event last happened longer ago than `keep`."""
     last = event.get("lastTimestamp") or event.get("eventTime") or meta(event).get("creationTimestamp")
     return last is not None and now - parse_time(last) > keep
 
@@ -25,12 +25,12 @@ class EventExpiry:
 
     async def run(self) -> None:
         while True:
-            await self.sweep(datetime.now(UTC))
+            await self.delete_expired(datetime.now(UTC))
             await asyncio.sleep(self._every)
 
-    async def sweep(self, now: datetime) -> int:
+    async def delete_expired(self, now: datetime) -> int:
         events = (await self._cluster.list(EVENT)).items
-        old = [e for e in events if expired(e, now, self._keep)]
+        old = [e for e in events if is_expired(e, now, self._keep)]
         for event in old:
             try:
                 await self._cluster.delete(EVENT, name_of(event), namespace_of(event), uid=uid_of(event))

@@ -1,6 +1,4 @@
-"""The garbage collector of Kubernetes: deletes objects whose owners are gone, and releases owners whose dependents
-are.
-"""
+"""The Kubernetes garbage collector: deletes objects whose owners are gone, and owners that waited for dependents."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.store.deletion import FOREGROUND, ORPHAN, plan_deletion, without_finalizer
 from muster.embedded.store.history import Change
-from muster.embedded.store.view import Place, Transaction
+from muster.embedded.store.view import ResourceKey, Transaction
 from muster.embedded.store.writes import store_or_remove
 from muster.kube.cluster import Propagation
 from muster.kube.controller import Controller
@@ -18,37 +16,37 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, is_deleting, meta, owners_of, split_api_version, uid_of
 
 OwnerState: TypeAlias = Literal["present", "leaving", "gone"]
-"""`leaving`: being deleted in the foreground, which waits for its dependents."""
+"""`leaving`: being deleted in the foreground, so it waits for its dependents."""
 
 
-class Judgement(NamedTuple):
-    """What becomes of a dependent: deleted, or kept with these owner references."""
+class DependentPlan(NamedTuple):
+    """Whether a dependent is deleted (and how), or kept with these owner references."""
 
     delete: Propagation | None
     owners: list[Object]
 
 
-def judge(obj: Object, states: Sequence[OwnerState], has_dependents: bool) -> Judgement:
-    """An object lives as long as one of its owners does."""
+def plan_dependent(obj: Object, states: Sequence[OwnerState], has_dependents: bool) -> DependentPlan:
+    """Decides about a dependent: it is kept as long as one of its owners exists."""
     owners = owners_of(obj)
     kept = [owner for owner, state in zip(owners, states, strict=True) if state == "present"]
     if kept or not owners:
-        return Judgement(None, kept)
+        return DependentPlan(None, kept)
     finalizers = meta(obj).get("finalizers") or ()
     if ORPHAN in finalizers:
-        return Judgement("Orphan", owners)
+        return DependentPlan("Orphan", owners)
     if FOREGROUND in finalizers or ("leaving" in states and has_dependents):
-        return Judgement("Foreground", owners)
-    return Judgement("Background", owners)
+        return DependentPlan("Foreground", owners)
+    return DependentPlan("Background", owners)
 
 
-def blocks(dependent: Object, owner_uid: str) -> bool:
-    """Whether the dependent keeps an owner that is deleted in the foreground."""
+def blocks_deletion(dependent: Object, owner_uid: str) -> bool:
+    """Whether the dependent blocks_deletion the foreground deletion of this owner."""
     return any(ref["uid"] == owner_uid and ref.get("blockOwnerDeletion") for ref in owners_of(dependent))
 
 
-def holds(obj: Object, finalizer: str) -> bool:
-    """Whether the object is being deleted and waits for what the finalizer stands for."""
+def is_held_by(obj: Object, finalizer: str) -> bool:
+    """Whether the object is being deleted and has this finalizer."""
     return is_deleting(obj) and finalizer in (meta(obj).get("finalizers") or ())
 
 
@@ -56,20 +54,20 @@ class GarbageCollector:
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
         self._store = cluster.store
-        self._work: Controller[Place] = Controller("garbage", self._collect, workers=64)
+        self._work: Controller[ResourceKey] = Controller("garbage", self._collect, workers=64)
 
     async def run(self) -> None:
         stop = self._store.listen(self._changed)
         try:
-            self._look_everywhere()
+            self._enqueue_all()
             await self._work.run()
         finally:
             stop()
 
-    def _look_everywhere(self) -> None:
+    def _enqueue_all(self) -> None:
         for resource in self._store.view.resources():
             for obj in self._store.view.objects(resource):
-                self._consider(Place(resource, _key(obj)), obj)
+                self._enqueue_if_needed(ResourceKey(resource, _key(obj)), obj)
 
     def _changed(self, resource: str, change: Change) -> None:
         before, after = change.before, change.after
@@ -77,104 +75,103 @@ class GarbageCollector:
         new = after["metadata"].get("ownerReferences") if after is not None else None
         if old is not new:
             for reference in old or ():
-                self._consider_owner(reference, change.key)
+                self._enqueue_owner(reference, change.key)
         if after is not None:
             if (old is not new) or "deletionTimestamp" in after["metadata"]:
-                self._consider(Place(resource, change.key), after)
+                self._enqueue_if_needed(ResourceKey(resource, change.key), after)
         elif before is not None:
-            for place in self._store.view.dependents(uid_of(before)):
-                self._work.enqueue(place)
+            for target in self._store.view.dependents(uid_of(before)):
+                self._work.enqueue(target)
 
-    def _consider(self, place: Place, obj: Object) -> None:
-        """Most objects are in order; those are not worth a place in the queue."""
+    def _enqueue_if_needed(self, target: ResourceKey, obj: Object) -> None:
+        """Enqueues an object that needs work. Most objects do not."""
         owners = owners_of(obj)
-        if holds(obj, FOREGROUND) or holds(obj, ORPHAN):
-            self._work.enqueue(place)
+        if is_held_by(obj, FOREGROUND) or is_held_by(obj, ORPHAN):
+            self._work.enqueue(target)
         elif owners and not is_deleting(obj):
-            states = [self._state(None, reference, place.key.namespace) for reference in owners]
+            states = [self._state(None, reference, target.key.namespace) for reference in owners]
             if states.count("present") != len(states):
-                self._work.enqueue(place)
+                self._work.enqueue(target)
 
-    def _consider_owner(self, reference: Object, dependent: Key) -> None:
+    def _enqueue_owner(self, reference: Object, dependent: Key) -> None:
         kind = self._cluster.catalogue.in_group(split_api_version(reference["apiVersion"])[0], reference["kind"])
         if kind is None:
             return
         key = Key(dependent.namespace if kind.namespaced else "", reference["name"])
         owner = self._store.get(kind.resource, key)
-        if owner is not None and holds(owner, FOREGROUND):
-            self._work.enqueue(Place(kind.resource, key))
+        if owner is not None and is_held_by(owner, FOREGROUND):
+            self._work.enqueue(ResourceKey(kind.resource, key))
 
-    async def _collect(self, place: Place) -> None:
-        kind = self._cluster.catalogue.of_resource(place.resource)
+    async def _collect(self, target: ResourceKey) -> None:
+        kind = self._cluster.catalogue.of_resource(target.resource)
         if kind is not None:
-            await self._store.write(lambda tx: self._settle(tx, kind, place))
+            await self._store.write(lambda tx: self._reconcile(tx, kind, target))
 
-    def _settle(self, tx: Transaction, kind: Kind, place: Place) -> None:
-        obj = tx.get(place.resource, place.key)
+    def _reconcile(self, tx: Transaction, kind: Kind, target: ResourceKey) -> None:
+        obj = tx.get(target.resource, target.key)
         if obj is None:
             return
-        if holds(obj, ORPHAN):
+        if is_held_by(obj, ORPHAN):
             self._orphan(tx, kind, obj)
-        elif holds(obj, FOREGROUND):
-            self._release(tx, kind, place, obj)
+        elif is_held_by(obj, FOREGROUND):
+            self._delete_when_unblocked(tx, kind, target, obj)
         elif not is_deleting(obj):
-            self._judge(tx, kind, place, obj)
+            self._reconcile_dependent(tx, kind, target, obj)
 
     def _orphan(self, tx: Transaction, kind: Kind, owner: Object) -> None:
         uid = uid_of(owner)
-        for place in self._store.view.dependents(uid):
-            dependent = tx.get(place.resource, place.key)
-            dependent_kind = self._cluster.catalogue.of_resource(place.resource)
+        for target in self._store.view.dependents(uid):
+            dependent = tx.get(target.resource, target.key)
+            dependent_kind = self._cluster.catalogue.of_resource(target.resource)
             if dependent is not None and dependent_kind is not None:
                 kept = [reference for reference in owners_of(dependent) if reference["uid"] != uid]
                 store_or_remove(tx, dependent_kind, dependent, _with_owners(dependent, kept))
         store_or_remove(tx, kind, owner, without_finalizer(owner, ORPHAN))
 
-    def _release(self, tx: Transaction, kind: Kind, place: Place, owner: Object) -> None:
-        """Lets the owner go when nothing that blocks it is left; else sees to those that do."""
+    def _delete_when_unblocked(self, tx: Transaction, kind: Kind, target: ResourceKey, owner: Object) -> None:
+        """Deletes the owner when nothing blocks_deletion it any more; otherwise enqueues the dependents that do."""
         uid = uid_of(owner)
         blocked = False
         for each in self._store.view.dependents(uid):
             dependent = tx.get(each.resource, each.key)
-            if each != place and dependent is not None and blocks(dependent, uid):
+            if each != target and dependent is not None and blocks_deletion(dependent, uid):
                 blocked = True
                 if not is_deleting(dependent):
                     self._work.enqueue(each)
         if not blocked:
             store_or_remove(tx, kind, owner, without_finalizer(owner, FOREGROUND))
 
-    def _judge(self, tx: Transaction, kind: Kind, place: Place, obj: Object) -> None:
-        states = [self._state(tx, reference, place.key.namespace) for reference in owners_of(obj)]
+    def _reconcile_dependent(self, tx: Transaction, kind: Kind, target: ResourceKey, obj: Object) -> None:
+        states = [self._state(tx, reference, target.key.namespace) for reference in owners_of(obj)]
         dependents = self._store.view.dependents(uid_of(obj))
-        judgement = judge(obj, states, bool(dependents))
-        if judgement.delete is None:
-            if len(judgement.owners) != len(states):
-                store_or_remove(tx, kind, obj, _with_owners(obj, judgement.owners))
+        decision = plan_dependent(obj, states, bool(dependents))
+        if decision.delete is None:
+            if len(decision.owners) != len(states):
+                store_or_remove(tx, kind, obj, _with_owners(obj, decision.owners))
             return
-        if judgement.delete == "Foreground" and self._in_circle(tx, dependents):
-            obj = _unblocking(obj)
-        verdict = plan_deletion(kind, obj, judgement.delete, None, self._cluster.now())
-        if verdict.remove:
+        if decision.delete == "Foreground" and self._is_in_cycle(tx, dependents):
+            obj = _without_blocking(obj)
+        plan = plan_deletion(kind, obj, decision.delete, None, self._cluster.now())
+        if plan.remove:
             tx.remove(kind.resource, obj)
         else:
-            store_or_remove(tx, kind, obj, verdict.object)
+            store_or_remove(tx, kind, obj, plan.object)
 
-    def _in_circle(self, tx: Transaction, dependents: list[Place]) -> bool:
-        """Whether a dependent waits for its own dependents already: then each would wait for the other for ever."""
-        found = [tx.get(place.resource, place.key) for place in dependents]
-        return any(dependent is not None and holds(dependent, FOREGROUND) for dependent in found)
+    def _is_in_cycle(self, tx: Transaction, dependents: list[ResourceKey]) -> bool:
+        """Whether a dependent already waits for its own dependents. Each would then wait for the other for ever."""
+        found = [tx.get(target.resource, target.key) for target in dependents]
+        return any(dependent is not None and is_held_by(dependent, FOREGROUND) for dependent in found)
 
     def _state(self, tx: Transaction | None, reference: Object, namespace: str) -> OwnerState:
         kind = self._cluster.catalogue.in_group(split_api_version(reference["apiVersion"])[0], reference["kind"])
         if kind is None or (kind.namespaced and not namespace):
-            # Nobody can tell whether it is there: a kind of a package that is not installed today, or an owner in a
-            # namespace of an object that is in none.
+            # It cannot be looked up: the kind is not registered, or a cluster-scoped object names a namespaced owner.
             return "present"
         key = Key(namespace if kind.namespaced else "", reference["name"])
         owner = tx.get(kind.resource, key) if tx is not None else self._store.get(kind.resource, key)
         if owner is None or uid_of(owner) != reference["uid"]:
             return "gone"
-        return "leaving" if holds(owner, FOREGROUND) else "present"
+        return "leaving" if is_held_by(owner, FOREGROUND) else "present"
 
 
 def _key(obj: Object) -> Key:
@@ -189,5 +186,5 @@ def _with_owners(obj: Object, owners: list[Object]) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def _unblocking(obj: Object) -> Object:
+def _without_blocking(obj: Object) -> Object:
     return _with_owners(obj, [{**reference, "blockOwnerDeletion": False} for reference in owners_of(obj)])

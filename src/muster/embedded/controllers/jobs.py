@@ -1,7 +1,10 @@
 """The batch/v1 Job controller.
 
-`plan_job` is pure: given a Job and its Pods, it says what to create, what to delete and what the status is.
-`JobController` carries that out.
+`plan_job` is pure: given a Job and its Pods, it returns what to create, what to delete and the new status.
+`JobController` carries the plan out.
+
+Every Pod is counted exactly once, even if it is deleted right after it ends: each has a finalizer that is removed only
+after the Pod's uid is in `status.uncountedTerminatedPods`, and the Pod is counted only after the finalizer is removed.
 """
 
 from __future__ import annotations
@@ -37,11 +40,9 @@ from muster.kube.objects import (
     uid_of,
 )
 
-# Merged from job_indexes: The indexes of an Indexed Job, as its status writes them.
-
 
 def format_indexes(indexes: Iterable[int]) -> str:
-    """[0, 1, 2, 5] -> '0-2,5', as completedIndexes is written."""
+    """Formats [0, 1, 2, 5] as '0-2,5', as in completedIndexes."""
     runs: list[list[int]] = []
     for index in sorted(indexes):
         if runs and index == runs[-1][1] + 1:
@@ -59,22 +60,15 @@ def parse_indexes(text: str) -> set[int]:
     return found
 
 
-# Merged from jobs: batch/v1 Job, as a pure plan: given a Job and its Pods, what to create, what to delete, what the
-# status is.
-#
-# Pods are counted exactly once even if they are deleted right after they end: each carries a finalizer that is only
-# taken off after its uid stands in `status.uncountedTerminatedPods`, and counted only after it is off.
-
-
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 FIRST_BACKOFF = 10.0
 LAST_BACKOFF = 360.0
 
-JobVerdict: TypeAlias = tuple[str, str, str]
-"""Complete or Failed, the reason and the message."""
+JobOutcome: TypeAlias = tuple[str, str, str]
+"""(Complete or Failed, reason, message)."""
 
-Action: TypeAlias = Literal["FailJob", "FailIndex", "Ignore", "Count"]
+FailureAction: TypeAlias = Literal["FailJob", "FailIndex", "Ignore", "Count"]
 
 
 @dataclass(slots=True)
@@ -83,9 +77,10 @@ class JobPlan:
     create: list[Object] = field(default_factory=list)
     delete: list[Object] = field(default_factory=list)
     release: list[Object] = field(default_factory=list)
-    """Pods to take the tracking finalizer off, once the status is stored."""
+    """Pods whose tracking finalizer is removed after the status is stored."""
     events: list[tuple[Literal["Normal", "Warning"], str, str]] = field(default_factory=list)
-    again: float | None = None
+    requeue_after: float | None = None
+    """Seconds until the Job must be planned requeue_after."""
 
 
 def is_finished(job: Object) -> bool:
@@ -97,8 +92,8 @@ def plan_job(job: Object, pods: Sequence[Object], now: datetime) -> JobPlan:
     return _Planner(job, pods, now).plan()
 
 
-def expires_in(job: Object, now: datetime) -> float | None:
-    """Seconds until ttlSecondsAfterFinished is over; None if it never is."""
+def seconds_until_expiry(job: Object, now: datetime) -> float | None:
+    """Returns the seconds until ttlSecondsAfterFinished is over, or None if it never is."""
     ttl = spec_of(job).get("ttlSecondsAfterFinished")
     if ttl is None or not is_finished(job):
         return None
@@ -134,36 +129,36 @@ class _Planner:
     def plan(self) -> JobPlan:
         finished = is_finished(self.job)
         suspended = bool(self.spec.get("suspend"))
-        verdict = self._count(ignore_deletions=finished or suspended)
+        outcome = self._count(ignore_deletions=finished or suspended)
         active = [p for p in self.pods if _is_active(p)]
         if finished or is_deleting(self.job):
             self.result.delete += active
         else:
             self._suspend_or_start(suspended, active)
-            verdict = self._target() or verdict or self._over(len(active))
-            if verdict is not None:
-                self._finish(verdict, active)
+            outcome = self._pending_outcome() or outcome or self._outcome(len(active))
+            if outcome is not None:
+                self._finish(outcome, active)
             elif not suspended:
                 self._balance(active)
         self._write_status(active)
         return self.result
 
-    def _count(self, *, ignore_deletions: bool) -> JobVerdict | None:
-        """Moves Pods that ended into the counts, in the two steps that make it exact."""
+    def _count(self, *, ignore_deletions: bool) -> JobOutcome | None:
+        """Adds Pods that ended to the counts, in two steps so that none is counted twice or missed."""
         here = {uid_of(p): p for p in self.pods}
-        for outcome in ("succeeded", "failed"):
+        for result in ("succeeded", "failed"):
             still = []
-            for uid in self.uncounted[outcome]:
+            for uid in self.uncounted[result]:
                 if uid in here and TRACKING_FINALIZER in (meta(here[uid]).get("finalizers") or ()):
                     still.append(uid)
                     self.result.release.append(here[uid])
-                elif outcome == "succeeded":
+                elif result == "succeeded":
                     self.succeeded += 1
                 else:
                     self.failed += 1
-            self.uncounted[outcome] = still
+            self.uncounted[result] = still
         seen = {*self.uncounted["succeeded"], *self.uncounted["failed"]}
-        verdict: JobVerdict | None = None
+        outcome: JobOutcome | None = None
         for pod in self.pods:
             if uid_of(pod) in seen or TRACKING_FINALIZER not in (meta(pod).get("finalizers") or ()):
                 continue
@@ -178,8 +173,8 @@ class _Planner:
                 self.uncounted["succeeded"].append(uid_of(pod))
             elif phase == "Failed":
                 action, why = _failure_action(self.spec, pod)
-                if action == "FailJob" and verdict is None:
-                    verdict = ("Failed", "PodFailurePolicy", why)
+                if action == "FailJob" and outcome is None:
+                    outcome = ("Failed", "PodFailurePolicy", why)
                 if action == "FailIndex" and index is not None:
                     self.failed_indexes.add(index)
                 if action == "Ignore":
@@ -187,7 +182,7 @@ class _Planner:
                     continue
                 self.uncounted["failed"].append(uid_of(pod))
             elif is_deleting(pod) and not spec_of(pod).get("nodeName"):
-                # It never ran, and nobody else will end it.
+                # It never ran, and no node will report its end.
                 if not ignore_deletions:
                     self.uncounted["failed"].append(uid_of(pod))
                 self.result.release.append(pod)
@@ -197,7 +192,7 @@ class _Planner:
             self.result.release.append(pod)
         if self.indexed and self.spec.get("backoffLimitPerIndex") is not None:
             self._fail_exhausted_indexes()
-        return verdict
+        return outcome
 
     def _fail_exhausted_indexes(self) -> None:
         limit = int(self.spec["backoffLimitPerIndex"])
@@ -223,8 +218,8 @@ class _Planner:
         if self.start is None:
             self.start = timestamp(self.now)
 
-    def _over(self, active: int) -> JobVerdict | None:
-        """(condition, reason, message) once nothing more needs to run."""
+    def _outcome(self, active: int) -> JobOutcome | None:
+        """Returns the outcome if nothing more has to run."""
         failures = self.failed + len(self.uncounted["failed"])
         successes = len(self.completed) if self.indexed else self.succeeded + len(self.uncounted["succeeded"])
         limit = self.spec.get("backoffLimit")
@@ -238,7 +233,7 @@ class _Planner:
             left = deadline - (self.now - parse_time(self.start)).total_seconds()
             if left <= 0:
                 return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
-            self._again(left)
+            self._requeue_after(left)
         most = self.spec.get("maxFailedIndexes")
         if most is not None and len(self.failed_indexes) > most:
             return (
@@ -266,18 +261,18 @@ class _Planner:
                 return True
         return False
 
-    def _target(self) -> JobVerdict | None:
-        """What was decided earlier, and waits for the last Pods."""
+    def _pending_outcome(self) -> JobOutcome | None:
+        """Returns the outcome that was plan earlier and waits for the last Pods to end."""
         for target, condition in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
             found = get_condition(self.conditions, target)
             if found is not None and found["status"] == "True":
                 return condition, found["reason"], found.get("message", "")
         return None
 
-    def _finish(self, verdict: JobVerdict, active: list[Object]) -> None:
-        """As in Kubernetes, a Job is Complete or Failed when all its Pods have ended and are counted; until then it
-        says where it is heading."""
-        condition, reason, message = verdict
+    def _finish(self, outcome: JobOutcome, active: list[Object]) -> None:
+        """As in Kubernetes, a Job is Complete or Failed when all its Pods have ended and are counted. Until then, a
+        condition says what it will be."""
+        condition, reason, message = outcome
         self.result.delete += [p for p in active if not is_deleting(p)]
         if active or any(self.uncounted.values()):
             target = "SuccessCriteriaMet" if condition == "Complete" else "FailureTarget"
@@ -291,7 +286,7 @@ class _Planner:
             self.result.events.append(("Warning", reason, message))
 
     def _balance(self, active: list[Object]) -> None:
-        """As many Pods as parallelism and the work left allow: no more, no fewer."""
+        """Creates or deletes Pods until there are as many as parallelism and the remaining work allow."""
         want = self._wanted(active)
         if len(active) > want:
             surplus = sorted(active, key=lambda p: (status_of(p).get("phase") == "Running", name_of(p)))
@@ -302,7 +297,7 @@ class _Planner:
         if missing <= 0:
             return
         if wait > 0:
-            self._again(wait)
+            self._requeue_after(wait)
             return
         if not self.indexed:
             self.result.create += [self._pod(None) for _ in range(missing)]
@@ -319,7 +314,7 @@ class _Planner:
         return max(0, min(self.parallelism, self.completions - successes - len(self.failed_indexes)))
 
     def _backoff(self) -> float:
-        """Seconds to wait after failures: 10, 20, 40 ... 360, since the last Pod failed."""
+        """Returns the seconds to wait after the last failure: 10, 20, 40 ... 360."""
         ends = sorted(filter(None, (_failed_at(p) for p in self.pods)))
         failures = min(self.failed + len(self.uncounted["failed"]), 16)
         if not ends or not failures:
@@ -368,12 +363,14 @@ class _Planner:
     def _condition(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:
         self.conditions = set_condition(self.conditions, type, status, reason, message, timestamp(self.now))
 
-    def _again(self, seconds: float) -> None:
-        self.result.again = seconds if self.result.again is None else min(seconds, self.result.again)
+    def _requeue_after(self, seconds: float) -> None:
+        self.result.requeue_after = (
+            seconds if self.result.requeue_after is None else min(seconds, self.result.requeue_after)
+        )
 
     def _write_status(self, active: list[Object]) -> None:
-        doomed = {uid_of(p) for p in self.result.delete}
-        running = [p for p in active if uid_of(p) not in doomed and not is_deleting(p)]
+        deleted_uids = {uid_of(p) for p in self.result.delete}
+        running = [p for p in active if uid_of(p) not in deleted_uids and not is_deleting(p)]
         status: Object = {
             "active": len(running) + len(self.result.create),
             "ready": sum(_is_ready(p) for p in running),
@@ -425,8 +422,8 @@ def _failed_at(pod: Object) -> datetime | None:
     return parse_time(max(ends)) if ends else parse_time(meta(pod)["creationTimestamp"])
 
 
-def _failure_action(job_spec: Object, pod: Object) -> tuple[Action, str]:
-    """What podFailurePolicy says of this failed Pod; without a matching rule it counts."""
+def _failure_action(job_spec: Object, pod: Object) -> tuple[FailureAction, str]:
+    """Returns the action of podFailurePolicy for a failed Pod. Without a matching rule, the failure counts."""
     for number, rule in enumerate((job_spec.get("podFailurePolicy") or {}).get("rules") or ()):
         where = f"matching {rule['action']} rule at index {number}"
         if "onExitCodes" in rule:
@@ -447,10 +444,7 @@ def _failure_action(job_spec: Object, pod: Object) -> tuple[Action, str]:
     return "Count", ""
 
 
-# Merged from job_controller: Carries out what `jobs.plan` says, Job by Job.
-
-
-_OURS = "kubernetes.io/job-controller"
+_MANAGED_BY = "kubernetes.io/job-controller"
 
 
 class JobController:
@@ -463,7 +457,7 @@ class JobController:
             cluster, POD, on_change=self._pod_changed, indexers={"owner": index_by_controller, "job": _job_of}
         )
         self._expected: dict[Key, set[str]] = {}
-        """Pods we made that the informer has not shown yet: without this, a quick second look would make them twice."""
+        """Pods that we created and the informer does not have yet. Without this, they could be created twice."""
 
     async def run(self) -> None:
         async with self._pods, self._jobs:
@@ -487,28 +481,28 @@ class JobController:
             self._expected.pop(key, None)
             await self._release_orphans(key)
             return None
-        if spec_of(job).get("managedBy", _OURS) != _OURS or self._expected.get(key):
+        if spec_of(job).get("managedBy", _MANAGED_BY) != _MANAGED_BY or self._expected.get(key):
             return None
         now = datetime.now(UTC)
-        ttl = expires_in(job, now)
+        ttl = seconds_until_expiry(job, now)
         if ttl == 0.0 and not is_deleting(job):
-            await self._ignoring_missing(self._cluster.delete(JOB, key.name, key.namespace, uid=uid_of(job)))
+            await self._ignore_not_found(self._cluster.delete(JOB, key.name, key.namespace, uid=uid_of(job)))
             return None
-        decided = plan_job(job, self._pods.by("owner", uid_of(job)), now)
-        await self._carry_out(key, job, decided)
-        waits = [w for w in (decided.again, ttl) if w is not None]
+        plan = plan_job(job, self._pods.by("owner", uid_of(job)), now)
+        await self._carry_out(key, job, plan)
+        waits = [w for w in (plan.requeue_after, ttl) if w is not None]
         return min(waits, default=None)
 
-    async def _carry_out(self, key: Key, job: Object, decided: JobPlan) -> None:
-        if decided.status != status_of(job):
-            new = {**job, "status": decided.status}
+    async def _carry_out(self, key: Key, job: Object, plan: JobPlan) -> None:
+        if plan.status != status_of(job):
+            new = {**job, "status": plan.status}
             await self._cluster.update(new, subresource="status")
-        for severity, reason, message in decided.events:
+        for severity, reason, message in plan.events:
             self._recorder.event(job, severity, reason, message)
         await asyncio.gather(
-            *(self._release(pod) for pod in decided.release),
-            *(self._delete(job, pod) for pod in decided.delete if not is_deleting(pod)),
-            *(self._create(key, job, pod) for pod in decided.create),
+            *(self._release(pod) for pod in plan.release),
+            *(self._delete(job, pod) for pod in plan.delete if not is_deleting(pod)),
+            *(self._create(key, job, pod) for pod in plan.create),
         )
 
     async def _create(self, key: Key, job: Object, pod: Object) -> None:
@@ -518,26 +512,26 @@ class JobController:
         self._recorder.event(job, "Normal", "SuccessfulCreate", f"Created pod: {name_of(made)}")
 
     async def _delete(self, job: Object, pod: Object) -> None:
-        await self._ignoring_missing(self._cluster.delete(POD, *reversed(key_of(pod)), uid=uid_of(pod)))
+        await self._ignore_not_found(self._cluster.delete(POD, *reversed(key_of(pod)), uid=uid_of(pod)))
         self._recorder.event(job, "Normal", "SuccessfulDelete", f"Deleted pod: {name_of(pod)}")
 
     async def _release(self, pod: Object) -> None:
         left = [f for f in meta(pod).get("finalizers") or () if f != TRACKING_FINALIZER]
         change = {"metadata": {"uid": uid_of(pod), "resourceVersion": meta(pod)["resourceVersion"], "finalizers": left}}
         try:
-            await self._ignoring_missing(self._cluster.patch(POD, name_of(pod), namespace_of(pod), change))
+            await self._ignore_not_found(self._cluster.patch(POD, name_of(pod), namespace_of(pod), change))
         except Conflict:
             for job in _job_of(pod):
                 self._queue.enqueue_after(job, 0.01)
 
     async def _release_orphans(self, key: Key) -> None:
-        """A Job that is gone must not leave Pods that cannot go."""
+        """Removes the finalizer from Pods of a deleted Job, so that they can be deleted."""
         for pod in self._pods.by("job", key):
             if TRACKING_FINALIZER in (meta(pod).get("finalizers") or ()):
                 await self._release(pod)
 
     @staticmethod
-    async def _ignoring_missing(call: Awaitable[Object]) -> None:
+    async def _ignore_not_found(call: Awaitable[Object]) -> None:
         try:
             await call
         except NotFound:

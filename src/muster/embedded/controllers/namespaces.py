@@ -15,11 +15,8 @@ from muster.kube.errors import AlreadyExists
 from muster.kube.informer import Informer
 from muster.kube.objects import Key, Object, is_deleting, name_of, namespace_of, spec_of
 
-# Merged from default_accounts: Every namespace has a service account called `default`, which its Pods are unless they
-# say otherwise.
-
-
 DEFAULT_SERVICE_ACCOUNT = "default"
+"""The service account of Pods that name no other."""
 
 
 class DefaultServiceAccountController:
@@ -56,9 +53,6 @@ class DefaultServiceAccountController:
             return
 
 
-# Merged from namespaces: Empties namespaces that are being deleted, then lets them go.
-
-
 class NamespaceController:
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -85,17 +79,19 @@ class NamespaceController:
                 self._work.enqueue(change.key.namespace)
 
     async def _empty(self, name: str) -> None:
-        """One look: deletes what is not being deleted yet, or finalizes. What is slow to go calls back by going."""
+        """Deletes what is not being deleted yet; when nothing is left, removes the finalizer.
+
+        An object that takes time to delete enqueues the namespace again when it is gone."""
         namespace = self._store.get(NAMESPACES, Key("", name))
         if namespace is None or not is_deleting(namespace):
             return
         contents = False
         for resource in self._store.view.resources():
-            shelf = self._store.view.shelf(resource, name)
-            if shelf is None or not shelf.objects:
+            bucket = self._store.view.in_namespace(resource, name)
+            if bucket is None or not bucket.objects:
                 continue
             contents = True
-            keys = [Key(name, each) for each in shelf.objects]
+            keys = [Key(name, each) for each in bucket.objects]
             await bulk_delete(
                 self._store, self._cluster.catalogue.of_resource(resource), resource, keys, self._cluster.now()
             )

@@ -30,9 +30,6 @@ import orjson
 from muster.embedded.node.supervisor.contract import JOURNAL, LOCK, POD_FILE, JournalEntry
 from muster.kube.objects import Object, status_of
 
-# Merged from journal: A Pod's journal: read as it grows, written to only when no supervisor does, and what its
-# entries add up to.
-
 
 class Journal:
     """Reads on from where it stopped. A line that is not whole yet is left for the next time."""
@@ -176,26 +173,6 @@ def _parse(line: bytes) -> JournalEntry | None:
     except orjson.JSONDecodeError:
         return None  # half a line of a supervisor that was killed while writing it
     return entry
-
-
-# Merged from supervision: Whether a Pod has a supervisor, and what may be done while it has none.
-#
-# No Pod may ever run twice, whatever is killed when. The order of writes is what keeps it so:
-#
-# 1. The Pod's file (pod.json) is complete before anybody is asked to start a supervisor, and is never written again.
-# 2. A supervisor takes the lock before it reads the journal, and notes `starting` before it starts a container. It
-# ends
-# at once if the lock is taken or the journal says `finished`. So any number of supervisors may be asked for: one
-# runs.
-# 3. The folder stays until the Pod's object has gone for good. As long as the object is there, so is the journal, and
-# a
-# Pod with a journal is never begun anew.
-# 4. Before a folder goes, whoever removes it holds the lock and has read, or written, `finished` in the journal; then
-# the
-# Pod's file goes first. A supervisor that was asked for earlier and comes late finds the one or misses the other.
-# 5. A status is written after the journal entry it tells of. A Pod whose status tells of a container, and which has
-# no
-# folder, has lost its folder: it fails rather than run a second time.
 
 
 def was_started(folder: str) -> bool:

@@ -17,16 +17,6 @@ from typing import NamedTuple
 from muster.embedded.node.settings import LogLimits
 from muster.embedded.node.supervisor.log_writer import DROPPED_SUFFIX
 
-# Merged from logfiles: Log files as container runtimes write them: which there are, and how one is read from its end,
-# a moment or its start.
-#
-# A line is `TIME STREAM TAG TEXT`; the tag P says that the text goes on in the next line of the same stream, F that
-# it
-# ends here. `N.log` is the file of attempt N that is being written; `N.log.1`, `.2` ... are older ones of it, and
-# each
-# moves on by one when the current one is full.
-
-
 BLOCK = 1 << 16
 
 
@@ -257,10 +247,6 @@ def _line_after(descriptor: int, offset: int, size: int) -> tuple[int, bytes]:
 
 def _mebibytes(size: int) -> str:
     return f"{size / 1024**2:.4g} MiB" if size >= 1024**2 / 10 else f"{size} bytes"
-
-
-# Merged from retention: How long logs stay: of Pods that have gone, those too old, and beyond a total size the ones
-# that went first.
 
 
 class PodLogs(NamedTuple):

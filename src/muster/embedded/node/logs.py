@@ -26,10 +26,6 @@ from muster.embedded.node.log_files import (
 from muster.kube.cluster import LogQuery
 from muster.kube.errors import BadRequest, NotFound
 
-# Merged from inotify: Waiting for files to change without looking at them: Linux's inotify, one instance for
-# everybody on the loop.
-
-
 _MODIFY, _MOVED_TO, _CREATE, _IGNORED, _OVERFLOW = 0x2, 0x80, 0x100, 0x8000, 0x4000
 _HEADER = struct.Struct("iIII")
 
@@ -104,9 +100,6 @@ class FileChanges:
 def _set_all(events: set[asyncio.Event] | tuple[()]) -> None:
     for event in events:
         event.set()
-
-
-# Merged from logs: A container's log: now, as it grows, and after its Pod has gone.
 
 
 DEFAULT_CONTAINER_LINK = ".default"

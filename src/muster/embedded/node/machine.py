@@ -17,10 +17,6 @@ from typing import Any, NamedTuple
 from muster.kube.metrics_api import WHOLE_NODE, ResourceUsage, UsageByPod
 from muster.kube.quantity import whole_value
 
-# Merged from devices: Which GPUs a Pod gets. All of them are visible to every process here, so each is told which
-# ones are its own.
-
-
 NVIDIA, AMD = "nvidia.com/gpu", "amd.com/gpu"
 
 _VARIABLES = {
@@ -73,10 +69,6 @@ class DeviceAllocator:
         given = ([*held, *free] if again else free)[:count]
         held.extend(device for device in given if device not in held)
         return given
-
-
-# Merged from machine: What this machine has and can do: for its Node object, for `muster doctor`, and for `muster
-# top`.
 
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
@@ -231,10 +223,6 @@ def _read(path: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-# Merged from metering: What Pods and the machine use at the moment: the difference between two looks. Nobody asks,
-# nobody looks.
 
 
 _LONGEST = 60.0

@@ -31,10 +31,6 @@ from muster.kube.objects import (
     uid_of,
 )
 
-# Merged from node: The Node objects this agent answers for: the machine's own, and further ones the settings declare.
-# Pure.
-
-
 SIMULATED_ANNOTATION = "muster.dev/simulated"
 """Annotation of a node that runs nothing."""
 DECLARED_ANNOTATION = "muster.dev/agent"
@@ -150,10 +146,6 @@ def _conditions(now: str) -> list[Mapping[str, str]]:
     ]
 
 
-# Merged from registration: Makes this machine's nodes known to the cluster, and those of the settings that run here
-# or are only simulated.
-
-
 async def register_nodes(
     cluster: Cluster, settings: AgentSettings, machine: MachineInfo
 ) -> tuple[dict[str, Object], set[str]]:
@@ -182,9 +174,6 @@ async def _put(cluster: Cluster, node: Object, found: Object | None) -> None:
 async def _remove(cluster: Cluster, name: str) -> None:
     with suppress(NotFound):
         await cluster.delete(NODE, name)
-
-
-# Merged from simulated: Pods on simulated nodes: they run nothing, but look and take their time as if they did. Pure.
 
 
 SIMULATED_SECONDS_ANNOTATION = "muster.dev/simulated-seconds"

@@ -21,9 +21,6 @@ from muster.kube.informer import Informer
 from muster.kube.metrics_api import UsageByPod
 from muster.kube.objects import Object, annotations_of, name_of, spec_of, status_of, uid_of
 
-# Merged from execution: A command inside a container that runs: `kubectl exec`.
-
-
 _CHUNK = 1 << 16
 
 
@@ -198,9 +195,6 @@ class _Ends:
 def _done(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-# Merged from operations: What is asked of a node about its Pods: their logs, and commands to run in them.
 
 
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"

@@ -16,10 +16,6 @@ from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of
 
-# Merged from surroundings: What the preparation of a Pod may look at besides the Pod itself, and how it says that
-# something is in the way.
-
-
 Find: TypeAlias = Callable[[str, str], Object | None]
 """(namespace, name) -> the object, if there is one. Cluster-scoped ones have the namespace ''."""
 
@@ -126,10 +122,6 @@ def secret_data(secret: Object) -> dict[str, bytes]:
     data = {key: base64.b64decode(value or "") for key, value in (secret.get("data") or {}).items()}
     data.update((key, str(value).encode()) for key, value in (secret.get("stringData") or {}).items())
     return data
-
-
-# Merged from around: What Pods refer to (ConfigMaps, Secrets, Services, claims), kept current, and who has to know
-# when one changes.
 
 
 class ReferencedObjects:

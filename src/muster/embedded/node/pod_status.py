@@ -12,9 +12,6 @@ from muster.embedded.node.supervisor.contract import JournalEntry
 from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, status_of, uid_of
 from muster.kube.quantity import parse_quantity
 
-# Merged from status: A Pod's status from its journal, in the words kubelet uses. Pure.
-
-
 Phase: TypeAlias = Literal["Pending", "Running", "Succeeded", "Failed"]
 
 _OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -269,9 +266,6 @@ def _condition(
     return condition
 
 
-# Merged from podevents: The Kubernetes events that a Pod's journal gives rise to. Pure.
-
-
 class PodEvent(NamedTuple):
     type: Literal["Normal", "Warning"]
     reason: str
@@ -329,10 +323,6 @@ def _memory_limit(pod: Object, name: str) -> str:
             limits: Mapping[str, Any] = (container.get("resources") or {}).get("limits") or {}
             return str(limits.get("memory") or "")
     return ""
-
-
-# Merged from moments: What a Pod's object says about time: when it began, how long it may take to end, what has been
-# told of it. Pure.
 
 
 def start_time(pod: Object, now: float) -> float:

@@ -72,9 +72,6 @@ from muster.kube.objects import (
     version_of,
 )
 
-# Merged from workshop: What the work on every Pod shares: the cluster, the machine, names and devices, and who starts
-# supervisors.
-
 
 class Starter(Protocol):
     """Starts supervisors."""
@@ -120,12 +117,6 @@ class WorkerContext:
         if not isinstance(found, ImageEngine):
             raise EngineNotReady(found.message if found is not None else f"{name} was not looked for")
         return found
-
-
-# Merged from podwork: The work on one Pod of this machine, from its binding until its folder is gone.
-#
-# `look` compares what is with what should be and does what follows; it may be called at any time, any number of
-# times.
 
 
 _POLL = 0.05

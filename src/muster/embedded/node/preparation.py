@@ -53,9 +53,6 @@ from muster.kube.ignored_pod_fields import ignored_fields
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, uid_of
 from muster.kube.quantity import milli_value, whole_value
 
-# Merged from checks: Probes and lifecycle hooks of a container, in the form its supervisor runs them. Pure.
-
-
 ProbeField = Literal["startupProbe", "livenessProbe", "readinessProbe"]
 HookField = Literal["postStart", "preStop"]
 
@@ -140,10 +137,6 @@ def _http(
         str(get.get("path") or "/"),
         [(str(h.get("name") or ""), str(h.get("value") or "")) for h in get.get("httpHeaders") or ()],
     )
-
-
-# Merged from containers: One container in the form its supervisor runs it: command, variables, mounts, limits, user
-# and checks.
 
 
 Role: TypeAlias = Literal["init", "sidecar", "main"]
@@ -378,13 +371,6 @@ def _make_file(path: str) -> None:
         os.fchmod(descriptor, 0o666)
     finally:
         os.close(descriptor)
-
-
-# Merged from preparation: Everything a supervisor has to know of a Pod, worked out once before it starts.
-#
-# What can be missing (a ConfigMap, a volume, a command) is found out first and raises `NotReady`; only then are
-# folders
-# and files made. Doing it again for the same Pod is harmless.
 
 
 @dataclass(frozen=True, slots=True)

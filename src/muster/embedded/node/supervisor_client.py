@@ -20,9 +20,6 @@ import muster
 from muster.embedded.node.supervisor.contract import CONTROL_SOCKET, ControlRequest, ControlResponse, Isolation
 from muster.embedded.node.supervisor.zygote import READY
 
-# Merged from control: Talking to a Pod's supervisor over its control socket: one request per connection, answers as
-# they come.
-
 
 class SupervisorGone(Exception):
     """Nobody listens there (any more, or yet)."""
@@ -93,10 +90,6 @@ async def _connect(connection: socket.socket, folder: str) -> None:
         await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
     finally:
         os.close(descriptor)
-
-
-# Merged from zygote_client: The server's side of the zygote: asks it for supervisors, and starts it, again if it has
-# died.
 
 
 _SOURCES = str(Path(muster.__file__).parent.parent)

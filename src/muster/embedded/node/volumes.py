@@ -27,12 +27,6 @@ from muster.kube.errors import ApiError, NotFound
 from muster.kube.objects import Object, name_of, namespace_of, spec_of
 from muster.kube.quantity import whole_value
 
-# Merged from payloads: The files of configMap, secret, projected and downwardAPI volumes: which, with what in them,
-# and with what mode.
-#
-# Pure: writing them is `mounting.py`'s.
-
-
 _MODE = 0o644
 
 
@@ -148,11 +142,6 @@ def _safe(volume: str, path: str) -> str:
     if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
         raise MountError(volume, f'"{path}" is not a path inside the volume: it must be relative and without ".."')
     return "/".join(parts)
-
-
-# Merged from volumes: What a Pod's volumes are on this machine: a plan, worked out without touching anything.
-#
-# `payloads.py` says what the files of a ConfigMap, Secret or downward API volume hold; `mounting.py` makes it so.
 
 
 SERVICE_ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -338,10 +327,6 @@ _SERVICE_ACCOUNT_SOURCES: list[dict[str, Any]] = [
     {"apiServerCertificate": {"path": "ca.crt"}},
     {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
 ]
-
-
-# Merged from mounting: Makes a Pod's planned volumes real, and says which part of which is bound where in a
-# container.
 
 
 _DATA = "..data"

@@ -41,12 +41,6 @@ from muster.kube.pod_resources import Amounts, parse_amounts, pod_requests
 from muster.kube.quantity import QuantityError
 from muster.kube.selectors import LabelSelector, Requirement, compile_expressions, compile_requirements
 
-# Merged from profile: Profiles: Pods that are equal to a scheduler (requests, selector, affinity, tolerations, ports)
-# share one.
-#
-# Everything expensive is then done once per profile instead of once per Pod.
-
-
 NODE_NAME = "\0metadata.name"
 """Stands among a node's labels for its name, which matchFields selects by."""
 
@@ -252,9 +246,6 @@ def _toleration(toleration: Mapping[str, Any]) -> Toleration:
         toleration.get("value") or "",
         toleration.get("effect") or "",
     )
-
-
-# Merged from model: Pods, nodes and priorities as the scheduler sees them: read once from their objects.
 
 
 DEFAULT_QUEUE = "default"

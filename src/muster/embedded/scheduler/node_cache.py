@@ -4,9 +4,9 @@ What depends only on labels and taints is judged once per profile and class of n
 and ports, changes with every placement (`lacking`, `ports_clash`, `gladness`).
 
 Which node is best: first the one with the fewest PreferNoSchedule taints the Pod does not tolerate, then the one with
-the most weight of preferred node affinity, then the fullest. "Fullest" packs, because a gang can only start where
-room is left in one piece: a Pod that wants no GPUs goes where fewest of them lie idle, one that wants some goes where
-it leaves fewest, and after that cpu and memory are packed the same way.
+the most weight of preferred node affinity, then the fullest. "Fullest" packs, because a gang can only start where room
+is left in one piece: a Pod that wants no GPUs goes where fewest of them lie idle, one that wants some goes where it
+leaves fewest, and after that cpu and memory are packed the same way.
 """
 
 from __future__ import annotations
@@ -98,14 +98,6 @@ def score_node(verdict: NodeVerdict, demand: Vector, free: Vector, allocatable: 
         if allocatable[axis]:
             rest += (free[axis] - demand[axis]) * _SCALE // allocatable[axis]
     return (verdict.avoided, -verdict.liked, idle, left, rest)
-
-
-# Merged from machine: The nodes and what is free on them, kept up to date Pod by Pod.
-#
-# Nodes are filed by *class* (the labels anyone asks about, taints, size) and, within it, by *shape* (what is free and
-# which host ports are taken). Nodes of one shape are interchangeable, so a decision costs as much as there are
-# shapes,
-# not nodes: ten thousand equal machines with a few kinds of Pods on them have a few dozen shapes.
 
 
 Ports: TypeAlias = frozenset[HostPort]

@@ -29,9 +29,6 @@ from muster.embedded.scheduler.node_cache import (
 )
 from muster.embedded.scheduler.topology import NodeCheck
 
-# Merged from choices: Which nodes are open to Pods of one profile, best first: kept from decision to decision.
-
-
 _SAMPLE = 128
 _LOOKS = 3 * _SAMPLE
 _OLDEST = 16
@@ -150,9 +147,6 @@ class NodeRanking:
             shape,
             1 if profile.host_ports else capacity,
         )
-
-
-# Merged from placement: Finds nodes for Pods: one by one, or a set that is placed whole or not at all.
 
 
 Assignments: TypeAlias = list[tuple[Pod, str]]

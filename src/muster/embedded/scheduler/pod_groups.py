@@ -12,9 +12,6 @@ from muster.embedded.scheduler.model import DEFAULT_QUEUE, Flavour, GroupKey, Po
 from muster.kube.objects import Object, annotations_of, is_deleting, name_of, namespace_of, spec_of, status_of, uid_of
 from muster.kube.pod_resources import Amounts, parse_group_resources
 
-# Merged from groups: Gangs: what a PodGroup asks for, and what of it is there.
-
-
 _NOT_CONSIDERED = ("networkTopology", "subGroupPolicy")
 
 
@@ -137,10 +134,6 @@ def task_status(pod: Pod) -> str:
 
 def _order(pod: Pod) -> tuple[int, float, str]:
     return (-(pod.priority or 0), pod.created, pod.key.name)
-
-
-# Merged from group_status: What is written into a PodGroup's status: as Volcano and the scheduler plugins' controller
-# write it.
 
 
 Status = dict[str, Any]

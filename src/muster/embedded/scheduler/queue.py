@@ -18,9 +18,6 @@ from muster.embedded.scheduler.pod_groups import GroupMembers, PodGroupSpec
 from muster.kube.objects import Object, name_of, spec_of, status_of
 from muster.kube.pod_resources import Amounts, parse_amounts, sum_amounts
 
-# Merged from queues: Queues: shares by weight, caps, and whether they are open.
-
-
 _UNSUPPORTED_FIELDS = ("deserved", "guarantee", "parent", "type", "affinity", "extendClusters")
 
 
@@ -111,12 +108,6 @@ def _notes(spec: Mapping[str, Any]) -> tuple[str, ...]:
     if spec.get("reclaimable"):
         notes.append("spec.reclaimable is not considered: running Pods are never evicted for another queue")
     return tuple(notes)
-
-
-# Merged from line: The line of a queue: what waits in it, in order of priority and age, with everything that is alike
-# in one bucket.
-#
-# What is alike gets the same answer: once one of a bucket has failed, none of the others need be tried in that pass.
 
 
 Rank: TypeAlias = tuple[int, float, int]
@@ -270,9 +261,6 @@ class CycleOrder:
         while (bucket := self.next()) is not None:
             rest[bucket] = None
         return list(rest)
-
-
-# Merged from items: What stands in a queue's line: made from Pods and groups.
 
 
 LabelView = Callable[[Pod], Hashable]

@@ -1,7 +1,6 @@
 """Capacity that is kept for gangs.
 
-A gang that has waited long gets a reservation: nodes are chosen for it, and what it needs there is kept from
-everything
+A gang that has waited long gets a reservation: nodes are chosen for it, and what it needs there is kept from everything
 behind it. A PodGroup without Pods is admitted if its minResources would fit now, and that room is held for its Pods.
 """
 
@@ -26,13 +25,6 @@ from muster.embedded.scheduler.node_cache import (
 )
 from muster.embedded.scheduler.placement import Assignments, Placer, Unplaced
 from muster.kube.pod_resources import Amounts, sum_amounts
-
-# Merged from admission: Admission: whether the minResources of a PodGroup without Pods would find room now, and where
-# to hold it.
-#
-# Nothing is known yet of the Pods to come, so the sum is poured over the nodes, emptiest first: large Pods will then
-# find room in one piece. Taints do not matter here, since the Pods may tolerate them.
-
 
 Kept: TypeAlias = dict[str, Amounts]
 """Capacity kept from others, by node."""
@@ -121,14 +113,6 @@ def _named(machine: NodeCache, kept: dict[str, Vector]) -> Kept:
         name: {axis: amount for axis, amount in zip(machine.axes, vector, strict=True) if amount}
         for name, vector in kept.items()
     }
-
-
-# Merged from reservation: Reservations: for a gang that has waited long, nodes are chosen and what it needs there is
-# kept from all behind it.
-#
-# The nodes are those where least has still to end. Capacity there can then only grow, so the gang starts at the
-# latest
-# when everything that runs on them now has ended.
 
 
 _SCORE_SCALE = 1_000_000

@@ -82,12 +82,6 @@ class GroupState:
         return f"{kind} {self.key}"
 
 
-# Merged from state: Everything the scheduler knows, built up from objects one change at a time.
-#
-# Feeding it the same objects in any order leads to the same state, so it does not matter which changes were seen, nor
-# whether this is a fresh start. What only memory knows (holds, reservations) is won back by the next pass.
-
-
 _LONGEST_COOLING = 3600.0
 
 

@@ -23,9 +23,6 @@ from muster.kube.name_validation import QUALIFIED_RULE, check_dns_label, check_d
 from muster.kube.objects import Object
 from muster.kube.schema import prune, unknown_fields, validate
 
-# Merged from metadata: The rules of `metadata`: what a user may say there, and what only the cluster does.
-
-
 Metadata = dict[str, Any]
 
 LONGEST_GENERATED_BASE = 58
@@ -43,14 +40,15 @@ def generated_name(base: str) -> str:
 
 
 def new_uid() -> str:
-    """A UUID of our own making (version 8): random at both ends, with the time in between, which tells who came first
-    within a second. Written by hand because one is needed for every object."""
+    """Returns a UUID of version 8: random at both ends, with the time in between.
+
+    The time gives the order of creation within a second. It is built by hand because every object needs one."""
     chance, time_ = os.urandom(8).hex(), f"{time.time_ns() // 1000:015x}"
     return f"{chance[:8]}-{time_[:4]}-8{time_[4:7]}-8{time_[7:10]}-{time_[10:]}{chance[9:]}"
 
 
 def new_metadata(given: Mapping[str, Any], name: str, namespace: str, now: str, generation: int) -> Metadata:
-    """The metadata of an object that is about to exist."""
+    """Returns the metadata of an object that is about to be created."""
     metadata: Metadata = {"name": name}
     if namespace:
         metadata["namespace"] = namespace
@@ -65,7 +63,7 @@ def new_metadata(given: Mapping[str, Any], name: str, namespace: str, now: str, 
 
 
 def changed_metadata(old: Metadata, given: Mapping[str, Any]) -> Metadata:
-    """What an update makes of the metadata: what belongs to the cluster stays as it was."""
+    """Returns the metadata after an update. Fields that belong to the cluster stay as they were."""
     metadata: Metadata = {}
     for field, value in old.items():
         kept = value if field in _SYSTEM or field in _FIXED else given.get(field)
@@ -83,7 +81,7 @@ _FIXED = frozenset({"name", "namespace", "generateName"})
 
 
 def check_metadata(kind: Kind, metadata: Metadata, old: Metadata | None = None) -> list[Cause]:
-    """What is wrong with it. What has not changed is not looked at again."""
+    """Returns what is wrong with the metadata. Unchanged fields are not checked again."""
     causes: list[Cause] = []
     before: Mapping[str, Any] = old or {}
     if old is None:
@@ -160,23 +158,18 @@ _CHECKS: dict[str, Any] = {
 }
 
 
-# Merged from admission: What becomes of an object between a request and the store: normalised, defaulted, checked.
-#
-# Pure functions on plain data. They own what they are given: the caller hands in a private copy.
-
-
 FieldValidation: TypeAlias = Literal["Strict", "Warn", "Ignore"]
-"""What happens to a field that the schema does not have: an error, a warning, or nothing. All but the first drop it."""
+"""What happens to a field that the schema does not have: an error, a warning, or nothing. Warn and Ignore drop it."""
 
 KEEPS_STATUS_ON_CREATE = frozenset({"nodes"})
-"""A node registers itself whole, as kubelets do."""
+"""A node registers itself with its status, as kubelets do."""
 
 _warnings: ContextVar[list[str] | None] = ContextVar("warnings", default=None)
 
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Gathers what is worth telling the user about the requests made inside."""
+    """Collects the warnings of all requests made inside the block."""
     collected: list[str] = []
     token = _warnings.set(collected)
     try:
@@ -192,11 +185,11 @@ def warn(message: str) -> None:
 
 
 def private_copy(kind: Kind, obj: Any, mode: FieldValidation) -> Object:
-    """A copy that is the callee's to change, without nulls and, unless `Strict`, without unknown fields."""
+    """Returns a copy that the callee may change, without nulls and, unless `Strict`, without unknown fields."""
     packed = encode(obj)
     copied: Any = orjson.loads(packed)
     if not isinstance(copied, dict) or not isinstance(copied.get("metadata") or {}, dict):
-        raise BadRequest("this is not an object: it needs apiVersion, kind and metadata")
+        raise BadRequest("this is not an object: apiVersion, kind and metadata are required")
     if mode == "Strict" and b":null" not in packed:
         return copied
     unknown = unknown_fields(copied, kind.schema)
@@ -212,7 +205,7 @@ def private_copy(kind: Kind, obj: Any, mode: FieldValidation) -> Object:
 
 
 def admit_new(kind: Kind, given: Object, name: str, namespace: str, now: str) -> Object:
-    """The object as it will be stored, with a uid and all defaults; Invalid if it breaks a rule."""
+    """Returns the object as it will be stored, with a uid and all defaults. Raises Invalid if it breaks a rule."""
     obj: Object = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": None}
     dropped = "status" if kind.has_status and kind.resource not in KEEPS_STATUS_ON_CREATE else ""
     for field, value in given.items():
@@ -225,7 +218,7 @@ def admit_new(kind: Kind, given: Object, name: str, namespace: str, now: str) ->
 
 
 def admit_change(kind: Kind, old: Object, given: Object) -> Object:
-    """What an update makes of `old`: `old` itself if it changes nothing."""
+    """Returns `old` as changed by an update, or `old` itself if nothing changes."""
     obj: Object = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": None}
     for field, value in given.items():
         if field not in obj and not (field == "status" and kind.has_status):
@@ -245,7 +238,7 @@ def admit_change(kind: Kind, old: Object, given: Object) -> Object:
 
 
 def admit_status(kind: Kind, old: Object, status: Any) -> Object:
-    """`old` with a new status; `old` itself if it is the same."""
+    """Returns `old` with a new status, or `old` itself if the status is the same."""
     if same_json(status, old.get("status")):
         return old
     obj = {**old, "metadata": {**old["metadata"]}, "status": status}
@@ -269,7 +262,7 @@ def invalid_object(kind: Kind, obj: Object, causes: list[Cause]) -> Invalid:
 
 
 def same_json(a: Any, b: Any) -> bool:
-    """Equality as JSON has it, where `true` is not 1. The common cases are quick."""
+    """Compares as JSON does, where `true` is not 1. The common cases are fast."""
     if a is b:
         return True
     return bool(a == b) and orjson.dumps(a, option=orjson.OPT_SORT_KEYS) == orjson.dumps(b, option=orjson.OPT_SORT_KEYS)
@@ -279,7 +272,7 @@ _NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 def _with_defaults(kind: Kind, obj: Object) -> Object:
-    """A defaulter may trip over a field of the wrong type; then what the schema says of it is the better message."""
+    """Applies defaults. If a defaulter fails on a field of the wrong type, the schema's message about it is raised."""
     if kind.default is None:
         return obj
     try:
@@ -292,7 +285,7 @@ def _with_defaults(kind: Kind, obj: Object) -> Object:
 
 
 def _reuse(obj: Object, old: Object) -> None:
-    """Takes over the parts that have not changed, so that versions of an object share them in memory."""
+    """Reuses the unchanged parts of `old`, so that versions of an object share them in memory."""
     for field, value in obj.items():
         before = old.get(field)
         if before is not None and before is not value and same_json(before, value):
@@ -300,7 +293,7 @@ def _reuse(obj: Object, old: Object) -> None:
 
 
 def _validate_changed(kind: Kind, obj: Object, old: Object, changed: list[str]) -> list[Cause]:
-    """Only what is new needs the schema's eye, unless a field came or went."""
+    """Validates only the changed fields, unless a field was added or removed."""
     fields = kind.schema.get("properties") or {}
     if obj.keys() < old.keys() or any(field not in fields for field in changed):
         return validate(obj, kind.schema)

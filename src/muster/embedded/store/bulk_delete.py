@@ -18,21 +18,20 @@ PORTION = 200
 
 
 async def bulk_delete(store: Store, kind: Kind | None, resource: str, keys: Sequence[Key], now: datetime) -> None:
-    """What is not being deleted yet. Of a kind that nobody knows any more (None), nobody holds anything: its objects
-    are gone at once."""
+    """Deletes the objects that are not being deleted yet. Objects of an unknown kind (None) are removed at once."""
 
     def delete(tx: Transaction, portion: Sequence[Key]) -> None:
         for key in portion:
             obj = tx.get(resource, key)
             if obj is None or is_deleting(obj):
                 continue
-            verdict = plan_deletion(kind, obj, "Background", None, now) if kind is not None else None
-            if kind is None or verdict is None:
+            plan = plan_deletion(kind, obj, "Background", None, now) if kind is not None else None
+            if kind is None or plan is None:
                 tx.remove(resource, obj)
-            elif verdict.remove:
+            elif plan.remove:
                 status_rows.remove_object(tx, kind, obj)
             else:
-                store_or_remove(tx, kind, obj, verdict.object)
+                store_or_remove(tx, kind, obj, plan.object)
 
     for start in range(0, len(keys), PORTION):
         await store.write(partial(delete, portion=keys[start : start + PORTION]))

@@ -1,11 +1,9 @@
 """The SQLite file behind the store, and the lock on its directory.
 
 The file is a log with one row for every version of every object. An object is its newest row. Older rows stay as long
-as
-a watch may resume from them, so a restart loses neither objects nor the recent past. Every append is one SQL
-statement,
-hence one transaction and one release of the interpreter lock. With more statements, a busy event loop would make the
-writing thread wait for that lock again and again.
+as a watch may resume from them, so a restart loses neither objects nor the recent past. Every append is one SQL
+statement, hence one transaction and one release of the interpreter lock. With more statements, a busy event loop would
+make the writing thread wait for that lock again and again.
 """
 
 from __future__ import annotations
@@ -20,16 +18,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import orjson
 
-# Merged from lock: One server per data directory: a lock that dies with the process that holds it.
-
 
 class DirectoryInUse(RuntimeError):
-    """Another server works in this directory; `pid` names it where it is known."""
+    """Another server uses this directory. `pid` is its process, if known."""
 
     def __init__(self, directory: Path, pid: int | None) -> None:
         who = f"process {pid}" if pid else "another process"
         super().__init__(
-            f"{directory} is in use by {who}, a Muster server that still runs; "
+            f"{directory} is in use by {who}, a Muster server that is still running; "
             "stop it with `muster down`, or choose another directory with MUSTER_HOME"
         )
         self.directory = directory
@@ -37,7 +33,7 @@ class DirectoryInUse(RuntimeError):
 
 
 class DirectoryLock:
-    """Held from construction until `release`, or until the process ends, however it ends."""
+    """One server per data directory. Held from construction until `release`, or until the process ends in any way."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -49,7 +45,7 @@ class DirectoryLock:
             holder = os.pread(self._file, 32, 0).strip()
             os.close(self._file)
             raise DirectoryInUse(directory, int(holder) if holder.isdigit() else None) from None
-        # The note only makes another server's error message better; a full disk is no reason to do without the lock.
+        # The pid only improves another server's error message. On a full disk, the lock works without it.
         with suppress(OSError):
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
@@ -60,23 +56,15 @@ class DirectoryLock:
             self._file = -1
 
 
-# Merged from database: The SQLite file behind the store: a log with one row for every version of every object.
-#
-# An object is its newest row. Older rows stay as long as a watch may resume from them, so a restart loses neither
-# objects
-# nor the recent past. Every append is one SQL statement, hence one transaction and one turn without the interpreter's
-# lock, which a busy event loop would otherwise make the writing thread wait for again and again.
-
-
 Durability: TypeAlias = Literal["power", "process"]
-"""What an acknowledged write survives: loss of power, or only the end of this process (kill -9 included)."""
+"""What an acknowledged write survives: a power cut, or only the end of this process (including kill -9)."""
 
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
-"""Turns a file of one format into the next. Runs inside a transaction."""
+"""Converts a file from one format to the next. Runs inside a transaction."""
 
 FORMAT = 1
 MIGRATIONS: Mapping[int, Migration] = {}
-"""From the format that is the key to the next one."""
+"""Each key is the format that the migration starts from."""
 
 APPLICATION_ID = 0x4D555354  # 'MUST'
 LARGEST_APPEND = 512
@@ -98,7 +86,7 @@ CREATE TABLE floors (
 
 
 class Row(NamedTuple):
-    """One version of an object. `gone` marks the last state of an object that this version removed."""
+    """One version of an object. With `gone`, this version removed the object, and `object` is its last state."""
 
     version: int
     resource: str
@@ -109,11 +97,11 @@ class Row(NamedTuple):
 
 
 class StoreUnreadable(RuntimeError):
-    """The file is damaged, foreign, or of a format this program does not know. It has not been changed."""
+    """The file is damaged, belongs to another program, or has an unknown format. It has not been changed."""
 
 
 class Database:
-    """Not for concurrent use: one thread at a time."""
+    """Not thread-safe: use it from one thread at a time."""
 
     def __init__(
         self,
@@ -126,23 +114,23 @@ class Database:
         self.path = path
         self._format = format
         self._migrations = migrations
-        self._unfolded = 0
+        self._unfolded_bytes = 0
         if not path.exists():
-            path.touch(mode=0o600)  # Secrets are in there, and what SQLite puts beside it gets the same mode
+            path.touch(mode=0o600)  # It contains Secrets. The files that SQLite puts beside it get the same mode.
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0)
         try:
             self._open(durability)
         except sqlite3.DatabaseError as error:
             self._connection.close()
             if is_full(error, path.parent):
-                raise StoreUnreadable(f"cannot open the store {path}: its disk is full; free some space") from error
+                raise StoreUnreadable(f"cannot open the store {path}: the disk is full; free some space") from error
             raise self.unreadable(str(error)) from error
         except BaseException:
             self._connection.close()
             raise
 
     def rows(self) -> Iterator[Row]:
-        """All versions, oldest first."""
+        """Yields all versions, oldest first."""
         try:
             for row in self._connection.execute(
                 "SELECT version, resource, namespace, name, gone, object FROM versions ORDER BY version"
@@ -152,19 +140,19 @@ class Database:
             raise self.unreadable(str(error)) from error
 
     def floors(self) -> dict[str, int]:
-        """By resource, the version up to which the past has been forgotten."""
+        """Returns, by resource, the version up to which history has been deleted."""
         return dict(self._connection.execute("SELECT resource, version FROM floors"))
 
     def append(self, rows: Sequence[Row]) -> None:
-        """All or none, and durable when this returns."""
+        """Appends all rows or none. They are durable when this returns."""
         if len(rows) <= LARGEST_APPEND:
             self._insert(rows)
         else:
-            self._together(lambda: self._insert_parts(rows))
-        self._unfolded += sum(len(row.object) for row in rows)
+            self._in_transaction(lambda: self._insert_parts(rows))
+        self._unfolded_bytes += sum(len(row.object) for row in rows)
 
     def forget(self, versions: Sequence[int], floors: Mapping[str, int]) -> None:
-        """Removes superseded versions and remembers how far back the past now goes."""
+        """Deletes superseded versions and stores how far back history now goes."""
 
         def remove() -> None:
             self._connection.execute(
@@ -173,18 +161,18 @@ class Database:
             )
             self._connection.executemany("INSERT OR REPLACE INTO floors VALUES (?, ?)", list(floors.items()))
 
-        self._together(remove)
+        self._in_transaction(remove)
 
     def wants_checkpoint(self, size: int = 4 << 20) -> bool:
-        return self._unfolded >= size
+        return self._unfolded_bytes >= size
 
     def checkpoint(self) -> None:
-        """Folds the write-ahead log into the main file."""
+        """Moves the write-ahead log into the main file."""
         self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-        self._unfolded = 0
+        self._unfolded_bytes = 0
 
     def limit_pages(self, pages: int) -> None:
-        """The file may not grow beyond so many pages (of 4 KiB); 0 asks for no limit."""
+        """Limits the file to this many pages of 4 KiB; 0 removes the limit."""
         self._connection.execute(f"PRAGMA max_page_count = {int(pages) or 0xFFFFFFFE}").fetchall()
 
     def close(self) -> None:
@@ -194,30 +182,30 @@ class Database:
         def pragma(text: str) -> int:
             return int(self._connection.execute(f"PRAGMA {text}").fetchone()[0])
 
-        # No other process reads the file, so the index of the write-ahead log need not be a memory-mapped file, for
-        # which a full disk has no room.
+        # No other process reads the file, so the index of the write-ahead log does not need to be a memory-mapped
+        # file, which cannot be created on a full disk.
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
         application, format = pragma("application_id"), pragma("user_version")
         empty = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if not (empty and application == 0 and format == 0):
             if application != APPLICATION_ID:
-                raise self.unreadable("it is a database of another program")
+                raise self.unreadable("it belongs to another program")
             if format > self._format:
-                raise self.unreadable(f"it has format {format}, this version of Muster knows up to {self._format}")
+                raise self.unreadable(f"it has format {format}, this version of Muster reads up to {self._format}")
         self._connection.execute("PRAGMA journal_mode = WAL").fetchall()
         self._connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
         self._connection.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
         if empty:
-            self._together(self._create)
+            self._in_transaction(self._create)
             return
         damage = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if damage != "ok":
             raise self.unreadable(damage)
         for step in range(format, self._format):
             if step not in self._migrations:
-                raise self.unreadable(f"it has format {format}, and nothing leads from {step} to {step + 1}")
+                raise self.unreadable(f"it has format {format}, and there is no migration from {step} to {step + 1}")
         if format < self._format:
-            self._together(lambda: self._migrate(format))
+            self._in_transaction(lambda: self._migrate(format))
 
     def _create(self) -> None:
         for statement in _TABLES.split(";"):
@@ -234,13 +222,13 @@ class Database:
         slots = 1 << (len(rows) - 1).bit_length()
         values: list[object] = [field for row in rows for field in row]
         values.extend([None] * (6 * (slots - len(rows))))
-        self._connection.execute(_insertion(slots), values)
+        self._connection.execute(_insert_statement(slots), values)
 
     def _insert_parts(self, rows: Sequence[Row]) -> None:
         for start in range(0, len(rows), LARGEST_APPEND):
             self._insert(rows[start : start + LARGEST_APPEND])
 
-    def _together(self, work: Callable[[], object]) -> None:
+    def _in_transaction(self, work: Callable[[], object]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             work()
@@ -252,13 +240,13 @@ class Database:
 
     def unreadable(self, why: str) -> StoreUnreadable:
         return StoreUnreadable(
-            f"cannot use the store {self.path}: {why}. Nothing in it was changed; "
-            "put a backup in its place, or move it away to start with an empty cluster"
+            f"cannot use the store {self.path}: {why}. The file was not changed. "
+            "Replace it with a backup, or move it away to start with an empty cluster"
         )
 
 
 def is_full(error: BaseException, directory: Path) -> bool:
-    """Whether a write failed for want of space."""
+    """Whether a write failed because the disk is full."""
     if not isinstance(error, sqlite3.Error):
         return False
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
@@ -270,8 +258,8 @@ def is_full(error: BaseException, directory: Path) -> bool:
 _STATEMENTS: dict[int, str] = {}
 
 
-def _insertion(slots: int) -> str:
-    """Powers of two only, so that the connection's statement cache holds them all; unused slots are NULL."""
+def _insert_statement(slots: int) -> str:
+    """Uses powers of two only, so that all statements fit in the connection's cache. Unused slots are NULL."""
     if slots not in _STATEMENTS:
         values = ", ".join(["(?, ?, ?, ?, ?, ?)"] * slots)
         _STATEMENTS[slots] = f"INSERT INTO versions SELECT * FROM (VALUES {values}) WHERE column1 IS NOT NULL"  # noqa: S608

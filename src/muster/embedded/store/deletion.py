@@ -15,7 +15,7 @@ DEFAULT_GRACE = 30
 
 
 class DeletionPlan(NamedTuple):
-    """Remove it; or else this is what it becomes (the same object, if nothing changes)."""
+    """With `remove`, the object is removed. Otherwise, `object` is its new state, or itself if nothing changes."""
 
     remove: bool
     object: Object
@@ -35,15 +35,15 @@ def plan_deletion(
         return DeletionPlan(True, obj)
 
     metadata = {**obj["metadata"]}
-    _set(metadata, "finalizers", finalizers)
+    _set_or_remove(metadata, "finalizers", finalizers)
     if not is_deleting(obj):
-        metadata["deletionTimestamp"] = _written(now + timedelta(seconds=grace))
+        metadata["deletionTimestamp"] = _format_time(now + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
     elif grace < (before := metadata.get("deletionGracePeriodSeconds") or 0):
         began = parse_time(metadata["deletionTimestamp"]) - timedelta(seconds=before)
-        metadata["deletionTimestamp"] = _written(began + timedelta(seconds=grace))
+        metadata["deletionTimestamp"] = _format_time(began + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
 
     changed = {**obj, "metadata": metadata}
@@ -53,7 +53,7 @@ def plan_deletion(
 
 
 def is_released(kind: Kind, obj: Object) -> bool:
-    """Whether it is being deleted and nobody holds it any more: neither a finalizer nor the node it runs on."""
+    """Whether the object is being deleted and nothing holds it any more: no finalizer, and not the node it runs on."""
     metadata = meta(obj)
     if (
         not metadata.get("deletionTimestamp")
@@ -66,12 +66,12 @@ def is_released(kind: Kind, obj: Object) -> bool:
 
 def without_finalizer(obj: Object, finalizer: str) -> Object:
     metadata = {**obj["metadata"]}
-    _set(metadata, "finalizers", [f for f in metadata.get("finalizers") or () if f != finalizer])
+    _set_or_remove(metadata, "finalizers", [f for f in metadata.get("finalizers") or () if f != finalizer])
     return {**obj, "metadata": metadata}
 
 
 def _grace(kind: Kind, obj: Object, wanted: int | None) -> int:
-    """Only a Pod that runs on a node needs time to end; a second wish may shorten it, never lengthen it."""
+    """Only a Pod that runs on a node needs a grace period. A second request may shorten it, but not extend it."""
     if kind.resource != "pods":
         return 0
     before = meta(obj).get("deletionGracePeriodSeconds") if is_deleting(obj) else None
@@ -85,11 +85,11 @@ def _grace(kind: Kind, obj: Object, wanted: int | None) -> int:
     return grace if before is None else min(grace, int(before))
 
 
-def _written(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return timestamp(moment.astimezone(UTC))
 
 
-def _set(metadata: dict[str, object], field: str, value: list[str]) -> None:
+def _set_or_remove(metadata: dict[str, object], field: str, value: list[str]) -> None:
     if value:
         metadata[field] = value
     else:

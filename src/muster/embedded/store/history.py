@@ -1,6 +1,6 @@
-"""The recent past of one kind: what a watch resumes from, and what a paged list looks back to.
+"""The recent changes of one kind: a watch resumes from them, and a paged list looks back to them.
 
-A watcher is a position in this history and holds nothing itself; one that is too slow finds its position forgotten.
+A watcher is a position in this history and holds no events itself. If it is too slow, its position is dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from muster.kube.objects import Key, Object
 
 
 class Change(NamedTuple):
-    """One committed change of one object. `event` is how a watcher of everything sees it."""
+    """One committed change of one object. `event` is what a watcher without selectors sees."""
 
     version: int
     key: Key
@@ -25,11 +25,11 @@ class Change(NamedTuple):
 
 
 class History:
-    """Bounded: it keeps at least the last `limit` changes, and not many more."""
+    """Keeps at least the last `limit` changes, and not many more."""
 
     def __init__(self, limit: int, floor: int = 0) -> None:
         self.floor = floor
-        """The oldest version whose future is wholly known."""
+        """The oldest version after which all changes are known."""
         self._limit = limit
         self._changes: list[Change] = []
         self._first = 0
@@ -44,7 +44,7 @@ class History:
         self._changes.append(change)
 
     def trim(self) -> list[Change]:
-        """Forgets what is too long ago, and answers it."""
+        """Drops the oldest changes beyond the limit and returns them."""
         surplus = len(self._changes) - self._limit
         if surplus <= self._limit // 4:
             return []
@@ -55,25 +55,25 @@ class History:
         return forgotten
 
     def position(self, version: int) -> int:
-        """Where the changes after `version` begin."""
+        """Returns the position where the changes after `version` begin."""
         if version < self.floor:
             raise Gone(f"too old resource version: {version} ({self.floor})")
         return self._first + bisect_right(self._changes, version, key=_version)
 
     def read(self, position: int, limit: int = 1000) -> list[Change]:
-        """Up to `limit` changes from there on."""
+        """Returns up to `limit` changes from `position` on."""
         start = position - self._first
         if start < 0:
             raise Gone(f"this watch fell behind by more than {self._limit} changes; list again")
         return self._changes[start : start + limit]
 
-    def news(self) -> asyncio.Future[None]:
-        """Done once there is news. Whoever does not wait for it any more has to say so (`ignore`)."""
+    def subscribe(self) -> asyncio.Future[None]:
+        """Returns a future that is done when something has changed. Call `unsubscribe` when you stop waiting."""
         news = asyncio.get_running_loop().create_future()
         self._waiting.add(news)
         return news
 
-    def ignore(self, news: asyncio.Future[None]) -> None:
+    def unsubscribe(self, news: asyncio.Future[None]) -> None:
         self._waiting.discard(news)
 
     def wake(self) -> None:

@@ -25,14 +25,11 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object
 from muster.kube.selectors import parse_fields, parse_labels
 
-# Merged from watching: What a watcher sees of a kind's history, through its namespace and selectors.
-
-
 Predicate: TypeAlias = Callable[[Object], bool]
 
 
 def selector_predicate(labels: str, fields: str) -> Predicate | None:
-    """Whether an object passes both selectors; None when everything does."""
+    """Returns a function that says whether an object matches both selectors, or None if every object does."""
     label_selector = parse_labels(labels) if labels else None
     field_selector = parse_fields(fields) if fields else None
     if not field_selector:
@@ -48,7 +45,7 @@ def selector_predicate(labels: str, fields: str) -> Predicate | None:
 
 
 def event_for_change(change: Change, matches: Predicate) -> WatchEvent | None:
-    """Through a selector, a change that makes an object match is its arrival, and one that ends it its departure."""
+    """Returns the event of a change through a selector: ADDED when it starts to match, DELETED when it stops."""
     before = change.before is not None and matches(change.before)
     after = change.after is not None and matches(change.after)
     if before and after:
@@ -71,8 +68,9 @@ async def watch_history(
     version: int,
     bookmarks: float | None,
 ) -> AsyncIterator[list[WatchEvent]]:
-    """Batches of what happens after `version`. Holds nothing of the past itself: a consumer that is too slow gets
-    Gone. With `bookmarks`, one goes out every so many seconds if the version has moved on."""
+    """Yields batches of events after `version`. It holds no events: a consumer that is too slow gets Gone.
+
+    With `bookmarks`, it sends a bookmark every so many seconds if the version has changed."""
     history = store.history(kind.resource)
     loop = asyncio.get_running_loop()
     position, marked, due = store.position(kind.resource, version), version, loop.time() + (bookmarks or 0.0)
@@ -98,10 +96,10 @@ async def watch_history(
                         yield [bookmark_event(kind, marked)]
                     continue
                 if bookmarks is not None and timer is None:
-                    timer = loop.call_at(due, look_up)  # not one for every wait: most are short
-                news = history.news()
+                    timer = loop.call_at(due, look_up)  # one timer for many waits: most are short
+                news = history.subscribe()
                 await news
-                history.ignore(news)
+                history.unsubscribe(news)
                 continue
             position += len(changes)
             if namespace:
@@ -116,7 +114,7 @@ async def watch_history(
         if timer is not None:
             timer.cancel()
         if news is not None:
-            history.ignore(news)
+            history.unsubscribe(news)
 
 
 def bookmark_event(kind: Kind, version: int) -> WatchEvent:
@@ -124,10 +122,6 @@ def bookmark_event(kind: Kind, version: int) -> WatchEvent:
         "BOOKMARK",
         {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {"resourceVersion": str(version)}},
     )
-
-
-# Merged from listing: Lists in pages that belong together: every page shows the objects as of the first page's
-# resourceVersion.
 
 
 def list_objects(
@@ -146,7 +140,7 @@ def list_objects(
 
 
 class ContinueToken(NamedTuple):
-    """Where a list goes on: behind `last`, as of `version`. `left` objects remain, where that is known."""
+    """Where a list continues: after `last`, as of `version`. `left` objects remain, if that is known."""
 
     version: int
     last: Key
@@ -165,7 +159,7 @@ def decode_continue(text: str) -> ContinueToken:
         left = fields["left"]
         return ContinueToken(int(fields["rv"]), Key(str(namespace), str(name)), None if left is None else int(left))
     except (ValueError, TypeError, KeyError, binascii.Error):
-        raise BadRequest("continue: this is not a token of this cluster; start the list again without it") from None
+        raise BadRequest("continue: this token is not from this cluster; start the list again without it") from None
 
 
 def _next_page(
@@ -175,7 +169,7 @@ def _next_page(
         past = _past(store, resource, token.version)
     except Gone:
         raise Gone(
-            "the continue token is too old: the cluster no longer knows how the list looked when it began; "
+            "the continue token is too old: the state of the cluster when the list began is no longer known; "
             "start the list again without it"
         ) from None
     now = _from(store.view, resource, namespace, token.last)
@@ -189,7 +183,7 @@ def _next_page(
 
 
 def _past(store: Store, resource: str, version: int) -> dict[Key, Object | None]:
-    """How those objects looked at `version` that have changed since."""
+    """Returns the objects that have changed since `version`, as they were at that version."""
     history = store.history(resource)
     position = store.position(resource, version)
     found: dict[Key, Object | None] = {}
@@ -200,13 +194,13 @@ def _past(store: Store, resource: str, version: int) -> dict[Key, Object | None]
 
 def _from(view: View, resource: str, namespace: str, last: Key | None) -> Iterator[tuple[Key, Object]]:
     for each in [namespace] if namespace else view.namespaces(resource):
-        shelf = view.shelf(resource, each)
-        if shelf is None or (last is not None and each < last.namespace):
+        bucket = view.in_namespace(resource, each)
+        if bucket is None or (last is not None and each < last.namespace):
             continue
-        names = shelf.names()
+        names = bucket.names()
         start = bisect_right(names, last.name) if last is not None and each == last.namespace else 0
         for index in range(start, len(names)):
-            yield Key(each, names[index]), shelf.objects[names[index]]
+            yield Key(each, names[index]), bucket.objects[names[index]]
 
 
 def _page(

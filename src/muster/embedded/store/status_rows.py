@@ -1,7 +1,6 @@
 """Stores a status map as rows, one per entry.
 
-A workflow of 10,000 nodes that changes one of them writes one row. Clients read and write the whole object;
-controllers
+A workflow of 10,000 nodes that changes one of them writes one row. Clients read and write the whole object; controllers
 in the process see it without the map. The rows are objects of a resource that no URL can name, in a namespace that is
 the uid of the object they belong to.
 """
@@ -17,27 +16,27 @@ from muster.kube.objects import Object, uid_of
 
 
 def put_object(tx: Transaction, kind: Kind, obj: Object) -> Object:
-    """Stores an object. A map that it has with it replaces the one that is stored; without one, that one stays."""
-    parts = _parts(kind, obj)
+    """Stores an object. Its map replaces the stored one; without a map, the stored one stays."""
+    parts = _map_of(kind, obj)
     if parts is None:
         return tx.put(kind.resource, obj)
-    stored = tx.within(rows_resource(kind), uid_of(obj))
+    stored = tx.list_namespace(rows_resource(kind), uid_of(obj))
     changed = {name: part for name, part in parts.items() if name not in stored or stored[name]["part"] != part}
     write_rows(tx, kind, uid_of(obj), changed, [name for name in stored if name not in parts])
-    return tx.put(kind.resource, _without(kind, obj))
+    return tx.put(kind.resource, _without_map(kind, obj))
 
 
 def remove_object(tx: Transaction, kind: Kind, obj: Object) -> Object:
-    """Removes an object with all that belongs to it; answers it whole, as it was."""
+    """Removes an object and its rows. Returns the last state of the object."""
     if kind.apart is None:
         return tx.remove(kind.resource, obj)
-    stored = tx.within(rows_resource(kind), uid_of(obj))
+    stored = tx.list_namespace(rows_resource(kind), uid_of(obj))
     write_rows(tx, kind, uid_of(obj), {}, list(stored))
-    return tx.remove(kind.resource, _without(kind, obj))
+    return tx.remove(kind.resource, _without_map(kind, obj))
 
 
 def write_rows(tx: Transaction, kind: Kind, uid: str, changed: Mapping[str, Any], gone: Iterable[str]) -> None:
-    """Entries of one object's map, whatever becomes of the object itself."""
+    """Writes and removes entries of one object's map, without touching the object."""
     resource = rows_resource(kind)
     for name, part in changed.items():
         tx.put(resource, {"metadata": {"namespace": uid, "name": name}, "part": part})
@@ -46,36 +45,36 @@ def write_rows(tx: Transaction, kind: Kind, uid: str, changed: Mapping[str, Any]
 
 
 def read_rows(view: View, kind: Kind, uid: str) -> dict[str, Any]:
-    """The stored map, in the order in which its entries were first written."""
-    shelf = view.shelf(rows_resource(kind), uid)
-    return {} if shelf is None else {name: row["part"] for name, row in shelf.objects.items()}
+    """Returns the stored map, in the order in which its entries were first written."""
+    bucket = view.in_namespace(rows_resource(kind), uid)
+    return {} if bucket is None else {name: row["part"] for name, row in bucket.objects.items()}
 
 
 def read_rows_in(tx: Transaction, kind: Kind, uid: str) -> dict[str, Any]:
-    """The same, with what is on its way to the disk."""
-    return {name: row["part"] for name, row in tx.within(rows_resource(kind), uid).items()}
+    """Returns the map as a transaction sees it, with uncommitted changes."""
+    return {name: row["part"] for name, row in tx.list_namespace(rows_resource(kind), uid).items()}
 
 
 def with_rows(view: View, kind: Kind, obj: Object) -> Object:
-    """The object as a client sees it."""
+    """Returns the object with its map, as a client sees it."""
     if kind.apart is None:
         return obj
     parts = read_rows(view, kind, uid_of(obj))
-    return _with(kind, obj, parts) if parts else obj
+    return _with_map(kind, obj, parts) if parts else obj
 
 
 def patch_base(tx: Transaction, kind: Kind, obj: Object, patch: Any) -> Object:
-    """What a patch applies to: the whole object, if it may be about the map."""
+    """Returns what a patch applies to: the object with its map, if the patch may touch the map."""
     if kind.apart is None or kind.apart[1] not in str(patch):
         return obj
-    return _with(kind, obj, read_rows_in(tx, kind, uid_of(obj)))
+    return _with_map(kind, obj, read_rows_in(tx, kind, uid_of(obj)))
 
 
 def rows_resource(kind: Kind) -> str:
     return f"{kind.resource}#{'.'.join(kind.apart or ())}"
 
 
-def _parts(kind: Kind, obj: Object) -> Mapping[str, Any] | None:
+def _map_of(kind: Kind, obj: Object) -> Mapping[str, Any] | None:
     if kind.apart is None:
         return None
     field, name = kind.apart
@@ -83,12 +82,12 @@ def _parts(kind: Kind, obj: Object) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _with(kind: Kind, obj: Object, parts: dict[str, Any]) -> Object:
+def _with_map(kind: Kind, obj: Object, parts: dict[str, Any]) -> Object:
     field, name = kind.apart or ("", "")
     return {**obj, field: {**(obj.get(field) or {}), name: parts}}
 
 
-def _without(kind: Kind, obj: Object) -> Object:
+def _without_map(kind: Kind, obj: Object) -> Object:
     field, name = kind.apart or ("", "")
     inside = obj.get(field) or {}
     if name not in inside:

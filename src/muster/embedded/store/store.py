@@ -1,8 +1,8 @@
-"""The store: objects in memory, every change on disk before anybody sees it.
+"""The store: objects in memory, and every change on disk before any reader sees it.
 
-A write runs at once against the *head*, which is what is committed plus what is on its way to the disk. Whatever is
-staged while one commit is being written goes into the next one, so a busy store pays for one sync per batch. Only when
-its batch is on disk does a change appear in reads and watches and is its writer answered.
+A write runs immediately against the *head*: the committed objects plus the changes that are on their way to the disk.
+Changes that are staged during a commit go into the next one, so a busy store pays for one sync per batch. A change
+appears in reads and watches, and its writer gets its result, only when the batch is on disk.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import orjson
 
 from muster.embedded.store.database import Database, DirectoryLock, Durability, Row, is_full
 from muster.embedded.store.history import Change, History, change_of
-from muster.embedded.store.view import Place, Staged, Transaction, View
+from muster.embedded.store.view import ResourceKey, Staged, Transaction, View
 from muster.kube.errors import ApiError, Gone, StorageFull, Unavailable
 from muster.kube.objects import Key, Object, version_of
 
 T = TypeVar("T")
 Listener: TypeAlias = Callable[[str, Change], None]
-"""Told of every committed change, (resource, change), before watchers and the writer are."""
+"""Called with (resource, change) for every committed change, before watchers and the writer see it."""
 
 DATABASE = "cluster.db"
 LARGEST_BATCH = 512
-FORGET_AT_ONCE = 2000
-TROUBLE_SECONDS = 60.0
+DELETE_BATCH = 2000
+ERROR_SECONDS = 60.0
 log = logging.getLogger(__name__)
 
 
 class Store:
-    """Belongs to one event loop. All but `open`, `write` and `close` answers from memory."""
+    """Belongs to one event loop. All methods except `write` and `close` read from memory only."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Store:
         history: int = 5000,
         largest_object: int = 3 << 19,
     ) -> None:
-        """Takes the directory's lock and reads everything; raises DirectoryInUse or StoreUnreadable."""
+        """Locks the directory and reads all objects. Raises DirectoryInUse or StoreUnreadable."""
         self.view = View()
         self.version = 0
         """The newest committed resourceVersion."""
@@ -54,16 +54,16 @@ class Store:
         self._largest_object = largest_object
         self._histories: dict[str, History] = {}
         self._listeners: list[Listener] = []
-        self._head: dict[Place, Staged] = {}
+        self._head: dict[ResourceKey, Staged] = {}
         self._head_version = 0
         self._staged: list[_Write] = []
         self._committing = False
         self._closed = False
-        self._trouble: ApiError | None = None
-        self._trouble_at = 0.0
-        self._forgotten: list[int] = []
+        self._last_error: ApiError | None = None
+        self._last_error_at = 0.0
+        self._superseded: list[int] = []
         self._floors: dict[str, int] = {}
-        self._unforgotten: list[int] = []
+        self._undeleted: list[int] = []
         self._lock = DirectoryLock(directory)
         try:
             self.database = Database(directory / DATABASE, durability)
@@ -88,11 +88,11 @@ class Store:
         return found
 
     def position(self, resource: str, version: int) -> int:
-        """Where in the resource's history the changes after `version` begin."""
+        """Returns the position in the resource's history where the changes after `version` begin."""
         if self._closed:
             raise Unavailable("the cluster is shutting down")
         if version > self.version:
-            raise Gone(f"resource version {version} is of another store: this one is at {self.version}; list again")
+            raise Gone(f"resource version {version} is from another store: this one is at {self.version}; list again")
         return self.history(resource).position(version)
 
     @property
@@ -100,39 +100,40 @@ class Store:
         return self._closed
 
     @property
-    def trouble(self) -> ApiError | None:
-        """Why the last commit failed. Whoever has something to store tries again and again: silence ends it, too."""
-        return self._trouble if time.monotonic() - self._trouble_at < TROUBLE_SECONDS else None
+    def last_error(self) -> ApiError | None:
+        """Why the last commit failed, for one minute. Writers retry, so without a new failure the store works again."""
+        return self._last_error if time.monotonic() - self._last_error_at < ERROR_SECONDS else None
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """From now on; the answer ends it."""
+        """Calls `listener` for all changes from now on. Returns a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def wake_watchers(self) -> None:
-        """Lets every waiting watcher look up, whether there is news or not."""
+        """Wakes every waiting watcher, even if nothing has changed."""
         for history in self._histories.values():
             history.wake()
 
     async def write(self, change: Callable[[Transaction], T], *, dry_run: bool = False) -> T:
-        """Runs `change` and answers what it answered, once all that it put and removed is durable. It must not await
-        and must not keep its transaction. If it raises, nothing happens."""
+        """Runs `change` and returns its result when everything it put and removed is durable.
+
+        `change` must not await, and must not keep its transaction. If it raises, nothing is stored."""
         if self._closed:
             raise Unavailable("the cluster is shutting down")
         transaction = Transaction(self.view, self._head, self._head_version, self._largest_object)
         try:
-            answer = change(transaction)
+            result = change(transaction)
         except ApiError:
             await self._settle(transaction)
             raise
         if dry_run or not transaction.staged:
             await self._settle(transaction)
-            return answer
+            return result
         await self._stage(transaction)
-        return answer
+        return result
 
     async def close(self) -> None:
-        """Finishes what is staged, then lets go of the files."""
+        """Commits what is staged, then closes the files and releases the lock."""
         if self._closed:
             return
         self._closed = True
@@ -140,7 +141,7 @@ class Store:
             await asyncio.gather(self._barrier(), return_exceptions=True)
         self.wake_watchers()
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._writer, self._last_words)
+        await loop.run_in_executor(self._writer, self._close_database)
         self._writer.shutdown()
         self._lock.release()
 
@@ -150,10 +151,10 @@ class Store:
         try:
             for row in self.database.rows():
                 obj = orjson.loads(row.object)
-                self._apply(Staged(Place(row.resource, Key(row.namespace, row.name)), obj, bool(row.gone), row))
+                self._apply(Staged(ResourceKey(row.resource, Key(row.namespace, row.name)), obj, bool(row.gone), row))
                 newest = row.version
         except (ValueError, KeyError, TypeError) as error:
-            raise self.database.unreadable(f"what follows version {newest} is damaged ({error})") from error
+            raise self.database.unreadable(f"the rows after version {newest} are damaged ({error})") from error
         self.version = self._head_version = max(newest, *self._floors.values(), 0)
 
     def _apply(self, staged: Staged) -> Change:
@@ -169,9 +170,9 @@ class Store:
             self._floors[resource] = history.floor
             for old in forgotten:
                 if old.before is not None:
-                    self._forgotten.append(int(version_of(old.before)))
+                    self._superseded.append(int(version_of(old.before)))
                 if old.after is None:
-                    self._forgotten.append(old.version)
+                    self._superseded.append(old.version)
         return change
 
     def _stage(self, transaction: Transaction) -> asyncio.Future[None]:
@@ -190,7 +191,7 @@ class Store:
         return done
 
     async def _settle(self, transaction: Transaction) -> None:
-        """An answer that rests on what is not yet on disk must wait for it."""
+        """A result that depends on uncommitted changes waits until they are on disk."""
         if transaction.saw_staged and self._committing:
             await self._barrier()
 
@@ -209,7 +210,7 @@ class Store:
         self._writer.submit(self._commit_rows, loop, batch, rows)
 
     def _commit_rows(self, loop: asyncio.AbstractEventLoop, batch: list[_Write], rows: list[Row]) -> None:
-        """In the writing thread."""
+        """Runs in the writer thread."""
         error: BaseException | None = None
         try:
             if rows:
@@ -222,7 +223,7 @@ class Store:
         if error is not None:
             self._roll_back(batch, error)
             return
-        self._trouble = None
+        self._last_error = None
         touched: dict[str, None] = {}
         for write in batch:
             for staged in write.staged:
@@ -236,22 +237,22 @@ class Store:
                     try:
                         listener(resource, change)
                     except Exception:
-                        log.exception("a listener failed at %s %s", resource, change.key)
+                        log.exception("a listener failed for %s %s", resource, change.key)
         for resource in touched:
             self._histories[resource].wake()
         for write in batch:
             if not write.done.done():
                 write.done.set_result(None)
-        self._tidy()
+        self._housekeep()
         if self._staged:
             self._commit(loop)
         else:
             self._committing = False
 
     def _roll_back(self, batch: list[_Write], error: BaseException) -> None:
-        """Nothing of the batch is stored, and what was staged after it may rest on it: all of it fails."""
+        """Nothing of the batch is stored. What was staged after it may depend on it, so that fails, too."""
         log.error("a commit to %s failed: %s", self.database.path, error)
-        self._trouble, self._trouble_at = self._refusal(error), time.monotonic()
+        self._last_error, self._last_error_at = self._commit_error(error), time.monotonic()
         failed = [*batch, *self._staged]
         self._staged = []
         self._head.clear()
@@ -259,39 +260,39 @@ class Store:
         self._committing = False
         for write in failed:
             if not write.done.done():
-                write.done.set_exception(self._refusal(error))
+                write.done.set_exception(self._commit_error(error))
 
-    def _refusal(self, error: BaseException) -> ApiError:
+    def _commit_error(self, error: BaseException) -> ApiError:
         if is_full(error, self._directory):
-            return StorageFull(f"the disk that holds {self._directory} is full: nothing was stored; free some space")
+            return StorageFull(f"the disk of {self._directory} is full: nothing was stored; free some space")
         return Unavailable(f"the store could not be written ({error}): nothing was stored", retry_after=1)
 
-    def _tidy(self) -> None:
-        """Housekeeping in the writing thread, after the writers have their answer."""
-        if len(self._forgotten) >= FORGET_AT_ONCE:
-            versions, self._forgotten = self._forgotten, []
-            self._writer.submit(self._forget, versions, dict(self._floors))
+    def _housekeep(self) -> None:
+        """Housekeeping in the writer thread, after the writers have their results."""
+        if len(self._superseded) >= DELETE_BATCH:
+            versions, self._superseded = self._superseded, []
+            self._writer.submit(self._delete_versions, versions, dict(self._floors))
         if self.database.wants_checkpoint():
             self._writer.submit(self._checkpoint)
 
-    def _forget(self, versions: list[int], floors: dict[str, int]) -> None:
-        self._unforgotten += versions
+    def _delete_versions(self, versions: list[int], floors: dict[str, int]) -> None:
+        self._undeleted += versions
         try:
-            self.database.forget(self._unforgotten, floors)
+            self.database.forget(self._undeleted, floors)
         except Exception as error:
-            log.warning("could not forget the past in %s, will try again: %s", self.database.path, error)
+            log.warning("could not delete old versions in %s, will try again: %s", self.database.path, error)
         else:
-            self._unforgotten = []
+            self._undeleted = []
 
     def _checkpoint(self) -> None:
         try:
             self.database.checkpoint()
         except Exception as error:
-            log.warning("could not fold the write-ahead log of %s: %s", self.database.path, error)
+            log.warning("could not checkpoint the write-ahead log of %s: %s", self.database.path, error)
 
-    def _last_words(self) -> None:
-        if self._forgotten or self._unforgotten:
-            self._forget(self._forgotten, self._floors)
+    def _close_database(self) -> None:
+        if self._superseded or self._undeleted:
+            self._delete_versions(self._superseded, self._floors)
         self._checkpoint()
         self.database.close()
 

@@ -12,97 +12,94 @@ from muster.embedded.store.database import Row
 from muster.kube.errors import BadRequest, TooLarge
 from muster.kube.objects import Key, Object
 
-# Merged from view: Every object of the cluster in memory, found by kind, namespace and name, in order, or by its
-# owner.
 
-
-class Place(NamedTuple):
-    """Where an object is: the resource (`pods`, `jobs.batch`) and its key."""
+class ResourceKey(NamedTuple):
+    """Identifies an object: the resource (`pods`, `jobs.batch`) and the key."""
 
     resource: str
     key: Key
 
 
 class View:
-    """Plain reads and writes; knows nothing of versions, commits or rules."""
+    """All committed objects, by kind, namespace and name, in order, or by owner. It knows no versions or rules."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, dict[str, Shelf]] = {}
-        self._dependents: dict[str, dict[Place, None]] = {}
+        self._kinds: dict[str, dict[str, NamespaceObjects]] = {}
+        self._dependents: dict[str, dict[ResourceKey, None]] = {}
 
     def get(self, resource: str, key: Key) -> Object | None:
-        shelves = self._kinds.get(resource)
-        if shelves is None:
+        namespaces = self._kinds.get(resource)
+        if namespaces is None:
             return None
-        shelf = shelves.get(key[0])
-        return None if shelf is None else shelf.objects.get(key[1])
+        bucket = namespaces.get(key[0])
+        return None if bucket is None else bucket.objects.get(key[1])
 
     def put(self, resource: str, key: Key, obj: Object) -> Object | None:
-        """Answers what was there before."""
-        shelves = self._kinds.get(resource)
-        if shelves is None:
-            shelves = self._kinds[resource] = {}
-        shelf = shelves.get(key[0])
-        if shelf is None:
-            shelf = shelves[key[0]] = Shelf()
-        before = shelf.put(key[1], obj)
-        self._file(resource, key, before, obj)
+        """Returns the previous object, if any."""
+        namespaces = self._kinds.get(resource)
+        if namespaces is None:
+            namespaces = self._kinds[resource] = {}
+        bucket = namespaces.get(key[0])
+        if bucket is None:
+            bucket = namespaces[key[0]] = NamespaceObjects()
+        before = bucket.put(key[1], obj)
+        self._index_owners(resource, key, before, obj)
         return before
 
     def remove(self, resource: str, key: Key) -> Object | None:
-        shelf = self._kinds.get(resource, {}).get(key[0])
-        before = None if shelf is None else shelf.remove(key[1])
-        if shelf is not None and not shelf.objects:
+        bucket = self._kinds.get(resource, {}).get(key[0])
+        before = None if bucket is None else bucket.remove(key[1])
+        if bucket is not None and not bucket.objects:
             del self._kinds[resource][key[0]]
         if before is not None:
-            self._file(resource, key, before, None)
+            self._index_owners(resource, key, before, None)
         return before
 
     def resources(self) -> list[str]:
-        return [resource for resource, shelves in self._kinds.items() if shelves]
+        return [resource for resource, namespaces in self._kinds.items() if namespaces]
 
     def namespaces(self, resource: str) -> list[str]:
-        """Those that hold objects of this resource, in order. Cluster-scoped ones are in ''."""
+        """Returns the namespaces with objects of this resource, sorted. Cluster-scoped objects are in ''."""
         return sorted(self._kinds.get(resource, ()))
 
-    def shelf(self, resource: str, namespace: str) -> Shelf | None:
+    def in_namespace(self, resource: str, namespace: str) -> NamespaceObjects | None:
         return self._kinds.get(resource, {}).get(namespace)
 
     def objects(self, resource: str, namespace: str = "") -> Iterator[Object]:
-        """In order of namespace and name; an empty namespace means all of them."""
+        """Yields objects sorted by namespace and name. An empty namespace means all namespaces."""
         for each in [namespace] if namespace else self.namespaces(resource):
-            shelf = self.shelf(resource, each)
-            if shelf is not None:
-                yield from (shelf.objects[name] for name in shelf.names())
+            bucket = self.in_namespace(resource, each)
+            if bucket is not None:
+                yield from (bucket.objects[name] for name in bucket.names())
 
     def count(self, resource: str, namespace: str = "") -> int:
-        shelves = self._kinds.get(resource, {})
+        namespaces = self._kinds.get(resource, {})
         if namespace:
-            return len(shelves[namespace].objects) if namespace in shelves else 0
-        return sum(len(shelf.objects) for shelf in shelves.values())
+            return len(namespaces[namespace].objects) if namespace in namespaces else 0
+        return sum(len(bucket.objects) for bucket in namespaces.values())
 
-    def dependents(self, uid: str) -> list[Place]:
-        """The objects that name this uid among their owners."""
+    def dependents(self, uid: str) -> list[ResourceKey]:
+        """Returns the objects that have this uid in their ownerReferences."""
         return list(self._dependents.get(uid, ()))
 
-    def _file(self, resource: str, key: Key, before: Object | None, after: Object | None) -> None:
+    def _index_owners(self, resource: str, key: Key, before: Object | None, after: Object | None) -> None:
         old = before["metadata"].get("ownerReferences") if before is not None else None
         new = after["metadata"].get("ownerReferences") if after is not None else None
         if old is new or old == new:
             return
-        place = Place(resource, key)
+        place = ResourceKey(resource, key)
         for ref in old or ():
-            filed = self._dependents.get(ref["uid"])
-            if filed is not None:
-                filed.pop(place, None)
-                if not filed:
+            indexed = self._dependents.get(ref["uid"])
+            if indexed is not None:
+                indexed.pop(place, None)
+                if not indexed:
                     del self._dependents[ref["uid"]]
         for ref in new or ():
             self._dependents.setdefault(ref["uid"], {})[place] = None
 
 
-class Shelf:
-    """The objects of one kind in one namespace. Sorting waits until somebody asks for the order."""
+class NamespaceObjects:
+    """The objects of one kind in one namespace. Names are sorted only when the order is asked for."""
 
     __slots__ = ("_changed", "_order", "objects")
 
@@ -124,7 +121,7 @@ class Shelf:
         return self.objects.pop(name, None)
 
     def names(self) -> list[str]:
-        """In order. A few changes are worked in; after many it is cheaper to begin again."""
+        """Returns the sorted names. A few changes are merged in; after many it is cheaper to sort again."""
         if self._order is None or len(self._changed) * 64 > len(self._order):
             self._order = sorted(self.objects)
         else:
@@ -145,35 +142,32 @@ class Shelf:
             self._changed = []
 
 
-# Merged from transaction: What one write sees and does: the head, and its own changes on top.
-
-
 class Staged(NamedTuple):
-    """A change on its way to the disk. When `gone`, `object` is the last state."""
+    """A change on its way to the disk. With `gone`, `object` is the last state."""
 
-    place: Place
+    place: ResourceKey
     object: Object
     gone: bool
     row: Row
 
 
 class Transaction:
-    """Valid while the function it was given to runs."""
+    """What one write sees (the head) and does. Valid only while the function it was passed to runs."""
 
     __slots__ = ("_head", "_largest", "_own", "_view", "saw_staged", "staged", "version")
 
-    def __init__(self, view: View, head: dict[Place, Staged], version: int, largest_object: int) -> None:
+    def __init__(self, view: View, head: dict[ResourceKey, Staged], version: int, largest_object: int) -> None:
         self.staged: list[Staged] = []
         self.version = version
         self.saw_staged = False
-        """Whether an answer rested on something not yet committed."""
+        """Whether a result depends on something that is not committed yet."""
         self._view = view
         self._head = head
         self._largest = largest_object
-        self._own: dict[Place, Staged] = {}
+        self._own: dict[ResourceKey, Staged] = {}
 
     def get(self, resource: str, key: Key) -> Object | None:
-        place = Place(resource, key)
+        place = ResourceKey(resource, key)
         staged = self._own.get(place) if self._own else None
         if staged is None and self._head:
             staged = self._head.get(place)
@@ -183,10 +177,10 @@ class Transaction:
             return None if staged.gone else staged.object
         return self._view.get(resource, key)
 
-    def within(self, resource: str, namespace: str) -> dict[str, Object]:
-        """The objects of one namespace, by name."""
-        shelf = self._view.shelf(resource, namespace)
-        found = dict(shelf.objects) if shelf is not None else {}
+    def list_namespace(self, resource: str, namespace: str) -> dict[str, Object]:
+        """Returns the objects of one namespace, by name."""
+        bucket = self._view.in_namespace(resource, namespace)
+        found = dict(bucket.objects) if bucket is not None else {}
         for staged in (*self._head.values(), *self.staged):
             (its_resource, key), obj, gone, _ = staged
             if its_resource != resource or key.namespace != namespace:
@@ -199,12 +193,13 @@ class Transaction:
         return found
 
     def put(self, resource: str, obj: Object) -> Object:
-        """Stores the object and answers it with its new resourceVersion. The object and its metadata must be the
-        caller's own: they become the store's."""
+        """Stores the object and returns it with its new resourceVersion.
+
+        The store takes over the object and its metadata: the caller must not use them for anything else."""
         return self._stage(resource, obj, gone=False)
 
     def remove(self, resource: str, obj: Object) -> Object:
-        """Removes the object and answers its last state, with the version of its removal."""
+        """Removes the object and returns its last state, with the version of the removal."""
         return self._stage(resource, {**obj, "metadata": {**obj["metadata"]}}, gone=True)
 
     def _stage(self, resource: str, obj: Object, *, gone: bool) -> Object:
@@ -215,11 +210,11 @@ class Transaction:
         blob = encode(obj)
         if len(blob) > self._largest:
             raise TooLarge(
-                f'{resource} "{name}" has {len(blob):,} bytes; an object may have at most {self._largest:,}. '
+                f'{resource} "{name}" has {len(blob):,} bytes; the limit is {self._largest:,}. '
                 "Keep large data in files and volumes"
             )
         self.version = version
-        place = Place(resource, Key(namespace, name))
+        place = ResourceKey(resource, Key(namespace, name))
         staged = Staged(place, obj, gone, Row(version, resource, namespace, name, int(gone), blob))
         self.staged.append(staged)
         self._own[place] = staged

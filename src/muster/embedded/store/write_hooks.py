@@ -1,8 +1,7 @@
 """Hooks on writes of Namespaces and CustomResourceDefinitions.
 
 A CustomResourceDefinition registers its kinds in the catalogue. A kind that a package has registered itself stays as
-the
-package made it; the definition is stored all the same, so that manifests which bring their definitions along can be
+the package made it; the definition is stored all the same, so that manifests which bring their definitions along can be
 applied unchanged.
 """
 
@@ -20,22 +19,18 @@ from muster.kube.errors import Forbidden, Invalid, MethodNotAllowed, NotFound
 from muster.kube.kinds import Catalogue, Kind
 from muster.kube.objects import Key, Object, is_deleting, name_of, spec_of
 
-# Merged from special: What sets Namespaces and CustomResourceDefinitions apart from all other objects when they are
-# written.
-
-
 NAMESPACES = "namespaces"
 PERMANENT_NAMESPACES = ("default", "kube-system")
 CONTENTS_FINALIZER = "kubernetes"
-"""What a namespace waits for, in `spec.finalizers`, when it is deleted."""
+"""In `spec.finalizers` of a namespace: its deletion waits until it is empty."""
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-"""What a definition waits for, in `metadata.finalizers`, when it is deleted."""
+"""In `metadata.finalizers` of a definition: its deletion waits until its objects are gone."""
 
 
 def check_can_create(tx: Transaction, kind: Kind, namespace: str) -> None:
-    """Where an object is to be created, there must be a namespace, and neither it nor the kind on its way out."""
+    """Raises unless the namespace exists, and neither it nor the kind's definition is being deleted."""
     if namespace:
         found = tx.get(NAMESPACES, Key("", namespace))
         if found is None:
@@ -45,11 +40,11 @@ def check_can_create(tx: Transaction, kind: Kind, namespace: str) -> None:
     if "." in kind.group:
         definition = tx.get(CRDS, Key("", kind.resource))
         if definition is not None and is_deleting(definition):
-            raise MethodNotAllowed(f"{kind.resource} cannot be created: their definition is being deleted")
+            raise MethodNotAllowed(f"{kind.resource} cannot be created: the CustomResourceDefinition is being deleted")
 
 
 def before_create(kind: Kind, given: Object) -> Object:
-    """Before defaults and checks."""
+    """Runs before defaults and checks."""
     if kind.resource == NAMESPACES:
         return {**given, "spec": {"finalizers": [CONTENTS_FINALIZER]}}
     if kind.resource == CRDS:
@@ -60,7 +55,7 @@ def before_create(kind: Kind, given: Object) -> Object:
 
 
 def after_create(kind: Kind, obj: Object, now: str) -> Object:
-    """After defaults and checks."""
+    """Runs after defaults and checks."""
     if kind.resource != CRDS:
         return obj
     for cause in unsupported_crd_fields(obj):
@@ -73,7 +68,7 @@ def after_create(kind: Kind, obj: Object, now: str) -> Object:
 
 
 def before_update(kind: Kind, old: Object, given: Object) -> Object:
-    """A namespace's finalizers end with its contents, not by an update."""
+    """An update cannot remove the finalizers of a namespace."""
     return {**given, "spec": spec_of(old)} if kind.resource == NAMESPACES else given
 
 
@@ -82,18 +77,11 @@ def before_delete(kind: Kind, old: Object) -> None:
         raise Forbidden(f'namespaces "{name_of(old)}" is forbidden: this namespace may not be deleted')
 
 
-# Merged from custom_kinds: Kinds that users bring: a CustomResourceDefinition registers them, and they go with it.
-#
-# A kind that a package has registered itself stays as the package made it; the definition is stored all the same, so
-# that
-# manifests which bring their definitions along can be applied as they are.
-
-
 log = logging.getLogger(__name__)
 
 
 class CustomKinds:
-    """Keeps the catalogue in step with the definitions in the store."""
+    """Keeps the catalogue up to date with the CustomResourceDefinitions in the store."""
 
     def __init__(self, store: Store, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -115,11 +103,11 @@ class CustomKinds:
         try:
             kinds = kinds_from_crd(definition)
         except Invalid as error:
-            log.warning("the kind of %s cannot be used: %s", name_of(definition), error)
+            log.warning("the kinds of %s cannot be used: %s", name_of(definition), error)
             return
         taken = {(kind.api_version, kind.kind) for kind in self._catalogue}
         ours = [kind for kind in kinds if (kind.api_version, kind.kind) not in taken]
-        # The version that is stored comes first, and what is registered last is found by the plain names.
+        # The storage version comes first in the list. The kind that is registered last is found by the plain names.
         for kind in reversed(ours):
             self._catalogue.register(kind)
         self._registered[name_of(definition)] = ours
@@ -128,6 +116,6 @@ class CustomKinds:
         for kind in self._registered.pop(name, ()):
             self._catalogue.unregister(kind)
 
-    def brought_by(self, name: str) -> list[Kind]:
-        """The kinds that are there because of this definition."""
+    def kinds_of(self, name: str) -> list[Kind]:
+        """Returns the kinds that this definition registered."""
         return self._registered.get(name, [])

@@ -29,50 +29,45 @@ from muster.kube.patches import json_patch, merge_patch, strategic_merge
 from muster.kube.schema import STRING, validate
 from muster.kube.server_side_apply import server_side_apply, track_update
 
-# Merged from patching: One way in for the three kinds of patch that need only the object and its schema.
-
 
 def apply_patch(obj: Object, body: Any, type: PatchType, schema: Schema) -> Object:
-    """A new object; parts the patch leaves alone may be shared with `obj`."""
+    """Returns a new object. Parts that the patch does not change may be shared with `obj`."""
     if type == "json":
         if not isinstance(body, list):
-            raise BadRequest("a JSON patch is a list of operations; send an object as a merge patch")
+            raise BadRequest("a JSON patch must be a list of operations; to send an object, use a merge patch")
         result = json_patch(obj, body)
     elif not isinstance(body, dict):
-        raise BadRequest(f"a {type} patch is an object")
+        raise BadRequest(f"a {type} patch must be an object")
     elif type == "merge":
         result = merge_patch(obj, body)
     elif type == "strategic":
         result = strategic_merge(obj, body, schema)
     else:
-        raise UnsupportedMediaType(f'"{type}" is not a type of patch: use merge, json, strategic or apply')
+        raise UnsupportedMediaType(f'"{type}" is not a patch type: use merge, json, strategic or apply')
     if not isinstance(result, dict):
-        raise BadRequest("the patch leaves nothing of the object")
+        raise BadRequest("the patch removes the whole object")
     return result
 
 
-# Merged from scale: The `scale` subresource: any kind with a number of replicas, seen as an autoscaling/v1 Scale.
-
-
 def to_scale(kind: Kind, obj: Object) -> Object:
-    """The Scale of an object; NotFound for a kind that has none."""
+    """Returns the autoscaling/v1 Scale of an object. Raises NotFound for a kind without replicas."""
     scale = _scale(kind)
     metadata = obj["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: Object = {"replicas": _at(obj, scale.status_replicas) or 0}
-    if scale.selector and (selector := _at(obj, scale.selector)):
+    status: Object = {"replicas": _get_path(obj, scale.status_replicas) or 0}
+    if scale.selector and (selector := _get_path(obj, scale.selector)):
         status["selector"] = selector
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {field: metadata[field] for field in kept if field in metadata},
-        "spec": {"replicas": _at(obj, scale.replicas) or 0},
+        "spec": {"replicas": _get_path(obj, scale.replicas) or 0},
         "status": status,
     }
 
 
 def apply_scale(kind: Kind, obj: Object, wanted: Object) -> Object:
-    """The object with the number of replicas that a Scale asks for."""
+    """Returns the object with the number of replicas of a Scale."""
     scale = _scale(kind)
     replicas = (wanted.get("spec") or {}).get("replicas", 0)
     if type(replicas) is not int or replicas < 0:
@@ -80,42 +75,39 @@ def apply_scale(kind: Kind, obj: Object, wanted: Object) -> Object:
         raise Invalid(
             f'Scale "{obj["metadata"]["name"]}" is invalid: spec.replicas: {why}', causes=[Cause("spec.replicas", why)]
         )
-    result = _with_value(obj, _steps(scale.replicas), replicas)
+    result = _set_path(obj, _path_parts(scale.replicas), replicas)
     assert isinstance(result, dict)
     return result
 
 
 def _scale(kind: Kind) -> Scale:
     if kind.scale is None:
-        raise NotFound(f"{kind.resource} cannot be scaled: the kind says nothing of replicas")
+        raise NotFound(f"{kind.resource} cannot be scaled: the kind has no replicas")
     return kind.scale
 
 
-def _steps(path: str) -> list[str]:
+def _path_parts(path: str) -> list[str]:
     return [step for step in path.split(".") if step]
 
 
-def _at(obj: Any, path: str) -> Any:
-    for step in _steps(path):
+def _get_path(obj: Any, path: str) -> Any:
+    for step in _path_parts(path):
         obj = obj.get(step) if isinstance(obj, dict) else None
     return obj
 
 
-def _with_value(obj: Any, steps: list[str], value: Any) -> Any:
+def _set_path(obj: Any, steps: list[str], value: Any) -> Any:
     if not steps:
         return value
     inner = obj if isinstance(obj, dict) else {}
-    return {**inner, steps[0]: _with_value(inner.get(steps[0]), steps[1:], value)}
-
-
-# Merged from writes: The writes of the API, each as a function of one transaction: all of it happens, or none.
+    return {**inner, steps[0]: _set_path(inner.get(steps[0]), steps[1:], value)}
 
 
 NAMES_TO_TRY = 8
 
 
 class WriteOptions(NamedTuple):
-    """What the writes of an object share: by whom, how, and when."""
+    """What all writes of an object have in common: who writes, how, and when."""
 
     now: str
     subresource: Subresource = ""
@@ -123,7 +115,7 @@ class WriteOptions(NamedTuple):
     force: bool = False
     mode: FieldValidation = "Strict"
     has_null: bool = False
-    """Whether there is a null in the body: rare, and then it is worth a second look."""
+    """Whether the body contains a null, which is rare and needs an extra pass."""
 
 
 def create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
@@ -136,7 +128,7 @@ def create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
 def _create(tx: Transaction, kind: Kind, given: Object, now: str) -> Object:
     metadata = given.get("metadata") or {}
     if metadata.get("resourceVersion"):
-        raise BadRequest("metadata.resourceVersion must not be set on an object that is to be created")
+        raise BadRequest("metadata.resourceVersion must not be set on an object to be created")
     namespace = _namespace_for(kind, metadata.get("namespace") or "")
     write_hooks.check_can_create(tx, kind, namespace)
     name = _free_name(tx, kind, namespace, given)
@@ -149,7 +141,7 @@ def update(tx: Transaction, kind: Kind, given: Object, request: WriteOptions) ->
     metadata = given.get("metadata") or {}
     name = metadata.get("name")
     if not name:
-        raise BadRequest("metadata.name: an update needs the name of the object")
+        raise BadRequest("metadata.name: an update requires the name of the object")
     old = get_existing(tx, kind, object_key(kind, name, metadata.get("namespace") or ""))
     check_preconditions(kind, old, metadata.get("uid") or "", metadata.get("resourceVersion") or "")
     if request.subresource == "status":
@@ -159,11 +151,11 @@ def update(tx: Transaction, kind: Kind, given: Object, request: WriteOptions) ->
         new = admit_change(kind, old, apply_scale(kind, old, scale))
     else:
         new = admit_change(kind, old, write_hooks.before_update(kind, old, given))
-    return store_or_remove(tx, kind, old, _tracked(kind, old, new, request))
+    return store_or_remove(tx, kind, old, _track_fields(kind, old, new, request))
 
 
 def patch(tx: Transaction, kind: Kind, key: Key, body: Any, type: PatchType, request: WriteOptions) -> Object:
-    """`body` must be a private copy. Runs against the newest state, so it never needs to be repeated."""
+    """`body` must be a private copy. Runs against the newest state, so it never has to be retried."""
     old = tx.get(kind.resource, key)
     if type == "apply":
         return _apply(tx, kind, key, old, body, request)
@@ -173,9 +165,9 @@ def patch(tx: Transaction, kind: Kind, key: Key, body: Any, type: PatchType, req
         scale = apply_patch(to_scale(kind, old), body, type, {})
         check_preconditions(kind, old, uid_of(scale), version_of(scale))
         new = admit_change(kind, old, apply_scale(kind, old, scale))
-        return to_scale(kind, store_or_remove(tx, kind, old, _tracked(kind, old, new, request)))
+        return to_scale(kind, store_or_remove(tx, kind, old, _track_fields(kind, old, new, request)))
     given = apply_patch(status_rows.patch_base(tx, kind, old, body), body, type, kind.schema)
-    _same_identity(kind, old, given)
+    _check_identity(kind, old, given)
     check_preconditions(kind, old, uid_of(given), version_of(given))
     if request.mode != "Strict" or request.has_null:
         given = private_copy(kind, given, request.mode)
@@ -183,7 +175,7 @@ def patch(tx: Transaction, kind: Kind, key: Key, body: Any, type: PatchType, req
         new = _new_status(kind, old, given)
     else:
         new = admit_change(kind, old, write_hooks.before_update(kind, old, given))
-    return store_or_remove(tx, kind, old, _tracked(kind, old, new, request))
+    return store_or_remove(tx, kind, old, _track_fields(kind, old, new, request))
 
 
 def delete(
@@ -199,14 +191,14 @@ def delete(
     old = get_existing(tx, kind, key)
     check_preconditions(kind, old, uid, version)
     write_hooks.before_delete(kind, old)
-    verdict = plan_deletion(kind, old, propagation, grace_seconds, now)
-    if verdict.remove:
+    plan = plan_deletion(kind, old, propagation, grace_seconds, now)
+    if plan.remove:
         return status_rows.remove_object(tx, kind, old)
-    return store_or_remove(tx, kind, old, verdict.object)
+    return store_or_remove(tx, kind, old, plan.object)
 
 
 def bind(tx: Transaction, kind: Kind, bindings: Sequence[tuple[Key, str, str]], now: str) -> list[Object]:
-    """Gives every Pod its node, or raises and gives none."""
+    """Assigns every Pod to its node, or raises and assigns none."""
     bound = []
     for key, uid, node in bindings:
         pod = tx.get(kind.resource, key)
@@ -233,7 +225,7 @@ def bind(tx: Transaction, kind: Kind, bindings: Sequence[tuple[Key, str, str]], 
 
 
 def store_or_remove(tx: Transaction, kind: Kind, old: Object, new: Object) -> Object:
-    """Stores what became of `old`, or removes it if that was all it was waiting for."""
+    """Stores the new state of `old`, or removes it if its deletion was only waiting for this change."""
     if new is old:
         return old
     if is_deleting(new) and is_released(kind, new):
@@ -259,21 +251,21 @@ def object_key(kind: Kind, name: str, namespace: str) -> Key:
 
 
 def check_preconditions(kind: Kind, obj: Object, uid: str, version: str) -> None:
-    """What the caller believes of the object must still be so."""
+    """Raises Conflict unless uid and version, where given, are those of the object."""
     found = obj["metadata"]
-    refused = f'Operation cannot be fulfilled on {kind.resource} "{found["name"]}": '
+    prefix = f'Operation cannot be fulfilled on {kind.resource} "{found["name"]}": '
     if uid and uid != found["uid"]:
-        raise Conflict(f"{refused}Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}")
+        raise Conflict(f"{prefix}Precondition failed: UID in precondition: {uid}, UID in object meta: {found['uid']}")
     if version and version != found["resourceVersion"]:
         raise Conflict(
-            f"{refused}the object has been modified; please apply your changes to the latest version and try again"
+            f"{prefix}the object has been modified; please apply your changes to the latest version and try again"
         )
 
 
 def _namespace_for(kind: Kind, namespace: str) -> str:
     if not kind.namespaced:
         if namespace:
-            raise BadRequest(f"metadata.namespace: a {kind.kind} belongs to no namespace; leave it out")
+            raise BadRequest(f"metadata.namespace: a {kind.kind} is cluster-scoped; remove the namespace")
         return ""
     return namespace or "default"
 
@@ -294,20 +286,20 @@ def _free_name(tx: Transaction, kind: Kind, namespace: str, given: Object) -> st
         name = generated_name(base)
         if tx.get(kind.resource, Key(namespace, name)) is None:
             return name
-    raise AlreadyExists(f'{kind.resource}: no free name that begins with "{base}" was found; try again')
+    raise AlreadyExists(f'{kind.resource}: found no free name that begins with "{base}"; try again')
 
 
 def _new_status(kind: Kind, old: Object, given: Object) -> Object:
     if not kind.has_status:
-        raise NotFound(f"{kind.resource} have no status of their own; update the object itself")
+        raise NotFound(f"{kind.resource} have no status subresource; update the object itself")
     return admit_status(kind, old, given.get("status"))
 
 
 def _apply(tx: Transaction, kind: Kind, key: Key, old: Object | None, config: Any, request: WriteOptions) -> Object:
     if not isinstance(config, dict):
-        raise BadRequest("an apply patch is an object")
+        raise BadRequest("an apply patch must be an object")
     if request.subresource == "scale":
-        raise BadRequest("scale takes no apply patch; send a merge patch")
+        raise BadRequest("scale does not accept apply patches; send a merge patch")
     metadata = config.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise BadRequest("metadata: must be an object")
@@ -317,7 +309,9 @@ def _apply(tx: Transaction, kind: Kind, key: Key, old: Object | None, config: An
         config = {field: config[field] for field in ("apiVersion", "kind", "status") if field in config}
         config["metadata"] = identity
     elif kind.has_status and (old is not None or kind.resource not in KEEPS_STATUS_ON_CREATE):
-        config.pop("status", None)  # an applier of the whole object does not own what only the subresource can write
+        config.pop(
+            "status", None
+        )  # only the subresource can write it, so an applier of the whole object does not own it
     config = private_copy(kind, config, request.mode)
     if old is None and request.subresource:
         raise not_found(kind, key.name)
@@ -335,19 +329,19 @@ def _apply(tx: Transaction, kind: Kind, key: Key, old: Object | None, config: An
     return store_or_remove(tx, kind, old, {**new, "metadata": {**new["metadata"], "managedFields": managed}})
 
 
-def _tracked(kind: Kind, old: Object, new: Object, request: WriteOptions) -> Object:
-    """Keeps the record of who owns which field, for objects that have one."""
+def _track_fields(kind: Kind, old: Object, new: Object, request: WriteOptions) -> Object:
+    """Updates managedFields, for objects that have them."""
     if new is old or not ("managedFields" in old["metadata"] or "managedFields" in new["metadata"]):
         return new
     return track_update(old, new, kind.schema, request.manager, request.now, subresource=request.subresource)
 
 
-def _same_identity(kind: Kind, old: Object, new: Object) -> None:
+def _check_identity(kind: Kind, old: Object, new: Object) -> None:
     metadata = new.get("metadata")
     if not isinstance(metadata, dict):
-        raise BadRequest("a patch cannot take away the metadata of an object")
+        raise BadRequest("a patch cannot remove the metadata of an object")
     for field in ("name", "namespace"):
         if metadata.get(field, "") != old["metadata"].get(field, ""):
-            raise BadRequest(f"metadata.{field}: a patch cannot give an object another {field}")
+            raise BadRequest(f"metadata.{field}: a patch cannot change the {field} of an object")
     if new.get("kind") != kind.kind:
-        raise BadRequest("kind: a patch cannot make an object one of another kind")
+        raise BadRequest("kind: a patch cannot change the kind of an object")

@@ -15,9 +15,6 @@ from muster.server.kubernetes.handlers import Approve
 from muster.server.kubernetes.request import ApiRequest
 from muster.server.kubernetes.websocket import offered_token
 
-# Merged from gate: Who a call is from, and whether they may do what it asks.
-
-
 _RBAC = "rbac.authorization.k8s.io"
 _IMPERSONATION = (b"impersonate-user", b"impersonate-group")
 
@@ -38,7 +35,7 @@ class AccessControl:
             call.user = self._impersonated(call)
 
     def require(self, user: User, action: Action) -> None:
-        if not self._identity.may(user, action):
+        if not self._identity.is_allowed(user, action):
             raise Forbidden(f'{_subject(action)} is forbidden: User "{user.name}" cannot {action}')
 
     def approval(self, user: User, kind: Kind) -> Approve | None:
@@ -52,16 +49,16 @@ class AccessControl:
                 ref = obj.get("roleRef") or {}
                 which, name = str(ref.get("kind") or ""), str(ref.get("name") or "")
                 plural = "roles" if which == "Role" else "clusterroles"
-                if self._identity.may(user, Action("bind", _RBAC, plural, "", namespace, name)):
+                if self._identity.is_allowed(user, Action("bind", _RBAC, plural, "", namespace, name)):
                     return
                 rules = self._identity.rules_of_role(which, namespace, name)
             else:
-                if self._identity.may(user, Action("escalate", _RBAC, kind.plural, "", namespace)):
+                if self._identity.is_allowed(user, Action("escalate", _RBAC, kind.plural, "", namespace)):
                     return
                 rules = obj.get("rules") or ()
                 if obj.get("aggregationRule"):
                     rules = [*rules, {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-            excess = self._identity.excess(user, rules, namespace)
+            excess = self._identity.missing_permissions(user, rules, namespace)
             if excess:
                 raise Forbidden(
                     f'{kind.plural} is forbidden: User "{user.name}" may not grant what they may not do themselves: '
@@ -100,10 +97,6 @@ def _subject(action: Action) -> str:
     return f'{resource} "{action.name}"' if action.name else resource
 
 
-# Merged from reviews: Questions about access that are asked by creating an object: who am I, what may I, whose token
-# is this?
-
-
 async def review(identity: Identity, user: User, plural: str, namespace: str, body: Object) -> Object:
     """The review with its status filled in. It is not stored."""
     spec = body.get("spec") or {}
@@ -140,7 +133,7 @@ def action_in(spec: Mapping[str, Any], namespace: str = "") -> Action:
 
 
 def _verdict(identity: Identity, user: User, action: Action) -> dict[str, Any]:
-    allowed = identity.may(user, action)
+    allowed = identity.is_allowed(user, action)
     if allowed:
         return {"allowed": True, "reason": "member of system:masters" if user.is_master else "a role allows it"}
     return {"allowed": False, "reason": f'no role lets "{user.name}" {action}'}

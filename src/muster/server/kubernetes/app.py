@@ -123,9 +123,9 @@ class Api:
 
     async def _about(self, call: ApiRequest) -> ApiResponse:
         if call.path.startswith(_HEALTH):
-            if call.path.startswith("/readyz") and self._cluster.store.trouble is not None:
+            if call.path.startswith("/readyz") and self._cluster.store.last_error is not None:
                 await self._gate.admit(call)  # why not is nobody else's business
-                raise self._cluster.store.trouble
+                raise self._cluster.store.last_error
             return ApiResponse(b"ok", media="text/plain; charset=utf-8")
         if call.path.rstrip("/") != "/version":
             await self._gate.admit(call)

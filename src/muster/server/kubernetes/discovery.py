@@ -1,5 +1,5 @@
-"""Discovery: the version, groups and resources that the API serves, and its OpenAPI documents, rendered once per
-set of kinds.
+"""Discovery: the version, groups and resources that the API serves, and its OpenAPI documents, rendered once per set of
+kinds.
 """
 
 from __future__ import annotations
@@ -18,10 +18,6 @@ from muster.server.kubernetes import openapi
 from muster.server.kubernetes import openapi as openapi_protobuf
 from muster.server.kubernetes.negotiation import JSON, clauses_of
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, json_response
-
-# Merged from resources: The resources the API serves: the catalogue's kinds, their subresources, and the reviews,
-# which are only answers.
-
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _CHANGE = ("get", "patch", "update")
@@ -119,10 +115,6 @@ def _preference(version: str) -> tuple[int, int, int, str]:
     if version[:1] == "v" and digits.isdigit():
         return 0, -int(digits), 0, version
     return 3, 0, 0, version
-
-
-# Merged from discovery: What the API tells clients about itself: versions, groups and resources, group by group or
-# all at once.
 
 
 KUBERNETES_VERSION = (1, 35)
@@ -277,10 +269,6 @@ def _response_kind(resource: Resource) -> dict[str, str]:
     if resource.kind_version:
         return {"group": resource.kind_group or "", "version": resource.kind_version, "kind": resource.kind}
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
-
-
-# Merged from description: What is not about objects: the version, discovery and OpenAPI, rendered once per set of
-# kinds.
 
 
 class ApiDescription:

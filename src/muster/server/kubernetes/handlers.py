@@ -26,9 +26,6 @@ from muster.server.kubernetes.request import (
     parse_yaml,
 )
 
-# Merged from objects: The verbs of the API on objects: get, list, create, update, patch, delete, deletecollection.
-
-
 Approve: TypeAlias = Callable[[Object], None]
 """Raises Forbidden when the caller may not store such an object, whatever verbs they have."""
 
@@ -331,9 +328,6 @@ def _check_version(query: Mapping[str, str], listing: Listing) -> None:
 def _invalid_option(name: str, value: Any, allowed: list[str]) -> Invalid:
     message = f'Unsupported value: "{value}": supported values: {", ".join(allowed)}'
     return Invalid(f"{name}: {message}", causes=[Cause(name, message, "FieldValueNotSupported")])
-
-
-# Merged from metrics: metrics.k8s.io over HTTP: measured at the moment of the question.
 
 
 async def get_metrics(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:

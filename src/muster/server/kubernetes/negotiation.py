@@ -1,6 +1,4 @@
-"""Content negotiation: which form of an object a client asks for, and objects in that form (itself, table,
-metadata).
-"""
+"""Content negotiation: which form of an object a client asks for, and objects in that form (itself, table, metadata)."""
 
 from __future__ import annotations
 
@@ -13,9 +11,6 @@ from muster.kube.cluster import Listing, PatchType
 from muster.kube.errors import BadRequest, NotAcceptable, UnsupportedMediaType
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, meta, version_of
-
-# Merged from negotiation: Which form of an answer a client asks for, and what its body is written in.
-
 
 Shape: TypeAlias = Literal["object", "table", "metadata"]
 
@@ -115,10 +110,6 @@ def _quality(text: str) -> float:
         return float(text)
     except ValueError:
         return 1.0
-
-
-# Merged from shapes: An object, a list or an event in the form that was asked for: itself, a table, or its metadata
-# only.
 
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

@@ -1,7 +1,6 @@
 """The API described in OpenAPI: version 3 group by group, version 2 as a whole, in JSON and in protobuf.
 
-Enough for `kubectl explain`, for `kubectl apply` to know what to ask for, and for clients that check fields
-themselves.
+Enough for `kubectl explain`, for `kubectl apply` to know what to ask for, and for clients that check fields themselves.
 Older kubectls read version 2 in protobuf only (gnostic's openapi.v2.Document), and create nothing without it.
 """
 
@@ -16,11 +15,6 @@ import orjson
 
 from muster.kube.kinds import Kind, Schema
 from muster.kube.schema import OBJECT_META, STRING
-
-# Merged from openapi_sharing: Schemas that occur again and again, such as that of a container, are written once in an
-# OpenAPI document and referred
-# to elsewhere. Without this the templates of Argo's kinds alone make it 30 MB.
-
 
 _PREFIX = "io.muster.schema"
 _SINGLE = ("items", "additionalProperties")
@@ -89,12 +83,6 @@ def _inner(schema: Schema) -> Iterator[Schema]:
     for holder in _SINGLE:
         if isinstance(schema.get(holder), dict):
             yield schema[holder]
-
-
-# Merged from openapi: The API described in OpenAPI, version 3 group by group and version 2 as a whole.
-#
-# Enough for `kubectl explain`, for `kubectl apply` to know what to ask for, and for clients that check fields
-# themselves.
 
 
 _GVK = "x-kubernetes-group-version-kind"
@@ -236,12 +224,6 @@ def _v2_schema(schema: Schema) -> Schema:
     if isinstance(schema.get("additionalProperties"), dict):
         found["additionalProperties"] = _v2_schema(schema["additionalProperties"])
     return found
-
-
-# Merged from openapi_protobuf: OpenAPI version 2 in the only form that older kubectls read it in: protobuf, as
-# gnostic's openapi.v2.Document.
-#
-# They refuse to create anything they could not check against it first. Only the fields they look at are written.
 
 
 PROTOBUF_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

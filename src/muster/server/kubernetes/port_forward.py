@@ -17,10 +17,6 @@ from muster.server.kubernetes import spdy
 from muster.server.kubernetes.request import ApiRequest, Target
 from muster.server.kubernetes.websocket import Closed, Socket, choose_protocol
 
-# Merged from port_tunnel: `kubectl port-forward`: SPDY streams inside a WebSocket, two for every TCP connection: data
-# and errors.
-
-
 TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 
 _PIECE = 32 * 1024
@@ -142,9 +138,6 @@ async def _send(inbox: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> No
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
-
-
-# Merged from port_forward: `port-forward`: TCP connections to a Pod's ports, over the channels of a WebSocket.
 
 
 _BASE64 = "v4.base64.channel.k8s.io"

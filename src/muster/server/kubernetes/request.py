@@ -19,9 +19,6 @@ from muster.kube.selectors import parse_fields
 from muster.server.kubernetes import protobuf
 from muster.server.kubernetes.negotiation import JSON, PROTOBUF, YAML, Form, body_media, form_of
 
-# Merged from targets: What a request is about, read from its path and method.
-
-
 _NAMESPACE_SUBRESOURCES = frozenset(("status", "finalize"))
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _STREAMED = frozenset(("exec", "attach", "portforward"))
@@ -85,9 +82,6 @@ def required_action(target: Target, method: str, query: Mapping[str, str]) -> Ac
 def is_true(value: str | None) -> bool:
     """As Go reads a boolean query parameter."""
     return value is not None and value.lower() not in ("false", "0", "f")
-
-
-# Merged from calls: One request as the API sees it, and what it answers.
 
 
 LARGEST_BODY = 3 * 1024 * 1024
@@ -254,9 +248,6 @@ def _too_large() -> TooLarge:
 
 def _described(value: Any) -> str:
     return {list: "a list", str: "a string", type(None): "null"}.get(type(value), type(value).__name__)
-
-
-# Merged from streaming: Answers that go on until they end by themselves, time is up, or the client hangs up.
 
 
 async def stream(

@@ -16,10 +16,6 @@ from websockets.typing import Subprotocol
 from muster.kube.errors import BadRequest
 from muster.server.kubernetes.request import ApiRequest, ApiResponse
 
-# Merged from sockets: WebSockets as the API uses them: opened by a call that may still be refused, then messages of
-# bytes.
-
-
 BEARER = "base64url.bearer.authorization.k8s.io."
 """How a browser, which cannot set headers on a WebSocket, names its token: as one of the protocols it offers."""
 
@@ -108,9 +104,6 @@ def _from_base64(text: str) -> bytes:
         return bytes((ord(text[0]) - ord("0"),)) + base64.b64decode(text[1:])
     except (IndexError, ValueError, binascii.Error):
         raise BadRequest("a message on a base64 channel is a digit and base64 text") from None
-
-
-# Merged from websocket: WebSockets as kubectl wants them, for uvicorn.
 
 
 LARGEST_MESSAGE = 4 * 1024 * 1024

@@ -117,7 +117,7 @@ def service_account_permissions(authorizer: Authorizer) -> IsAllowed:
     def asked(account_namespace: str, account: str, verb: str, kind: Kind, namespace: str, name: str) -> str:
         action = Action(verb, kind.group, kind.plural, namespace=namespace, name=name)
         user = service_account_user(account_namespace, account or "default")
-        if authorizer.may(user, action):
+        if authorizer.is_allowed(user, action):
             return ""
         rules = _ARGO_SERVER_RULES if account == ARGO_SERVER else ()
         if not account:

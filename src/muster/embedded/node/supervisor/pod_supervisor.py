@@ -49,11 +49,6 @@ from muster.embedded.node.supervisor.processes import Processes, StartError, kil
 from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, BaseNamespace, Sandbox
 from muster.embedded.node.supervisor.syscalls import adopt_orphans
 
-# Merged from recovery: What a supervisor does first when there was another one before it, which was killed: the Pod's
-# processes have gone
-# with that one, but the journal tells how far they had come.
-
-
 _LOST_CODE = 137
 _LOST_SIGNAL = 9
 
@@ -104,10 +99,6 @@ def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, nothing: int) -> None:
         if engine:
             with suppress(StartError, ChildProcessError):
                 os.waitpid(sandbox.run_engine(container, 0, engine["remove"], [nothing] * 3), 0)
-
-
-# Merged from control_server: The supervisor's control socket: runs commands inside the Pod's containers, and ends the
-# Pod, when asked to.
 
 
 _MAX_REQUEST = 1 << 20
@@ -234,11 +225,6 @@ class _Connection:
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
-
-
-# Merged from supervisor: Runs one Pod to its end: a process of its own, which needs nobody once it has begun.
-#
-# The shell around `lifecycle`: it carries out what that decides, notes it in the journal and tells the agent.
 
 
 CRASH_FILE = "supervisor.log"

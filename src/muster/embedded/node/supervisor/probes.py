@@ -10,9 +10,6 @@ from muster.embedded.node.supervisor import probe_runs
 from muster.embedded.node.supervisor.contract import PreparedContainer, Probe
 from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
 
-# Merged from health: When a container's probes are due and what their results add up to. Pure.
-
-
 CheckKind: TypeAlias = Literal["startup", "liveness", "readiness"]
 
 KINDS: tuple[CheckKind, ...] = ("startup", "liveness", "readiness")
@@ -55,9 +52,6 @@ def active(checks: list[Check]) -> list[Check]:
 def probe_number(probe: Probe, name: Literal["period", "timeout"], default: float) -> float:
     value = probe.get(name)
     return default if value is None or value <= 0 else value
-
-
-# Merged from healthwatch: Keeps making the probes of one attempt of a container, and tells what comes of them.
 
 
 _REPEAT_AFTER = 60.0

@@ -12,9 +12,6 @@ from stat import S_ISDIR, S_ISFIFO
 
 from muster.embedded.node.supervisor.syscalls import NEW_USERS, die_with_parent, new_filesystem, unshare
 
-# Merged from processes: The processes of a Pod, found by looking: whatever they fork, whichever session they hide in.
-
-
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KILL_TRIES = 500
 _MEMORY_FIELDS = (b"Pss_Anon:", b"Pss_Shmem:")
@@ -154,10 +151,6 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterable[int]:
         seen.add(pid)
         pid = parents[pid]
         yield pid
-
-
-# Merged from launching: Starts a process the way a container's has to start: own session, no inherited signals,
-# someone else's identity.
 
 
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
