@@ -37,7 +37,6 @@ from sqlalchemy import Connection, event, insert
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.settings import AgentSettings
-from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
 from muster.platform.database.database import Database, sqlite_url
 from muster.platform.database.queries import new_id
@@ -51,6 +50,7 @@ from muster.platform.users.tokens import create_token
 from muster.server.https import serve_http
 from muster.server.platform.app import platform_app
 from muster.server.platform.starting import create_services
+from muster.server.settings import Settings
 
 GOAL = 0.050
 STATES = ("succeeded",) * 7 + ("failed", "stopped", "running")

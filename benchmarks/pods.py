@@ -24,9 +24,9 @@ import uvloop
 from benchmarks.meter import Cost, Meter, enter_group
 
 from muster.embedded.box import Box
-from muster.embedded.settings import Settings, read_settings
 from muster.kube.builtin import EVENT, POD, new_catalogue
 from muster.kube.objects import Object, name_of, status_of
+from muster.server.settings import Settings, read_settings
 
 TARGET_MS = 10.0
 

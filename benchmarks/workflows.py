@@ -31,9 +31,9 @@ from benchmarks.meter import Cost, Meter, enter_group
 from benchmarks.peers import PREFECT, ROOT, python_of
 from benchmarks.shapes import tasks
 
-from muster.embedded.settings import Settings, read_settings
 from muster.kube.objects import Object, name_of, status_of
 from muster.server.serving import Serving, serving
+from muster.server.settings import Settings, read_settings
 from muster.workflows.kinds import WORKFLOW
 
 TARGET_MS = 12.0

@@ -23,11 +23,11 @@ from typing import NamedTuple
 import uvloop
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.settings import read_settings
 from muster.kube.errors import AlreadyExists, ApiError
 from muster.kube.manifests import Document, ManifestError, load_manifest_files
 from muster.kube.objects import Object, annotations_of, key_of, labels_of, name_of, namespace_of, status_of
 from muster.server.serving import serving
+from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 
 NO_TEST = "workflows.argoproj.io/no-test"

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.settings import read_settings
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists
 from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, labels_of, meta, name_of, status_of
 from muster.kube.remote.client import RemoteCluster
 from muster.server.serving import serving
+from muster.server.settings import read_settings
 from tests.cluster.conftest import Needs
 from tools.cluster import addons, images
 from tools.conformance import NO_TEST, default_folder

@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from muster.embedded.auth.x509 import IssuedCertificate, issue_certificate
 from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import SECRET, new_catalogue
+from muster.kube.certificates import IssuedCertificate, issue_certificate
 from muster.kube.errors import BadRequest
 from muster.kube.objects import Object
 from muster.operator.webhook import WEBHOOK_PATH, Webhook, WebhookSettings, review, serve_webhook

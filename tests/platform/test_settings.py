@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.settings import Settings, SettingsError, load_file
 from muster.platform.settings import OidcSettings, WebSettings, read_web_settings
+from muster.server.settings import Settings, SettingsError, load_file
 
 OIDC = {"issuer": "https://id.example/", "clientId": "muster"}
 

@@ -20,9 +20,9 @@ from muster.kube.objects import Object
 
 if TYPE_CHECKING:
     from muster.embedded.cluster import EmbeddedCluster
-    from muster.embedded.settings import Settings
     from muster.kube.remote.client import RemoteCluster
     from muster.kube.remote.kubeconfig import Access
+    from muster.server.settings import Settings
 
 RUNTIMES: tuple[Literal["sandbox", "podman", "docker"], ...] = ("sandbox", "podman", "docker")
 _LOOK_SECONDS = 0.5
@@ -152,7 +152,7 @@ async def connect_or_start(
 
 
 def load_settings(runtime: str = "", *, gang: bool = False) -> Settings:
-    from muster.embedded.settings import Settings, SettingsError
+    from muster.server.settings import Settings, SettingsError
 
     try:
         settings = Settings.load(home())

@@ -31,7 +31,7 @@ from muster.embedded.node.settings import ApiAccess
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.port_leases import PORT_LEASE, PortLeases
 from muster.embedded.scheduler.scheduler import Scheduler
-from muster.embedded.settings import Settings
+from muster.embedded.settings import BoxSettings
 from muster.kube.builtin import SERVICE_ACCOUNT
 from muster.kube.errors import NotFound
 from muster.kube.event_recorder import EventRecorder
@@ -51,7 +51,7 @@ class Component(Protocol):
 class Box:
     """`catalogue` holds the kinds the cluster is to know besides its own; `api` tells Pods where the API is served."""
 
-    def __init__(self, settings: Settings, catalogue: Catalogue) -> None:
+    def __init__(self, settings: BoxSettings, catalogue: Catalogue) -> None:
         self.settings = settings
         for kind in (PORT_LEASE, NODE_METRICS, POD_METRICS):
             catalogue.register(kind)

@@ -8,7 +8,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeAlias
 
-from muster.kube.errors import Cause, NotFound
+from muster.kube.errors import Cause, Invalid, NotFound
 from muster.kube.objects import Object, join_api_version
 
 Schema: TypeAlias = dict[str, Any]
@@ -180,3 +180,13 @@ def _names_of(kinds: list[Kind]) -> _Names:
         {kind.resource: kind for kind in kinds},
         {(kind.group, kind.kind): kind for kind in kinds},
     )
+
+
+def invalid_object(kind: Kind, obj: Object, causes: list[Cause]) -> Invalid:
+    """Returns the error of an object that breaks rules, in the words of Kubernetes."""
+    metadata = obj.get("metadata") or {}
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    wrong = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    text = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
+    return Invalid(f'{title} "{name}" is invalid: {text}', causes=causes)

@@ -15,10 +15,9 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from muster.embedded.store.admission import invalid_object
 from muster.kube.cluster import Cluster
 from muster.kube.errors import ApiError, BadRequest
-from muster.kube.kinds import Kind
+from muster.kube.kinds import Kind, invalid_object
 from muster.kube.objects import Object, is_deleting, name_of, spec_of
 from muster.kube.schema import validate
 from muster.operator.webhook_certificates import (

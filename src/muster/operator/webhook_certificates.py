@@ -23,7 +23,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object
 
 if TYPE_CHECKING:
-    from muster.embedded.auth.x509 import IssuedCertificate
+    from muster.kube.certificates import IssuedCertificate
 
 CONFIGURATION = Kind(
     "admissionregistration.k8s.io",
@@ -122,10 +122,10 @@ class CertificateSecret:
                 f"the Secret {self._namespace}/{self._secret} for the webhook's certificate is missing; "
                 "`muster operator install` makes an empty one"
             ) from None
-        from muster.embedded.auth.x509 import issue_certificate  # megabytes, which an operator without a webhook saves
+        from muster.kube.certificates import issue_certificate  # megabytes, which an operator without a webhook saves
 
         found, now = _read(secret), self._clock()
-        if found.is_good(self._names, now):
+        if found.is_valid(self._names, now):
             return found
         made = issue_certificate(self._names, now)
         made = made._replace(authority=made.authority + _first(found.authority))
@@ -155,7 +155,7 @@ class CertificateSecret:
 
 
 def _read(secret: Object) -> IssuedCertificate:
-    from muster.embedded.auth.x509 import IssuedCertificate
+    from muster.kube.certificates import IssuedCertificate
 
     data = secret.get("data") or {}
     try:

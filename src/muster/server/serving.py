@@ -18,7 +18,6 @@ from muster.embedded.node.image_engine import EngineProblem, ImageEngine, find_e
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.node_files import AgentFiles
 from muster.embedded.node.settings import ApiAccess, RuntimeName
-from muster.embedded.settings import Settings
 from muster.embedded.store.database import DirectoryInUse, StoreUnreadable
 from muster.kube.builtin import new_catalogue
 from muster.kube.kinds import Catalogue
@@ -27,6 +26,7 @@ from muster.server.https import open_listener, serve_https
 from muster.server.kubernetes.app import kube_app
 from muster.server.pidfile import ServerError, ServerInfo, claim_home
 from muster.server.platform.hosting import host_platform
+from muster.server.settings import Settings
 from muster.training.controller import TrainingController
 from muster.training.gang import GangSettings
 from muster.training.pods import SHARED_NETWORK_ENV

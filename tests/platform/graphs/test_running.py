@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.settings import read_settings
 from muster.kube.builtin import POD
 from muster.kube.objects import Object, annotations_of, name_of, status_of
 from muster.platform.graphs.compile import compile_run, secret_for, to_workflow
 from muster.platform.graphs.context import AvailableModule, Context
 from muster.platform.graphs.model import Document
 from muster.server.serving import serving
+from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 from tests.platform.graphs.samples import RUN, SEED_LOG, graph, node, seed_example, training
 

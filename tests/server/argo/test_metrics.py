@@ -7,9 +7,9 @@ from pathlib import Path
 import aiohttp
 import yaml
 
-from muster.embedded.settings import read_settings
 from muster.kube.objects import Object, status_of
 from muster.server.serving import serving
+from muster.server.settings import read_settings
 from muster.workflows.kinds import WORKFLOW
 
 COUNTER = {

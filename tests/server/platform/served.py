@@ -16,7 +16,6 @@ from yarl import URL
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.settings import AgentSettings
-from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
 from muster.platform.database.database import Database
 from muster.platform.permissions import SYSTEM
@@ -29,6 +28,7 @@ from muster.server.https import serve_http
 from muster.server.platform.app import platform_app
 from muster.server.platform.services import Services
 from muster.server.platform.starting import create_services
+from muster.server.settings import Settings
 
 PASSWORD = "correct horse battery"
 _hash = ""

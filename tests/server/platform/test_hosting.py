@@ -12,11 +12,11 @@ import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.settings import AgentSettings
-from muster.embedded.settings import Settings
 from muster.kube.builtin import new_catalogue
 from muster.platform.settings import WebSettings
 from muster.platform.users.local_secrets import local_token, platform_folder, waiting_link
 from muster.server.platform import hosting
+from muster.server.settings import Settings
 from tests.platform.databases import PostgresServer
 from tests.server.platform.served import PASSWORD, Client
 

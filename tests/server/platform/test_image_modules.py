@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.settings import read_settings
 from muster.platform.database.database import sqlite_url
 from muster.server.serving import serving
+from muster.server.settings import read_settings
 from tests.embedded.node.busybox_image import make_image, podman_here
 from tests.platform.graphs.samples import graph
 from tests.platform.modules.git_repositories import GitRepository

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.settings import read_settings
 from muster.server.serving import serving
+from muster.server.settings import read_settings
 from tests.platform.modules.git_repositories import GitRepository
 from tests.server.platform.served import Client
 from tests.server.platform.whole import Whole, built, ended, states

@@ -13,10 +13,10 @@ import aiohttp
 import orjson
 
 from muster.embedded.cluster import EmbeddedCluster
-from muster.embedded.settings import read_settings
 from muster.platform.graphs.model import Document
 from muster.platform.users.local_secrets import local_token, platform_folder
 from muster.server.serving import serving
+from muster.server.settings import read_settings
 from tests.server.platform.served import Client
 
 PATIENCE = 60.0

@@ -13,11 +13,11 @@ from muster.embedded.box import Box
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.node.isolation import probe_isolation
 from muster.embedded.node.node_files import AgentFiles
-from muster.embedded.settings import Settings
 from muster.kube.builtin import POD, new_catalogue
 from muster.kube.cluster import Cluster
 from muster.kube.errors import NotFound
 from muster.kube.objects import Key, Object, name_of, namespace_of
+from muster.server.settings import Settings
 from muster.workflows.artifacts.client import ArtifactClient
 from muster.workflows.executors.pod import PodExecutor
 from muster.workflows.kinds import WORKFLOW

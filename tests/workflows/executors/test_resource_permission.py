@@ -11,10 +11,10 @@ import pytest
 
 from muster.embedded.box import Box
 from muster.embedded.node.isolation import probe_isolation
-from muster.embedded.settings import Settings
 from muster.kube.builtin import CLUSTER_ROLE, CONFIG_MAP, JOB, NAMESPACE, ROLE, SECRET, new_catalogue
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object
+from muster.server.settings import Settings
 from muster.workflows import kinds
 from muster.workflows.executors.resource import ResourceExecutor, service_account_permissions
 from muster.workflows.model import Launch, Node, Outcome

@@ -5,6 +5,7 @@ kubectl sends tokens over TLS only, and trusts only the authority in its kubecon
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import ssl
 from collections.abc import Iterable
@@ -60,12 +61,22 @@ def ensure_certificates(directory: Path, names: Iterable[str] = (), *, now: date
     if _is_known_valid(note, files, wanted, moment):
         return found
 
-    from muster.embedded.auth.x509 import ensure_certificate_files
+    from muster.kube.certificates import CertificateSet, renew_certificates
 
-    since, until = ensure_certificate_files(*files, wanted, moment)
+    old = CertificateSet(*(_read(path) for path in files))
+    new, (since, until) = renew_certificates(old, wanted, moment)
+    for path, before, after in zip(files, old, new, strict=True):
+        if after != before:
+            write_private(path, after)
     noted = {"sha256": _digest(files), "names": wanted, "since": since.timestamp(), "until": until.timestamp()}
     write_private(note, orjson.dumps(noted))
     return found
+
+
+def _read(path: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
 
 
 def _is_known_valid(note: Path, files: Iterable[Path], names: Iterable[str], now: datetime) -> bool:

@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from muster.embedded.store.view import encode
-from muster.kube.errors import BadRequest, Cause, Invalid
+from muster.kube.errors import BadRequest, Cause
 from muster.kube.field_errors import duplicate, forbidden, invalid, required
-from muster.kube.kinds import Kind
+from muster.kube.kinds import Kind, invalid_object
 from muster.kube.name_validation import QUALIFIED_RULE, check_dns_label, check_dns_name, check_labels, is_qualified_name
 from muster.kube.objects import Object
 from muster.kube.schema import prune, unknown_fields, validate
@@ -250,15 +250,6 @@ def admit_status(kind: Kind, old: Object, status: Any) -> Object:
     if causes:
         raise invalid_object(kind, obj, causes)
     return obj
-
-
-def invalid_object(kind: Kind, obj: Object, causes: list[Cause]) -> Invalid:
-    metadata = obj.get("metadata") or {}
-    name = metadata.get("name") or metadata.get("generateName") or ""
-    title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    wrong = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
-    text = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
-    return Invalid(f'{title} "{name}" is invalid: {text}', causes=causes)
 
 
 def same_json(a: Any, b: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Content negotiation: which form of an object a client asks for, and objects in that form (itself, table, metadata)."""
+"""Content negotiation: which form of an object a client asks for, and objects in that form (whole, table, metadata)."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from muster.embedded.settings import Settings
 from muster.kube.cluster import Cluster
 from muster.platform.settings import DEFAULT_WEB_PORT
 from muster.platform.users.local_secrets import platform_folder, prepare_secrets
 from muster.server.https import open_listener, serve_http
+from muster.server.settings import Settings
 
 if TYPE_CHECKING:
     from muster.server.platform.services import Services

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from muster.embedded.settings import Settings
 from muster.kube.cluster import Cluster
 from muster.platform.database.database import Database
 from muster.platform.users.credentials import LoginLimits
 from muster.platform.users.openid import OpenId
 from muster.platform.users.sessions import Identities
+from muster.server.settings import Settings
 from muster.workflows.artifacts.client import ArtifactClient
 
 

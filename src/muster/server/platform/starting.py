@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from muster.embedded.settings import Settings
 from muster.kube.cluster import Cluster
 from muster.platform.database.database import Database
 from muster.platform.users.links import ensure_local_admin, forget_used_link
@@ -11,6 +10,7 @@ from muster.platform.users.openid import OpenId
 from muster.platform.users.sessions import Identities
 from muster.server.platform.openid import CALLBACK
 from muster.server.platform.services import Services
+from muster.server.settings import Settings
 from muster.workflows.artifacts.client import ArtifactClient
 
 

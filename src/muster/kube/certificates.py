@@ -1,6 +1,6 @@
-"""Makes certificates: an authority of our own, and what it signs.
+"""Issues X.509 certificates: an own authority, and server certificates that it signs.
 
-Apart from `certificates`, because the library it takes is slow to load and a server seldom has anything to make.
+Import this module only when a certificate has to be issued: the `cryptography` library is slow to load and large.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
@@ -16,57 +15,62 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from muster.embedded.auth.private_files import write_private
-
 _AUTHORITY_LIFE = timedelta(days=3650)
 _SERVER_LIFE = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=30)
 
 
+class CertificateSet(NamedTuple):
+    """An authority and a server certificate that it signed, with their keys, as PEM. b'' stands for a missing one."""
+
+    authority: bytes
+    authority_key: bytes
+    certificate: bytes
+    key: bytes
+
+
 class Period(NamedTuple):
-    """When certificates need not be looked at."""
+    """The time in which certificates do not need to be checked again."""
 
     since: datetime
     until: datetime
 
 
-def ensure_certificate_files(
-    authority: Path, authority_key: Path, certificate: Path, key: Path, names: tuple[str, ...], now: datetime
-) -> Period:
-    """Keeps what is good, makes what is not. The authority is kept as long as it lasts, so that kubeconfigs stay
-    true."""
-    issuer = _load(authority, authority_key)
-    if issuer is None or issuer[0].not_valid_after_utc < now + _SERVER_LIFE:
-        issuer = _new_authority(now)
-        write_private(authority_key, _key_pem(issuer[1]))
-        write_private(authority, _certificate_pem(issuer[0]))
-    server = _load(certificate, key)
-    if server is None or not _serves(server[0], issuer[0], names, now):
-        server = _new_server(issuer, names, now)
-        write_private(key, _key_pem(server[1]))
-        write_private(certificate, _certificate_pem(server[0]))
-    until = min(server[0].not_valid_after_utc - _RENEW_BEFORE, issuer[0].not_valid_after_utc - _SERVER_LIFE)
-    return Period(server[0].not_valid_before_utc, until)
+def renew_certificates(old: CertificateSet, names: tuple[str, ...], now: datetime) -> tuple[CertificateSet, Period]:
+    """Keeps what is valid for `names` and replaces the rest.
+
+    The authority is kept as long as possible, so that kubeconfigs which contain it stay valid."""
+    new = old
+    authority = _parse(old.authority, old.authority_key)
+    if authority is None or authority[0].not_valid_after_utc < now + _SERVER_LIFE:
+        authority = _new_authority(now)
+        new = new._replace(authority=_certificate_pem(authority[0]), authority_key=_key_pem(authority[1]))
+    server = _parse(old.certificate, old.key)
+    if server is None or not _is_valid(server[0], authority[0], names, now):
+        server = _new_server(authority, names, now)
+        new = new._replace(certificate=_certificate_pem(server[0]), key=_key_pem(server[1]))
+    until = min(server[0].not_valid_after_utc - _RENEW_BEFORE, authority[0].not_valid_after_utc - _SERVER_LIFE)
+    return new, Period(server[0].not_valid_before_utc, until)
 
 
 class IssuedCertificate(NamedTuple):
-    """A server's certificate and key, and the authority that vouches for it, as PEM."""
+    """A server's certificate and key, and the authority that signed it, as PEM."""
 
     authority: bytes
     certificate: bytes
     key: bytes
 
-    def is_good(self, names: tuple[str, ...], now: datetime) -> bool:
-        """For these names, and for another month."""
+    def is_valid(self, names: tuple[str, ...], now: datetime) -> bool:
+        """Whether it is valid for these names for at least another month."""
         server = _parse(self.certificate, self.key)
         with contextlib.suppress(ValueError):
             authority = x509.load_pem_x509_certificate(self.authority)
-            return server is not None and _serves(server[0], authority, names, now)
+            return server is not None and _is_valid(server[0], authority, names, now)
         return False
 
 
 def issue_certificate(names: tuple[str, ...], now: datetime) -> IssuedCertificate:
-    """A certificate for a year, of an authority that signs nothing else: its key is forgotten."""
+    """Returns a certificate for a year, from a new authority that signs nothing else: its key is thrown away."""
     authority = _new_authority(now)
     certificate, key = _new_server(authority, names, now)
     return IssuedCertificate(_certificate_pem(authority[0]), _certificate_pem(certificate), _key_pem(key))
@@ -75,14 +79,8 @@ def issue_certificate(names: tuple[str, ...], now: datetime) -> IssuedCertificat
 _Pair = tuple[x509.Certificate, ec.EllipticCurvePrivateKey]
 
 
-def _load(certificate: Path, key: Path) -> _Pair | None:
-    with contextlib.suppress(OSError):
-        return _parse(certificate.read_bytes(), key.read_bytes())
-    return None
-
-
 def _parse(certificate: bytes, key: bytes) -> _Pair | None:
-    """Both halves if they can be read and belong together."""
+    """Returns both halves if they can be read and belong together."""
     with contextlib.suppress(ValueError, TypeError):
         cert = x509.load_pem_x509_certificate(certificate)
         private = serialization.load_pem_private_key(key, password=None)
@@ -91,14 +89,14 @@ def _parse(certificate: bytes, key: bytes) -> _Pair | None:
     return None
 
 
-def _serves(server: x509.Certificate, authority: x509.Certificate, names: tuple[str, ...], now: datetime) -> bool:
+def _is_valid(server: x509.Certificate, authority: x509.Certificate, names: tuple[str, ...], now: datetime) -> bool:
     if not server.not_valid_before_utc <= now < server.not_valid_after_utc - _RENEW_BEFORE:
         return False
     try:
         server.verify_directly_issued_by(authority)
         found = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except Exception:
-        # Whatever is wrong with the old certificate, a new one is the answer.
+        # Whatever is wrong with the old certificate, it is replaced.
         return False
     return set(_alternative_names(names)) <= set(found)
 
@@ -141,7 +139,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        # A machine whose clock was just set back must still trust what it made a moment ago.
+        # If the clock is set back a little, a certificate that was just issued must still be valid.
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + life)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.settings import FILE, Settings, SettingsError
+from muster.server.settings import CONFIG_FILE, Settings, SettingsError
 
 
 def write(home: Path, text: str) -> Path:
-    (home / FILE).write_text(text)
+    (home / CONFIG_FILE).write_text(text)
     return home
 
 

@@ -1,0 +1,86 @@
+"""All settings: `config.yaml` in the data directory. Every field has a default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from muster.embedded.settings import BOX_FIELDS, BoxSettings, read_agent_settings, read_scheduler_settings
+from muster.kube.kinds import Schema
+from muster.kube.manifests import ManifestError, load_mapping
+from muster.kube.schema import BOOLEAN, STRING, integer, obj, validate
+from muster.platform.settings import (
+    MODULES_SCHEMA,
+    OIDC_SCHEMA,
+    WEB_SCHEMA,
+    ModuleSettings,
+    WebSettings,
+    read_module_settings,
+    read_web_settings,
+)
+
+CONFIG_FILE = "config.yaml"
+
+SCHEMA: Schema = obj({
+    **BOX_FIELDS,
+    "gang": BOOLEAN,
+    "listen": obj({"host": STRING, "port": integer(0, 65535)}),
+    "web": WEB_SCHEMA,
+    "database": STRING,
+    "oidc": OIDC_SCHEMA,
+    "modules": MODULES_SCHEMA,
+})  # fmt: skip
+
+
+class SettingsError(Exception):
+    """The configuration cannot be used. The message names file, line and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(BoxSettings):
+    """The settings of the cluster in a box, and of the server and the platform on top of it."""
+
+    gang: bool = False
+    """Every job is a gang: none of its Pods is created before there is room for all."""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0: any free port. The kubeconfig has the actual one."""
+    web: WebSettings = field(default_factory=WebSettings)
+    modules: ModuleSettings = field(default_factory=ModuleSettings)
+
+    @classmethod
+    def load(cls, home: Path) -> Settings:
+        return read_settings(home, load_file(home / CONFIG_FILE))
+
+
+def load_file(path: Path) -> Mapping[str, Any]:
+    """Returns the validated contents of the file, or {} if there is none. Raises SettingsError."""
+    try:
+        document = load_mapping(path)
+    except ManifestError as error:
+        raise SettingsError(str(error)) from None
+    if document is None:
+        return {}
+    causes = validate(document.object, SCHEMA)
+    if causes:
+        raise SettingsError("\n".join(f"{document.where(c.field)} {c.field}: {c.message}" for c in causes))
+    return document.object
+
+
+def read_settings(home: Path, config: Mapping[str, Any]) -> Settings:
+    """Reads the settings from a config that has been validated."""
+    listen = config.get("listen") or {}
+    return Settings(
+        home=home,
+        agent=read_agent_settings(home, config),
+        scheduler=read_scheduler_settings(config),
+        durability=config.get("durability") or "power",
+        event_hours=config.get("eventHours", 24.0),
+        gang=bool(config.get("gang")),
+        host=listen.get("host") or "127.0.0.1",
+        port=listen.get("port") or 0,
+        web=read_web_settings(config),
+        modules=read_module_settings(config),
+    )
