@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import inspect
-from importlib import import_module
 
 import pytest
 import typer
@@ -12,7 +11,7 @@ from muster.cli.main import COMMANDS, booleans_as_flags, command_first, run
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     entry = COMMANDS[name]
-    function = getattr(import_module(f"muster.cli.{entry.module}"), entry.function)
+    function = entry.load()[name]
     said = function.info.help if isinstance(function, typer.Typer) else inspect.getdoc(function)
     assert (said or "").splitlines()[0] == entry.summary
 

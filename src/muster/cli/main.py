@@ -1,13 +1,15 @@
-"""The `muster` command: which word is served by which module. A module is imported when its word is typed."""
+"""The `muster` command: the table of its subcommands.
+
+A subcommand's module is imported only when that subcommand is used. Each loader function below imports one module.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from importlib import import_module
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn, TypeAlias
 
 import typer
 from typer.core import TyperGroup
@@ -16,62 +18,190 @@ from typer.main import get_command
 from muster import __version__
 from muster.cli.errors import CommandError, CommandExit
 
+_Command: TypeAlias = Callable[..., None] | typer.Typer
+_Commands: TypeAlias = Mapping[str, _Command]
+
+
+def _load_run() -> _Commands:
+    from muster.cli.run import run as run_files
+
+    return {"run": run_files}
+
+
+def _load_cluster() -> _Commands:
+    from muster.cli.cluster import down, env, status, up, version
+
+    return {"up": up, "down": down, "status": status, "env": env, "version": version}
+
+
+def _load_workflow_commands() -> _Commands:
+    from muster.cli.workflow_commands import list_workflows, resubmit, resume, retry, stop, submit, suspend, terminate
+
+    return {
+        "submit": submit,
+        "list": list_workflows,
+        "stop": stop,
+        "terminate": terminate,
+        "suspend": suspend,
+        "resume": resume,
+        "retry": retry,
+        "resubmit": resubmit,
+    }
+
+
+def _load_lint() -> _Commands:
+    from muster.cli.lint import lint
+
+    return {"lint": lint}
+
+
+def _load_apply() -> _Commands:
+    from muster.cli.apply import apply, create, delete
+
+    return {"apply": apply, "create": create, "delete": delete}
+
+
+def _load_get() -> _Commands:
+    from muster.cli.get import get
+
+    return {"get": get}
+
+
+def _load_describe() -> _Commands:
+    from muster.cli.describe import describe
+
+    return {"describe": describe}
+
+
+def _load_logs() -> _Commands:
+    from muster.cli.logs import logs
+
+    return {"logs": logs}
+
+
+def _load_events() -> _Commands:
+    from muster.cli.events import events
+
+    return {"events": events}
+
+
+def _load_exec() -> _Commands:
+    from muster.cli.exec import exec_
+
+    return {"exec": exec_}
+
+
+def _load_wait() -> _Commands:
+    from muster.cli.wait import wait
+
+    return {"wait": wait}
+
+
+def _load_top() -> _Commands:
+    from muster.cli.top import top
+
+    return {"top": top}
+
+
+def _load_operator() -> _Commands:
+    from muster.cli.operator import operator_app
+
+    return {"operator": operator_app}
+
+
+def _load_platform_workflows() -> _Commands:
+    from muster.cli.platform_workflows import workflows_app
+
+    return {"workflows": workflows_app}
+
+
+def _load_platform_runs() -> _Commands:
+    from muster.cli.platform_runs import runs_app
+
+    return {"runs": runs_app}
+
+
+def _load_platform_clusters() -> _Commands:
+    from muster.cli.platform_clusters import clusters_app, storage_app
+
+    return {"clusters": clusters_app, "storage": storage_app}
+
+
+def _load_platform_modules() -> _Commands:
+    from muster.cli.platform_modules import categories_app, modules_app, reviews_app
+
+    return {"modules": modules_app, "reviews": reviews_app, "categories": categories_app}
+
+
+def _load_platform_users() -> _Commands:
+    from muster.cli.platform_users import teams_app, tokens_app, users_app
+
+    return {"users": users_app, "teams": teams_app, "tokens": tokens_app}
+
+
+def _load_platform_login() -> _Commands:
+    from muster.cli.platform_login import login, logout, openapi
+
+    return {"login": login, "logout": logout, "openapi": openapi}
+
+
+def _load_doctor() -> _Commands:
+    from muster.cli.doctor import doctor
+
+    return {"doctor": doctor}
+
 
 class Entry(NamedTuple):
-    module: str
-    function: str
+    load: Callable[[], _Commands]
     summary: str
 
 
 COMMANDS = {
-    "run": Entry("run", "run", "Run what files describe and end as it ends."),
-    "up": Entry("cluster", "up", "Start the cluster in a box."),
-    "down": Entry("cluster", "down", "Stop the cluster in a box."),
-    "status": Entry("cluster", "status", "Show where the cluster in a box is."),
-    "submit": Entry("workflow_commands", "submit", "Start workflows from files or from a template."),
-    "lint": Entry("lint", "lint", "Check workflows for mistakes."),
-    "list": Entry("workflow_commands", "list_workflows", "List workflows, those that run first."),
-    "stop": Entry("workflow_commands", "stop", "Stop workflows; their exit handlers still run."),
-    "terminate": Entry("workflow_commands", "terminate", "End workflows at once, without their exit handlers."),
-    "suspend": Entry("workflow_commands", "suspend", "Keep workflows from beginning anything new."),
-    "resume": Entry("workflow_commands", "resume", "Let workflows, and steps that wait for somebody, go on."),
+    "run": Entry(_load_run, "Run what files describe and end as it ends."),
+    "up": Entry(_load_cluster, "Start the cluster in a box."),
+    "down": Entry(_load_cluster, "Stop the cluster in a box."),
+    "status": Entry(_load_cluster, "Show where the cluster in a box is."),
+    "submit": Entry(_load_workflow_commands, "Start workflows from files or from a template."),
+    "lint": Entry(_load_lint, "Check workflows for mistakes."),
+    "list": Entry(_load_workflow_commands, "List workflows, those that run first."),
+    "stop": Entry(_load_workflow_commands, "Stop workflows; their exit handlers still run."),
+    "terminate": Entry(_load_workflow_commands, "End workflows at once, without their exit handlers."),
+    "suspend": Entry(_load_workflow_commands, "Keep workflows from beginning anything new."),
+    "resume": Entry(_load_workflow_commands, "Let workflows, and steps that wait for somebody, go on."),
     "retry": Entry(
-        "workflow_commands",
-        "retry",
-        "Let failed workflows go on from where they failed; what succeeded is not run again.",
+        _load_workflow_commands, "Let failed workflows go on from where they failed; what succeeded is not run again."
     ),
-    "resubmit": Entry("workflow_commands", "resubmit", "Start workflows again, as new ones."),
-    "apply": Entry("apply", "apply", "Create or change objects to be as files say."),
-    "create": Entry("apply", "create", "Create objects from files, or namespaces by their names."),
-    "get": Entry("get", "get", "Show objects, one line each or whole; of a workflow, its tree."),
-    "describe": Entry("describe", "describe", "Show objects in detail, with their events and why they wait or failed."),
-    "logs": Entry("logs", "logs", "Print what containers wrote."),
-    "events": Entry("events", "events", "Show what happened, in order."),
-    "exec": Entry("exec", "exec_", "Run a command in a container."),
-    "wait": Entry("wait", "wait", "Wait until objects are as they should be."),
-    "delete": Entry("apply", "delete", "Delete objects."),
-    "top": Entry("top", "top", "Show what nodes or Pods use."),
-    "operator": Entry("operator", "operator_app", "Look after training jobs on a Kubernetes cluster."),
-    "workflows": Entry("platform_workflows", "workflows_app", "The platform's workflows and their versions."),
-    "runs": Entry("platform_runs", "runs_app", "Runs of the platform's workflows."),
-    "clusters": Entry("platform_clusters", "clusters_app", "Virtual clusters: SKUs, totals, and who uses them."),
-    "storage": Entry("platform_clusters", "storage_app", "Storage roots that nodes may mount."),
-    "modules": Entry("platform_modules", "modules_app", "Modules that are built from repositories."),
-    "reviews": Entry("platform_modules", "reviews_app", "Reviews, by which modules are published."),
-    "categories": Entry("platform_modules", "categories_app", "Categories of modules, for admins."),
-    "users": Entry("platform_users", "users_app", "Accounts, and who changed what."),
-    "teams": Entry("platform_users", "teams_app", "Teams and who is in them."),
-    "tokens": Entry("platform_users", "tokens_app", "API tokens, for scripts."),
+    "resubmit": Entry(_load_workflow_commands, "Start workflows again, as new ones."),
+    "apply": Entry(_load_apply, "Create or change objects to be as files say."),
+    "create": Entry(_load_apply, "Create objects from files, or namespaces by their names."),
+    "get": Entry(_load_get, "Show objects, one line each or whole; of a workflow, its tree."),
+    "describe": Entry(_load_describe, "Show objects in detail, with their events and why they wait or failed."),
+    "logs": Entry(_load_logs, "Print what containers wrote."),
+    "events": Entry(_load_events, "Show what happened, in order."),
+    "exec": Entry(_load_exec, "Run a command in a container."),
+    "wait": Entry(_load_wait, "Wait until objects are as they should be."),
+    "delete": Entry(_load_apply, "Delete objects."),
+    "top": Entry(_load_top, "Show what nodes or Pods use."),
+    "operator": Entry(_load_operator, "Look after training jobs on a Kubernetes cluster."),
+    "workflows": Entry(_load_platform_workflows, "The platform's workflows and their versions."),
+    "runs": Entry(_load_platform_runs, "Runs of the platform's workflows."),
+    "clusters": Entry(_load_platform_clusters, "Virtual clusters: SKUs, totals, and who uses them."),
+    "storage": Entry(_load_platform_clusters, "Storage roots that nodes may mount."),
+    "modules": Entry(_load_platform_modules, "Modules that are built from repositories."),
+    "reviews": Entry(_load_platform_modules, "Reviews, by which modules are published."),
+    "categories": Entry(_load_platform_modules, "Categories of modules, for admins."),
+    "users": Entry(_load_platform_users, "Accounts, and who changed what."),
+    "teams": Entry(_load_platform_users, "Teams and who is in them."),
+    "tokens": Entry(_load_platform_users, "API tokens, for scripts."),
     "login": Entry(
-        "platform_login",
-        "login",
+        _load_platform_login,
         "Choose the platform that workflows, modules, runs, users ... are on, and who you are there.",
     ),
-    "logout": Entry("platform_login", "logout", "Forget that platform; the commands are for the one in the box again."),
-    "openapi": Entry("platform_login", "openapi", "Print the OpenAPI document of the platform's API."),
-    "env": Entry("cluster", "env", "Print the settings with which kubectl, argo and Hera find the cluster."),
-    "doctor": Entry("doctor", "doctor", "Show what this machine can do, and what to install for the rest."),
-    "version": Entry("cluster", "version", "Print the version of the command and of the cluster."),
+    "logout": Entry(_load_platform_login, "Forget that platform; the commands are for the one in the box again."),
+    "openapi": Entry(_load_platform_login, "Print the OpenAPI document of the platform's API."),
+    "env": Entry(_load_cluster, "Print the settings with which kubectl, argo and Hera find the cluster."),
+    "doctor": Entry(_load_doctor, "Show what this machine can do, and what to install for the rest."),
+    "version": Entry(_load_cluster, "Print the version of the command and of the cluster."),
 }
 
 
@@ -88,15 +218,13 @@ class Commands(TyperGroup):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        module = import_module(f"muster.cli.{entry.module}")
-        served = getattr(module, entry.function)
-        if isinstance(served, typer.Typer):  # a word with verbs of its own
-            group = get_command(served)
+        command = entry.load()[cmd_name]
+        if isinstance(command, typer.Typer):  # a command with subcommands
+            group = get_command(command)
             group.name = cmd_name
             return group
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        settings = getattr(module, "CONTEXT_SETTINGS", None)
-        single.command(cmd_name, context_settings=settings)(served)
+        single.command(cmd_name)(command)
         return get_command(single)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
