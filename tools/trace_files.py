@@ -2,10 +2,12 @@
 
     python -m tools.trace_files [--source FOLDER] [--list] [TASK...]
 
-The tasks are a PyTorchJob from its manifest to its exit code (`pytorchjob`), an Argo workflow (`workflow`) and a run of a
-platform workflow (`run`). Each gets a new cluster. A file counts as crossed if a function of it was called while the task
-ran, in any process: the command, the server, the zygote or a supervisor. A function that an import calls (a decorator, for
-example) does not count. Files that were imported are counted separately.
+The tasks are a PyTorchJob from its manifest to its exit code (`pytorchjob`), an Argo workflow (`workflow`) and a run of
+a platform workflow (`run`). Each task gets a new cluster.
+
+A task crosses a file if it calls a function of that file in any process: the command, the server, the zygote or a
+supervisor. A function that an import calls (a decorator, for example) does not count. "WITH START" adds the files that
+the start of the server crosses. "IMPORTED" counts all files that were loaded.
 
 The zygote starts with `python -I -S`, which ignores the environment and `sitecustomize`. So the tool copies the package
 to a temporary folder and adds the tracer to the copy's `__init__.py`. The tracer marks files in a memory map, which
@@ -112,7 +114,7 @@ GRAPH = {
             "name": "produce",
             "image": "busybox",
             "command": "echo hello > /tmp/text",
-            "outputs": [{"name": "text", "path": "/tmp/text", "type": "text"}],
+            "outputs": [{"name": "text", "path": "/tmp/text", "type": "text"}],  # noqa: S108 (a path in the container)
         },
         {
             "name": "consume",
