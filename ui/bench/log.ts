@@ -22,7 +22,6 @@ test("a log of 100 MB", async ({ page }) => {
     const began = Date.now()
     const before = await busy(page)
     await page.goto(url(`/runs/${id}?node=write&tab=log`))
-    // biome-ignore lint/correctness/noPlaywrightMissingAwait: awaited below, while frames are counted.
     const whole = expect(page.getByRole("status").filter({ hasText: `${LINES} lines` })).toBeVisible({
       timeout: 200_000,
     })
