@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from muster.kube import errors as cluster_errors
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, ApiError
-from muster.kube.errors import NotFound as NotThere
-from muster.kube.errors import Unavailable as NoAnswer
 from muster.kube.manifests import Document, ManifestError, load_manifests
 from muster.kube.objects import Object, name_of, namespace_of, uid_of
 from muster.platform.database.database import Database
@@ -103,9 +102,9 @@ async def find_job(cluster: Cluster, word: str, namespace: str, name: str) -> tu
         raise NotFound.of("kind of training job", word)
     try:
         obj = await cluster.get(job_kind.kind, name, namespace)
-    except NotThere:
+    except cluster_errors.NotFound:
         raise NotFound.of(job_kind.kind.kind, f"{namespace}/{name}") from None
-    except NoAnswer as error:
+    except cluster_errors.Unavailable as error:
         raise Unavailable(error.message) from None
     return describe_job(job_kind, obj), obj
 
@@ -146,7 +145,7 @@ async def _asked(cluster: Cluster, actor: Actor, document: Document) -> list[Man
         await cluster.create(obj, dry_run=True)
     except AlreadyExists as error:
         return cluster_findings(document, [], error.message, "metadata.name")
-    except NoAnswer as error:
+    except cluster_errors.Unavailable as error:
         raise Unavailable(error.message) from None
     except ApiError as error:
         return cluster_findings(document, error.causes, error.message)
@@ -168,6 +167,6 @@ async def _undo(cluster: Cluster, made: Iterable[Object]) -> None:
 
 
 def _problem(error: ApiError) -> Conflict | NotFound | Unavailable:
-    if isinstance(error, NotThere):
+    if isinstance(error, cluster_errors.NotFound):
         return NotFound(error.message)
-    return Unavailable(error.message) if isinstance(error, NoAnswer) else Conflict(error.message)
+    return Unavailable(error.message) if isinstance(error, cluster_errors.Unavailable) else Conflict(error.message)

@@ -13,10 +13,10 @@ from weakref import WeakValueDictionary
 from sqlalchemy import Connection, delete, insert, update
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.kube import errors as cluster_errors
 from muster.kube.builtin import SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.errors import AlreadyExists, ApiError, BadRequest, Invalid, NotFound
-from muster.kube.errors import Conflict as Changed
 from muster.kube.informer import Informer
 from muster.kube.objects import Key, Object, labels_of, name_of, namespace_of, version_of
 from muster.platform.database.database import Database
@@ -146,7 +146,7 @@ class RunController:
             await self._cluster.patch(SECRET, object_name(run_id), NAMESPACE, data)
             try:
                 after = await carrying_out.retry(self._cluster, workflow)
-            except Changed:
+            except cluster_errors.Conflict:
                 raise Conflict.told(field_error("", "run.changed")) from None
             # The news may have been faster, and have told more: then there is nothing left to write down.
             told = await self._record_now(run_id, after)

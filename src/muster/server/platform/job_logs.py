@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import StreamingResponse
 
+from muster.kube import errors as cluster_errors
 from muster.kube.builtin import POD
-from muster.kube.errors import NotFound as NotThere
 from muster.kube.objects import Object, controller_of, name_of, status_of, uid_of
 from muster.platform.errors import NotFound
 from muster.platform.jobs.detail import trainer_containers
@@ -132,7 +132,7 @@ async def _member(here: Services, who: Actor, wanted: _Wanted) -> _Member:
     assert job_kind is not None
     try:
         pod: Object | None = await here.cluster.get(POD, wanted.pod, wanted.namespace)
-    except NotThere:
+    except cluster_errors.NotFound:
         pod = None
     known = trainer_containers(job_kind, job_kind.read(obj))
     own = pod is not None and (controller_of(pod) or {}).get("uid") == job.uid

@@ -11,9 +11,8 @@ from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 from starlette.responses import StreamingResponse
 
+from muster.kube import errors as cluster_errors
 from muster.kube.builtin import EVENT, POD
-from muster.kube.errors import ApiError
-from muster.kube.errors import NotFound as NotThere
 from muster.kube.objects import Object, name_of
 from muster.platform.errors import Conflict, NotFound, Unavailable
 from muster.platform.graphs.bindings import RUN_LABEL
@@ -242,7 +241,7 @@ async def found_node(here: Services, who: Actor, run_id: str, name: str) -> Foun
 async def _workflow(here: Services, run_id: str) -> Object | None:
     try:
         return await keeper_of(here).workflow(run_id)
-    except NotThere:
+    except cluster_errors.NotFound:
         return None
 
 
@@ -253,7 +252,7 @@ async def _pods(here: Services, found: FoundNode) -> list[Object]:
         try:
             if attempt.pod:
                 pods[attempt.pod] = await here.cluster.get(POD, attempt.pod, NAMESPACE)
-        except ApiError:
+        except cluster_errors.ApiError:
             continue
     if found.node.kind == "training":
         pods |= {name_of(pod): pod for pod in await training_pods(here, found)}
