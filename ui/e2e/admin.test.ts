@@ -21,10 +21,9 @@ test.beforeAll(async () => {
   await api()("POST", "users", { name: BOSS, password: PASSWORD, role: "admin" })
 })
 
-test("a new user gets a link, chooses a password and signs in; is disabled and cannot any more; the audit log knows", async ({
-  page,
-  browser,
-}) => {
+test("a new user chooses a password by link and signs in, is disabled, and the audit log records it", {
+  tag: "@smoke",
+}, async ({ page, browser }) => {
   const name = fresh("eve").replace(" ", "-")
   await page.goto(url("/"))
   await page.getByRole("link", { name: "Administration" }).click()
@@ -85,7 +84,7 @@ test("a new user gets a link, chooses a password and signs in; is disabled and c
   await expectAccessible(page)
 })
 
-test("a token is made, used and revoked", async ({ page }) => {
+test("a token is created, used and revoked", async ({ page }) => {
   const name = fresh("nightly")
   await page.goto(url("/"))
   await page.getByRole("button", { name: `Account of ${BOSS}` }).click()
@@ -123,7 +122,7 @@ test("a token is made, used and revoked", async ({ page }) => {
   await expectAccessible(page)
 })
 
-test("storage roots, categories and virtual clusters are made, changed and deleted", async ({ page }) => {
+test("storage roots, categories and virtual clusters are created, edited and deleted", async ({ page }) => {
   const name = fresh("data")
   await page.goto(url("/admin"))
   await page.getByRole("tab", { name: "Storage roots" }).click()
@@ -179,7 +178,7 @@ test("storage roots, categories and virtual clusters are made, changed and delet
   await expectAccessible(page)
 })
 
-test("a team is made, led by somebody who then takes others in", async ({ page, browser }) => {
+test("a team is created, and its leader adds members", async ({ page, browser }) => {
   const name = fresh("crew").replace(" ", "-")
   await page.goto(url("/admin?tab=teams&open=new"))
   await page.getByRole("dialog").getByLabel("Name", { exact: true }).fill(name)
@@ -210,7 +209,7 @@ test("a team is made, led by somebody who then takes others in", async ({ page, 
   await hers.context().close()
 })
 
-test("one changes one's own name and password, and ends a session elsewhere", async ({ page, browser }) => {
+test("a user edits their profile and password and signs out another session", async ({ page, browser }) => {
   const name = fresh("sam").replace(" ", "-")
   await api()("POST", "users", { name, password: PASSWORD })
   const sign = async (password: string) => {

@@ -30,7 +30,7 @@ async function used(
   return { cluster, run: run.id as string, end: () => post(`runs/${run.id}/stop`, {}) }
 }
 
-test("who has SKUs is seen at home, on the virtual cluster and on the node, by name only if one may", async ({
+test("SKU usage is shown on the start page, the virtual cluster and the node; names only with permission", async ({
   page,
   browser,
 }) => {
@@ -75,7 +75,7 @@ test("who has SKUs is seen at home, on the virtual cluster and on the node, by n
   await end()
 })
 
-test("gangs that wait say why, and can be filtered by the address", async ({ page }) => {
+test("waiting gangs say why, and filters are in the address", async ({ page }) => {
   await page.goto(url("/cluster?tab=groups&phase=Running"))
   await expect(page.getByLabel("State")).toHaveValue("Running")
   await expect(page.getByText("No results")).toBeVisible()

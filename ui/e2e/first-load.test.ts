@@ -5,7 +5,7 @@ import { fresh, posted, test } from "./people"
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 const MOST_BYTES = 400_000
 
-test("the list of runs is there after less than 400 kB of compressed JavaScript", async ({ page }) => {
+test("the list of runs loads less than 400 kB of compressed JavaScript", { tag: "@smoke" }, async ({ page }) => {
   const name = fresh("first load")
   const document = { format: 1, nodes: [{ name: "only", image: "python:3.11", command: "true" }] }
   const { workflow_id } = await posted(page, "workflows", { name, version: { document } })

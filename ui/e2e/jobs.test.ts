@@ -34,7 +34,9 @@ async function submit(page: Page, text: string): Promise<void> {
   await page.getByRole("button", { name: "Submit", exact: true }).click()
 }
 
-test("a job is pasted, runs, and its replicas' logs are read beside each other", async ({ page }) => {
+test("a job is submitted from a manifest, runs, and shows its replicas' logs side by side", { tag: "@smoke" }, async ({
+  page,
+}) => {
   test.setTimeout(120_000)
   const name = named("story")
   await page.goto(url("/jobs"))
@@ -92,7 +94,7 @@ test("a job is pasted, runs, and its replicas' logs are read beside each other",
   await expect(page.getByText("No results")).toBeVisible()
 })
 
-test("a job that failed says why on top", async ({ page }) => {
+test("a failed job says why at the top", async ({ page }) => {
   const name = named("broken")
   await submit(page, manifest(name, "echo no such data; exit 3"))
   await expect(page.locator("header").getByText("Failed")).toBeVisible({ timeout: 30_000 })
@@ -104,7 +106,7 @@ test("a job that failed says why on top", async ({ page }) => {
   await expect(page.getByRole("log").first()).toContainText("no such data")
 })
 
-test("a gang that waits says for what, and is suspended and resumed", async ({ page }) => {
+test("a waiting gang says what it waits for, and is suspended and resumed", async ({ page }) => {
   test.setTimeout(90_000)
   const name = named("gang")
   const gpus = "\n              resources: {limits: {nvidia.com/gpu: 4096}}"
@@ -123,7 +125,7 @@ test("a gang that waits says for what, and is suspended and resumed", async ({ p
   await expect(page.locator("header").getByText("Waiting")).toBeVisible({ timeout: 30_000 })
 })
 
-test("a file is dropped, what reaches the machine is refused in Chinese, and examples are there", async ({ page }) => {
+test("a dropped file is checked, host access is refused in Chinese, and examples are offered", async ({ page }) => {
   await page.goto(url("/jobs/new"))
   await page.evaluate(() => localStorage.setItem("muster.language", "zh"))
   await page.reload()
@@ -147,7 +149,7 @@ test("a file is dropped, what reaches the machine is refused in Chinese, and exa
   await page.evaluate(() => localStorage.setItem("muster.language", "en"))
 })
 
-test("others' jobs are not there", async ({ page, browser }) => {
+test("other users' jobs are not shown", async ({ page, browser }) => {
   const name = named("own")
   await submit(page, manifest(name, "sleep 60"))
   await expect(page.getByRole("heading", { name })).toBeVisible()

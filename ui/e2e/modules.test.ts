@@ -54,7 +54,7 @@ async function fillIn(page: Page, stem: string, name: string, repository: string
   await page.getByLabel("Git URL").fill(repository)
 }
 
-test("from a repository to a module that everybody uses, by two people", async ({ story: { nia, leo, stem } }) => {
+test("a module is built, reviewed by someone else, and used by everyone", async ({ story: { nia, leo, stem } }) => {
   base.setTimeout(180_000)
   const name = `${stem}-hash`
   const repository = newRepository(name, { ...FILES, "README.md": README + UNWANTED })
@@ -191,7 +191,7 @@ test("from a repository to a module that everybody uses, by two people", async (
   await expect(nia.locator("header").getByText("Published")).toBeVisible()
 })
 
-test("a build that fails says why, and is built again once it is mended", async ({ story: { nia, stem } }) => {
+test("a failed build says why, and is rebuilt after a fix", async ({ story: { nia, stem } }) => {
   const name = `${stem}-broken`
   const repository = newRepository(name, { ...FILES, Dockerfile: "FROM python:3.11-slim\nCMD python3 main.py\n" })
   await nia.goto(url("/modules/new"))
@@ -213,7 +213,7 @@ test("a build that fails says why, and is built again once it is mended", async 
   await expect(nia.getByRole("alert")).toContainText("Not found")
 })
 
-test("in Chinese, and on a phone", async ({ story: { nia, stem } }) => {
+test("the module form in Chinese, and on a phone", async ({ story: { nia, stem } }) => {
   const name = `${stem}-phone`
   const repository = newRepository(name)
   await nia.addInitScript(() => localStorage.setItem("muster.language", "zh"))

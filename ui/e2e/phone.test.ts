@@ -8,7 +8,7 @@ const LONG = "a-very-long-name-without-any-blanks-in-it-that-has-to-be-broken-so
 
 test.use({ viewport: { width: 390, height: 844 }, hasTouch: true })
 
-test("nothing is wider than a phone", async ({ page }) => {
+test("no page is wider than a phone", async ({ page }) => {
   test.setTimeout(240_000)
   const boss = fresh("phone").replace(" ", "-")
   const post = <T = { id: string }>(path: string, body: unknown) => api()<T>("POST", path, body)

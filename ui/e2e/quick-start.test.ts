@@ -37,7 +37,7 @@ async function connect(page: Page, from: string, to: string): Promise<void> {
   await page.mouse.up()
 }
 
-test("快速开始", async ({ page }) => {
+test("快速开始", { tag: "@smoke" }, async ({ page }) => {
   test.setTimeout(300_000)
   const name = fresh("快速开始")
   const module = fresh("hash").replaceAll(" ", "-")

@@ -8,7 +8,7 @@ const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 const state = (page: Page, name: string, is: string) =>
   page.locator(".react-flow__node").filter({ hasText: name }).locator(`[data-state=${is}]`)
 
-test("a failed node is retried, and what has succeeded is not run again", async ({ page }) => {
+test("a retry runs failed nodes again, and not those that succeeded", { tag: "@smoke" }, async ({ page }) => {
   test.setTimeout(240_000)
   const folder = await mkdtemp(join(tmpdir(), "muster-retry-"))
   const root = fresh("retry").replaceAll(" ", "-")

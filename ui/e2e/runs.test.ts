@@ -27,7 +27,7 @@ const document = {
   edges: [{ from: "say", to: "break" }],
 }
 
-test("a run is created, followed, looked into, retried and copied", async ({ page }) => {
+test("a run is created, watched, inspected, retried and copied", { tag: "@smoke" }, async ({ page }) => {
   test.setTimeout(240_000)
   const name = fresh("run story")
   const csrf = (await page.context().cookies()).find((cookie) => cookie.name === "muster_csrf")?.value as string

@@ -41,7 +41,7 @@ stranger("whoever is not signed in is led to the sign-in page, and back", async 
   await expect(page).toHaveURL(url("/sign-in"))
 })
 
-test("the language and the theme can be switched, and stay", async ({ page }) => {
+test("language and theme can be changed and are remembered", { tag: "@smoke" }, async ({ page }) => {
   await page.goto(url("/"))
   await expect(page.getByRole("link", { name: "Workflows", exact: true })).toBeVisible()
   await page.getByRole("button", { name: "Language" }).click()
@@ -57,7 +57,7 @@ test("the language and the theme can be switched, and stay", async ({ page }) =>
   await expect(page.locator("html")).toHaveClass(/dark/)
 })
 
-test("an address that leads nowhere says so", async ({ page }) => {
+test("an unknown address shows a page that says so", { tag: "@smoke" }, async ({ page }) => {
   await page.goto(url("/no/such/page"))
   await expect(page.getByRole("heading", { name: "Page not found" })).toBeVisible()
   await page.getByRole("link", { name: "Go to the start page" }).click()

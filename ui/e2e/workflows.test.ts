@@ -27,7 +27,7 @@ async function connect(page: Page, from: string, to: string): Promise<void> {
   await page.mouse.up()
 }
 
-test("a workflow is drawn by mouse, checked, saved and run", async ({ page }) => {
+test("a workflow is drawn with the mouse, checked, saved and run", { tag: "@smoke" }, async ({ page }) => {
   test.setTimeout(180_000)
   const name = fresh("drawn")
   await page.goto(url("/workflows"))
@@ -95,7 +95,7 @@ test("a problem leads to its field", async ({ page }) => {
   await expect(page.getByLabel("Image")).toBeFocused()
 })
 
-test("what was drawn can be undone, copied, arranged and deleted by keys", async ({ page }) => {
+test("keys undo, copy, arrange and delete nodes", async ({ page }) => {
   const id = await stored(page, fresh("keys"))
   await page.goto(url(`/workflows/${id}/new-version`))
   await expect(page.locator(".react-flow__node")).toHaveCount(4)
@@ -124,7 +124,7 @@ test("what was drawn can be undone, copied, arranged and deleted by keys", async
   await expect(page.locator(".react-flow__node")).toHaveCount(4)
 })
 
-test("nobody leaves with unsaved changes by accident", async ({ page }) => {
+test("asks before a page with unsaved changes is left", async ({ page }) => {
   await page.goto(url("/workflows/new"))
   await page.getByRole("button", { name: /Training node/ }).click()
   await page.getByRole("link", { name: "Home" }).click()
@@ -136,7 +136,7 @@ test("nobody leaves with unsaved changes by accident", async ({ page }) => {
   await expect(page.getByRole("heading", { name: "Hello, ann" })).toBeVisible()
 })
 
-test("versions are looked at, compared, copied, exported and imported again", async ({ page }) => {
+test("versions are viewed, compared, copied, exported and imported", { tag: "@smoke" }, async ({ page }) => {
   const name = fresh("versions")
   const id = await stored(page, name)
   await page.goto(url(`/workflows/${id}/versions/1`))
@@ -194,7 +194,7 @@ test("a manifest becomes a graph", async ({ page }) => {
   await expect(page.getByRole("heading", { name: `${name} · v1` })).toBeVisible()
 })
 
-test("lists are filtered and sorted, and the address says how", async ({ page }) => {
+test("filters and sort order of lists are in the address", async ({ page }) => {
   const name = fresh("listed")
   await stored(page, name)
   await page.goto(url("/workflows"))
@@ -208,7 +208,7 @@ test("lists are filtered and sorted, and the address says how", async ({ page })
   await expectAccessible(page)
 })
 
-test("a thousand nodes are painted from afar, and made of elements when one looks closer", async ({ page }) => {
+test("a thousand nodes are painted when zoomed out, and are elements when zoomed in", async ({ page }) => {
   const names = Array.from({ length: 1000 }, (_, index) => `step-${index}`)
   const nodes = names.map((name) => ({ name, image: "python:3.11", command: "true" }))
   const edges = names.slice(10).map((to, index) => ({ from: names[index], to }))
