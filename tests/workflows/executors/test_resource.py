@@ -211,6 +211,14 @@ async def test_apply_patch_replace_and_get(cluster: EmbeddedCluster, story: Stor
         assert outcome.outputs["parameters"][0]["value"] == size
 
 
+async def test_a_filter_that_fails_fails_the_step(cluster: EmbeddedCluster, story: Story) -> None:
+    outputs = {"parameters": [{"name": "size", "valueFrom": {"jqFilter": ".data.size | nope"}}]}
+    await story.launch(SETTINGS, action="create", outputs=outputs)
+    outcome = await story.end("n-1")
+    assert outcome.phase == "Failed"
+    assert outcome.message.startswith("outputs.parameters[0] (size).valueFrom.jqFilter: nope/0 is not defined")
+
+
 async def test_news_from_before_the_action_does_not_count(cluster: EmbeddedCluster, story: Story) -> None:
     """The condition holds for what was there; what is applied now has yet to meet it."""
     metadata = {"name": "settings", "namespace": "default"}

@@ -58,6 +58,11 @@ def read_outputs(template: Template, obj: Object | None) -> Outputs:
     return found
 
 
+def _has_filters(template: Template) -> bool:
+    parameters = (template.get("outputs") or {}).get("parameters") or ()
+    return any((parameter.get("valueFrom") or {}).get("jqFilter") for parameter in parameters)
+
+
 def _with_value(number: int, parameter: dict[str, Any], obj: Object | None) -> dict[str, Any]:
     source = parameter.get("valueFrom")
     if source is None:
@@ -183,6 +188,7 @@ class ResourceExecutor:
         self._may = may
         self._watch = ObjectWatch(cluster)
         self._leaves: dict[tuple[str, str], _Leaf] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def launch(self, workflow: Object, spec: Object, launch: Launch, *, begun: bool) -> None:
         """Requires that `run` is running."""
@@ -356,7 +362,23 @@ class ResourceExecutor:
             self._report(leaf.workflow, leaf.place[1], Outcome("Running", started=leaf.started))
 
     def _succeed(self, leaf: _Leaf, obj: Object | None, message: str = "") -> None:
-        outputs = read_outputs(leaf.template, obj)
+        if _has_filters(leaf.template):
+            task = asyncio.create_task(self._succeed_with_filters(leaf, obj, message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._succeed_with(leaf, read_outputs(leaf.template, obj), message)
+
+    async def _succeed_with_filters(self, leaf: _Leaf, obj: Object | None, message: str) -> None:
+        """A filter may take seconds, so it runs in a thread."""
+        try:
+            outputs = await asyncio.to_thread(read_outputs, leaf.template, obj)
+        except ResourceError as error:
+            self._fail(leaf, str(error))
+        else:
+            self._succeed_with(leaf, outputs, message)
+
+    def _succeed_with(self, leaf: _Leaf, outputs: Outputs, message: str) -> None:
         done = Outcome("Succeeded", message, exit_code=0, outputs=outputs, started=leaf.started, finished=timestamp())
         self._end(leaf, done)
 
