@@ -80,7 +80,9 @@ async def test_it_works_and_is_asked(installed: RealCluster, remote: RemoteClust
     where = "spec.pytorchReplicaSpecs.Master.template.spec.containers"
     assert 'admission webhook "jobs.operator.muster.dev" denied the request' in refused.value.message
     assert refused.value.causes[0].field == where
-    assert refused.value.causes[0].message == 'one container must be named "pytorch", the one that trains; found "main"'
+    assert (
+        refused.value.causes[0].message == 'one container must be named "pytorch", the training container; found "main"'
+    )
 
     await remote.create(job("first", namespace))
     await until(remote, kind, "first", namespace, has("Succeeded"))

@@ -205,7 +205,7 @@ async def test_nothing_is_written_without_the_lease(method: str) -> None:
     async with gate(method):
         pass
     leads = False
-    with pytest.raises(NotLeading, match="nothing is written"):
+    with pytest.raises(NotLeading, match="must not write"):
         async with gate(method):
             pass
     async with gate("GET"):

@@ -129,7 +129,9 @@ async def beside(cluster: EmbeddedCluster, *deployments: Object) -> None:
 
 async def test_another_operator_is_not_fought_with(cluster: EmbeddedCluster) -> None:
     await beside(cluster, theirs())
-    with pytest.raises(InstallError, match="deployment kubeflow/training-operator: its jobs go on under this operator"):
+    with pytest.raises(
+        InstallError, match="kubeflow/training-operator: its jobs continue under this operator"
+    ):
         await put(cluster)
     assert name_of((await cluster.list(NAMESPACE)).items[0]) != "muster-system"
     async with going(Deployments(cluster)):
@@ -157,7 +159,7 @@ async def test_another_operator_is_replaced_when_that_is_asked_for(cluster: Embe
 
 async def test_launchers_of_mpi_operator_cannot_be_taken_over(cluster: EmbeddedCluster) -> None:
     await beside(cluster, theirs("mpi-operator"))
-    with pytest.raises(InstallError, match="let its MPIJobs end first"):
+    with pytest.raises(InstallError, match="let its MPIJobs finish first"):
         await put(cluster, replace=True)
 
 
@@ -181,7 +183,7 @@ async def test_a_namespace_that_was_there_is_left_as_it_is(cluster: EmbeddedClus
         await put(cluster)
     said: list[str] = []
     await uninstall(cluster, OPTIONS, said.append)
-    assert "namespace/muster-system kept: it was there before" in said
+    assert "namespace/muster-system kept: it existed before" in said
     await cluster.get(NAMESPACE, "muster-system")
 
 

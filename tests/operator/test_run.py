@@ -28,7 +28,7 @@ from tests.operator.flaky_proxy import FlakyProxy, line_to
 from tests.server.kubernetes.served import Served, serving
 from tests.training.sample_jobs import training_job
 
-SETTINGS = OperatorSettings(host="127.0.0.1", port=0, look_again_seconds=0.05)
+SETTINGS = OperatorSettings(host="127.0.0.1", port=0, discovery_seconds=0.05)
 NAMES = ["job-master-0", "job-worker-0"]
 
 
@@ -351,5 +351,5 @@ async def test_a_job_of_another_manager_is_left_alone(served: Served) -> None:
 
 async def test_without_an_api_server_it_waits_and_says_so() -> None:
     async with operating(Access("http://127.0.0.1:9")) as operator:
-        assert await operator.ask("/readyz") == (503, "the API server has not answered yet\n")
+        assert await operator.ask("/readyz") == (503, "waiting for the API server\n")
         assert (await operator.ask("/healthz"))[0] == 200

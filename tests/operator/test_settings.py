@@ -27,7 +27,7 @@ def test_all_kinds_unless_some_are_named() -> None:
 
 
 def test_a_kind_that_does_not_exist() -> None:
-    with pytest.raises(SettingsError, match='"TorchJob" is not a kind of training job; write one of PyTorchJob, TFJob'):
+    with pytest.raises(SettingsError, match='"TorchJob" is not a kind of training job; use one of PyTorchJob, TFJob'):
         enabled_job_kinds(OperatorSettings(kinds=("TorchJob",)))
 
 

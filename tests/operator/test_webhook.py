@@ -57,7 +57,7 @@ def test_a_good_job_is_let_in_without_a_word() -> None:
         (
             job({"name": "main", "image": "i"}),
             "spec.pytorchReplicaSpecs.Worker.template.spec.containers",
-            'one container must be named "pytorch", the one that trains; found "main"',
+            'one container must be named "pytorch", the training container; found "main"',
         ),
         (
             job(TRAINER | {"imagePullPolicy": "Sometimes"}),
@@ -274,7 +274,7 @@ async def test_without_a_configuration_it_serves_and_says_that_nobody_asks(
     await cluster.delete(CONFIGURATION, "muster-operator")
     with caplog.at_level(logging.WARNING):
         await shared(cluster, Clock()).pair()
-    assert "nobody asks" in caplog.text
+    assert "is never called" in caplog.text
 
 
 def written(folder: Path, issued: IssuedCertificate) -> None:

@@ -171,7 +171,7 @@ async def test_a_failed_member_is_replaced_and_the_restart_was_counted_first(clu
         job = await cluster.get(PYTORCH, "job", "default")
         assert json.loads(annotations_of(job)[RESTARTS_ANNOTATION]) == {"worker-1": 1}
         restarting = await told(cluster, "PyTorchJobRestarting")
-        assert restarting == "starting worker-1 again after Pod job-worker-1, container pytorch: exit code 137 (Error)"
+        assert restarting == "restarting worker-1 after Pod job-worker-1, container pytorch: exit code 137 (Error)"
         now = {name_of(p): uid_of(p) for p in await until_all(cluster, POD, have(*NAMES))}
         assert {name for name in NAMES if now[name] != pods[name]} == {"job-worker-1"}
 

@@ -23,16 +23,6 @@ from muster.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from muster.kube.objects import Object, micro_timestamp, spec_of
 from muster.kube.remote.client import Gate
 
-# Merged from election: One of several operators leads: it holds a Lease, with the rules that Kubernetes' own
-# components follow.
-#
-# Whoever holds the lease renews it all the time. Another one takes it when it has seen no renewal for as long as a
-# lease
-# lasts, by its own clock: clocks of machines are never compared. A holder that cannot renew stops in time, well
-# before
-# anybody else may begin, and gives the lease back when it goes on purpose.
-
-
 log = logging.getLogger(__name__)
 
 _JITTER = 1.2
@@ -45,7 +35,7 @@ class ElectionSettings:
     identity: str
     lease_seconds: float = 15.0
     renew_seconds: float = 10.0
-    """A holder that could not renew for this long has lost."""
+    """A holder that could not renew for this long has lost the lease."""
     retry_seconds: float = 2.0
 
     def __post_init__(self) -> None:
@@ -57,29 +47,29 @@ class ElectionSettings:
 
 
 class ObservedLease(NamedTuple):
-    """A lease's content, and when it was first seen to be so, by our clock."""
+    """A lease's spec, and when it was first observed, by our clock."""
 
     spec: Object
     since: float
 
 
 class LeadershipLost(Exception):
-    """Somebody else leads, or may from now on."""
+    """Another operator leads, or may lead from now on."""
 
 
 def lease_state(
-    sighting: ObservedLease, identity: str, now: float, lease_seconds: float
+    observed: ObservedLease, identity: str, now: float, lease_seconds: float
 ) -> Literal["ours", "free", "theirs"]:
-    """Whose the lease is. One that nobody holds, or that was not renewed for as long as it lasts, is free."""
-    holder = sighting.spec.get("holderIdentity")
+    """Returns whose the lease is. A lease without a holder, or not renewed for its duration, is free."""
+    holder = observed.spec.get("holderIdentity")
     if holder == identity:
         return "ours"
-    lasts = float(sighting.spec.get("leaseDurationSeconds") or lease_seconds)
-    return "free" if not holder or now >= sighting.since + lasts else "theirs"
+    lasts = float(observed.spec.get("leaseDurationSeconds") or lease_seconds)
+    return "free" if not holder or now >= observed.since + lasts else "theirs"
 
 
 def claim_spec(before: Object | None, settings: ElectionSettings) -> Object:
-    """What the lease says once it is ours, or ours again."""
+    """Returns the lease's spec after we take or renew it."""
     spec = before or {}
     now = micro_timestamp()
     again = spec.get("holderIdentity") == settings.identity
@@ -93,8 +83,8 @@ def claim_spec(before: Object | None, settings: ElectionSettings) -> Object:
 
 
 class Election:
-    """`lead(work)` runs `work` whenever this one leads. `holds` is what every write asks: it ends by the clock alone,
-    also for a process that was stopped and goes on without having noticed."""
+    """`lead(work)` runs `work` while this operator leads. Every write checks `holds`, which depends on the clock alone,
+    so it also ends for a process that was stopped and resumed."""
 
     def __init__(
         self, cluster: Cluster, settings: ElectionSettings, clock: Callable[[], float] = time.monotonic
@@ -103,7 +93,7 @@ class Election:
         self._settings = settings
         self._clock = clock
         self._lease: Object | None = None
-        self._sighting: ObservedLease | None = None
+        self._observed: ObservedLease | None = None
         self._renewed: float | None = None
 
     @property
@@ -112,21 +102,21 @@ class Election:
 
     @property
     def overdue(self) -> bool:
-        """It should have noticed long ago that it has lost: it is stuck."""
+        """The loss should have been noticed long ago: the process is stuck."""
         return self._renewed is not None and self._clock() > self._renewed + 2 * self._settings.lease_seconds
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Until cancelled, or until `work` ends by itself. A term that is lost cancels `work`; then it waits for the
-        next one. The lease is given back at the end."""
+        """Runs until cancelled, or until `work` ends by itself. Losing the lease cancels `work` and waits for the next
+        term. The lease is given back at the end."""
         try:
             while True:
                 await self.acquire()
-                log.info("leads now: %s holds %s", self._settings.identity, self._settings.name)
+                log.info("leading: %s holds %s", self._settings.identity, self._settings.name)
                 try:
                     await self._term(work)
                     return
                 except LeadershipLost as lost:
-                    log.error("leads no more: %s", lost)
+                    log.error("no longer leading: %s", lost)
         finally:
             await self.release()
 
@@ -135,24 +125,24 @@ class Election:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.renew_seconds):
-                    if await self._try():
+                    if await self._try_acquire():
                         return
-            # Not all at once.
+            # Jitter, so that operators do not try all at once.
             await asyncio.sleep(self._settings.retry_seconds * (1 + random.random() * (_JITTER - 1)))  # noqa: S311
 
     async def release(self) -> None:
-        """Gives the lease back, so that nobody has to wait until it runs out."""
+        """Gives the lease back, so that the next leader need not wait until it expires."""
         held, self._renewed = self.holds, None
         if not held:
             return
         with suppress(ApiError, TimeoutError):
             async with asyncio.timeout(self._settings.renew_seconds):
-                while not await self._give_back():
+                while not await self._try_release():
                     pass
 
-    async def _give_back(self) -> bool:
-        """Whether it is no longer ours. A renewal that was cut off may arrive all the same, and come in between."""
-        await self._look()
+    async def _try_release(self) -> bool:
+        """Returns whether the lease is no longer ours. A cancelled renewal may still arrive in between."""
+        await self._read_lease()
         if self._lease is None or spec_of(self._lease).get("holderIdentity") != self._settings.identity:
             return True
         free = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_timestamp()}
@@ -169,7 +159,7 @@ class Election:
             await asyncio.wait([working, renewing], return_when=asyncio.FIRST_COMPLETED)
         finally:
             if not working.done() and renewing.done():
-                self._renewed = None  # no write from here on, even by those who only clean up
+                self._renewed = None  # no writes from here on, not even by cleanup
             for task in (working, renewing):
                 task.cancel()
             await asyncio.gather(working, renewing, return_exceptions=True)
@@ -179,7 +169,7 @@ class Election:
         renewing.result()
 
     async def _renew(self) -> None:
-        """Until the lease is lost."""
+        """Renews until the lease is lost."""
         settings = self._settings
         while True:
             await asyncio.sleep(settings.retry_seconds)
@@ -188,74 +178,72 @@ class Election:
             renewed = False
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, left)):
-                    renewed = await self._try()
-            if self._sighting is not None and self._sighting.spec.get("holderIdentity") != settings.identity:
-                raise LeadershipLost(f"{self._sighting.spec.get('holderIdentity') or 'nobody'} holds {settings.name}")
+                    renewed = await self._try_acquire()
+            if self._observed is not None and self._observed.spec.get("holderIdentity") != settings.identity:
+                raise LeadershipLost(
+                    f"{self._observed.spec.get('holderIdentity') or 'no operator'} holds {settings.name}"
+                )
             if not renewed and not self.holds:
                 raise LeadershipLost(f"{settings.name} could not be renewed for {settings.renew_seconds:g} s")
 
-    async def _try(self) -> bool:
-        """Takes or renews the lease, if it may be. Whatever keeps it from that is a reason to try again."""
+    async def _try_acquire(self) -> bool:
+        """Takes or renews the lease if possible. Any failure is a reason to try again."""
         settings = self._settings
-        before = self._clock()  # what counts is when it was asked: the answer may take its time
+        before = self._clock()  # the time of the request counts, because the response may take long
         try:
             if self._renewed is None or self._lease is None:
-                await self._look()
-            if self._sighting is not None:
-                whose = lease_state(self._sighting, settings.identity, self._clock(), settings.lease_seconds)
+                await self._read_lease()
+            if self._observed is not None:
+                whose = lease_state(self._observed, settings.identity, self._clock(), settings.lease_seconds)
                 if whose == "theirs":
                     return False
-            spec = claim_spec(self._sighting.spec if self._sighting else None, settings)
+            spec = claim_spec(self._observed.spec if self._observed else None, settings)
             if self._lease is None:
                 metadata = {"name": settings.name, "namespace": settings.namespace}
-                self._see(await self._cluster.create({**_LEASE, "metadata": metadata, "spec": spec}))
+                self._remember(await self._cluster.create({**_LEASE, "metadata": metadata, "spec": spec}))
             else:
-                self._see(await self._cluster.update({**self._lease, "spec": spec}))
+                self._remember(await self._cluster.update({**self._lease, "spec": spec}))
         except (Conflict, AlreadyExists, NotFound):
             with suppress(ApiError):
-                await self._look()
+                await self._read_lease()
             return False
         except ApiError as error:
-            log.warning("the lease %s/%s: %s", settings.namespace, settings.name, error)
+            log.warning("lease %s/%s: %s", settings.namespace, settings.name, error)
             return False
         self._renewed = before
         return True
 
-    async def _look(self) -> None:
+    async def _read_lease(self) -> None:
         try:
-            self._see(await self._cluster.get(LEASE, self._settings.name, self._settings.namespace))
+            self._remember(await self._cluster.get(LEASE, self._settings.name, self._settings.namespace))
         except NotFound:
-            self._lease = self._sighting = None
+            self._lease = self._observed = None
 
-    def _see(self, lease: Object) -> None:
+    def _remember(self, lease: Object) -> None:
         self._lease = lease
         spec = spec_of(lease)
-        if self._sighting is None or self._sighting.spec != spec:
-            self._sighting = ObservedLease(spec, self._clock())
+        if self._observed is None or self._observed.spec != spec:
+            self._observed = ObservedLease(spec, self._clock())
 
 
 _LEASE = {"apiVersion": LEASE.api_version, "kind": LEASE.kind}
 
 
-# Merged from fence: What stands between the controllers and the API server: no write without the lease, and not too
-# much at once.
-
-
 class NotLeading(ApiError):
-    """Somebody else may be writing by now."""
+    """Another operator may be writing by now."""
 
     code, reason = 403, "NotLeading"
 
 
 def lease_gate(may_write: Callable[[], bool], requests: int) -> Gate:
-    """Lets writes through only while `may_write` says so, and no more than so many `requests` of any sort at a time."""
+    """Lets writes through only while `may_write` returns True, and at most `requests` requests at a time."""
     room = asyncio.Semaphore(requests)
 
     @asynccontextmanager
     async def gate(method: str) -> AsyncIterator[None]:
         async with room:
             if method != "GET" and not may_write():
-                raise NotLeading("this operator does not lead any more: nothing is written")
+                raise NotLeading("this operator no longer leads, so it must not write")
             yield
 
     return gate

@@ -1,4 +1,4 @@
-"""Brings the operator to a cluster, waits until it works, and takes it away again."""
+"""Installs the operator in a cluster, waits until it is available, and uninstalls it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from muster.operator.webhook_certificates import CONFIGURATION
 
 MANAGER = "muster-operator-install"
 _DEPLOYMENT = ("apps/v1", "Deployment")
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 Say = Callable[[str], None]
 
@@ -28,7 +28,7 @@ class InstallError(RuntimeError):
 
 
 class OtherOperator(NamedTuple):
-    """An operator that looks after the same jobs, or the webhook it would leave behind."""
+    """An operator that runs the same jobs, or the webhook it would leave behind."""
 
     kind: str
     namespace: str
@@ -41,9 +41,9 @@ class OtherOperator(NamedTuple):
 
 
 _OTHERS = {
-    "training-operator": "its jobs go on under this operator",
-    "paddle-controller-manager": "its jobs go on under this operator",
-    "mpi-operator": "let its MPIJobs end first: their launchers cannot be taken over",
+    "training-operator": "its jobs continue under this operator",
+    "paddle-controller-manager": "its jobs continue under this operator",
+    "mpi-operator": "let its MPIJobs finish first: this operator cannot adopt their launchers",
 }
 THEIR_WEBHOOK = "validator.training-operator.kubeflow.org"
 
@@ -57,9 +57,9 @@ async def install(
     replace: bool = False,
     anyway: bool = False,
 ) -> None:
-    """Applies everything by server-side apply, so that it can be repeated, and waits for `seconds` at most until all
-    replicas are available. With `replace`, training-operator and paddle-operator are stopped first; `anyway` lets them
-    be."""
+    """Applies everything with server-side apply, so that it can be repeated, and waits up to `seconds` until all
+    replicas are available. With `replace`, training-operator and paddle-operator are stopped first; `anyway` keeps
+    them."""
     found = await find_other_operators(cluster)
     if found and not anyway:
         _check(found, replace)
@@ -73,8 +73,8 @@ async def install(
 
 
 async def uninstall(cluster: Cluster, options: InstallOptions, say: Say, *, definitions: bool = False) -> None:
-    """Takes away what `install` has brought, the webhook first. Jobs, and what belongs to them, stay; with
-    `definitions` the CustomResourceDefinitions go as well, and with them every job."""
+    """Deletes what `install` created, the webhook first. Jobs and their objects stay. With `definitions`, the
+    CustomResourceDefinitions are deleted as well, and with them every job."""
     for obj in reversed(build_manifests(options)):
         kind = cluster.catalogue.of_object(obj)
         if kind is CUSTOM_RESOURCE_DEFINITION and not definitions:
@@ -82,18 +82,18 @@ async def uninstall(cluster: Cluster, options: InstallOptions, say: Say, *, defi
         try:
             there = await cluster.get(kind, name_of(obj), namespace_of(obj))
             if kind is NAMESPACE and not LABELS.items() <= labels_of(there).items():
-                say(f"{_title(obj)} kept: it was there before")
+                say(f"{_title(obj)} kept: it existed before")
                 continue
             await cluster.delete(kind, name_of(obj), namespace_of(obj))
             say(f"{_title(obj)} deleted")
         except NotFound:
             continue
     if not definitions:
-        say("CustomResourceDefinitions and jobs are kept; nobody looks after them now (--crds deletes both)")
+        say("CustomResourceDefinitions and jobs are kept, but no operator runs the jobs now (--crds deletes both)")
 
 
 async def find_other_operators(cluster: Cluster) -> list[OtherOperator]:
-    """Who else looks after these jobs, going by what the installations of the others are called."""
+    """Finds other operators of these jobs by the names of their installations."""
     found = []
     deployments = await cluster.list(cluster.catalogue.of(*_DEPLOYMENT))
     for obj in deployments.items:
@@ -112,10 +112,10 @@ def _check(found: Iterable[OtherOperator], replace: bool) -> None:
     in_the_way = [other for other in found if not (replace and other.can_be_replaced)]
     if not in_the_way:
         return
-    lines = ["other operators look after the same jobs:"]
+    lines = ["other operators run the same jobs:"]
     lines += [f"  {other}: {other.advice}" for other in in_the_way]
     if any(other.can_be_replaced for other in in_the_way):
-        lines.append("--replace stops them (replicas: 0) and removes their webhook; running jobs go on")
+        lines.append("--replace stops them (replicas: 0) and removes their webhook; running jobs continue")
     lines.append("--anyway installs beside them, for instance with --enable-scheme for other kinds than theirs")
     raise InstallError("\n".join(lines))
 
@@ -132,7 +132,7 @@ async def _stop(cluster: Cluster, other: OtherOperator, say: Say) -> None:
     while True:
         if not (await cluster.list(POD, other.namespace, labels=labels)).items:
             break
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_POLL_SECONDS)
     say(f"{other} scaled to 0")
 
 
@@ -142,7 +142,7 @@ async def _apply(cluster: Cluster, obj: Object, say: Say) -> None:
     with suppress(NotFound):
         before = version_of(await cluster.get(kind, name_of(obj), namespace_of(obj)))
     if kind is NAMESPACE and before:
-        return  # one that was there before is not ours to put labels on, nor to delete one day
+        return  # a namespace that existed before is not ours to label or delete
     made = await cluster.patch(
         kind, name_of(obj), namespace_of(obj), obj, type="apply", field_manager=MANAGER, force=True
     )
@@ -151,7 +151,7 @@ async def _apply(cluster: Cluster, obj: Object, say: Say) -> None:
 
 
 async def _established(cluster: Cluster, seconds: float) -> None:
-    """The operator would find none of its kinds before."""
+    """Waits for the CRDs: before, the operator would find none of its kinds."""
     wanted = {name_of(crd) for crd in build_manifests() if crd["kind"] == "CustomResourceDefinition"}
     there: set[str] = set()
     try:
@@ -163,7 +163,7 @@ async def _established(cluster: Cluster, seconds: float) -> None:
                 }
                 if wanted <= there:
                     return
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         missing = ", ".join(sorted(wanted - there))
         raise InstallError(f"the cluster does not serve {missing} after {seconds:g} s") from None
@@ -182,7 +182,7 @@ async def _available(cluster: Cluster, options: InstallOptions, say: Say, second
                     say(text)
                 if ready:
                     return
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         labels = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
         pods = (await cluster.list(POD, options.namespace, labels=labels)).items
@@ -194,7 +194,7 @@ async def _available(cluster: Cluster, options: InstallOptions, say: Say, second
 
 
 def deployment_progress(obj: Object) -> tuple[bool, str]:
-    """Whether all replicas of a Deployment are up to date and available, and a line about it."""
+    """Returns whether all replicas of a Deployment are up to date and available, and a line about it."""
     wanted, status = spec_of(obj).get("replicas", 1), status_of(obj)
     up_to_date = status.get("updatedReplicas", 0) if _is_observed(obj) else 0
     available = min(status.get("availableReplicas", 0), up_to_date)

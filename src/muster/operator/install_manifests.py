@@ -18,25 +18,20 @@ from muster.operator.settings import lease_name
 from muster.operator.webhook import WEBHOOK_PATH
 from muster.training.registry import training_kinds
 
-# Merged from crds: The CustomResourceDefinitions of the training kinds, as `muster operator install` brings them to a
-# cluster.
-#
-# They take over from training-operator's and paddle-operator's in place, so they accept whatever those accept and
-# drop
-# nothing that those keep. What a value may be is therefore not said here but by the webhook: with a narrower
-# definition,
-# a job stored under the wider one could no longer be changed, not even its status.
+# The CRDs of the training kinds replace those of training-operator and paddle-operator in place. So they accept
+# whatever those accept and drop nothing that those keep. Allowed values are left to the webhook: with a narrower
+# definition, a job stored under the wider one could no longer be changed, not even its status.
 
 
 _NARROWING = frozenset({"enum", "minimum", "maximum", "minLength", "maxLength", "pattern"})
 _TEMPLATE_META = ("annotations", "finalizers", "labels", "name", "namespace")
-"""What a template's metadata may say. The rest is an API server's to write; clients in Go send a `creationTimestamp` of
-null there, which has to be dropped and not refused."""
+"""The fields of a template's metadata. The others are written by API servers. Go clients send `creationTimestamp: null`
+there, which must be dropped and not rejected."""
 
 
 def build_crds() -> list[Object]:
-    """One for every kind, with all its versions; the first one is stored. There is nothing to convert: versions of a
-    kind have the same fields."""
+    """Returns one CRD per kind with all its versions, the first of which is stored. Versions of a kind have the same
+    fields, so nothing is converted."""
     by_resource: dict[str, list[Kind]] = {}
     for kind in training_kinds():
         by_resource.setdefault(kind.resource, []).append(replace(kind, schema=_root(kind.schema)))
@@ -49,7 +44,7 @@ def _root(schema: Schema) -> Schema:
 
 
 def _wide(schema: Schema) -> Schema:
-    """Structure without judgement."""
+    """Returns the structure of a schema without its limits on values."""
     if schema is OBJECT_META:
         return {
             "type": "object",
@@ -62,38 +57,38 @@ def _wide(schema: Schema) -> Schema:
         if isinstance(wide.get(key), dict):
             wide[key] = _wide(wide[key])
     if wide.get("x-kubernetes-list-type") == "set":
-        wide["x-kubernetes-list-type"] = "atomic"  # a set may not have an entry twice
+        wide["x-kubernetes-list-type"] = "atomic"  # a set must not have an entry twice
     return wide
 
 
-# Merged from install_rbac: What the operator may do, and no more: each line is a call that its code makes.
+# RBAC: each rule is a call that the operator's code makes, and no more.
 
 
 _RBAC = "rbac.authorization.k8s.io"
 _FOUND = ("create", "get", "list", "patch", "watch")
-"""What belongs to jobs is made, and found; what another operator made gets our labels."""
+"""Objects of jobs are created and found; those of another operator get our labels."""
 _GANGS = ("create", "delete", "get", "list", "update", "watch")
 
 
 def job_rules() -> list[Object]:
-    """In every namespace whose jobs the operator looks after."""
+    """The rules in every namespace whose jobs the operator runs."""
     jobs = [
         rule
         for group, plurals in _jobs().items()
         for rule in (
             _rule(group, plurals, ("delete", "list", "patch", "watch")),
             _rule(group, [f"{plural}/status" for plural in plurals], ("patch",)),
-            # To be the owner of things that block its deletion; some clusters ask for this.
+            # To own objects that block its deletion, which some clusters check.
             _rule(group, [f"{plural}/finalizers" for plural in plurals], ("update",)),
         )
     ]
     return [
         *jobs,
         _rule("", ["pods", "services"], (*_FOUND, "delete")),
-        # The launchers of MPIJobs may do this to their own workers, and one may grant only what one has.
+        # The launchers of MPIJobs do this to their workers, and one may only grant what one has.
         _rule("", ["pods/exec"], ("create", "get")),
-        # Those that say who the workers of a launcher are, and what it may do to them, change with their number. Those
-        # that say where members are go when it is no longer true.
+        # Roles and ConfigMaps that list a launcher's workers change with their number. Those that list addresses are
+        # deleted when they are outdated.
         _rule("", ["configmaps"], (*_FOUND, "delete", "update")),
         _rule(_RBAC, ["roles"], (*_FOUND, "update")),
         _rule("", ["serviceaccounts"], _FOUND),
@@ -106,7 +101,7 @@ def job_rules() -> list[Object]:
 
 
 def webhook_rules(configuration: str) -> list[Object]:
-    """In the whole cluster, and of one object only."""
+    """The rules in the whole cluster, for one object only."""
     return [
         _rule(
             "admissionregistration.k8s.io",
@@ -118,7 +113,7 @@ def webhook_rules(configuration: str) -> list[Object]:
 
 
 def own_rules(lease: str, secret: str) -> list[Object]:
-    """In the operator's own namespace. That something is to be created cannot be limited to a name."""
+    """The rules in the operator's own namespace. `create` cannot be limited to a name."""
     return [
         _rule("coordination.k8s.io", ["leases"], ("create",)),
         _rule("coordination.k8s.io", ["leases"], ("get", "update"), names=[lease]),
@@ -140,11 +135,6 @@ def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Seq
     return rule | {"resourceNames": list(names)} if names else rule
 
 
-# Merged from install_manifests: Everything that `muster operator install` brings to a cluster, as objects. The Helm
-# chart and the kustomize base in
-# deploy/ are written from the same functions.
-
-
 NAME = "muster-operator"
 NAMESPACE = "muster-system"
 IMAGE = f"muster-operator:{__version__}"
@@ -156,7 +146,7 @@ USER = 65532
 SELECTOR = {"app.kubernetes.io/name": NAME}
 LABELS = {**SELECTOR, "app.kubernetes.io/part-of": "muster"}
 ADMISSION = "muster.dev/admission"
-"""Label on a namespace: `off` keeps the webhook away from its jobs."""
+"""Label on a namespace: `off` excludes its jobs from the webhook."""
 
 FailurePolicy: TypeAlias = Literal["Ignore", "Fail"]
 
@@ -170,25 +160,25 @@ class InstallOptions:
     replicas: Any = 2
     gang: str = "none"
     namespaces: tuple[str, ...] = ()
-    """Whose jobs; none named means all. The operator then has no rights in the others."""
+    """The namespaces of the jobs to run; empty means all. The operator has no rights in others."""
     arguments: tuple[str, ...] = ()
-    """More of `muster operator`'s own."""
+    """Further arguments of `muster operator`."""
     failure_policy: str = "Ignore"
-    """What becomes of jobs while no replica answers. `Ignore` lets them in: the controller finds the same mistakes
-    when it is back, and fails the job with the same message. `Fail` keeps everybody from changing jobs until then."""
+    """What happens to jobs while no replica answers. `Ignore` accepts them: the controller finds the same mistakes
+    later and fails the job with the same message. `Fail` rejects all changes of jobs until then."""
     issuer: Any = None
-    """A cert-manager issuer for the webhook's certificate; without one the operator makes its own."""
+    """A cert-manager issuer for the webhook's certificate; without one the operator issues its own."""
     resources: Any = field(
         default_factory=lambda: {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
     )
     placement: Mapping[str, Any] = field(default_factory=dict)
-    """nodeSelector, tolerations, affinity, priorityClassName of its Pods."""
+    """nodeSelector, tolerations, affinity and priorityClassName of its Pods."""
     api_ports: Any = (443, 6443)
-    """Of API servers: where the operator's Pods may connect to."""
+    """The ports of API servers to which the operator's Pods may connect."""
 
 
 def build_manifests(options: InstallOptions = InstallOptions()) -> list[Object]:  # noqa: B008 (frozen)
-    """In the order in which they are to be applied."""
+    """Returns all objects in the order in which to apply them."""
     return [
         namespace(options),
         *build_crds(),
@@ -208,7 +198,7 @@ def namespace(options: InstallOptions) -> Object:
 
 
 def accounts(options: InstallOptions) -> list[Object]:
-    """Who the operator is, and what it may do."""
+    """The operator's identity and its rights."""
     return [
         account(options),
         job_role(options),
@@ -220,7 +210,7 @@ def accounts(options: InstallOptions) -> list[Object]:
 
 
 def account(options: InstallOptions) -> Object:
-    """Its Pods ask for its token themselves."""
+    """Its Pods request its token themselves."""
     content = {"automountServiceAccountToken": False}
     return _object("v1", "ServiceAccount", NAME, options.namespace, content)
 
@@ -256,8 +246,8 @@ def own_binding(options: InstallOptions) -> Object:
 
 
 def secret(options: InstallOptions) -> Object:
-    """Empty: the operator puts the webhook's certificate into it. So it needs no right to create any, and the Secret
-    goes when the operator does."""
+    """Creates it empty: the operator stores the webhook's certificate in it. So it needs no right to create Secrets,
+    and uninstalling deletes it."""
     return _object("v1", "Secret", WEBHOOK_SECRET, options.namespace, {"type": "Opaque"})
 
 
@@ -279,8 +269,8 @@ def service(options: InstallOptions) -> Object:
 
 
 def network_policy(options: InstallOptions) -> Object:
-    """API servers and kubelets come from nodes, which no selector names, so the two ports are open to all. Out go
-    questions for names, what is said to the API server, and to an etcd that elastic PaddleJobs name."""
+    """API servers and kubelets connect from nodes, which no selector matches, so both ports are open to all. Egress is
+    allowed to DNS, the API server, and an etcd that elastic PaddleJobs name."""
     spec = {
         "podSelector": {"matchLabels": SELECTOR},
         "policyTypes": ["Ingress", "Egress"],
@@ -311,8 +301,8 @@ def deployment(options: InstallOptions) -> Object:
 
 
 def webhook(options: InstallOptions) -> Object:
-    """Asked about jobs whose spec is new. It concerns nothing but jobs, so no selector has to keep it away from what it
-    needs itself; a namespace can stay out by a label."""
+    """Called for jobs with a new spec. It only concerns jobs, so it cannot block anything that it needs itself. A label
+    excludes a namespace."""
     jobs: dict[str, dict[str, None]] = {}
     versions: dict[str, dict[str, None]] = {}
     for kind in training_kinds():

@@ -28,9 +28,6 @@ from muster.training.gang import group_kind
 from muster.training.kinds.base import JobKind
 from muster.training.registry import training_kinds
 
-# Merged from logs: Logs for people, and for programs that read them: one JSON object per line.
-
-
 LogFormat: TypeAlias = Literal["text", "json"]
 
 
@@ -49,25 +46,22 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(format: LogFormat, *, debug: bool = False) -> None:
-    """For the whole process, to stderr."""
+    """Logs of the whole process go to stderr."""
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if format == "json" else text)
     logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler], force=True)
 
 
-# Merged from health: Where an operator is asked how it is: /healthz, /readyz and /metrics.
-
-
 Check = Callable[[], str]
-"""Answers what is wrong; "" if nothing is."""
+"""Returns what is wrong; "" if nothing is."""
 
 
 @asynccontextmanager
 async def serve_health(
     host: str, port: int, *, alive: Check, ready: Check, metrics: Callable[[], bytes]
 ) -> AsyncIterator[int]:
-    """Answers the port, which is of interest where any free one was asked for."""
+    """Yields the port, in case any free one was requested."""
     app = web.Application()
     app.router.add_get("/healthz", _probe(alive))
     app.router.add_get("/readyz", _probe(ready))
@@ -93,17 +87,14 @@ def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
     return probe
 
 
-# Merged from run: The operator: the training controller on a real cluster, while it leads.
-
-
 log = logging.getLogger(__name__)
 
 AGENT = "muster-operator"
 
 
 class Operator:
-    """`await Operator(access, settings).run(stop)`: until `stop` is set; then it finishes what it has begun, says what
-    it still has to say, and gives its lease back."""
+    """`await Operator(access, settings).run(stop)` runs until `stop` is set. Then it finishes running reconciles,
+    flushes its events, and gives its lease back."""
 
     def __init__(self, access: Access, settings: OperatorSettings) -> None:
         self._settings = settings
@@ -123,7 +114,7 @@ class Operator:
         self._controller: TrainingController | None = None
         self._webhook: webhook.Webhook | None = None
         self.port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """Where it answers about itself, once it does."""
+        """The port of the health endpoints, once they are served."""
 
     async def run(self, stop: asyncio.Event) -> None:
         self._stop = stop
@@ -133,26 +124,26 @@ class Operator:
             serve_health(
                 settings.host, settings.port, alive=self._alive, ready=self._ready, metrics=self._metrics.render
             ) as port,
-            self._advising(),
+            self._serve_webhook(),
         ):
             self.port.set_result(port)
-            log.info("answers /healthz, /readyz and /metrics on %s:%d", settings.host, port)
+            log.info("serving /healthz, /readyz and /metrics on %s:%d", settings.host, port)
             working = asyncio.create_task(self._lead())
             stopping = asyncio.create_task(stop.wait())
             try:
                 await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
                 if not working.done() and self._controller is None:
-                    working.cancel()  # it only waits
+                    working.cancel()  # it only waits for the lease
                 await asyncio.gather(working, return_exceptions=stop.is_set())
             finally:
                 for task in (working, stopping):
                     task.cancel()
                 await asyncio.gather(working, stopping, return_exceptions=True)
-            log.info("has stopped")
+            log.info("stopped")
 
     @asynccontextmanager
-    async def _advising(self) -> AsyncIterator[None]:
-        """The webhook, which every replica has, whether it leads or not."""
+    async def _serve_webhook(self) -> AsyncIterator[None]:
+        """Serves the webhook, which every replica runs, leader or not."""
         if self._settings.webhook is None:
             yield
             return
@@ -167,15 +158,15 @@ class Operator:
             await self._election.lead(self._work)
 
     async def _work(self) -> None:
-        """One term. When the cluster gets or loses one of the kinds that concern us, begins anew with those it has."""
+        """Runs one term. When the cluster gains or loses one of our kinds, starts again with those it has."""
         cluster = self._cluster.through(lease_gate(self._leads, self._settings.requests))
-        # What is told comes after what is done: events never keep a Pod waiting.
+        # Separate from other requests, so that events never delay a Pod.
         events = self._cluster.through(lease_gate(self._leads, self._settings.event_requests))
         while not self._stop.is_set():
             recorder = EventRecorder(events, AGENT)
             spoken = self._served()
             if not spoken:
-                log.warning("the cluster has none of the kinds of training jobs: is `muster operator install` done?")
+                log.warning("the cluster serves no kind of training job; run `muster operator install`")
             controller = TrainingController(
                 cluster,
                 recorder,
@@ -207,7 +198,7 @@ class Operator:
                 await asyncio.gather(running, changed, stopping, return_exceptions=True)
 
     async def _discover(self) -> None:
-        """Waits for the API server, however long it takes: it may be started after us."""
+        """Waits for the API server, however long it takes: it may start after us."""
         for kind in training_kinds():
             self._cluster.catalogue.register(kind)
         delay = 0.1
@@ -215,7 +206,7 @@ class Operator:
             try:
                 await self._cluster.discover(again=True)
             except (ApiError, OSError) as error:
-                log.warning("%s; trying again in %.1f s", error, delay)
+                log.warning("%s; retrying in %.1f s", error, delay)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 10.0)
             else:
@@ -224,12 +215,12 @@ class Operator:
 
     async def _until_changed(self) -> None:
         while True:
-            await asyncio.sleep(self._settings.look_again_seconds)
+            await asyncio.sleep(self._settings.discovery_seconds)
             with suppress(ApiError, OSError):
                 await self._cluster.discover(again=True)
                 if self._names() != self._known:
                     self._known = self._names()
-                    log.info("the cluster has other kinds than before: beginning anew")
+                    log.info("the kinds of the cluster have changed: restarting the controller")
                     return
 
     def _served(self) -> Sequence[JobKind]:
@@ -237,7 +228,7 @@ class Operator:
         return [d for d in self._job_kinds if any(_names(kind) in known for kind in (d.kind, *d.other_versions))]
 
     def _names(self) -> frozenset[tuple[str, str]]:
-        """Of the kinds that concern us, those that the cluster has."""
+        """Returns those of our kinds that the cluster has."""
         kinds = [kind for job_kind in self._job_kinds for kind in (job_kind.kind, *job_kind.other_versions)]
         concern = {_names(kind) for kind in (*kinds, group_kind(self._settings.gang))} | {AUTOSCALER}
         return frozenset(concern & {_names(kind) for kind in self._cluster.catalogue})
@@ -246,20 +237,20 @@ class Operator:
         return self._election.holds if self._election is not None else True
 
     def _alive(self) -> str:
-        return "the lease ran out long ago" if self._election is not None and self._election.overdue else ""
+        return "the lease expired long ago" if self._election is not None and self._election.overdue else ""
 
     def _ready(self) -> str:
         if self._known is None:
-            return "the API server has not answered yet"
+            return "waiting for the API server"
         if self._controller is not None and not self._controller.is_synced:
-            return "has not heard of all jobs and Pods yet"
+            return "waiting for the first list of jobs and Pods"
         if self._webhook is not None and not self._webhook.ready:
-            return "the webhook has no certificate yet"
-        return ""  # one that only waits for the lease is as ready as it can be
+            return "waiting for the webhook's certificate"
+        return ""  # an operator that only waits for the lease is ready
 
 
 async def serve(access: Access, settings: OperatorSettings) -> None:
-    """Until the process is told to stop."""
+    """Runs until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -278,4 +269,4 @@ def _names(kind: Kind) -> tuple[str, str]:
 
 
 def _note(warning: str) -> None:
-    log.warning("the API server warns: %s", warning)
+    log.warning("warning from the API server: %s", warning)

@@ -1,4 +1,4 @@
-"""What an operator is told: whose jobs it looks after, how, and where it is asked about itself."""
+"""The settings of an operator: which jobs it runs, how, and where it serves health and metrics."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ LEASE_NAME = "muster-operator"
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
     namespaces: tuple[str, ...] = ()
-    """Whose jobs; none named means all."""
+    """The namespaces of the jobs; empty means all."""
     kinds: tuple[str, ...] = ()
-    """Which kinds of job, such as PyTorchJob; none named means all that the cluster has."""
+    """The kinds of jobs, such as PyTorchJob; empty means all that the cluster has."""
     workers: int = 16
-    """How many jobs are looked at at the same time."""
+    """The number of concurrent reconciles."""
     requests: int = 12
-    """How many requests are under way at the same time, besides watches. An API server that is busy gets no more done
-    by more of them; it only keeps the scheduler and the nodes waiting, too."""
+    """The number of concurrent requests, besides watches. More would not help a busy API server; they would only delay
+    the scheduler and the nodes."""
     event_requests: int = 2
-    """How many of events, apart from the others."""
+    """The number of concurrent requests for events, apart from the others."""
     settle_seconds: float = 5.0
-    """How long mere numbers of members in a status may wait for each other."""
+    """How long a status may wait if only counts of replicas have changed."""
     gang: Scheduler = "none"
     gang_name: str = ""
-    """Of a scheduler with the plugin of scheduler-plugins, if it is not called as usual."""
+    """The name of a scheduler with the Coscheduling plugin, unless it is the usual one."""
     election: ElectionSettings | None = None
-    """None: it is the only one, and leads."""
+    """None: this is the only operator, and it leads."""
     host: str = "0.0.0.0"  # noqa: S104 (a Pod's probes come from its node)
     port: int = 8080
-    """0 takes any that is free."""
+    """0 takes any free port."""
     webhook: WebhookSettings | None = None
-    """None: API servers are not told what is wrong with a job; it fails and says so itself."""
+    """None: API servers do not reject invalid jobs; they fail later, with the reason."""
     grace_seconds: float = 10.0
-    """How long a shutdown waits for what was begun."""
-    look_again_seconds: float = 30.0
-    """How often the cluster is asked which kinds it has."""
+    """How long a shutdown waits for running reconciles."""
+    discovery_seconds: float = 30.0
+    """How often the kinds of the cluster are discovered."""
     waiting_image: str = ""
     delivery_image: str = ""
 
@@ -65,7 +65,7 @@ class SettingsError(ValueError):
 
 
 def enabled_job_kinds(settings: OperatorSettings) -> Sequence[JobKind]:
-    """Those that the settings want, with their images."""
+    """Returns the job kinds that the settings enable, with their images."""
     configured: dict[type[JobKind], JobKind] = {
         PyTorch: PyTorch(waiting_image=settings.waiting_image),
         Mpi: Mpi(delivery_image=settings.delivery_image),
@@ -74,16 +74,16 @@ def enabled_job_kinds(settings: OperatorSettings) -> Sequence[JobKind]:
     if not settings.kinds:
         return spoken
     names = {job_kind.kind.kind.lower() for job_kind in spoken}
-    strange = [kind for kind in settings.kinds if kind.lower() not in names]
-    if strange:
+    unknown = [kind for kind in settings.kinds if kind.lower() not in names]
+    if unknown:
         known = ", ".join(dict.fromkeys(job_kind.kind.kind for job_kind in spoken))
-        raise SettingsError(f'"{strange[0]}" is not a kind of training job; write one of {known}')
+        raise SettingsError(f'"{unknown[0]}" is not a kind of training job; use one of {known}')
     wanted = {kind.lower() for kind in settings.kinds}
     return [job_kind for job_kind in spoken if job_kind.kind.kind.lower() in wanted]
 
 
 def lease_name(namespaces: Sequence[str]) -> str:
-    """Those who look after the same namespaces stand for the same election."""
+    """Operators of the same namespaces take part in the same election."""
     if not namespaces:
         return LEASE_NAME
     told = hashlib.sha256(",".join(sorted(set(namespaces))).encode()).hexdigest()
@@ -91,7 +91,7 @@ def lease_name(namespaces: Sequence[str]) -> str:
 
 
 def own_identity() -> str:
-    """Another one for each process, and one that a reader of the Lease recognises."""
+    """Returns an identity that is unique to the process, and recognizable in the Lease."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 

@@ -1,4 +1,7 @@
-"""The validating webhook: an HTTPS server that every replica of the operator runs, leader or not."""
+"""The validating webhook: an HTTPS server that every replica of the operator runs, leader or not.
+
+`review` applies the same rules, with the same messages, as the embedded cluster.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,14 @@ from muster.operator.webhook_certificates import (
 )
 from muster.training.registry import training_kinds
 
-# Merged from webhook_review: What the webhook answers: the same rules and the same words as in the box. Pure.
-
-
 _KINDS: dict[tuple[str, str, str], Kind] = {(kind.group, kind.version, kind.kind): kind for kind in training_kinds()}
 
 
 def review(asked: Any) -> Object:
-    """The AdmissionReview that answers one. Raises BadRequest for what is none."""
+    """Returns the AdmissionReview with the response. Raises BadRequest if `asked` is not an AdmissionReview."""
     request = asked.get("request") if isinstance(asked, dict) else None
     if not isinstance(request, dict) or not request.get("uid"):
-        raise BadRequest("this is not an AdmissionReview with a request")
+        raise BadRequest("the body is not an AdmissionReview with a request")
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -57,28 +57,29 @@ def _response(request: Object) -> Object:
     if new is None or is_deleting(new):
         return {"allowed": True}
     if old is not None and spec_of(old) == spec_of(new):
-        return {"allowed": True}  # what is stored stays usable, whatever it was checked by
+        return {"allowed": True}  # stored objects stay usable, whichever rules they were validated by
     causes = validate(new, kind.schema)
     if not causes and kind.validate is not None:
         causes = kind.validate(new, old)
     if causes:
         status = invalid_object(kind, new, causes).to_status()
-        status["details"] |= {"group": kind.group, "kind": kind.kind, "name": name_of(new)}  # for kubectl's words
+        status["details"] |= {
+            "group": kind.group,
+            "kind": kind.kind,
+            "name": name_of(new),
+        }  # kubectl builds its message from these
         return {"allowed": False, "status": status}
     warnings = [f"{cause.field}: {cause.message}" for cause in (kind.warnings(new) if kind.warnings else ())]
     return {"allowed": True, **({"warnings": warnings} if warnings else {})}
 
 
-# Merged from webhook: The validating webhook: an HTTPS server that every replica of the operator runs, leader or not.
-
-
 WEBHOOK_PATH = "/validate"
-LOOK_SECONDS = 60.0
-"""How often the certificate is looked at. A mounted Secret takes as long to follow."""
+CHECK_SECONDS = 60.0
+"""How often the certificate is checked. Updates of a mounted Secret take as long."""
 RETRY_SECONDS = 2.0
 
-_LARGEST = 8 * 1024 * 1024
-"""Of a request, in bytes: an object, what it was before, and room to spare."""
+_MAX_BYTES = 8 * 1024 * 1024
+"""The maximum size of a request in bytes: an object, its previous state, and room to spare."""
 _log = logging.getLogger(__name__)
 
 
@@ -86,7 +87,7 @@ _log = logging.getLogger(__name__)
 class WebhookSettings:
     port: int = 9443
     certificates: Path | None = None
-    """A folder with tls.crt and tls.key; without one the operator makes its own."""
+    """A folder with tls.crt and tls.key; without one the operator issues its own."""
     namespace: str = "muster-system"
     service: str = "muster-operator"
     secret: str = "muster-operator-webhook"  # noqa: S105 (its name)
@@ -96,7 +97,7 @@ class WebhookSettings:
 class Webhook:
     def __init__(self, port: int) -> None:
         self.port = port
-        """Where it listens; the one it was given, unless that was 0."""
+        """The port it listens on; the given one unless that is 0."""
         self.listening = asyncio.Event()
 
     @property
@@ -110,9 +111,9 @@ async def serve_webhook(
     cluster: Cluster,
     *,
     source: CertificateSource | None = None,
-    look_seconds: float = LOOK_SECONDS,
+    look_seconds: float = CHECK_SECONDS,
 ) -> AsyncIterator[Webhook]:
-    """Serves for as long as the block lasts. It begins as soon as there is a certificate, which need not be at once."""
+    """Serves while the block runs. Starts as soon as there is a certificate, which may be later."""
     webhook = Webhook(settings.port)
     task = asyncio.create_task(
         _serve(webhook, source or _source(settings, cluster), look_seconds), name="validating webhook"
@@ -138,7 +139,7 @@ def _source(settings: WebhookSettings, cluster: Cluster) -> CertificateSource:
 
 
 async def _serve(webhook: Webhook, source: CertificateSource, look_seconds: float) -> None:
-    app = web.Application(client_max_size=_LARGEST)
+    app = web.Application(client_max_size=_MAX_BYTES)
     app.router.add_post(WEBHOOK_PATH, _answer)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
     await runner.setup()
@@ -155,7 +156,7 @@ async def _serve(webhook: Webhook, source: CertificateSource, look_seconds: floa
                 if not webhook.ready:
                     await _listen(runner, webhook, context)
             except (ApiError, CertificateError, OSError) as error:  # SSLError is an OSError
-                _log.error("the webhook has no good certificate: %s", error)
+                _log.error("the webhook has no valid certificate: %s", error)
                 await asyncio.sleep(min(RETRY_SECONDS, look_seconds) if served is None else look_seconds)
             else:
                 await asyncio.sleep(look_seconds)
@@ -172,7 +173,7 @@ async def _listen(runner: web.AppRunner, webhook: Webhook, context: ssl.SSLConte
 
 
 def _listener(port: int) -> socket.socket:
-    """One for both versions of IP, where there are both: an API server may come over either."""
+    """Returns one socket for both versions of IP where both exist: an API server may use either."""
     if socket.has_dualstack_ipv6():
         with suppress(OSError):
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)

@@ -1,7 +1,7 @@
-"""The webhook's certificate: from files that somebody else keeps fresh, or made here and shared through a Secret.
+"""The webhook's certificate: from files that another program renews, or issued here and shared in a Secret.
 
-An API server trusts what the webhook's configuration says. When the certificate is made anew, old and new authority
-are trusted side by side, so that replicas can follow one after the other and no request fails in between.
+An API server trusts the authorities in the webhook's configuration. When the certificate is renewed, the old and the
+new authority are both trusted, so that replicas can follow one after the other and no request fails in between.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ATTEMPTS = 5
 
 
 class CertificateError(RuntimeError):
-    """Says what is missing, and who should have brought it."""
+    """Says what is missing, and who should have provided it."""
 
 
 class KeyPair(NamedTuple):
@@ -50,8 +50,8 @@ class KeyPair(NamedTuple):
     key: bytes
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Connections that come from now on get this one. Raises SSLError, and leaves the context as it was, if the
-        halves do not belong together."""
+        """New connections use this pair. Raises SSLError and leaves the context unchanged if certificate and key do not
+        match."""
         with _in_memory(self.certificate + b"\n" + self.key) as path:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
             context.load_cert_chain(path)
@@ -59,12 +59,12 @@ class KeyPair(NamedTuple):
 
 class CertificateSource(Protocol):
     async def pair(self) -> KeyPair:
-        """The one to serve with now. Raises CertificateError or ApiError where there is none."""
+        """Returns the current pair. Raises CertificateError or ApiError if there is none."""
         ...
 
 
 class CertificateFiles:
-    """`tls.crt` and `tls.key` in a folder, as a mounted Secret of cert-manager has them."""
+    """`tls.crt` and `tls.key` in a folder, such as a mounted Secret of cert-manager."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -77,7 +77,7 @@ class CertificateFiles:
 
 
 class CertificateSecret:
-    """Made by whichever replica finds it missing or about to run out, and kept in a Secret."""
+    """Issued by the first replica that finds it missing or about to expire, and kept in a Secret."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class CertificateSecret:
     async def pair(self) -> KeyPair:
         for _ in range(_ATTEMPTS):
             try:
-                # The configuration is read first: whoever has changed it since wrote the Secret before, so what is
-                # written here is never older than what it replaces.
+                # The configuration is read first: any later change of it was preceded by a write of the Secret, so this
+                # never replaces a newer state with an older one.
                 configuration = await self._find_configuration()
                 issued = await self._ensure_issued()
                 if configuration is not None:
@@ -112,7 +112,7 @@ class CertificateSecret:
             except Conflict:
                 continue
             return KeyPair(issued.certificate, issued.key)
-        raise CertificateError(f"other replicas keep changing the Secret {self._namespace}/{self._secret}")
+        raise CertificateError(f"too many conflicts with other replicas on the Secret {self._namespace}/{self._secret}")
 
     async def _ensure_issued(self) -> IssuedCertificate:
         try:
@@ -120,9 +120,10 @@ class CertificateSecret:
         except NotFound:
             raise CertificateError(
                 f"the Secret {self._namespace}/{self._secret} for the webhook's certificate is missing; "
-                "`muster operator install` makes an empty one"
+                "`muster operator install` creates an empty one"
             ) from None
-        from muster.kube.certificates import issue_certificate  # megabytes, which an operator without a webhook saves
+        # Imported here because it takes megabytes, which an operator without a webhook saves.
+        from muster.kube.certificates import issue_certificate
 
         found, now = _read(secret), self._clock()
         if found.is_valid(self._names, now):
@@ -132,7 +133,7 @@ class CertificateSecret:
         data = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
         encoded = {name: base64.b64encode(content).decode() for name, content in data.items()}
         await self._cluster.update({**secret, "data": {**(secret.get("data") or {}), **encoded}})
-        _log.info("made a new certificate for the webhook", extra={"secret": f"{self._namespace}/{self._secret}"})
+        _log.info("issued a new certificate for the webhook", extra={"secret": f"{self._namespace}/{self._secret}"})
         return made
 
     async def _find_configuration(self) -> Object | None:
@@ -140,7 +141,7 @@ class CertificateSecret:
             return await self._cluster.get(CONFIGURATION, self._configuration)
         except NotFound:
             _log.warning(
-                "there is no ValidatingWebhookConfiguration %s, so nobody asks the webhook", self._configuration
+                "there is no ValidatingWebhookConfiguration %s, so the webhook is never called", self._configuration
             )
             return None
 
@@ -165,13 +166,13 @@ def _read(secret: Object) -> IssuedCertificate:
 
 
 def _first(bundle: bytes) -> bytes:
-    """Only what was in use until now; what was before that is long out of use."""
+    """Returns only the authority in use until now; earlier ones are no longer needed."""
     first, end, _ = bundle.partition(_END)
     return first + end if end else b""
 
 
 class _in_memory:  # noqa: N801 (reads as a function)
-    """A file that only this process can open, by path: OpenSSL takes nothing else, and the disk may be read-only."""
+    """A file that only this process can open, by path: OpenSSL requires a path, and the disk may be read-only."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

@@ -17,14 +17,6 @@ from muster.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, controller_of, labels_of, name_of, namespace_of, uid_of
 
-# Merged from expectations: What a controller has made or written and no informer has shown yet.
-#
-# Until one does, there is no use in looking: a Pod would seem to be missing, a status to be as it was. Should the
-# news
-# get lost, a look a while later does no harm: what exists is not made twice, and what has changed is not written
-# over.
-
-
 K = TypeVar("K", bound=Hashable)
 
 TIMEOUT = 5.0
@@ -50,7 +42,7 @@ class Expectations(Generic[K]):
             expected.things.discard(what)
 
     def seconds_left(self, key: K) -> float:
-        """Seconds for which it is still worth waiting; 0 if nothing is missing, or no longer waited for."""
+        """Returns the seconds that are worth waiting; 0 if nothing is missing or the wait has timed out."""
         expected = self._expected.get(key)
         left = expected.until - self._clock() if expected is not None and expected.things else 0.0
         if left <= 0:
@@ -60,9 +52,6 @@ class Expectations(Generic[K]):
 
     def forget(self, key: K) -> None:
         self._expected.pop(key, None)
-
-
-# Merged from belongings: What belongs to a job, made and removed, and the events that tell of it.
 
 
 class EventRecorder(Protocol):
@@ -75,8 +64,8 @@ class JobChildren:
         self._recorder = recorder
 
     async def create(self, job: Object, things: Sequence[Object], on_made: Callable[[Object], None]) -> None:
-        """Services and files come before the Pods that look for them; within each, all at once. One event tells of all
-        of it: where there are many jobs, events would be most of the work."""
+        """Creates Services and ConfigMaps before the Pods that look for them, each group concurrently. Records one
+        event for all of them: with many jobs, events would be most of the work."""
         made: list[Object] = []
         try:
             for are_pods in (False, True):
@@ -116,8 +105,8 @@ class JobChildren:
         return made
 
     async def _check_owner(self, job: Object, thing: Object) -> None:
-        """Something of that name is there. If it is not ours, say so: waiting in silence would look like a hang. Only
-        a PodGroup may be the user's."""
+        """An object of that name exists. If it is not ours, say so, because waiting silently would look like a hang.
+        Only a PodGroup may belong to the user."""
         kind = self._cluster.catalogue.of_object(thing)
         there = await self._cluster.get(kind, name_of(thing), namespace_of(thing))
         owner = controller_of(there)
@@ -131,12 +120,12 @@ class JobChildren:
             raise Conflict(message)
         wanted, found = labels_of(thing), labels_of(there)
         if any(found.get(name) != value for name, value in wanted.items()):
-            # Made by another operator, before us. With its labels it is seen from now on.
+            # Created by another operator before us. Our labels make it visible to our informers.
             await self._cluster.patch(kind, name_of(there), namespace_of(there), {"metadata": {"labels": wanted}})
 
 
 def find_kind(cluster: Cluster, names: tuple[str, str]) -> list[Kind]:
-    """The kind of that (apiVersion, kind), if the cluster has it."""
+    """Returns the kind of that (apiVersion, kind), if the cluster has it."""
     try:
         return [cluster.catalogue.of(*names)]
     except NotFound:
@@ -151,7 +140,7 @@ async def ignore_not_found(call: Awaitable[Object]) -> None:
 
 
 def _listed(things: Sequence[Object]) -> str:
-    """As in "configmap: job-config; 2 services and pods: job-worker-0, job-worker-1"."""
+    """Returns text such as "configmap: job-config; 2 services and pods: job-worker-0, job-worker-1"."""
     names: dict[str, list[str]] = {}
     for thing in things:
         names.setdefault(thing["kind"].lower(), []).append(name_of(thing))

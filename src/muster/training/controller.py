@@ -1,4 +1,4 @@
-"""The training controller: reads what is, asks `plan` what to do, does it. The same on every cluster."""
+"""The training controller: observes a job, asks `plan` what to do, and does it. The same on every cluster."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ AUTOSCALER = ("autoscaling/v2", "HorizontalPodAutoscaler")
 _COMPANIONS = (CONFIG_MAP, SERVICE_ACCOUNT, ROLE, ROLE_BINDING)
 _OWNED = (JOB_NAME,)
 _OWNED_PODS = (JOB_NAME, f"paddle-res-name,!{JOB_NAME}")
-"""What belongs to jobs carries this label; Pods that paddle-operator has made carry another one."""
+"""Objects that belong to jobs carry this label. Pods created by paddle-operator carry another one."""
 
 Item: TypeAlias = tuple[str, Key]
-"""A job in the queue: which job_kind's, and its name."""
+"""A job in the queue: the name of its kind, and its key."""
 
 
 class TrainingController:
-    """One for all job_kinds: they share the informers of Pods, Services and PodGroups."""
+    """Reconciles the jobs of all kinds, which share the informers of Pods, Services and PodGroups."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class TrainingController:
         on_done: OnDone[Item] | None = None,
         on_job_event: OnJobEvent | None = None,
     ) -> None:
-        """`namespaces` are those whose jobs are looked after, by default all; `workers` is how many jobs are looked at
-        at the same time. Mere numbers of members are written `settle_seconds` after the last write at the earliest:
-        members come up one by one, and each would be a request. `lean` is for a cluster whose objects are copies in our
-        own memory: no more of them is kept than is needed."""
+        """`namespaces` are those whose jobs are reconciled, by default all; `workers` is the number of concurrent
+        reconciles. Changes of replica counts alone are written at the earliest `settle_seconds` after the last write:
+        replicas start one by one, and each would cost a request. `lean` trims cached objects to what is needed, for
+        clusters whose objects are copies in our memory."""
         self._cluster = cluster
         self._recorder = recorder
         self._children = JobChildren(cluster, recorder)
@@ -113,29 +113,30 @@ class TrainingController:
 
     @property
     def depth(self) -> int:
-        """How many jobs wait to be looked at."""
+        """The number of jobs that wait for a reconcile."""
         return self._queue.depth
 
     @property
     def is_synced(self) -> bool:
-        """Whether all that there is, is known."""
+        """Whether all informers have listed their objects."""
         return all(informers.is_synced for informers in (*self._owned.values(), *self._jobs.values()))
 
     def jobs(self) -> Iterator[tuple[JobKind, Object]]:
-        """As they were when last heard of."""
+        """The cached jobs."""
         return ((self._job_kinds[name], obj) for name, jobs in self._jobs.items() for obj in jobs)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for informers in (*self._owned.values(), *self._groups, *self._jobs.values()):
                 group.create_task(informers.run())
-            # Not for the others: a real cluster may lack PodGroups or some of the kinds, and the rest shall work there.
+            # Do not wait for the others: a real cluster may lack PodGroups or some of the kinds, and the rest must
+            # work.
             for informers in self._owned.values():
                 await informers.wait_synced()
             await self._queue.run()
 
     async def finish(self) -> None:
-        """Begins nothing more, and waits until what was begun is done. `run` still has to be cancelled."""
+        """Starts no more reconciles, and waits for those that run. `run` still has to be cancelled."""
         await self._queue.finish()
 
     async def _reconcile(self, item: Item) -> float | None:
@@ -173,16 +174,16 @@ class TrainingController:
         addresses = {} if progress.finished or job.policy.suspend else await self._resolve(job_kind, job)
         decision = plan(job_kind, job, progress, observed, addresses, datetime.now(UTC), self._gang)
         await self._execute(item, job_kind, job, decision, observed.pods)
-        return decision.again  # after it was carried out: something may have been put off
+        return decision.again  # read after executing, which may have postponed something
 
     async def _remove_inherited_finalizers(self, item: Item, obj: Object) -> None:
-        """What belongs to a job goes with it by itself; what holds it is left from another operator."""
+        """The objects of a job are garbage collected; only finalizers of another operator hold the job."""
         kept = [f for f in meta(obj)["finalizers"] if f not in self._job_kinds[item[0]].inherited_finalizers]
         change = {"metadata": {"finalizers": kept, "uid": uid_of(obj), "resourceVersion": version_of(obj)}}
         await ignore_not_found(self._cluster.patch(self._kinds[item[0]], name_of(obj), namespace_of(obj), change))
 
     async def _fail_invalid(self, item: Item, obj: Object, causes: Sequence[Cause]) -> None:
-        """A cluster that cannot check jobs by our rules lets wrong ones in: they fail at once and say why."""
+        """A cluster without our webhook accepts invalid jobs: they fail at once, with the reason."""
         job_kind = self._job_kinds[item[0]]
         kind = job_kind.kind.kind
         message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
@@ -194,7 +195,7 @@ class TrainingController:
         self._recorder.event(obj, "Warning", f"{kind}Invalid", message)
 
     async def _resolve(self, job_kind: JobKind, job: TrainingJob) -> dict[Replica, Endpoint]:
-        """Where the members listen, asked once per attempt of the gang."""
+        """Returns where the replicas listen. The cluster is asked once per attempt of the gang."""
         attempt = gang_attempt(job)
         wanted = {replica: (replica, job_kind.port_of(job, replica)) for replica in job_kind.listeners(job)}
         wanted |= job_kind.extra_ports(job)
@@ -221,7 +222,7 @@ class TrainingController:
             await ignore_not_found(self._cluster.delete(kind, job.name, job.namespace, uid=job.uid))
             return
         if decision.annotations:
-            # With the version that was looked at: were it an old one, a restart might be counted twice, or not at all.
+            # With the version that was observed: based on an old one, a restart might be counted twice, or not at all.
             seen = {"uid": job.uid, "resourceVersion": version_of(obj)}
             change = {"metadata": {"annotations": decision.annotations, **seen}}
             obj = await self._cluster.patch(kind, job.name, job.namespace, change)
@@ -243,14 +244,14 @@ class TrainingController:
         await self._children.create(obj, decision.create, lambda made: self._expect_object(item, made))
 
     def _seconds_to_settle(self, obj: Object, status: Object) -> float:
-        """Seconds that this change may still wait."""
+        """Returns the seconds that this change may still wait."""
         since = asyncio.get_running_loop().time() - self._status_written.get(uid_of(obj), -math.inf)
         return (
             self._settle - since if _without_replica_counts(status) == _without_replica_counts(status_of(obj)) else 0.0
         )
 
     async def _write_status(self, item: Item, obj: Object, status: Object) -> None:
-        """What has changed of it, and only if the job is still the one that was looked at."""
+        """Patches what has changed, on condition that the job is still the observed one."""
         change = {
             "metadata": {"uid": uid_of(obj), "resourceVersion": version_of(obj)},
             "status": diff_merge(status_of(obj), status),
@@ -271,7 +272,7 @@ class TrainingController:
             self._on_job_event(job_kind, job, event)
 
     async def _publish_to_etcd(self, job_kind: JobKind, job: TrainingJob) -> None:
-        """Tells those outside the cluster who wait to hear how many members there are to be."""
+        """Tells elastic workers, through an etcd outside the cluster, how many they should be."""
         entry = job_kind.etcd_entry(job)
         if entry is None or self._published.get(job.uid) == entry:
             return
@@ -324,7 +325,7 @@ class TrainingController:
             self._queue.enqueue(item, urgent=True)
 
     def _group_changed(self, before: Object | None, after: Object | None) -> None:
-        """A PodGroup concerns the job of its name, whoever made it."""
+        """A PodGroup concerns the job of its name, whoever created it."""
         group = after or before or {}
         key = key_of(group)
         for name, jobs in self._jobs.items():
@@ -337,7 +338,7 @@ _REPLICA_COUNTS = frozenset({"replicaStatuses", "ps", "worker", "heter"})
 
 
 def _without_replica_counts(status: Object) -> Object:
-    """What everybody waits for, and not how many members are how far."""
+    """Returns the status without the counts of replicas."""
     return {name: value for name, value in status.items() if name not in _REPLICA_COUNTS}
 
 
@@ -346,6 +347,6 @@ def _version(obj: Object) -> str:
 
 
 def _served_version(cluster: Cluster, job_kind: JobKind) -> Kind:
-    """In the version that the cluster has."""
+    """Returns the kind in the version that the cluster serves."""
     kinds = (job_kind.kind, *job_kind.other_versions)
     return next((kind for kind in kinds if find_kind(cluster, (kind.api_version, kind.kind))), job_kind.kind)

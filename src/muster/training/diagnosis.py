@@ -15,12 +15,12 @@ _NOT_LOOKED_AT = "the scheduler has not looked at it yet"
 
 
 class JobProblem(NamedTuple):
-    """As text it is a sentence; its parts are for those who say it in another language."""
+    """As text it is an English sentence; its parts serve translations."""
 
     code: Code
     detail: str = ""
     about: str = ""
-    """The Pod, or the reason that an event gives."""
+    """The Pod, or the reason of an event."""
 
     def __str__(self) -> str:
         match self.code:
@@ -36,7 +36,7 @@ class JobProblem(NamedTuple):
 
 
 def job_state(job: Object) -> str:
-    """Its phase or its newest condition, as its kind writes it."""
+    """Returns the job's phase or its newest condition, as its kind writes it."""
     status = status_of(job)
     conditions = status.get("conditions") or [{}]
     return str(status.get("phase") or conditions[-1].get("type") or "not seen by a controller yet")
@@ -49,8 +49,8 @@ def diagnose_job(
     events: Sequence[Object],
     pod_events: Mapping[str, Sequence[Object]],
 ) -> list[JobProblem]:
-    """The nearest cause first; nothing when all is well. `group` is the PodGroup of the job's name; `pod_events`, by
-    the Pod's uid, are those of the first few Pods that `telling` names."""
+    """Returns the problems, the nearest cause first; none when all is well. `group` is the PodGroup of the job's name.
+    `pod_events`, by the Pod's uid, are those of the first Pods that `pick_telling_pods` returns."""
     state = job_state(job)
     found: list[JobProblem] = []
     if state == "Failed":
@@ -59,7 +59,7 @@ def diagnose_job(
     elif state in _FINAL:
         return []
     elif state == "Suspended":
-        return [JobProblem("suspended")]  # which is why its Pods are on their way out
+        return [JobProblem("suspended")]  # that is why its Pods are being deleted
     elif group is not None and status_of(group).get("phase") in (None, "", "Pending"):
         found.append(JobProblem("gang waits", waiting_message(group) or _NOT_LOOKED_AT))
     for pod in pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]:
@@ -73,6 +73,6 @@ def diagnose_job(
 
 
 def waiting_message(group: Object) -> str:
-    """What the scheduler said of a PodGroup last; '' if it said nothing."""
+    """Returns the scheduler's last message about a PodGroup; '' if there is none."""
     said = [c for c in status_of(group).get("conditions") or () if c.get("message") and c.get("status") == "True"]
     return str(said[-1]["message"]) if said else ""

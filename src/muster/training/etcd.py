@@ -1,4 +1,4 @@
-"""Telling an etcd something, over its HTTP gateway: what elastic PaddlePaddle jobs listen for."""
+"""Writes to an etcd over its HTTP gateway, for elastic PaddlePaddle jobs that watch it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class EtcdEntry(NamedTuple):
 
 
 async def put_key(news: EtcdEntry) -> None:
-    """OSError if the server cannot be reached or refuses."""
+    """Raises OSError if the server cannot be reached or refuses."""
     import aiohttp
 
     url = news.server if "://" in news.server else f"http://{news.server}"

@@ -1,4 +1,4 @@
-"""The gang of a job: the PodGroup that holds its members back until there is room for all of them."""
+"""Gang scheduling of a job: the PodGroup that holds its Pods back until there is room for all of them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from muster.kube.pod_resources import Amounts, format_amounts, pod_requests, sum
 from muster.training.model import Role, SchedulingPolicy, TrainingJob
 
 Scheduler: TypeAlias = Literal["none", "volcano", "scheduler-plugins"]
-"""Which gang scheduler a cluster has. `none` still uses Volcano's for jobs that ask for it by name."""
+"""The gang scheduler of a cluster. `none` still uses Volcano for jobs that name it."""
 
 PLUGINS_SCHEDULER = "scheduler-plugins-scheduler"
-"""What its scheduler is called where it was installed from its own chart."""
+"""The scheduler's name if it was installed from the scheduler-plugins chart."""
 
 
 _BRING_SECONDS = 3.0
-"""For how long a job that only names a gang scheduler waits for a PodGroup that its user may bring: kubectl sends what
-is in a file one after the other, and a group of ours would be in the way of theirs."""
+"""How long a job that only names a gang scheduler waits for a PodGroup from its user. kubectl sends the objects of a
+file one after the other, and our PodGroup would conflict with the user's."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangSettings:
     scheduler: Scheduler = "none"
     name: str = ""
-    """Of a scheduler with the plugin of scheduler-plugins, if it is not called as usual."""
+    """The name of a scheduler with the Coscheduling plugin, unless it is the usual one."""
     always: bool = False
     by_policy: bool = True
-    """Whether a schedulingPolicy alone makes a gang. Without a gang scheduler, a real cluster had better ignore it."""
+    """Whether a schedulingPolicy alone makes a gang. A real cluster without a gang scheduler should ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class GangMembership:
 
 
 def parse_scheduler(written: str) -> tuple[Scheduler, str]:
-    """What is written as --gang-scheduler-name: which gang scheduler, and the name of a scheduler that has its plugin.
-    ValueError says what to write instead."""
+    """Parses --gang-scheduler-name: the gang scheduler, and the name of a scheduler with its plugin. The ValueError
+    says what to write instead."""
     kind, _, name = written.partition(":")
     if kind not in get_args(Scheduler):
         known = ", ".join(get_args(Scheduler))
@@ -59,15 +59,16 @@ def parse_scheduler(written: str) -> tuple[Scheduler, str]:
 
 
 def wants_gang(job: TrainingJob, settings: GangSettings) -> bool:
-    """With `always` (--gang) every job is one; else those that have a schedulingPolicy or name a gang scheduler. Where
-    a policy counts for nothing, PodGroups are Volcano's, and only jobs that name it are held back by them."""
+    """With `always` (--gang) every job is a gang, otherwise those with a schedulingPolicy or the name of a gang
+    scheduler. Where policies are ignored, only jobs that name Volcano are held back."""
     names = {(role.template.get("spec") or {}).get("schedulerName") for role in job.roles}
     asked = settings.by_policy and (job.policy.scheduling is not None or PLUGINS_SCHEDULER in names)
     return _makes_all_gangs(settings) or asked or "volcano" in names
 
 
 def seconds_to_wait_for_group(job: TrainingJob, settings: GangSettings, now: datetime) -> float:
-    """Seconds left. Who says what the group shall be, or works where every job gets one, brings none."""
+    """Returns the seconds left. A job with a schedulingPolicy needs no PodGroup from its user, nor does a cluster where
+    every job gets one."""
     if _makes_all_gangs(settings) or job.policy.scheduling is not None:
         return 0.0
     return _BRING_SECONDS - (now - parse_time(meta(job.object)["creationTimestamp"])).total_seconds()
@@ -78,8 +79,8 @@ def group_kind(scheduler: Scheduler) -> Kind:
 
 
 def pod_group(job: TrainingJob, scheduler: Scheduler, *, late: int = 0) -> Object:
-    """`late` members exist only when the others run: there must be room for them, but nobody can wait for them. More
-    than there are members may be asked for, too: then they wait until less is."""
+    """`late` replicas are created once the others run: they need room, but must not be waited for. A minimum above the
+    number of replicas is kept: the gang waits until it is lowered."""
     kind = group_kind(scheduler)
     policy = job.policy.scheduling or SchedulingPolicy()
     minimum = policy.min_available if policy.min_available is not None else job.size
@@ -106,7 +107,7 @@ def pod_group(job: TrainingJob, scheduler: Scheduler, *, late: int = 0) -> Objec
 
 
 def gang_membership(job: TrainingJob, scheduler: Scheduler, name: str = "") -> GangMembership:
-    """`name` is what a scheduler with the plugin is called, if not as usual."""
+    """`name` is the name of a scheduler with the plugin, unless it is the usual one."""
     policy = job.policy.scheduling or SchedulingPolicy()
     if scheduler == "scheduler-plugins":
         return GangMembership(name or PLUGINS_SCHEDULER, labels={"scheduling.x-k8s.io/pod-group": job.name})
@@ -118,7 +119,7 @@ def gang_membership(job: TrainingJob, scheduler: Scheduler, name: str = "") -> G
 
 
 def is_admitted(group: Object | None, scheduler: Scheduler) -> bool:
-    """Whether Pods may be created: Volcano moves a group on from Pending when there is room for it. The
+    """Whether Pods may be created. Volcano moves a PodGroup on from Pending when there is room for it. The
     scheduler-plugins scheduler has no such step; it holds back the Pods themselves."""
     if group is None:
         return False
@@ -128,12 +129,12 @@ def is_admitted(group: Object | None, scheduler: Scheduler) -> bool:
 
 
 _WAITING = (None, "", "Pending", "Inqueue", "PreScheduling", "Scheduling")
-"""Phases of groups, of Volcano and of scheduler-plugins, whose members do not run yet."""
+"""Phases of PodGroups, of Volcano and scheduler-plugins, whose Pods do not run yet."""
 
 
 def needs_update(group: Object, wanted: Object) -> bool:
-    """Whether a group has to become as the job now wants it: while its members wait, in everything; later only when
-    the number of before could never be reached again."""
+    """Whether a PodGroup must be changed to what the job wants: in everything while its Pods wait, later only if its
+    minimum could never be reached again."""
     now, then = spec_of(wanted), spec_of(group)
     if status_of(group).get("phase") in _WAITING:
         return any(then.get(name) != value for name, value in now.items())
@@ -141,7 +142,7 @@ def needs_update(group: Object, wanted: Object) -> bool:
 
 
 def minimum_resources(roles: Iterable[Role], members: int) -> dict[str, str]:
-    """What the first `members` replicas ask for together, in the order of roles."""
+    """Returns what the first `members` replicas request in total, in the order of roles."""
     asked: list[Amounts] = []
     for role in roles:
         request = pod_requests(role.template.get("spec") or {})

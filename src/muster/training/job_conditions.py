@@ -29,8 +29,8 @@ class Progress:
     def with_condition(
         self, kind: str, state: State, message: str, now: datetime, *, status: bool = True, reason: str = ""
     ) -> Progress:
-        """The newest condition is the last one: that is what the State column shows. Running and Restarting replace
-        each other; the end of a job makes Running false."""
+        """The newest condition is the last one, which the State column shows. Running and Restarting replace each
+        other; when the job ends, Running becomes false."""
         reason = reason or f"{kind}{state}"
         truth = "True" if status else "False"
         old = get_condition(self.conditions, state)

@@ -15,11 +15,11 @@ from muster.training.kinds.base import JobKind
 JobEvent: TypeAlias = Literal["created", "deleted", "successful", "failed", "restarted"]
 
 OnJobEvent: TypeAlias = Callable[[JobKind, Object, JobEvent], None]
-"""(job_kind, job, what it has come to)"""
+"""(job kind, job, event)"""
 
 
 def job_events_between(before: Progress, after: Progress) -> list[JobEvent]:
-    """Those between two states of a job, both as they are written."""
+    """Returns the events between two written states of a job."""
     passed: list[JobEvent] = []
     if after.conditions and not before.conditions:
         passed.append("created")

@@ -1,5 +1,6 @@
-"""The names and labels that training-operator gives to a job's Pods and Services. Scripts and dashboards rely on
-them.
+"""The names and labels that training-operator gives to a job's Pods and Services.
+
+Users' scripts and dashboards rely on them.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def replica_name(job: TrainingJob, replica: Replica) -> str:
-    """Of a replica's Pod and of its Service. The launcher of an MPIJob is alone and has no number."""
+    """Returns the name of a replica's Pod and Service. The only launcher of an MPIJob has no number."""
     return f"{job.name}-launcher" if replica.role == "Launcher" else f"{job.name}-{replica.suffix}"
 
 
 def job_labels(job: TrainingJob) -> dict[str, str]:
-    """What everything that belongs to a job is found by."""
+    """The labels of everything that belongs to a job."""
     return {OPERATOR: f"{job.kind.lower()}-controller", JOB_NAME: job.name}
 
 
@@ -45,7 +46,7 @@ def replica_labels(job: TrainingJob, replica: Replica, *, is_master: bool) -> di
 
 
 def role_selector(job: TrainingJob, role: str) -> str:
-    """Finds the Pods of a role: what the scale subresource, and so an autoscaler, goes by."""
+    """Selects the Pods of a role, for the scale subresource and autoscalers."""
     return f"{JOB_NAME}={job.name},{OPERATOR}={job.kind.lower()}-controller,{REPLICA_TYPE}={role.lower()}"
 
 
@@ -63,7 +64,7 @@ def check_job_name(name: str) -> list[Cause]:
 
 
 def check_replica_names(job: TrainingJob, listeners: Iterable[Replica]) -> list[Cause]:
-    """A job whose Services cannot be made would wait for ever."""
+    """A job whose Services cannot be created would wait forever."""
     longest = max((replica_name(job, replica) for replica in listeners), key=len, default="")
     if len(longest) <= _LONGEST:
         return []

@@ -1,4 +1,4 @@
-"""A training job as the reconciler sees it, whatever its kind: roles of replicas, a run policy, a verdict."""
+"""A training job as the controller sees it, whatever its kind: roles of replicas, a run policy, an outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESTART_SCOPE = "muster.dev/restart-scope"
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One member of a role: Worker 3."""
+    """One replica of a role, such as Worker 3."""
 
     role: str
     index: int
@@ -65,7 +65,7 @@ class RunPolicy:
 
 @dataclass(frozen=True, slots=True)
 class TrainingJob:
-    """Read from an object by its job_kind; the object itself stays as the user wrote it."""
+    """Read from an object by its job kind. The object itself stays as the user wrote it."""
 
     object: Object
     roles: tuple[Role, ...]
@@ -104,37 +104,37 @@ class TrainingJob:
 
 
 Addresses: TypeAlias = Mapping[Replica, Endpoint]
-"""Where each replica listens. Only the cluster knows; a job_kind is told."""
+"""Where each replica listens. Only the cluster knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """What a replica is told about its peers."""
+    """What is added to a replica's Pod so that it finds its peers."""
 
     env: Mapping[str, str | Object] = field(default_factory=dict)
-    """A text, or a `valueFrom` for what only the node knows."""
+    """A text, or a `valueFrom` for values that only the node knows."""
     only_container: str = ""
     """'' means every container of the Pod."""
     volumes: tuple[Object, ...] = ()
     mounts: tuple[Object, ...] = ()
     from_config_map: str = ""
-    """Whose content are further variables. The node starts no container before it is there."""
+    """The ConfigMap with further variables. The node starts no container before it exists."""
     service_account: str = ""
     init_containers: tuple[Object, ...] = ()
-    """Run after those of the template."""
+    """Run after the init containers of the template."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerDirectory:
-    """A ConfigMap that members wait for: what they are told of each other that nobody knows before they have addresses.
-    Without content it may not be there."""
+    """A ConfigMap that replicas wait for: the addresses of their peers, which are unknown before the Pods run. Without
+    content it must not exist."""
 
     name: str
     content: Mapping[str, str] | None
 
 
 class ReplicaCount(NamedTuple):
-    """How the members of one role are doing."""
+    """How many replicas of one role are in which state."""
 
     active: int = 0
     """Pending or running."""
@@ -142,7 +142,7 @@ class ReplicaCount(NamedTuple):
     succeeded: int = 0
     failed: int = 0
     done: frozenset[int] = frozenset()
-    """The indices of those that succeeded."""
+    """The indices of the replicas that succeeded."""
 
 
 ReplicaCounts: TypeAlias = Mapping[str, ReplicaCount]
@@ -150,7 +150,7 @@ ReplicaCounts: TypeAlias = Mapping[str, ReplicaCount]
 
 @dataclass(frozen=True, slots=True)
 class ObservedObjects:
-    """What there is, of what belongs to the job."""
+    """The existing objects that belong to the job."""
 
     pods: Sequence[Object] = ()
     services: Sequence[Object] = ()
@@ -160,7 +160,7 @@ class ObservedObjects:
 
 
 class JobOutcome(NamedTuple):
-    """The job is over."""
+    """How a job ended."""
 
     succeeded: bool
     message: str = ""

@@ -1,7 +1,7 @@
-"""What to do next about a training job: a pure function of the job, what exists for it, and the time.
+"""Decides what to do next about a training job: a pure function of the job, its objects, and the time.
 
-Level-triggered: nothing here remembers the last call. What must be remembered (how often a member was restarted) is
-an annotation on the job that is written before the member is deleted, so a crash in between loses no count.
+Level-triggered: no state is kept between calls. What must be remembered (how often a replica was restarted) is an
+annotation on the job. It is written before the replica is deleted, so a crash in between loses no count.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class Plan:
     progress: Progress
     counts: Mapping[str, ReplicaCount]
     annotations: dict[str, str] = field(default_factory=dict)
-    """To be stored on the job before anything else is done."""
+    """Written to the job before anything else is done."""
     create: list[Object] = field(default_factory=list)
     update: list[Object] = field(default_factory=list)
     delete: list[Object] = field(default_factory=list)
     events: list[tuple[Literal["Normal", "Warning"], str, str]] = field(default_factory=list)
     restarting: bool = False
-    """Members that had failed are started again."""
+    """Failed replicas are being restarted."""
     expired: bool = False
-    """ttlSecondsAfterFinished is over: delete the job itself."""
+    """ttlSecondsAfterFinished has passed: delete the job itself."""
     again: float | None = None
 
     def wait(self, seconds: float) -> None:
@@ -171,7 +171,7 @@ class _Planner:
     # What ends a job.
 
     def _outcome(self) -> JobOutcome | None:
-        """The job's end, if this is it. Members that may be started again are, on the way."""
+        """Returns the job's outcome if it is over. Otherwise schedules the restarts that are due."""
         outcome = self.job_kind.outcome(self.job, self.counts)
         if outcome is not None:
             return outcome
@@ -222,7 +222,7 @@ class _Planner:
             self._count_restart("gang")
         else:
             for replica in members:
-                # What the node had restarted in place goes with the Pod, and still counts.
+                # The restarts that the node did in place are lost with the Pod, but still count.
                 self._count_restart(replica.suffix, 1 + count_container_restarts(self.replicas.pods[replica]))
         self.result.restarting = True
         roles = " ".join(dict.fromkeys(replica.role for replica in members))
@@ -231,7 +231,7 @@ class _Planner:
         self._set_condition(
             "Restarting", f"{self.job.kind} {self.job.name} is restarting because {roles} replica(s) failed."
         )
-        message = f"starting {what} again" + (f" after {causes}" if causes else "")
+        message = f"restarting {what}" + (f" after {causes}" if causes else "")
         self.result.events.append(("Warning", f"{self.job.kind}Restarting", message))
 
     def _check_backoff_limit(self) -> JobOutcome | None:
@@ -243,7 +243,7 @@ class _Planner:
         )
 
     def _count_restarts(self) -> int:
-        """Those that the node did by itself, in place, count like ours."""
+        """Counts our restarts, and those that the node did in place."""
         in_place = sum(count_container_restarts(pod) for pod in self.replicas.present().values())
         return count_failures(self.replicas.restarts) + in_place
 
@@ -267,14 +267,14 @@ class _Planner:
         self.result.progress = replace(self.result.progress, completion=timestamp(self.now))
         self._clean_up()
 
-    # What a job that goes on needs.
+    # What a running job needs.
 
     def _create_missing(self) -> None:
         leaving = self.replicas.stale()
         for pod in (*leaving, *self.replicas.strays):
             self._delete(pod)
         if leaving and self.job.restart_scope == "gang":
-            return  # all of the old gang goes before any of the new one comes
+            return  # the whole old gang must be gone before the new one is created
         as_gang = wants_gang(self.job, self.gang)
         if as_gang:
             self._ensure_pod_group()
@@ -322,21 +322,21 @@ class _Planner:
             found = there.get((wanted["kind"], name_of(wanted)))
             content: Object = {
                 key: wanted[key] for key in ("data", "rules") if key in wanted
-            }  # what follows the job's size
+            }  # the parts that follow the job's size
             if found is None:
                 self.result.create.append(wanted)
             elif any(found.get(key) != value for key, value in content.items()):
                 self.result.update.append({**found, **content})
 
     def _ensure_peer_directory(self) -> None:
-        """Only complete: a member that begins would believe it. So it goes before a member is made anew, and comes back
-        when that one has an address."""
+        """The directory is published only when it is complete, because a starting replica relies on it. It is removed
+        before a replica is recreated, and published again once that replica has an address."""
         present = self.replicas.present()
         places = {replica: str(ip) for replica, pod in present.items() if (ip := status_of(pod).get("podIP"))}
         wanted = self.job_kind.peer_directory(self.job, self.addresses, places)
         ended = [replica for replica, pod in present.items() if phase_of(pod) == "Succeeded"]
         if wanted is None or any(replica not in places for replica in ended):
-            return  # who has ended may have no address any more
+            return  # an ended replica may have lost its address
         there = (c for c in self.observed.companions if (c["kind"], name_of(c)) == ("ConfigMap", wanted.name))
         found = next(there, None)
         if wanted.content is None:
@@ -354,7 +354,7 @@ class _Planner:
         services = [s for s in self.observed.services if clean == "All" or name_of(s) in names]
         return [thing for thing in (*pods, *services) if not is_deleting(thing)]
 
-    # Small questions.
+    # Small queries.
 
     def _may_restart(self, replica: Replica, pod: Object) -> bool:
         role = self.job.role(replica.role)
@@ -371,7 +371,7 @@ class _Planner:
         return describe_failure(pod, self._training_container_name(pod))
 
     def _group(self) -> Object | None:
-        """Ours, or one that the user made; not that of another job, which only has the same name."""
+        """Returns our PodGroup or one that the user created, but not that of another job with the same name."""
         group = self.observed.group
         owner = controller_of(group) if group is not None else None
         return group if owner is None or owner.get("uid") == self.job.uid else None
@@ -399,4 +399,4 @@ class _Planner:
 
 
 _STATES_WITHOUT_EVENT = ("Created", "Restarting")
-"""States without an event of their own: that there is a job is no news, and a restart tells more than its state."""
+"""States without an event of their own: creation is no news, and the restart's event has more detail."""

@@ -12,24 +12,18 @@ from muster.training.kinds.base import JobKind
 from muster.training.labels import ATTEMPT_ANNOTATION, job_labels, replica_name
 from muster.training.model import Addresses, PeerDirectory, Replica, Role, TrainingJob, Wiring
 
-# Merged from loopback: What programs have to be told where all Pods share this machine's network: which interface,
-# and how to exec.
-
-
 SHARED_NETWORK_ENV: Mapping[str, str] = {
     "MUSTER_EXEC": f"{sys.executable} -m muster exec -i",
     "HYDRA_IFACE": "lo",
     "OMPI_MCA_oob_tcp_if_include": "lo",
     "OMPI_MCA_btl_tcp_if_include": "lo",
-    # Open MPI refuses to run as root unless told twice; here a Pod is whoever started the cluster.
+    # Open MPI refuses to run as root unless told twice. Here a Pod runs as the user who started the cluster.
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "GLOO_SOCKET_IFNAME": "lo",
 }
-"""Given to every container of the box, below what the Pod itself says."""
-
-
-# Merged from pods: The Pod and the Service of a replica.
+"""Environment of every container of the embedded cluster, where all Pods share the host's network. A Pod's own
+variables take precedence."""
 
 
 def build_replica_pod(
@@ -72,7 +66,7 @@ def build_replica_pod(
 
 
 def build_replica_service(job_kind: JobKind, job: TrainingJob, replica: Replica) -> Object:
-    """Headless, with every port of the container that trains."""
+    """The Service is headless, with every port of the training container."""
     role = job.role(replica.role)
     assert role is not None
     labels = job_kind.labels(job, replica)
@@ -90,7 +84,7 @@ def build_replica_service(job_kind: JobKind, job: TrainingJob, replica: Replica)
             "labels": labels,
             "ownerReferences": [owner_reference(job.object)],
         },
-        # Members look for each other before they are ready: many get ready only when they have met.
+        # Replicas look for each other before they are ready, and many become ready only after they have met.
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels, "ports": ports},
     }
 
@@ -110,7 +104,7 @@ def build_peer_directory(job: TrainingJob, directory: PeerDirectory) -> Object:
 
 
 def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
-    """A Pod spec that knows what the wiring says. What the wiring sets wins over what the template sets."""
+    """Returns a Pod spec with the wiring added. The wiring takes precedence over the template."""
     env = [
         {"name": name, "value": value} if isinstance(value, str) else {"name": name, "valueFrom": value}
         for name, value in wiring.env.items()
@@ -141,7 +135,7 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
 
 
 def _with_port(pod_spec: Mapping[str, Any], job_kind: JobKind) -> list[dict[str, Any]]:
-    """The containers, of which the one that trains has the job_kind's port, as written or by default."""
+    """Returns the containers, with the job kind's port added to the training container unless it has it."""
     trainer = job_kind.training_container(pod_spec)
     ports = trainer.get("ports") or []
     if any(p.get("name") == job_kind.port_name for p in ports):
@@ -151,7 +145,8 @@ def _with_port(pod_spec: Mapping[str, Any], job_kind: JobKind) -> list[dict[str,
 
 
 def _pod_restart_policy(job: TrainingJob, role: Role) -> str:
-    """`ExitCode` is ours to decide, and a gang restarts as one: then the node must not restart a container alone."""
+    """We handle `ExitCode` ourselves, and a gang restarts as a whole, so the node must not restart single
+    containers."""
     if role.restart == "ExitCode" or job.restart_scope == "gang":
         return "Never"
     return role.restart

@@ -1,4 +1,4 @@
-"""The job_kinds Muster speaks."""
+"""The list of job kinds that Muster runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JOB_KINDS: tuple[JobKind, ...] = (
 
 
 def training_kinds() -> tuple[Kind, ...]:
-    """The kinds, for a cluster's catalogue: each validates by its job_kind."""
+    """Returns the kinds for a cluster's catalogue. Each validates with its job kind."""
     return tuple(
         replace(kind, validate=_rule(job_kind), warnings=job_kind.warnings)
         for job_kind in JOB_KINDS

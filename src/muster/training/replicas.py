@@ -12,12 +12,8 @@ from muster.kube.objects import Object, annotations_of, is_deleting, labels_of, 
 from muster.training.labels import ATTEMPT_ANNOTATION, REPLICA_INDEX, REPLICA_TYPE
 from muster.training.model import Replica, ReplicaCount, TrainingJob
 
-# Merged from restarts: How often members of a job were started again: an annotation on the job, and what follows from
-# it.
-
-
 RESTARTS_ANNOTATION = "muster.dev/restarts"
-"""Annotation on a job: how often each member (or the whole `gang`) was started again, and the job `resumed`."""
+"""Annotation on a job: how often each replica (or the whole `gang`) was restarted, and the job `resumed`."""
 
 GANG = "gang"
 RESUMED = "resumed"
@@ -34,24 +30,24 @@ def format_restarts(restarts: Mapping[str, int]) -> str:
 
 
 def count_failures(restarts: Mapping[str, int]) -> int:
-    """In the sense of backoffLimit: resuming is no failure."""
+    """Counts the restarts that count towards backoffLimit; resuming is not a failure."""
     return sum(number for name, number in restarts.items() if name != RESUMED)
 
 
 def attempt_of(restarts: Mapping[str, int], replica: Replica) -> int:
-    """Which of its attempts a member is in, from 0 on."""
+    """Returns the number of the replica's current attempt, starting at 0."""
     return sum(restarts.get(name, 0) for name in (replica.suffix, GANG, RESUMED))
 
 
 def gang_attempt(job: TrainingJob) -> int:
-    """Counts the times that all members began anew, together: then they may meet elsewhere."""
+    """Counts how often all replicas were restarted together; then they may meet at another address."""
     restarts = read_restarts(job)
     return restarts.get(GANG, 0) + restarts.get(RESUMED, 0)
 
 
 def backoff_left(attempt: int, ended: datetime | None, now: datetime) -> float:
-    """Seconds until a failed member may start again. One that fails again and again starts later and later, as a
-    container would be by its node."""
+    """Returns the seconds until a failed replica may restart. The delay doubles with every attempt, as a node's does
+    for containers."""
     if attempt == 0 or ended is None:
         return 0.0
     pause = min(2.0 ** min(attempt - 1, 30), _LONGEST_PAUSE)
@@ -59,11 +55,8 @@ def backoff_left(attempt: int, ended: datetime | None, now: datetime) -> float:
 
 
 def count_container_restarts(pod: Object) -> int:
-    """What the node did by itself."""
+    """Counts the restarts that the node did in place."""
     return sum(container.get("restartCount", 0) for container in status_of(pod).get("containerStatuses") or ())
-
-
-# Merged from failures: How a member's Pod ended: with which code, when, and why.
 
 
 class _End(NamedTuple):
@@ -76,20 +69,20 @@ class _End(NamedTuple):
 
 
 def find_exit_code(pod: Object, trainer: str) -> int | None:
-    """Of the container that made the Pod fail; None if none did, as after an eviction."""
+    """Returns the exit code of the container that made the Pod fail; None if there is none, as after an eviction."""
     culprit = _culprit(pod, trainer)
     return culprit.code if culprit is not None else None
 
 
 def find_end_time(pod: Object) -> datetime | None:
-    """When the last container ended. A Pod that never had one came to nothing right after it was made."""
+    """Returns when the last container ended, or for a Pod that never had one, when it was created."""
     moments = [end.terminated["finishedAt"] for end in _ends(pod) if end.terminated.get("finishedAt")]
     made = meta(pod).get("creationTimestamp")
     return max(map(parse_time, moments or ([made] if made else [])), default=None)
 
 
 def describe_failure(pod: Object, trainer: str) -> str:
-    """One line; '' if the Pod does not tell."""
+    """Returns one line; '' if the Pod gives no reason."""
     culprit = _culprit(pod, trainer)
     if culprit is None:
         reason = ": ".join(status_of(pod)[key] for key in ("reason", "message") if status_of(pod).get(key))
@@ -100,7 +93,7 @@ def describe_failure(pod: Object, trainer: str) -> str:
 
 
 def _culprit(pod: Object, trainer: str) -> _End | None:
-    """The container that trains if it failed, else the first other one that did: an init container, a companion."""
+    """Returns the training container if it failed, otherwise the first other container that did."""
     bad = [end for end in _ends(pod) if end.code]
     return next((end for end in bad if end.container == trainer), bad[0] if bad else None)
 
@@ -111,10 +104,6 @@ def _ends(pod: Object) -> Iterator[_End]:
         ended = (container.get("state") or {}).get("terminated") or (container.get("lastState") or {}).get("terminated")
         if ended:
             yield _End(container["name"], ended)
-
-
-# Merged from members: The members of a job as they are now: which Pod is which, which of them have to make room, and
-# how they are doing.
 
 
 class Replicas:
@@ -132,7 +121,8 @@ class Replicas:
                 self.pods[replica] = pod
 
     def count_restart(self, name: str, times: int = 1) -> str:
-        """Of a member, or of them all. Answers what is to be written down; those of before are stale from now on."""
+        """Counts restarts of one replica, or of the whole gang. Returns the annotation's new value. Pods of earlier
+        attempts are stale from now on."""
         self.restarts[name] = self.restarts.get(name, 0) + times
         return format_restarts(self.restarts)
 
@@ -143,15 +133,14 @@ class Replicas:
         return {replica: pod for replica, pod in self.pods.items() if not self._is_stale(replica, pod)}
 
     def stale(self) -> list[Object]:
-        """Those that are to make room: of an earlier attempt, or beyond what their role has now."""
+        """The Pods to be replaced: of an earlier attempt, or beyond the role's replicas."""
         return [pod for replica, pod in self.pods.items() if self._is_stale(replica, pod)]
 
     def count(self, role: str) -> ReplicaCount:
         by_index = {
             replica.index: phase_of(pod)
             for replica, pod in self.present().items()
-            if replica.role == role
-            and not (is_deleting(pod) and phase_of(pod) == "Failed")  # ended because somebody deletes it
+            if replica.role == role and not (is_deleting(pod) and phase_of(pod) == "Failed")  # ended by its deletion
         }
         phases = list(by_index.values())
         running = phases.count("Running")
@@ -170,8 +159,8 @@ class Replicas:
 
 
 def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
-    """Which member a Pod is; None for one whose role the job no longer has. Pods that paddle-operator made have none of
-    the labels, but the same names."""
+    """Returns which replica a Pod is; None if the job no longer has its role. Pods created by paddle-operator lack the
+    labels, but have the same names."""
     labels = labels_of(pod)
     role_in_name, _, index_in_name = name_of(pod).removeprefix(f"{job.name}-").rpartition("-")
     written = labels.get(REPLICA_TYPE, role_in_name)

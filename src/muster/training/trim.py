@@ -17,7 +17,8 @@ _IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp
 
 
 def trimmer_for(kind: str) -> Callable[[Object], Object]:
-    """Of the objects of that kind. Pods and Services lose their resourceVersion: they are never written as a whole."""
+    """Returns the function that trims objects of that kind. Pods and Services lose their resourceVersion, because they
+    are never updated as a whole."""
     return {"Pod": _pod, "Service": _service}.get(kind, _other)
 
 
@@ -25,7 +26,7 @@ def _pod(pod: Object) -> Object:
     status = status_of(pod)
     kept_status = _some(status, ("phase", "reason", "message"))
     if PADDLE_ROLE in labels_of(pod):
-        # Others never ask, and need not be looked at again because of it.
+        # Other kinds never read it, and need no reconcile when it changes.
         kept_status |= _some(status, ("podIP",))
     for name in ("initContainerStatuses", "containerStatuses"):
         if status.get(name):
@@ -60,7 +61,7 @@ def _identity(obj: Object) -> Object:
 
 
 def _container(status: Mapping[str, Any]) -> Object:
-    """How it has ended, and how often it was started again. That it waits or runs, its Pod's phase tells."""
+    """Keeps how the container ended and its restarts. The Pod's phase says whether it waits or runs."""
     kept: Object = {"name": status["name"], "restartCount": status.get("restartCount", 0)}
     for name in ("state", "lastState"):
         ended = (status.get(name) or {}).get("terminated")

@@ -30,11 +30,9 @@ from muster.training.model import (
     Wiring,
 )
 
-# Merged from elastic: Jobs that may grow and shrink: within which bounds, and who does it for them.
-
 
 def validate_elastic_policy(policy: Mapping[str, Any], workers: int | None, path: str) -> list[Cause]:
-    """`workers` as written at `path`, be it when the job is made or when it is scaled."""
+    """`workers` is the number written at `path`, when the job is created or scaled."""
     low, high = policy.get("minReplicas"), policy.get("maxReplicas")
     if low is not None and high is not None and low > high:
         return [Cause("spec.elasticPolicy.minReplicas", f"{low} is more than maxReplicas, {high}")]
@@ -46,7 +44,7 @@ def validate_elastic_policy(policy: Mapping[str, Any], workers: int | None, path
 
 
 def build_autoscalers(job: TrainingJob, policy: Mapping[str, Any]) -> Sequence[Object]:
-    """Only where the policy says by which metrics."""
+    """Returns an autoscaler if the policy has metrics."""
     if not policy.get("metrics"):
         return ()
     target = {"apiVersion": job.object["apiVersion"], "kind": job.kind, "name": job.name}
@@ -71,11 +69,8 @@ def build_autoscalers(job: TrainingJob, policy: Mapping[str, Any]) -> Sequence[O
     )
 
 
-# Merged from job_kind: What a job_kind has to say about its kind, and what all kubeflow.org/v1 kinds have in common.
-
-
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""Who may be said to look after a job instead of us: Kueue, on another cluster."""
+"""The value of managedBy for jobs that Kueue runs on another cluster."""
 
 
 class JobKind(ABC):
@@ -85,33 +80,32 @@ class JobKind(ABC):
     other_versions: ClassVar[tuple[Kind, ...]] = ()
     """The same kind in other API versions."""
     container: ClassVar[str]
-    """The container that trains; the others keep it company."""
+    """The name of the training container; others are sidecars."""
     port_name: ClassVar[str]
     port: ClassVar[int]
     managers: ClassVar[tuple[str, ...]] = ("kubeflow.org/training-operator",)
-    """The operators whose jobs are ours; a job says in managedBy whose it is."""
+    """The values of managedBy for jobs that we run."""
     inherited_finalizers: ClassVar[tuple[str, ...]] = ()
-    """Those that an operator before us put on its jobs: without us nobody would take them off, and they would never
-    go."""
+    """Finalizers of an earlier operator. Without us they would never be removed."""
 
     @abstractmethod
     def read(self, obj: Object) -> TrainingJob:
         """The job with every default filled in."""
 
     def is_managed_elsewhere(self, obj: Object) -> bool:
-        """Whether somebody else looks after it, and also judges it."""
+        """Whether another controller runs the job, and also validates it."""
         return (spec_of(obj).get("runPolicy") or {}).get("managedBy") == MULTIKUEUE
 
     @abstractmethod
     def validate(self, obj: Object) -> list[Cause]:
-        """What is wrong with an object that its schema allows."""
+        """Returns what is wrong with an object that fits its schema."""
 
     def validate_change(self, old: Object, new: Object) -> list[Cause]:
-        """What is wrong with a change, though the new object by itself is fine."""
+        """Returns what is wrong with a change whose new object is valid by itself."""
         return []
 
     def warnings(self, obj: Object) -> list[Cause]:
-        """What is accepted, because upstream accepts it, and has no effect."""
+        """Returns what is accepted because upstream accepts it, but has no effect."""
         return []
 
     @abstractmethod
@@ -119,20 +113,20 @@ class JobKind(ABC):
 
     @abstractmethod
     def outcome(self, job: TrainingJob, counts: ReplicaCounts) -> JobOutcome | None:
-        """Whether the job has succeeded (or failed for a reason of its own). A failed replica that may not be
-        restarted fails the job without asking the job_kind."""
+        """Returns the outcome if the job has succeeded, or failed for a reason of its kind. A failed replica that may
+        not be restarted fails the job without this call."""
 
     def is_running(self, job: TrainingJob, counts: ReplicaCounts) -> bool:
-        """Whether the job counts as running: by default, once the role that decides about it does."""
+        """Whether the job counts as running: by default, once a replica of the lead's role runs."""
         lead = self.lead(job)
         return counts[lead.role].running > 0 if lead is not None else any(c.running for c in counts.values())
 
     def lead(self, job: TrainingJob) -> Replica | None:
-        """The member whose end is the job's, which also gets the label job-role=master."""
+        """The replica that decides the job's outcome. It gets the label job-role=master."""
         return None
 
     def listeners(self, job: TrainingJob) -> list[Replica]:
-        """The replicas that others connect to: each gets a Service, and an address."""
+        """The replicas that others connect to. Each gets a Service and an address."""
         return list(job.replicas())
 
     def port_of(self, job: TrainingJob, replica: Replica) -> int:
@@ -144,21 +138,21 @@ class JobKind(ABC):
         )
 
     def extra_ports(self, job: TrainingJob) -> Mapping[Replica, tuple[Replica, int]]:
-        """Further addresses a wiring needs: by a made-up name, the replica that listens and its port."""
+        """Further addresses that the wiring needs: by a made-up replica, the replica that listens and its port."""
         return {}
 
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
-        """Further objects the job needs before its Pods (a host file, a service account)."""
+        """Further objects that the job needs before its Pods, such as a host file or a service account."""
         return ()
 
     def peer_directory(
         self, job: TrainingJob, addresses: Addresses, places: Mapping[Replica, str]
     ) -> PeerDirectory | None:
-        """For members that meet at the addresses of their Pods; `places` are those that are known by now."""
+        """For replicas that meet at the addresses of their Pods; `places` are the known ones."""
         return None
 
     def etcd_entry(self, job: TrainingJob) -> EtcdEntry | None:
-        """What an etcd outside is to be told before members start, and whenever it changes."""
+        """The entry to write to an external etcd before replicas start, and whenever it changes."""
         return None
 
     def read_progress(self, obj: Object) -> Progress:
@@ -168,7 +162,7 @@ class JobKind(ABC):
     def write_status(
         self, job: TrainingJob, progress: Progress, counts: ReplicaCounts, pods: Sequence[Object]
     ) -> Object:
-        """The status as users of this kind know it."""
+        """Returns the status in the form of this kind."""
 
     def must_wait(self, job: TrainingJob, replica: Replica, counts: ReplicaCounts) -> bool:
         """Whether a replica may not be created yet."""
@@ -179,11 +173,11 @@ class JobKind(ABC):
         return 0
 
     def labels(self, job: TrainingJob, replica: Replica) -> dict[str, str]:
-        """What a replica's Pod and Service are found by."""
+        """The labels of a replica's Pod and Service."""
         return replica_labels(job, replica, is_master=replica == self.lead(job))
 
     def training_container(self, pod_spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The container that trains: by name, or the first one where names are free."""
+        """Returns the training container: by name, or the first one if the name is free."""
         containers = pod_spec.get("containers") or [{}]
         return next((c for c in containers if c.get("name") == self.container), containers[0])
 
@@ -193,10 +187,10 @@ class KubeflowJobKind(JobKind):
 
     replica_specs: ClassVar[str]
     roles: ClassVar[tuple[str, ...]]
-    """In the order in which replicas are created and counted."""
+    """The roles, in the order in which replicas are created and counted."""
     restart: ClassVar[RestartPolicy] = "Never"
     names_container: ClassVar[bool] = True
-    """Whether the container that trains must have the job_kind's name."""
+    """Whether the training container must have the name of the job kind's framework."""
     default_replicas: ClassVar[Mapping[str, int]] = {}
 
     def read(self, obj: Object) -> TrainingJob:
@@ -216,7 +210,7 @@ class KubeflowJobKind(JobKind):
         return TrainingJob(obj, roles, self.run_policy(obj), "gang" if scope == "gang" else "replica")
 
     def role_name(self, written: str) -> str:
-        """Roles are matched whatever their case, as training-operator does: `worker` is `Worker`."""
+        """Roles are matched without regard to case, as in training-operator: `worker` is `Worker`."""
         return next((role for role in self.roles if role.lower() == written.lower()), written)
 
     def run_policy(self, obj: Object) -> RunPolicy:
@@ -241,7 +235,7 @@ class KubeflowJobKind(JobKind):
             if role not in self.roles:
                 allowed = ", ".join(self.roles)
                 causes.append(
-                    Cause(f"{path}.{written}", f'"{written}" is not a role of {self.kind.kind}: write one of {allowed}')
+                    Cause(f"{path}.{written}", f'"{written}" is not a role of {self.kind.kind}; use one of {allowed}')
                 )
                 continue
             causes += self._validate_role(f"{path}.{written}", spec or {})
@@ -292,7 +286,7 @@ class KubeflowJobKind(JobKind):
         if self.names_container and not any(container.get("name") == self.container for container in containers):
             found = ", ".join(f'"{c.get("name", "")}"' for c in containers)
             causes.append(
-                Cause(where, f'one container must be named "{self.container}", the one that trains; found {found}')
+                Cause(where, f'one container must be named "{self.container}", the training container; found {found}')
             )
         if int(spec.get("replicas", 1)) < 0:
             causes.append(Cause(f"{path}.replicas", "must be 0 or more"))
@@ -300,7 +294,7 @@ class KubeflowJobKind(JobKind):
 
 
 def validate_template(template: Mapping[str, Any], path: str) -> list[Cause]:
-    """What the cluster would refuse of the Pods made from it: better said of the job, and at once."""
+    """Returns what the cluster would reject in the Pods, so that the job is rejected at once."""
     return validate_pod_spec(default_pod_spec(template.get("spec") or {}), f"{path}.spec")
 
 

@@ -1,4 +1,4 @@
-"""JAXJob: equal Workers; worker 0 is the coordinator that the others report to."""
+"""JAXJob: equal Workers. Worker 0 is the coordinator that the others connect to."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Runs a command in another Pod of this namespace and passes on what it writes and how it ends.
+"""Runs a command in another Pod of this namespace and forwards its output and exit code.
 
-kubexec.py POD CONTAINER COMMAND [ARGUMENT ...]
+    kubexec.py POD CONTAINER COMMAND [ARGUMENT ...]
 
-This file is mounted into launchers of MPI jobs, whose images need not have kubectl: it uses nothing but what every
-Python since 3.6 brings along, and speaks to the API server as the Pod's service account.
+This file is mounted into the launchers of MPI jobs, whose images may lack kubectl. It uses only the standard library of
+Python 3.6 and later, and talks to the API server as the Pod's service account.
 """
 
 import base64
@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 FOLDER = os.environ.get("KUBEXEC_ACCOUNT", "/var/run/secrets/kubernetes.io/serviceaccount")
 QUIET_SECONDS = 30.0
 BROKEN = 255
-"""What ssh, for which this stands in, ends with where the connection is to blame."""
+"""The exit code of ssh, which this replaces, for a broken connection."""
 
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 STDOUT, STDERR, STATUS = 1, 2, 3
@@ -57,7 +57,7 @@ def connect() -> socket.socket:
 
 
 def ask(connection: socket.socket, path: str) -> bytes:
-    """Asks for a WebSocket. Answers what has come after the server's consent."""
+    """Asks for a WebSocket. Returns the bytes that follow the server's handshake."""
     lines = [
         f"GET {path} HTTP/1.1",
         f"Host: {os.environ['KUBERNETES_SERVICE_HOST']}",
@@ -83,7 +83,7 @@ def ask(connection: socket.socket, path: str) -> bytes:
 
 
 def follow(connection: socket.socket, received: bytes) -> int:
-    """Passes on what comes, until the command has ended."""
+    """Forwards the output until the command has ended."""
     outputs = {STDOUT: sys.stdout.buffer, STDERR: sys.stderr.buffer}
     message = b""
     while True:
@@ -102,7 +102,7 @@ def follow(connection: socket.socket, received: bytes) -> int:
         if kind == PING:
             send(connection, PONG, content)
         elif kind == CLOSE:
-            raise Refused("the server hung up")
+            raise Refused("the server closed the connection")
         elif kind not in (PONG,):
             message += content
             if final and message:
@@ -117,7 +117,7 @@ def follow(connection: socket.socket, received: bytes) -> int:
 
 
 def take(received: bytes) -> "tuple[bool, int, bytes, bytes] | None":
-    """The first frame, if all of it is there: whether it ends a message, its kind, its content, and what follows."""
+    """Returns the first frame if it is complete: whether it ends a message, its kind, its content, and the rest."""
     if len(received) < 2:
         return None
     length, start = received[1] & 0x7F, 2
@@ -133,7 +133,7 @@ def take(received: bytes) -> "tuple[bool, int, bytes, bytes] | None":
 
 
 def send(connection: socket.socket, kind: int, content: bytes) -> None:
-    """A short frame. What a client sends is masked; by zeros, which change nothing."""
+    """Sends a short frame. Clients must mask what they send; a mask of zeros changes nothing."""
     connection.sendall(bytes([0x80 | kind, 0x80 | len(content)]) + bytes(4) + content)
 
 

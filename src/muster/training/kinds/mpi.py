@@ -1,4 +1,4 @@
-"""MPIJob: a Launcher that runs mpirun, and Workers it reaches by exec instead of ssh.
+"""MPIJob: a Launcher that runs mpirun, and Workers that it reaches by exec instead of ssh.
 
 Two API versions share this: kubeflow.org/v1 (training-operator) and v2beta1 (mpi-operator, which uses ssh). Both are
 started through exec here, so neither needs an ssh daemon, keys, or an image that has them.
@@ -42,7 +42,7 @@ _SSH = {
 }
 
 _UNHEEDED: dict[str, tuple[Any, str]] = {
-    # field: (the value that asks for nothing, why another one changes nothing)
+    # field: (the value that has no effect anyway, why another value has no effect)
     "sshAuthMountPath": ("/root/.ssh", "workers are reached by exec, without ssh"),
     "launcherCreationPolicy": ("WaitForWorkersReady", "the launcher always waits for its workers"),
     "runLauncherAsWorker": (False, "the launcher takes no part in the computation"),
@@ -76,7 +76,8 @@ _KUBECTL = "/opt/kube"
 
 
 def _kind(version: str) -> Kind:
-    """The same in both versions, so that an API server can store either as it is. Only here the age comes first."""
+    """Returns the kind, which is the same in both versions so that an API server can store either. Only here the age
+    comes first."""
     return kubeflow_kind(
         "MPIJob",
         "mpijobs",
@@ -98,7 +99,7 @@ class Mpi(KubeflowJobKind):
     default_replicas = MappingProxyType({"Worker": 0})
 
     def __init__(self, *, delivery_image: str = "") -> None:
-        """`delivery_image` brings a kubectl, for launchers whose image has neither that nor Python."""
+        """`delivery_image` provides kubectl for launchers whose image has neither kubectl nor Python."""
         self._delivery_image = delivery_image
 
     def read(self, obj: Object) -> TrainingJob:
@@ -134,7 +135,7 @@ class Mpi(KubeflowJobKind):
         return []  # mpirun and its daemons find each other through the exec agent
 
     def must_wait(self, job: TrainingJob, replica: Replica, counts: ReplicaCounts) -> bool:
-        """The launcher comes when every worker runs: it could not reach them before."""
+        """The launcher is created once every worker runs, because it cannot reach them before."""
         return replica.role == "Launcher" and "Worker" in counts and counts["Worker"].running < job.count("Worker")
 
     def count_late_replicas(self, job: TrainingJob) -> int:
@@ -190,7 +191,7 @@ class Mpi(KubeflowJobKind):
             volumes = (*volumes, {"name": kubectl["name"], "emptyDir": {}})
             mounts = (*mounts, kubectl)
         if replica.role == "Worker":
-            return Wiring(volumes=volumes, mounts=mounts)  # Open MPI's daemons there insist on finding the agent
+            return Wiring(volumes=volumes, mounts=mounts)  # Open MPI's daemons there require the agent
         return Wiring(
             env={
                 "OMPI_MCA_plm_rsh_agent": agent,
@@ -214,7 +215,7 @@ class Mpi(KubeflowJobKind):
 
 
 def _delivery(job: TrainingJob, image: str, mounts: Sequence[Object]) -> Object:
-    """Such as mpi-operator's: copies its kubectl to TARGET_DIR."""
+    """An init container that copies its kubectl to TARGET_DIR, as mpi-operator's does."""
     room = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
     return {
         "name": "kubectl-delivery",
@@ -227,12 +228,12 @@ def _delivery(job: TrainingJob, image: str, mounts: Sequence[Object]) -> Object:
 
 
 _SLEEP = "trap 'exit 143' TERM; sleep 365d & wait"
-"""The first process of a container does not hear SIGTERM unless it says what to do then: a mere `sleep` would keep
-what its node lends for half a minute after the job has ended."""
+"""The first process of a container ignores SIGTERM unless it handles it. A mere `sleep` would hold the node's resources
+for half a minute after the job has ended."""
 
 
 def _sleeping(role: Role) -> Role:
-    """A worker without a command waits to be told what to run."""
+    """A worker without a command sleeps until mpirun runs a command in it."""
     spec = role.template.get("spec") or {}
     containers = [
         c if c.get("command") or c.get("args") else {**c, "command": ["sh", "-c", _SLEEP]}

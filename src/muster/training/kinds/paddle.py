@@ -61,7 +61,7 @@ class Paddle(KubeflowJobKind):
             "PADDLE_NNODES": str(job.size),
         }
         if replica == meeting_point and end.domain:
-            # The launcher serves the rendezvous only where the address is its own: a name would not do.
+            # The launcher serves the rendezvous only if the address is its own, which it cannot tell from a name.
             env["POD_IP_DUMMY"] = {"fieldRef": {"fieldPath": "status.podIP"}}
             env["PADDLE_MASTER"] = f"$(POD_IP_DUMMY):{end.port}"
         else:

@@ -1,7 +1,7 @@
 """PaddleJob of batch.paddlepaddle.org/v1 (PaddleCloud, short name pdj): ps, worker and heter roles.
 
-With `ps` it is parameter-server training (PS), without it and with several workers Collective, else Single. Members
-are told of each other by lists of addresses; any that fails fails the job, and it is complete when all have succeeded.
+With `ps` it is parameter-server training (PS), with several workers and no `ps` Collective, otherwise Single. Replicas
+learn each other's addresses from lists. The job fails when any replica fails, and completes when all have succeeded.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from muster.training.model import (
 )
 
 ETCD = "muster.dev/etcd"
-"""Annotation on an elastic job: the etcd (host:port) at which its workers hear how many they are to be."""
+"""Annotation on an elastic job: the etcd (host:port) from which its workers read how many they should be."""
 
 _ROLES = {"ps": "PSERVER", "worker": "TRAINER", "heter": "HETER"}
 _PORTS = 20
-"""How many ports, from PADDLE_PORT on, a member may use."""
+"""How many ports, starting at PADDLE_PORT, a replica may use."""
 _GLOO = Replica("gloo", 0)
 
 _ROLE = obj({"replicas": integer(0), "requests": INT32, "limits": INT32, "template": TEMPLATE}, ["replicas"])
@@ -62,7 +62,7 @@ _ROLE_STATUS = obj({
 })  # fmt: skip
 _SPEC = obj({
     "cleanPodPolicy": STRING,
-    "cleanPolicy": STRING,  # what many manifests write
+    "cleanPolicy": STRING,  # used by many manifests
     "schedulingPolicy": obj(
         {"minAvailable": INT32, "queue": STRING, "priorityClass": STRING, "minResources": RESOURCES}
     ),
@@ -260,15 +260,16 @@ def _template(job: TrainingJob, replica: Replica) -> Object:
 
 
 def _meet_at_pods(job: TrainingJob, addresses: Addresses) -> bool:
-    """Where the cluster has but names to tell ahead: unless names are asked for, members find themselves by their
-    addresses, which is how Paddle's launcher knows who it is. Elastic workers meet in an etcd."""
+    """Whether replicas meet at their Pods' addresses. Unless the job asks for names, Paddle's launcher identifies
+    itself by its address, which a cluster that only knows names in advance cannot give. Elastic workers meet in an
+    etcd."""
     spec = spec_of(job.object)
     by_address = spec.get("intranet") != "Service" and spec.get("elastic") is None
     return by_address and any(end.domain for end in addresses.values())
 
 
 def _peers(job: TrainingJob, addresses: Addresses) -> dict[str, str]:
-    """What all members are told alike."""
+    """The variables that are the same for all replicas."""
     env = {}
     if job.role("ps"):
         env["PADDLE_PSERVERS_IP_PORT_LIST"] = _list(job, "ps", addresses)

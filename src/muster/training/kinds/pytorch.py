@@ -1,5 +1,7 @@
-"""PyTorchJob: a Master (optional) and Workers that meet at the master's address, or elastic Workers that meet at a
-rendezvous and may come and go between `minReplicas` and `maxReplicas`."""
+"""PyTorchJob: a Master (optional) and Workers that meet at the master's address, or elastic Workers.
+
+Elastic Workers meet at a rendezvous and may come and go between `minReplicas` and `maxReplicas`.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ class PyTorch(KubeflowJobKind):
     restart = "OnFailure"
 
     def __init__(self, *, waiting_image: str = "") -> None:
-        """`waiting_image` has nslookup: in it, Workers wait until the Master's name can be resolved. Without, they are
-        started at once; torch itself waits."""
+        """In `waiting_image`, which must have nslookup, Workers wait until the Master's name resolves. Without it they
+        start at once, and torch itself waits."""
         self._waiting_image = waiting_image
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -86,7 +88,7 @@ class PyTorch(KubeflowJobKind):
             return JobOutcome(True) if counts["Master"].succeeded > 0 else None
         workers: ReplicaCount = counts["Worker"]
         wanted = 1 if spec_of(job.object).get("elasticPolicy") else job.count("Worker")
-        # An elastic job is done when a worker is: torchrun's workers all end together.
+        # An elastic job is done when one worker is: torchrun's workers all end together.
         return JobOutcome(True) if workers.succeeded >= max(1, wanted) else None
 
     def companions(self, job: TrainingJob, addresses: Addresses) -> Sequence[Object]:
@@ -130,8 +132,9 @@ class PyTorch(KubeflowJobKind):
         }
         conf = {c["key"]: c["value"] for c in policy.get("rdzvConf") or ()}
         if env["PET_RDZV_BACKEND"] == "c10d" and host == meeting_point.host and _is_address(host):
-            # torchrun asks whether the meeting point's name is its own machine's. An address that all members share
-            # answers yes to everyone: whoever comes first would host it, and take the others along when it dies.
+            # torchrun checks whether the rendezvous host is its own machine. With an address that all members share,
+            # every member would find that it is: the first one would host the rendezvous, and end it for the others
+            # when it dies.
             conf.setdefault("is_host", str(replica == host_replica).lower())
         if conf:
             env["PET_RDZV_CONF"] = ",".join(f"{key}={value}" for key, value in conf.items())
@@ -143,7 +146,7 @@ class PyTorch(KubeflowJobKind):
 
 
 def _is_address(host: str) -> bool:
-    """Whether it is an IP address, not a name."""
+    """Whether `host` is an IP address and not a name."""
     try:
         ip_address(host)
     except ValueError:

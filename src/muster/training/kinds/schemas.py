@@ -42,7 +42,7 @@ RUN_POLICY: Schema = obj({
 TEMPLATE: Schema = obj(
     {**upstream_schema("core.v1.PodTemplateSpec")["properties"], "apiVersion": STRING, "kind": STRING}
 )
-"""A Pod's. Some write it as a whole one, and then it says what it is."""
+"""A Pod template. Some manifests contain a whole Pod, with apiVersion and kind."""
 
 REPLICA_SPEC: Schema = obj({
     "replicas": integer(0),

@@ -48,7 +48,7 @@ class TensorFlow(KubeflowJobKind):
 
     def wiring(self, job: TrainingJob, replica: Replica, addresses: Addresses) -> Wiring:
         if job.size == 1:
-            return Wiring()  # nothing to find: TensorFlow then runs on its own
+            return Wiring()  # there are no peers: TensorFlow then runs on its own
         cluster = {role.name.lower(): [_address(addresses, member) for member in role.members()] for role in job.roles}
         task = {"type": replica.role.lower(), "index": replica.index}
         config: dict[str, Any] = {"cluster": cluster, "task": task, "environment": "cloud"}
@@ -68,7 +68,7 @@ class TensorFlow(KubeflowJobKind):
 
 
 class AihcTensorFlow(TensorFlow):
-    """The same job under the name that AIHC gives it."""
+    """The same job under AIHC's name."""
 
     kind = _kind("TensorFlowJob", "tensorflowjobs")
 
@@ -79,8 +79,8 @@ def _address(addresses: Addresses, member: Replica) -> str:
 
 
 def _sparse(cluster: dict[str, list[str]], replica: Replica) -> dict[str, Any]:
-    """A worker hears of itself and all parameter servers, a parameter server only of itself: so workers may come and
-    go without anyone being told."""
+    """A worker learns of itself and all parameter servers, a parameter server only of itself. So workers may come and
+    go without a change for the others."""
     if replica.role == "PS":
         return {"worker": {}, "ps": [cluster["ps"][replica.index]]}
     own = cluster[replica.role.lower()][replica.index]

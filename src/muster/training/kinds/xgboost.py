@@ -44,7 +44,7 @@ class XGBoost(KubeflowJobKind):
             env |= {
                 "WORKER_PORT": str(own.port),
                 "WORKER_ADDRS": ",".join(worker.host for worker in workers),
-                # Where Pods share one network each worker has a port of its own, which one WORKER_PORT cannot say.
+                # Where Pods share one network, each worker has its own port, which a single WORKER_PORT cannot express.
                 "WORKER_ENDPOINTS": ",".join(f"{worker.host}:{worker.port}" for worker in workers),
             }
         return Wiring(env)
