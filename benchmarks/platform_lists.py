@@ -49,7 +49,7 @@ from muster.platform.users.local_secrets import local_token, platform_folder, pr
 from muster.platform.users.tokens import create_token
 from muster.server.https import serve_http
 from muster.server.platform.app import platform_app
-from muster.server.platform.starting import create_services
+from muster.server.platform.services import create_services
 from muster.server.settings import Settings
 
 GOAL = 0.050

@@ -14,11 +14,12 @@ from sqlalchemy import Connection
 
 from muster.platform.database.database import Database
 from muster.platform.graphs.model import Output, Variable
-from muster.platform.modules import build_records
-from muster.platform.modules.building import Built
-from muster.platform.modules.builds import Builds
+from muster.platform.modules.builds import Builds, Built
+from muster.platform.modules.builds import claim_build as _br_claim
+from muster.platform.modules.builds import resume_builds as _br_resume
+from muster.platform.modules.builds import store_build as _br_finish
+from muster.platform.modules.builds import store_failure as _br_fail
 from muster.platform.modules.modules import NewModule, create_category, get_module
-from muster.platform.modules.offered import offered
 from muster.platform.modules.reviews import ask_review, decide
 from muster.platform.modules.validation import ModuleInput, ModuleSource
 from muster.platform.modules.versions import (
@@ -31,6 +32,7 @@ from muster.platform.modules.versions import (
 from muster.platform.permissions import SYSTEM, Actor
 from muster.platform.settings import ModuleSettings
 from muster.platform.users.accounts import insert_user
+from muster.platform.workflows.graph_context import module_context
 from tests.platform.modules.git_repositories import GitRepository
 
 SOURCE = ModuleSource(
@@ -56,7 +58,7 @@ def latest(connection: Connection) -> ModuleVersion:
 def context_of(actor: Actor, connection: Connection, version: str = "1") -> dict[str, Any]:
     """What becomes of a node that names it: by the versions that are offered, whether they may be used."""
     document = {"nodes": [{"module": {"name": "hash", "version": version}}, {"module": None}, "x"]}
-    found = offered(connection, actor, document).modules
+    found = module_context(connection, actor, document).modules
     return {number: (module.usable, module.deprecated) for (_, number), module in found.items()}
 
 
@@ -71,10 +73,10 @@ async def test_what_is_offered_in_every_state(database: Database) -> None:
     await database.write(lambda c: create_module(c, ann, new, SOURCE))
     assert await database.read(seen) == [{}, {}, {}]
     version = (await database.read(latest)).id
-    claim = await database.write(lambda c: build_records.claim(c, version))
+    claim = await database.write(lambda c: _br_claim(c, version))
     assert claim is not None
     assert "hunter2" in claim.order.secrets
-    assert await database.write(lambda c: build_records.finish(c, version, claim.attempt, BUILT))
+    assert await database.write(lambda c: _br_finish(c, version, claim.attempt, BUILT))
     private: list[dict[str, Any]] = [{"1": (True, False)}, {}, {"1": (False, False)}]
     assert await database.read(seen) == private
     review = await database.write(lambda c: ask_review(c, ann, "hash", "1"))
@@ -84,7 +86,7 @@ async def test_what_is_offered_in_every_state(database: Database) -> None:
     await database.write(lambda c: build_again(c, ann, "hash"))
     assert await database.read(seen) == [{"1": (True, False)}] * 3
 
-    module = (await database.read(lambda c: offered(c, eve, {"nodes": [{"module": {"name": "hash"}}]}))).modules[
+    module = (await database.read(lambda c: module_context(c, eve, {"nodes": [{"module": {"name": "hash"}}]}))).modules[
         "hash", "1"
     ]
     assert (module.folder, module.entrypoint, module.working_dir) == ("/srv/code", ("python", "main.py"), "/app")
@@ -103,17 +105,17 @@ async def test_only_the_latest_attempt_counts_and_only_once(database: Database) 
     ann = (await database.write(with_people))["ann"]
     await database.write(lambda c: create_module(c, ann, NewModule("hash", "text"), SOURCE))
     version = (await database.read(latest)).id
-    first = await database.write(lambda c: build_records.claim(c, version))
-    again = await database.write(lambda c: build_records.resume(c, lambda *_: False))
-    second = await database.write(lambda c: build_records.claim(c, version))
+    first = await database.write(lambda c: _br_claim(c, version))
+    again = await database.write(lambda c: _br_resume(c, lambda *_: False))
+    second = await database.write(lambda c: _br_claim(c, version))
     assert first is not None
     assert second is not None
     assert again == [version]
-    assert not await database.write(lambda c: build_records.finish(c, version, first.attempt, BUILT))
-    assert not await database.write(lambda c: build_records.fail(c, version, first.attempt, "late"))
-    assert await database.write(lambda c: build_records.finish(c, version, second.attempt, BUILT))
-    assert not await database.write(lambda c: build_records.finish(c, version, second.attempt, BUILT))
-    assert await database.write(lambda c: build_records.claim(c, version)) is None
+    assert not await database.write(lambda c: _br_finish(c, version, first.attempt, BUILT))
+    assert not await database.write(lambda c: _br_fail(c, version, first.attempt, "late"))
+    assert await database.write(lambda c: _br_finish(c, version, second.attempt, BUILT))
+    assert not await database.write(lambda c: _br_finish(c, version, second.attempt, BUILT))
+    assert await database.write(lambda c: _br_claim(c, version)) is None
     assert (await database.read(latest)).state == "private"
 
 

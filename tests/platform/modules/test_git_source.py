@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from muster.platform.modules.build_log import BuildLog
-from muster.platform.modules.build_process import BuildContext, BuildFailed
+from muster.platform.modules.build_process import BuildContext, BuildFailed, BuildLog
 from muster.platform.modules.git_source import (
     CheckoutError,
     Repository,

@@ -12,8 +12,7 @@ import pytest
 from muster.embedded.node.image_engine import CHECK_IMAGE, ImageEngine
 from muster.embedded.node.settings import RuntimeName
 from muster.platform.modules.build_process import BuildFailed
-from muster.platform.modules.building import BuildRequest, Built, build
-from muster.platform.modules.builds import builders_for
+from muster.platform.modules.builds import BuildRequest, Built, build_version, builders_for
 from muster.platform.modules.images import BuilderName, ImageBuilder, candidates, find_builder, remove_images
 from muster.platform.settings import BuilderChoice, ModuleSettings
 from tests.platform.modules.git_repositories import GitRepository
@@ -41,7 +40,7 @@ async def built(
     async def pin(_: str) -> None:
         return
 
-    return await build(order, tmp_path / "v1", settings or ModuleSettings(), builder, pin)
+    return await build_version(order, tmp_path / "v1", settings or ModuleSettings(), builder, pin)
 
 
 async def words_of(*command: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from muster.platform.modules.building import place_of_code
+from muster.platform.modules.builds import place_of_code
 from muster.platform.modules.images import DockerfileError, RuleError, instructions_in, plan_image, read_dockerfile
 
 

@@ -11,7 +11,6 @@ from muster.platform.database.database import Database
 from muster.platform.database.queries import PageRequest
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
 from muster.platform.permissions import SYSTEM, Actor
-from muster.platform.resources.offered import offered
 from muster.platform.resources.queues import queue_for, skus_used
 from muster.platform.resources.storage_roots import NewRoot, create_root, delete_root, edit_root, get_root, list_roots
 from muster.platform.resources.virtual_clusters import (
@@ -23,6 +22,7 @@ from muster.platform.resources.virtual_clusters import (
     list_clusters,
 )
 from muster.platform.users.teams import create_team, delete_team
+from muster.platform.workflows.graph_context import resource_context
 
 BOSS = Actor("boss", "boss", admin=True)
 ANN = Actor("ann", "ann")
@@ -117,7 +117,7 @@ async def test_what_a_team_has_for_itself_others_see_but_may_not_use(database: D
         create_root(connection, BOSS, NewRoot("ours", "/ours", team="crew"))
         member = Actor("eve", "eve", teams={team.id: "member"})
         for actor, usable in ((ANN, False), (member, True), (BOSS, True)):
-            found = offered(connection, actor, {})
+            found = resource_context(connection, actor)
             assert {name: c.usable for name, c in found.clusters.items()} == {"all": True, "ours": usable}
             assert found.roots["ours"].usable is usable
         with pytest.raises(Conflict, match="of its own"), connection.begin_nested():

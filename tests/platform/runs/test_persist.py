@@ -15,7 +15,6 @@ from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Node, Role, Task, Training
 from muster.platform.permissions import SYSTEM, Actor
-from muster.platform.resources.offered import offered
 from muster.platform.resources.virtual_clusters import NewCluster, create_cluster
 from muster.platform.runs.create import NewRun, find_requests, plan_of, prepare_copy, prepare_run, store_run
 from muster.platform.runs.persist import find_unfinished, match_attempt, store_end, store_status, stored_versions
@@ -33,6 +32,7 @@ from muster.platform.runs.runs import (
 from muster.platform.runs.status import AttemptStatus, NodeStatus, RunStatus
 from muster.platform.users.accounts import create_user
 from muster.platform.users.tokens import issue_run_token
+from muster.platform.workflows.graph_context import graph_context
 from muster.platform.workflows.versions import NewVersion, archive_version, create_with_version, find_version
 from muster.platform.workflows.workflows import NewWorkflow, get_workflow
 from tests.platform.graphs.samples import graph, node
@@ -193,9 +193,9 @@ async def test_what_cannot_be_run_is_refused(database: Database) -> None:
         boss = Actor(ann.id, "ann", admin=True)
         create_cluster(connection, boss, NewCluster("small", {"cpu": "1"}, total=2))
         document = graph(node("a", task={"type": "compute", "cluster": "small", "skus": 3}))
-        create_with_version(connection, ann, NewWorkflow("big"), NewVersion(document=document), offered)
+        create_with_version(connection, ann, NewWorkflow("big"), NewVersion(document=document), graph_context)
         with pytest.raises(Invalid, match="needs 3 SKUs"):
-            prepare_run(connection, ann, NewRun("big"), offered)
+            prepare_run(connection, ann, NewRun("big"), graph_context)
         assert list_runs(connection, ann, PageRequest(), RunFilter()).total == 0
 
     await database.write(story)

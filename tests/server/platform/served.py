@@ -26,8 +26,7 @@ from muster.platform.users.local_secrets import local_token, platform_folder, pr
 from muster.platform.users.sessions import begin_session
 from muster.server.https import serve_http
 from muster.server.platform.app import platform_app
-from muster.server.platform.services import Services
-from muster.server.platform.starting import create_services
+from muster.server.platform.services import Services, create_services
 from muster.server.settings import Settings
 
 PASSWORD = "correct horse battery"

@@ -13,7 +13,6 @@ import orjson
 import pytest
 
 from muster.platform.settings import ModuleSettings
-from muster.server.platform.modules import background
 from tests.platform.modules.git_repositories import FILES, GitRepository
 from tests.server.platform.served import Client, Served
 
@@ -73,7 +72,7 @@ async def place(served: Served, tmp_path: Path) -> AsyncIterator[Place]:
     await served.admin.post("teams", {"name": "nlp"})
     for name, role in (("ann", "member"), ("lea", "leader"), ("tom", "member")):
         (await served.admin("PUT", f"teams/nlp/members/{name}", {"role": role})).ok()
-    task = asyncio.create_task(background(served.platform))
+    task = asyncio.create_task(served.platform.builds.run())
     yield Place(served, GitRepository(tmp_path / "git" / "hash"), served.admin, **people)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import event
 
 from muster.server.platform.app import openapi_document
-from muster.server.platform.graphs import LOOK
 from muster.server.platform.response_cache import LISTS
 from tests.platform.graphs.samples import CONTEXT, graph, node
 from tests.server.platform.served import Client, Served
@@ -32,7 +31,7 @@ class Statements:
 
 @pytest.fixture
 async def ann(served: Served) -> AsyncIterator[Client]:
-    served.platform.parts[LOOK] = lambda *_: CONTEXT
+    served.platform.load_context = lambda *_: CONTEXT
     yield await served.user("ann")
 
 

@@ -15,7 +15,8 @@ from starlette.responses import StreamingResponse
 
 from muster.server.https import serve_http
 from muster.server.platform.app import include, platform_app
-from muster.server.platform.streams import Event, EventFeed, encode, event_stream, last_event_id
+from muster.server.platform.event_feed import Event, EventFeed
+from muster.server.platform.streams import encode, event_stream, last_event_id
 from tests.server.platform.served import Served
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

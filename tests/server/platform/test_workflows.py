@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from muster.kube.manifests import load_manifests
-from muster.server.platform.graphs import LOOK
 from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example
 from tests.server.platform.served import Client, Served
 
@@ -18,7 +17,7 @@ SECRET = graph(node("a", env=[{"name": "KEY", "value": "hunter2", "secret": True
 
 @pytest.fixture
 async def ann(served: Served) -> AsyncIterator[Client]:
-    served.platform.parts[LOOK] = lambda *_: CONTEXT
+    served.platform.load_context = lambda *_: CONTEXT
     yield await served.user("ann")
 
 

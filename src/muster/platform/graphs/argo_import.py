@@ -14,7 +14,7 @@ from muster.platform.graphs.bindings import NODE, escape_tags, from_input
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.findings import Finding, make_finding
 from muster.platform.graphs.model import FORMAT, RESERVED_PREFIX, WORKSPACE, Document
-from muster.platform.graphs.resources import MONITOR, QUEUE
+from muster.platform.graphs.templates import MONITOR, QUEUE
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.workflows.executors.pod_template import LONGEST_TEXT
 

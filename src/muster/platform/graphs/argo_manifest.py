@@ -15,7 +15,7 @@ from muster.platform.errors import FieldError
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.findings import Finding, make_finding
 from muster.platform.graphs.model import Parameter
-from muster.platform.graphs.resources import QUEUE
+from muster.platform.graphs.templates import QUEUE
 from muster.platform.pod_policy import (
     EVERYBODY,
     SHARED,

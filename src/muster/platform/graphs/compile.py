@@ -24,9 +24,7 @@ from muster.platform.graphs.bindings import (
 from muster.platform.graphs.context import Context, RunInfo, with_modules
 from muster.platform.graphs.findings import Finding, make_finding
 from muster.platform.graphs.model import Graph, Parameter, is_graph, read
-from muster.platform.graphs.resources import volumes_of
-from muster.platform.graphs.templates import tasks_and_templates
-from muster.platform.graphs.training_templates import CLAIM, uses_claim
+from muster.platform.graphs.templates import CLAIM, tasks_and_templates, uses_claim, volumes_of
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.workflows.kinds import WORKFLOW
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from muster.kube.kinds import Schema
 from muster.kube.schema import boolean, integer, list_of, number, obj, string
 from muster.platform.graphs.model import FORMAT
-from muster.platform.graphs.training import training_kinds
+from muster.platform.graphs.templates import training_kinds
 
 MOST_RETRIES = 100
 MOST_SKUS = 10_000

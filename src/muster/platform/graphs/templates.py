@@ -1,15 +1,433 @@
-"""The nodes of a graph as templates and tasks of a Workflow."""
+"""The nodes of a graph as templates and tasks of an Argo Workflow.
+
+A plain node is a script, a module node a container, a training node a resource template that creates a training job
+and
+waits for it. The Pods of a training job do not belong to the Workflow, so files cannot be handed to them as artifacts.
+If a training node has file inputs, a task before it unpacks them into a volume of the run, and the replicas mount them
+at their paths. If it has outputs, all replicas share one /tmp/workflow_space in that volume, and a task after it
+collects the outputs from there.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from shlex import quote
+from typing import Any, Final, NamedTuple
 
+from muster.kube.manifests import dump
 from muster.kube.objects import Object
-from muster.platform.graphs.bindings import BoundInputs, CompileContext, bind_inputs, container_env
-from muster.platform.graphs.model import WORKSPACE, Node
-from muster.platform.graphs.resources import QUEUE, mounts_of, node_selector_of, queue_of, resources_of
-from muster.platform.graphs.template_parts import declared, retry_strategy, shell_command, task
-from muster.platform.graphs.training_templates import training_tasks
+from muster.kube.quantity import format_quantity, parse_quantity
+from muster.kube.schema import validate
+from muster.platform.graphs.bindings import (
+    RUN_LABEL,
+    TASK_LABEL,
+    BoundInputs,
+    CompileContext,
+    annotations_for,
+    bind_inputs,
+    container_env,
+    escape_dollars,
+    escape_tags,
+    from_input_as_json,
+    has_tag,
+    own_variables,
+    platform_variables,
+)
+from muster.platform.graphs.context import AvailableRoot, Context
+from muster.platform.graphs.model import MONITOR_TASK, WORKSPACE, Mount, Node, Output, Role, Task, Training
+from muster.training.kinds.base import JobKind, KubeflowJobKind
+from muster.training.registry import JOB_KINDS
+from muster.workflows.executors.pod_template import LONGEST_TEXT
+
+# Merged from resources: What a node takes of the machines: requests, where it may run, what it mounts.
+
+
+MONITOR: Final[Mapping[str, str]] = {"cpu": "100m", "memory": "1000M"}
+QUEUE = "scheduling.volcano.sh/queue-name"
+
+_PLAIN = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
+
+
+def resources_of(task: Task, context: Context) -> dict[str, Any]:
+    """A container's `resources`: all it asks for it gets, and no more."""
+    amounts = dict(MONITOR)
+    if task.type == "compute":
+        amounts = multiply_resources(context.clusters[task.cluster].sku, task.skus)
+    return {"requests": amounts, "limits": dict(amounts)}
+
+
+def node_selector_of(task: Task, context: Context) -> dict[str, str]:
+    return dict(context.clusters[task.cluster].node_selector) if task.type == "compute" else {}
+
+
+def queue_of(task: Task, context: Context) -> str:
+    return context.clusters[task.cluster].queue if task.type == "compute" else ""
+
+
+def multiply_resources(resources: Mapping[str, str], times: int) -> dict[str, str]:
+    """So many times a SKU, exactly."""
+    return {name: format_quantity(parse_quantity(amount) * times, str(amount)) for name, amount in resources.items()}
+
+
+def mounts_of(storage: Iterable[Mount], context: Context) -> list[dict[str, Any]]:
+    found = []
+    for mount in storage:
+        root = context.roots[mount.root]
+        made: dict[str, Any] = {"name": volume_name(mount.root), "mountPath": mount.path or root.path}
+        if mount.read_only or root.read_only:
+            made["readOnly"] = True
+        found.append(made)
+    return found
+
+
+def volumes_of(roots: Iterable[str], context: Context) -> list[dict[str, Any]]:
+    """One for each root, in the order of their first use."""
+    return [{"name": volume_name(name), **_source(context.roots[name])} for name in dict.fromkeys(roots)]
+
+
+def volume_name(root: str) -> str:
+    """Valid whatever the root is called."""
+    plain = root if _PLAIN.fullmatch(root) else sha256(root.encode()).hexdigest()[:12]
+    return f"storage-{plain}"
+
+
+def _source(root: AvailableRoot) -> dict[str, Any]:
+    if root.claim:
+        return {"persistentVolumeClaim": {"claimName": root.claim}}
+    return {"hostPath": {"path": root.host_path or root.path, "type": "Directory"}}
+
+
+# Merged from template_parts: What the templates and tasks of all kinds of nodes have in common.
+
+
+MOST_CHARACTERS = 999
+"""Of a text output. Where a Pod's outputs are collected, a longer one makes the node an Error that names it."""
+
+_COMMAND = "MUSTER_COMMAND"
+
+
+def task(name: str, parents: list[str], bound: BoundInputs | None = None) -> Object:
+    made: Object = {"name": name, "template": name}
+    if parents:
+        made["depends"] = " && ".join(parents)
+    arguments: Object = {}
+    if bound is not None and bound.arguments:
+        arguments["parameters"] = bound.arguments
+    if bound is not None and bound.file_arguments:
+        arguments["artifacts"] = bound.file_arguments
+    return {**made, "arguments": arguments} if arguments else made
+
+
+def declared(
+    node: Node, name: str, bound: BoundInputs, outputs: tuple[Output, ...] = (), *, is_main: bool = True
+) -> Object:
+    """What every template of a node begins with: its name, inputs and outputs."""
+    template: Object = {"name": name}
+    annotations = annotations_for(node, name, is_main=is_main)
+    if any(output.type == "text" for output in outputs):
+        annotations[LONGEST_TEXT] = str(MOST_CHARACTERS)
+    if annotations:
+        template["annotations"] = annotations
+    inputs: Object = {}
+    if bound.parameters:
+        inputs["parameters"] = [{"name": each} for each in bound.parameters]
+    if bound.files:
+        inputs["artifacts"] = [{"name": each, "path": path} for each, path in bound.files]
+    if inputs:
+        template["inputs"] = inputs
+    texts = [{"name": o.name, "valueFrom": {"path": o.path}} for o in outputs if o.type == "text"]
+    files = [{"name": o.name, "path": o.path} for o in outputs if o.type == "file"]
+    if texts or files:
+        template["outputs"] = {
+            **({"parameters": texts} if texts else {}),
+            **({"artifacts": files} if files else {}),
+        }
+    return template
+
+
+def retry_strategy(node: Node) -> Object:
+    return {"retryStrategy": {"limit": str(node.retries), "retryPolicy": "Always"}} if node.retries else {}
+
+
+def shell_command(setting: CompileContext, command: str) -> tuple[str, list[Object]]:
+    """The text for a shell, and the variables it needs. A command in which Argo would find something to fill in comes
+    as a variable itself."""
+    if not has_tag(command):
+        return command, []
+    if setting.run is None:
+        return escape_tags(command), []
+    return f'eval "${_COMMAND}"', [setting.literals.variable(_COMMAND, command)]
+
+
+# Merged from training: The training job that a training node is: its manifest, and when it has succeeded or failed.
+
+
+_CONDITIONS = 6
+"""A job has at most so many conditions: Created, Running, Restarting, Suspended, and one of Succeeded and Failed."""
+
+
+class WaitConditions(NamedTuple):
+    """Of a resource template: what it waits for."""
+
+    success: str
+    failure: str
+
+
+def find_job_kind(training: Training) -> JobKind | None:
+    """The first that has the kind, in the API that is asked for."""
+    for job_kind in JOB_KINDS:
+        for kind in (job_kind.kind, *job_kind.other_versions):
+            if kind.kind == training.kind and training.api_version in ("", kind.api_version):
+                return job_kind
+    return None
+
+
+def job_kinds() -> list[str]:
+    return list(dict.fromkeys(job_kind.kind.kind for job_kind in JOB_KINDS))
+
+
+def role_names(job_kind: JobKind) -> tuple[str, ...]:
+    if isinstance(job_kind, KubeflowJobKind):
+        return job_kind.roles
+    fields = job_kind.kind.schema["properties"]["spec"]["properties"]
+    return tuple(name for name, field in fields.items() if "template" in (field.get("properties") or {}))
+
+
+def training_kinds() -> list[dict[str, Any]]:
+    """Every kind of training job a node can be, in every API version that has it, with its roles."""
+    return [
+        {"kind": kind.kind, "apiVersion": kind.api_version, "roles": list(role_names(job_kind))}
+        for job_kind in JOB_KINDS
+        for kind in (job_kind.kind, *job_kind.other_versions)
+    ]
+
+
+def active_roles(training: Training) -> tuple[Role, ...]:
+    """The roles that have members."""
+    return tuple(role for role in training.roles if role.replicas > 0)
+
+
+def waits_for_launcher(job_kind: JobKind, role: str) -> bool:
+    """A worker of MPI runs what the launcher's mpirun tells it, not the node's command."""
+    return job_kind.kind.kind == "MPIJob" and role == "Worker"
+
+
+def training_job(
+    training: Training, job_kind: JobKind, pods: Mapping[str, Object], metadata: Object, queue: str = ""
+) -> Object:
+    """The manifest. `pods` has the Pod template of each role that has members. A member that fails fails the job: how
+    often it is tried again is for the node to say, and the gang starts as a whole or not at all."""
+    api_version = training.api_version or job_kind.kind.api_version
+    members = active_roles(training)
+    scheduling: Object = {"minAvailable": sum(role.replicas for role in members)}
+    if queue:
+        scheduling["queue"] = queue
+    spec: Object
+    if isinstance(job_kind, KubeflowJobKind):
+        replicas = {
+            role.name: {"replicas": role.replicas, "restartPolicy": "Never", "template": pods[role.name]}
+            for role in members
+        }
+        spec = {
+            "runPolicy": {"cleanPodPolicy": "Running", "schedulingPolicy": scheduling},
+            job_kind.replica_specs: replicas,
+        }
+    else:
+        spec = {"cleanPodPolicy": "Never", "schedulingPolicy": scheduling}
+        for role in members:
+            template = {**pods[role.name], "spec": {**pods[role.name]["spec"], "restartPolicy": "Never"}}
+            spec[role.name] = {"replicas": role.replicas, "template": template}
+    return {"apiVersion": api_version, "kind": training.kind, "metadata": metadata, "spec": spec}
+
+
+def wait_conditions(job_kind: JobKind) -> WaitConditions:
+    """A failed job has a completion time, too: failure is asked for first."""
+    if not isinstance(job_kind, KubeflowJobKind):
+        return WaitConditions("status.phase == Completed", "status.phase in (Failed, Aborted, Terminated)")
+    terms = (f"status.conditions.{number}.type == Failed" for number in range(_CONDITIONS))
+    return WaitConditions("status.completionTime", ",".join(terms))
+
+
+def check_roles(training: Training, job_kind: JobKind) -> list[tuple[str, str]]:
+    """(role or '', what is wrong): what the job_kind itself says of a job with these roles."""
+    container = {"name": job_kind.container, "image": "image", "command": ["true"]}
+    pods: dict[str, Object] = {role.name: {"spec": {"containers": [container]}} for role in training.roles}
+    obj = training_job(training, job_kind, pods, {"name": "job"})
+    causes = validate(obj, job_kind.kind.schema) or job_kind.validate(obj)
+    return [(_role_in(cause.field, training.roles), cause.message) for cause in causes]
+
+
+def _role_in(field: str, roles: Sequence[Role]) -> str:
+    words: list[Any] = field.replace("[", ".").replace("]", "").split(".")
+    return next((role.name for role in roles if role.name in words), "")
+
+
+# Merged from training_templates: A training node: a task that makes a training job and waits for it.
+#
+# The Pods of the job are not the workflow's, so files cannot be handed to them or taken from them. Where a training
+# node
+# has file inputs, a task before it unpacks them into a volume of the run, and the replicas mount them at their paths.
+# Where it has outputs, all replicas share one /tmp/workflow_space, which is in that volume, too, and a task after it
+# collects the outputs from there.
+
+
+CLAIM = "workspace"
+"""The volume of a run that training jobs and the tasks around them share."""
+
+_STAGE = "/muster/inputs"
+
+
+class TasksAndTemplates(NamedTuple):
+    tasks: list[Object]
+    templates: list[Object]
+
+
+def training_tasks(setting: CompileContext, node: Node, bound: BoundInputs, parents: list[str]) -> TasksAndTemplates:
+    names = setting.tasks[node.name]
+    made = TasksAndTemplates([], [])
+    if names.inputs:
+        files = BoundInputs(file_arguments=bound.file_arguments, files=bound.files)
+        made.tasks.append(task(names.inputs, parents, files))
+        made.templates.append(_unpacking(setting, node, files))
+        parents = [names.inputs]
+    texts = BoundInputs(arguments=bound.arguments, parameters=bound.parameters, env=bound.env)
+    made.tasks.append(task(names.main, parents, texts))
+    made.templates.append(_job(setting, node, bound, texts))
+    if names.outputs:
+        made.tasks.append(task(names.outputs, [names.main]))
+        made.templates.append(_collecting(setting, node))
+    return made
+
+
+def uses_claim(setting: CompileContext) -> bool:
+    return any(names.inputs or names.outputs for names in setting.tasks.values())
+
+
+def _job(setting: CompileContext, node: Node, bound: BoundInputs, texts: BoundInputs) -> Object:
+    assert node.training is not None
+    job_kind = find_job_kind(node.training)
+    assert job_kind is not None
+    name = setting.tasks[node.name].main
+    labels = {TASK_LABEL: name} | ({RUN_LABEL: setting.run.id} if setting.run is not None else {})
+    pods = {role.name: _pod(setting, node, bound, role, job_kind, labels) for role in active_roles(node.training)}
+    metadata = {"generateName": f"{name}-", "labels": labels}
+    manifest = training_job(node.training, job_kind, pods, metadata, queue_of(node.task, setting.context))
+    waiting = wait_conditions(job_kind)
+    resource = {
+        "action": "create",
+        "setOwnerReference": True,
+        "successCondition": waiting.success,
+        "failureCondition": waiting.failure,
+        "manifest": _with_inputs(manifest),
+    }
+    return declared(node, name, texts) | retry_strategy(node) | {"resource": resource}
+
+
+def _pod(
+    setting: CompileContext, node: Node, bound: BoundInputs, role: Role, job_kind: JobKind, labels: dict[str, str]
+) -> Object:
+    context, resources = setting.context, role.task or node.task
+    source, more = shell_command(setting, role.command or node.command)
+    own = own_variables(setting, node)
+    late = [{"name": each, "value": _Late(each)} for each in bound.parameters]
+    container: Object = {
+        "name": job_kind.container,
+        "image": role.image or node.image,
+        "workingDir": WORKSPACE,
+        "env": [*own, *bound.env, *late, *platform_variables(setting.run), *more],
+        "resources": resources_of(resources, context),
+    }
+    if role.command or not waits_for_launcher(job_kind, role.name):
+        container["command"] = ["sh", "-c", escape_dollars(source)]
+    mounts = [*mounts_of(node.storage, context), *_claim_mounts(setting, node, bound)]
+    volumes = volumes_of((mount.root for mount in node.storage), context)
+    if any(mount["name"] == CLAIM for mount in mounts):
+        volumes.append({"name": CLAIM, "persistentVolumeClaim": {"claimName": f"{{{{workflow.name}}}}-{CLAIM}"}})
+    spec: Object = {"containers": [container]}
+    if mounts:
+        container["volumeMounts"] = mounts
+        spec["volumes"] = volumes
+    selector = node_selector_of(resources, context)
+    if selector:
+        spec["nodeSelector"] = selector
+    return {"metadata": {"labels": labels}, "spec": spec}
+
+
+def _claim_mounts(setting: CompileContext, node: Node, bound: BoundInputs) -> list[dict[str, Any]]:
+    folder = setting.tasks[node.name].main
+    mounts: list[dict[str, Any]] = []
+    if setting.tasks[node.name].outputs:
+        mounts.append({"name": CLAIM, "mountPath": WORKSPACE, "subPath": f"{folder}/space"})
+    return mounts + [
+        {"name": CLAIM, "mountPath": path, "subPath": f"{folder}/inputs/{name}"} for name, path in bound.files
+    ]
+
+
+def _unpacking(setting: CompileContext, node: Node, files: BoundInputs) -> Object:
+    names = setting.tasks[node.name]
+    lines = []
+    for name, path in files.files:
+        lines += [f"rm -rf {_STAGE}/{name}", f"cp -a {quote(path)} {_STAGE}/{name}"]
+    mount = {"name": CLAIM, "mountPath": _STAGE, "subPath": f"{names.main}/inputs"}
+    return declared(node, names.inputs, files, is_main=False) | _script(setting, node, lines, mount)
+
+
+def _collecting(setting: CompileContext, node: Node) -> Object:
+    names = setting.tasks[node.name]
+    lines = []
+    for output in node.outputs:
+        complaint = quote(f"the training job has not written {output.path}, the output {output.name}")
+        lines.append(f"test -e {quote(output.path)} || {{ echo {complaint} >&2; exit 1; }}")
+    mount = {"name": CLAIM, "mountPath": WORKSPACE, "subPath": f"{names.main}/space"}
+    return declared(node, names.outputs, BoundInputs(), node.outputs, is_main=False) | _script(
+        setting, node, lines, mount
+    )
+
+
+def _script(setting: CompileContext, node: Node, lines: list[str], mount: dict[str, Any]) -> Object:
+    """One that only moves files, in the image that is there anyway."""
+    assert node.training is not None
+    image = node.image or next(role.image for role in node.training.roles if role.image)
+    script = {
+        "image": image,
+        "command": ["sh", "-e"],
+        "source": "\n".join(lines) + "\n",
+        "resources": resources_of(MONITOR_TASK, setting.context),
+        "volumeMounts": [mount],
+    }
+    return {"script": script}
+
+
+class _Late(str):
+    """The name of an input, in the place of its value."""
+
+
+def _with_inputs(manifest: Object) -> str:
+    """The manifest as text, in which Argo will put the inputs, each as a quoted string."""
+    # A mark that stands nowhere in it: nobody can write the digest of what they are writing.
+    mark = f"input-{sha256(repr(manifest).encode()).hexdigest()[:32]}"
+    names: set[str] = set()
+    text = dump(_marked(manifest, mark, names))
+    for name in names:
+        text = text.replace(f"{mark}-{name}-", from_input_as_json(name))
+    return text
+
+
+def _marked(value: Any, mark: str, names: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _marked(item, mark, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_marked(item, mark, names) for item in value]
+    if isinstance(value, _Late):
+        names.add(value)
+        return f"{mark}-{value}-"
+    return value
+
+
+# Merged from templates: The nodes of a graph as templates and tasks of a Workflow.
+
 
 _CODE = "module"
 _SPACE = "workspace"

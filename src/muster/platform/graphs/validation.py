@@ -10,7 +10,6 @@ from posixpath import normpath
 from typing import Any, NamedTuple
 
 from muster.kube.schema import validate
-from muster.platform.graphs import training
 from muster.platform.graphs.argo_manifest import validate_manifest
 from muster.platform.graphs.context import Context, with_modules
 from muster.platform.graphs.document import SECRET_NAME
@@ -31,6 +30,7 @@ from muster.platform.graphs.model import (
     read,
 )
 from muster.platform.graphs.schema import MOST_RETRIES, SCHEMA
+from muster.platform.graphs.templates import active_roles, check_roles, find_job_kind, job_kinds, role_names
 
 # Merged from problems_flow: What is wrong between nodes: edges, circles, and inputs that cannot be had.
 
@@ -348,12 +348,12 @@ def _training_problems(node: Node, written: Mapping[str, Any], path: str, contex
     if wanted is None:
         yield make_finding(f"{path}.training", "training.missing", name=node.name)
         return
-    job_kind = training.job_kind_named(wanted)
+    job_kind = find_job_kind(wanted)
     if job_kind is None:
         shown = f"{wanted.api_version} {wanted.kind}".strip()
-        yield make_finding(f"{path}.training.kind", "training.kind", kind=shown, kinds=training.job_kinds())
+        yield make_finding(f"{path}.training.kind", "training.kind", kind=shown, kinds=job_kinds())
         return
-    roles = list(training.roles_of(job_kind))
+    roles = list(role_names(job_kind))
     sound, seen = True, set[str]()
     for index, role in enumerate(wanted.roles):
         where = f"{path}.training.roles[{index}]"
@@ -367,10 +367,10 @@ def _training_problems(node: Node, written: Mapping[str, Any], path: str, contex
         if role.task is not None:
             raw = written["training"]["roles"][index].get("task") or {}
             yield from _task_problems(role.task, raw, f"{where}.task", context)
-    if not training.members_of(wanted):
+    if not active_roles(wanted):
         yield make_finding(f"{path}.training.roles", "training.empty", roles=roles)
     elif sound:
-        for name, detail in training.role_problems(wanted, job_kind):
+        for name, detail in check_roles(wanted, job_kind):
             place = next((f"[{i}]" for i, role in enumerate(wanted.roles) if role.name == name), "")
             yield make_finding(f"{path}.training.roles{place}", "training.invalid", detail=detail)
 

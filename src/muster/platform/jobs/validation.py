@@ -10,7 +10,7 @@ from muster.kube.errors import Cause
 from muster.kube.manifests import Document, ManifestError
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of
 from muster.platform.errors import FieldError
-from muster.platform.graphs.resources import QUEUE
+from muster.platform.graphs.templates import QUEUE
 from muster.platform.jobs.jobs import OWNER_LABEL, TEAM_LABEL, job_kind_of, kind_names
 from muster.platform.pod_policy import PodAllowances, find_forbidden, find_forbidden_metadata
 from muster.training.kinds.paddlecloud import ETCD

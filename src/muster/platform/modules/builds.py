@@ -1,22 +1,355 @@
-"""Builds what waits for it, for as long as the server runs; begins again what a server before has left unfinished."""
+"""Builds of modules: from the repository to an image, or to a folder if there is no image engine.
+
+`Builds` runs for as long as the server does. It starts the builds that wait, and starts again what an earlier server
+left
+unfinished. Every start of a build gets a number; only the latest may store a result, and only once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from posixpath import normpath
+from typing import NamedTuple
+
+from sqlalchemy import Connection, select, update
 
 from muster.embedded.node.settings import RuntimeName
 from muster.platform.database.database import Database
-from muster.platform.modules import build_records
-from muster.platform.modules.build_log import BuildLog, read_from
-from muster.platform.modules.build_process import BuildFailed, end_leftovers
-from muster.platform.modules.building import LOG, build
-from muster.platform.modules.images import BuilderName, ImageBuilder, find_builder, remove_images
+from muster.platform.database.tables import module_versions, modules, now
+from muster.platform.graphs.model import WORKSPACE
+from muster.platform.modules.build_process import (
+    BuildContext,
+    BuildFailed,
+    BuildLog,
+    end_leftovers,
+    read_log,
+    run_command,
+    size_of,
+)
+from muster.platform.modules.git_source import (
+    CheckoutError,
+    credentials_in,
+    fetch,
+    outside_link,
+    read_readme,
+    read_repository,
+    read_text,
+    resolve_inside,
+)
+from muster.platform.modules.images import (
+    USUAL_FOLDER,
+    BuilderName,
+    DockerfileError,
+    ImageBuilder,
+    ImagePlan,
+    RuleError,
+    find_builder,
+    plan_image,
+    remove_images,
+)
+from muster.platform.modules.modules import State, next_state, refresh
+from muster.platform.permissions import SYSTEM
 from muster.platform.settings import ModuleSettings
+from muster.platform.users.audit import write_audit
+
+# Merged from building: One build, from the repository to something that runs: an image, or a folder where there is no
+# engine for images.
+
+
+LOG, CODE = "build.log", "code"
+_WORK = "work"
+_LONGEST_DOCKERFILE = 200_000
+_NOT_OURS = frozenset({
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys",
+    "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/sbin", "/var",
+})  # fmt: skip
+"""Folders that a container needs as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What is to be built."""
+
+    version_id: str
+    git_url: str
+    git_ref: str
+    commit: str
+    """The one that is pinned already; '' for what the branch or tag is now."""
+    dockerfile: str
+    build_dir: str
+    readme_path: str
+    image: str
+    """What the image is to be called."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What must not be in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    commit: str
+    readme: str
+    entrypoint: tuple[str, ...]
+    working_dir: str
+    env: dict[str, str]
+    """Of the Dockerfile, for those who run it without its image."""
+    folder: str
+    """'' if there is an image."""
+    size: int
+
+
+async def build_version(
+    order: BuildRequest,
+    folder: Path,
+    settings: ModuleSettings,
+    builder: ImageBuilder | None,
+    pin: Callable[[str], Awaitable[None]],
+) -> Built:
+    """In a folder of the version's own, which may hold the remains of a build that was cut off. `pin` is told the
+    commit as soon as it is known. Raises BuildFailed."""
+    work = folder / _WORK
+    await asyncio.to_thread(_clear, folder)
+    log = BuildLog(folder / LOG, (*order.secrets, *credentials_in(order.git_url)))
+    deadline = asyncio.get_running_loop().time() + settings.minutes * 60
+    here = BuildContext(order.version_id, log, deadline, work, settings.megabytes * 1_000_000)
+    try:
+        commit = await fetch(read_repository(order.git_url), order.git_ref, order.commit, work / "repository", here)
+        await pin(commit)
+        root = work / "repository"
+        await asyncio.to_thread(shutil.rmtree, root / ".git")
+        readme, plan = await asyncio.to_thread(check_source, order, root)
+        log.say(f"the rules are kept: {order.readme_path} is there, the entry point is {list(plan.entrypoint)}")
+        if builder is not None:
+            return await _image(order, root, plan, builder, here, commit, readme)
+        return await _folder(order, root, folder, plan, here, commit, readme)
+    except (CheckoutError, DockerfileError, RuleError) as error:
+        log.say(f"error: {error}")
+        raise BuildFailed(str(error)) from None
+    except BuildFailed as error:
+        log.say(f"error: {error}")
+        raise
+    finally:
+        log.close()
+        await asyncio.to_thread(shutil.rmtree, work, ignore_errors=True)
+
+
+def check_source(order: BuildRequest, root: Path) -> tuple[str, ImagePlan]:
+    """The readme, and what the Dockerfile says. Raises CheckoutError, DockerfileError, RuleError."""
+    link = outside_link(root)
+    if link:
+        raise CheckoutError(link)
+    text = read_text(root, order.dockerfile, "Dockerfile", _LONGEST_DOCKERFILE)
+    try:
+        plan = plan_image(text)
+    except (DockerfileError, RuleError) as error:
+        raise CheckoutError(f"{order.dockerfile}: {error}") from None
+    if not resolve_inside(root, order.build_dir).is_dir():
+        raise CheckoutError(f'build directory: there is no folder "{order.build_dir or "/"}" in the repository')
+    return read_readme(root, order.readme_path), plan
+
+
+def place_of_code(plan: ImagePlan) -> str:
+    """Where a container finds the code if it is mounted. Raises RuleError."""
+    place = normpath(plan.working_dir or plan.target or USUAL_FOLDER)
+    if place == "/":
+        place = plan.target or USUAL_FOLDER
+    covered = (*_NOT_OURS, WORKSPACE, normpath(f"{WORKSPACE}/.."))
+    if place in covered or place.startswith(("/proc/", "/sys/", "/dev/")):
+        raise RuleError(f"WORKDIR {place}: the code cannot be put there without an image engine; write WORKDIR /app")
+    return place
+
+
+async def _image(
+    order: BuildRequest,
+    root: Path,
+    plan: ImagePlan,
+    builder: ImageBuilder,
+    here: BuildContext,
+    commit: str,
+    readme: str,
+) -> Built:
+    here.log.say(f"building {order.image} with {builder.name}")
+    command = builder.build_command(
+        order.image, resolve_inside(root, order.dockerfile), resolve_inside(root, order.build_dir)
+    )
+    temporary = here.folder / "tmp"
+    temporary.mkdir()
+    code, _ = await run_command(command, here, cwd=root, env={"TMPDIR": str(temporary)})
+    if code != 0:
+        raise BuildFailed(f"{builder.name} ended with {code}; see the log")
+    code, printed = await run_command([*builder.size, order.image], here, cwd=root, quiet=True)
+    size = int(printed) if code == 0 and printed.strip().isdigit() else 0
+    if size > here.most_bytes:
+        await run_command([*builder.remove, order.image], here, cwd=root)
+        raise BuildFailed(
+            f"the image has {size // 1_000_000} MB; at most {here.most_bytes // 1_000_000} MB are allowed"
+        )
+    here.log.say(f"built {order.image} ({size / 1_000_000:.1f} MB)")
+    return Built(commit, readme, plan.entrypoint, plan.working_dir, {}, "", size)
+
+
+async def _folder(
+    order: BuildRequest, root: Path, folder: Path, plan: ImagePlan, here: BuildContext, commit: str, readme: str
+) -> Built:
+    place = place_of_code(plan)
+    code = resolve_inside(root, order.build_dir)
+    source = resolve_inside(code, plan.source)
+    if plan.source and source.is_dir() and place == plan.target:
+        code = source
+    here.log.say("no image engine is in use: the folder itself runs, in this machine's environment")
+    if plan.ignored:
+        here.log.say(f"not carried out: {', '.join(plan.ignored)}")
+    size = await asyncio.to_thread(_keep, code, folder / CODE)
+    here.log.say(f"kept {order.image} as a folder ({size / 1_000_000:.1f} MB)")
+    return Built(commit, readme, plan.entrypoint, place, dict(plan.env), str(folder / CODE), size)
+
+
+def _keep(code: Path, target: Path) -> int:
+    """Moved as a whole, so that it is there or not. A link that led inside the repository may lead out of this part
+    of it."""
+    link = outside_link(code)
+    if link:
+        raise CheckoutError(f"{link.removesuffix('the repository')}the build directory")
+    code.rename(target)
+    return size_of(target)
+
+
+def _clear(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name in (_WORK, CODE):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / _WORK).mkdir()
+
+
+# Merged from build_records: What the database knows of builds. Whoever begins one gets a number; how it ended is
+# written down only by the latest,
+# and only once: a build that was believed dead can finish as often as it likes.
+
+
+MOST_INTERRUPTIONS = 3
+
+
+class Claim(NamedTuple):
+    module_id: str
+    number: int
+    attempt: int
+    order: BuildRequest
+
+
+def find_waiting_builds(connection: Connection) -> list[str]:
+    """The versions that are to be built, the oldest first."""
+    query = select(module_versions.c.id).where(module_versions.c.state == "building").order_by(module_versions.c.id)
+    return list(connection.execute(query).scalars())
+
+
+def resume_builds(connection: Connection, was_put_off: Callable[[str, int], bool]) -> list[str]:
+    """When a server starts: those whose build it, or the one before, had begun. They are begun again, unless the server
+    has ended too often meanwhile; what it has put off (by module and number) because it was to end does not count."""
+    begun = connection.execute(
+        select(module_versions).where(module_versions.c.state == "building", module_versions.c.attempts > 0)
+    ).all()
+    for row in begun:
+        if was_put_off(row.module_id, row.number):
+            continue
+        connection.execute(
+            update(module_versions)
+            .where(module_versions.c.id == row.id)
+            .values(interruptions=row.interruptions + 1, attempts=row.attempts + 1)
+        )
+        if row.interruptions + 1 > MOST_INTERRUPTIONS:
+            told = f"the server ended {row.interruptions + 1} times during this build; is there enough memory for it?"
+            store_failure(connection, row.id, row.attempts + 1, told)
+    return [row.id for row in begun]
+
+
+def claim_build(connection: Connection, version_id: str) -> Claim | None:
+    """None if there is nothing to build (any more)."""
+    row = connection.execute(
+        select(module_versions, modules.c.name.label("module_name"))
+        .join(modules, modules.c.id == module_versions.c.module_id)
+        .where(module_versions.c.id == version_id, module_versions.c.state == "building")
+    ).first()
+    if row is None:
+        return None
+    connection.execute(
+        update(module_versions).where(module_versions.c.id == version_id).values(attempts=row.attempts + 1)
+    )
+    secrets = tuple(variable["value"] for variable in row.env if variable["secret"])
+    order = BuildRequest(
+        row.id, row.git_url, row.git_ref, row.git_commit, row.dockerfile, row.build_dir, row.readme_path, row.image,
+        secrets,
+    )  # fmt: skip
+    return Claim(row.module_id, row.number, row.attempts + 1, order)
+
+
+def pin_commit(connection: Connection, version_id: str, attempt: int, commit: str) -> None:
+    connection.execute(
+        update(module_versions)
+        .where(module_versions.c.id == version_id, module_versions.c.attempts == attempt)
+        .values(git_commit=commit)
+    )
+
+
+def store_build(connection: Connection, version_id: str, attempt: int, built: Built) -> bool:
+    """Whether it counts."""
+    return _end(
+        connection, version_id, attempt, "built",
+        reason="", git_commit=built.commit, entrypoint=list(built.entrypoint), working_dir=built.working_dir,
+        image_env=built.env, folder=built.folder, size=built.size, readme=built.readme, built=now(),
+    )  # fmt: skip
+
+
+def store_failure(connection: Connection, version_id: str, attempt: int, reason: str) -> bool:
+    return _end(connection, version_id, attempt, "fail", reason=reason)
+
+
+def build_state(connection: Connection, version_id: str) -> State | None:
+    found: State | None = connection.execute(
+        select(module_versions.c.state).where(module_versions.c.id == version_id)
+    ).scalar()
+    return found
+
+
+def find_known_versions(connection: Connection) -> set[tuple[str, int]]:
+    """By module and number, all there are."""
+    return {tuple(row) for row in connection.execute(select(module_versions.c.module_id, module_versions.c.number))}
+
+
+def _end(connection: Connection, version_id: str, attempt: int, step: str, **values: object) -> bool:
+    row = connection.execute(
+        select(module_versions, modules.c.name.label("module_name"))
+        .join(modules, modules.c.id == module_versions.c.module_id)
+        .where(
+            module_versions.c.id == version_id,
+            module_versions.c.state == "building",
+            module_versions.c.attempts == attempt,
+        )
+    ).first()
+    if row is None:
+        return False
+    name = f"{row.module_name} {row.number}"
+    state = next_state("building", "built" if step == "built" else "fail", name)
+    connection.execute(
+        update(module_versions)
+        .where(module_versions.c.id == version_id)
+        .values(state=state, updated=now(), revision=row.revision + 1, **values)
+    )
+    refresh(connection, row.module_id)
+    details = {name: values[name] for name in ("git_commit", "reason") if values.get(name)}
+    write_audit(
+        connection, SYSTEM, "built" if step == "built" else "build failed", "module", row.module_id, name, details
+    )
+    return True
+
+
+# Merged from builds: Builds what waits for it, for as long as the server runs; begins again what a server before has
+# left unfinished.
+
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +375,7 @@ class Builds:
     async def run(self) -> None:
         """Until it is cancelled; what is being built then is begun again by the next server."""
         begun = await self._database.write(
-            lambda connection: build_records.resume(
+            lambda connection: resume_builds(
                 connection, lambda module_id, number: (self._place(module_id, number) / _PUT_OFF).exists()
             )
         )
@@ -92,9 +425,9 @@ class Builds:
     async def follow(self, version_id: str, path: Path, offset: int = 0) -> AsyncIterator[tuple[str, int, str]]:
         """The log from there on: text, and where it ends; until the build is over: then '' and the state."""
         while True:
-            state = await self._database.read(lambda connection: build_records.state_of(connection, version_id))
+            state = await self._database.read(lambda connection: build_state(connection, version_id))
             while True:
-                text, end = await asyncio.to_thread(read_from, path, offset)
+                text, end = await asyncio.to_thread(read_log, path, offset)
                 if not text:
                     break
                 offset = end
@@ -105,7 +438,7 @@ class Builds:
             await asyncio.sleep(_READ_SECONDS)
 
     async def _start_more(self) -> None:
-        for version_id in await self._database.read(build_records.waiting):
+        for version_id in await self._database.read(find_waiting_builds):
             if len(self._running) >= self._settings.at_once:
                 return
             if version_id in self._running:
@@ -125,7 +458,7 @@ class Builds:
         return ended
 
     async def _build(self, version_id: str) -> None:
-        claim = await self._database.write(lambda connection: build_records.claim(connection, version_id))
+        claim = await self._database.write(lambda connection: claim_build(connection, version_id))
         if claim is None:
             return
         self._modules[version_id] = claim.module_id
@@ -134,13 +467,13 @@ class Builds:
         attempt = claim.attempt
 
         async def pin(commit: str) -> None:
-            await self._database.write(lambda connection: build_records.pin(connection, version_id, attempt, commit))
+            await self._database.write(lambda connection: pin_commit(connection, version_id, attempt, commit))
 
         try:
             builder = await self._image_builder()
             if attempt > 1:
                 _note(folder / LOG, "the build begins again")
-            built = await build(claim.order, folder, self._settings, builder, pin)
+            built = await build_version(claim.order, folder, self._settings, builder, pin)
         except asyncio.CancelledError:
             if folder.is_dir():
                 (folder / _PUT_OFF).touch()
@@ -152,9 +485,9 @@ class Builds:
             reason = f"the server could not do it: {error.strerror or error}"
             _note(folder / LOG, f"error: {reason}")
         else:
-            await self._database.write(lambda connection: build_records.finish(connection, version_id, attempt, built))
+            await self._database.write(lambda connection: store_build(connection, version_id, attempt, built))
             return
-        await self._database.write(lambda connection: build_records.fail(connection, version_id, attempt, reason))
+        await self._database.write(lambda connection: store_failure(connection, version_id, attempt, reason))
 
     def _place(self, module_id: str, number: int) -> Path:
         return self._folder / module_id / str(number)
@@ -172,7 +505,7 @@ class Builds:
 
     async def _sweep(self) -> None:
         """Files of versions that are not there any more: the server ended between deleting the one and the other."""
-        known = await self._database.read(build_records.known_versions)
+        known = await self._database.read(find_known_versions)
         await asyncio.to_thread(_remove_unknown, self._folder, {module for module, _ in known})
 
 

@@ -1,92 +1,125 @@
-"""The platform's API. An area of it is a module here with a `router`, named in ROUTERS.
+"""The platform's API as an ASGI application.
 
-    router = APIRouter(prefix="/runs", tags=["runs"])
-
-    @router.get("")
-    async def list_runs(here: Here, who: Who, paging: Paging) -> PageOf[RunAnswer]: ...
-
-Nobody reaches a route of `router` without identity. `open_router`, if there is one, is for those who have none yet.
-`async def background(platform)`, if there is one, runs for as long as the server does.
+Routes are in the modules of this package. Routes of ROUTERS need an identity; those of OPEN_ROUTERS are for callers who
+are not logged in yet.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Coroutine
-from types import ModuleType
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 
 from muster import __version__
+from muster.server.platform import (
+    cluster,
+    jobs,
+    logs,
+    module_versions,
+    modules,
+    resources,
+    run_nodes,
+    runs,
+    sessions,
+    users,
+    workflows,
+)
 from muster.server.platform.pages import add_pages
 from muster.server.platform.problems import ProblemDocument, answer_problems
 from muster.server.platform.response_cache import ResponseCache
-from muster.server.platform.rest import only_known_parameters
-from muster.server.platform.security import Security, identify
-from muster.server.platform.services import Services
+from muster.server.platform.rest import ApiModel, only_known_parameters
+from muster.server.platform.security import Security, Who, identify
+from muster.server.platform.services import Here, Services
 
 PREFIX = "/api/v1"
 
-ROUTERS = (
-    "runs",
-    "run_nodes",
-    "run_logs",
-    "workflows",
-    "versions",
-    "jobs",
-    "modules",
-    "module_versions",
-    "reviews",
-    "health",
-    "sessions",
-    "openid",
-    "users",
-    "teams",
-    "tokens",
-    "audit",
-    "graphs",
-    "categories",
-    "resources",
-    "cluster",
-    "job_logs",
-    "document",
-)
-"""Modules of this package, one a line. They are looked through in this order: what is asked for most comes first."""
-
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": ProblemDocument, "description": "It was refused; the document says why."},
+    "4XX": {"model": ProblemDocument, "description": "The request was refused. The document says why."},
 }
 
+_about = APIRouter()
+_health = APIRouter(tags=["health"])
 
-def platform_app(platform: Services) -> FastAPI:
-    """Serves it all. Its background work is for `backgrounds`."""
-    app = _routed()
-    app.state.platform = platform
+
+class Health(ApiModel):
+    status: str
+    version: str
+
+
+@_health.get("/health")
+async def health(here: Here) -> Health:
+    """Answers if requests are served and the database responds."""
+    await here.database.read(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())
+    return Health(status="ok", version=__version__)
+
+
+@_about.get("/openapi.json", include_in_schema=False)
+async def get_openapi(who: Who) -> dict[str, Any]:
+    return openapi_document()
+
+
+ROUTERS: tuple[APIRouter, ...] = (
+    # Searched in this order: what is requested most comes first.
+    runs.router,
+    run_nodes.router,
+    logs.run_logs_router,
+    workflows.workflows_router,
+    workflows.versions_router,
+    jobs.router,
+    modules.modules_router,
+    module_versions.module_versions_router,
+    module_versions.reviews_router,
+    sessions.router,
+    users.users_router,
+    users.teams_router,
+    users.tokens_router,
+    users.audit_router,
+    workflows.graphs_router,
+    modules.categories_router,
+    resources.router,
+    cluster.router,
+    logs.job_logs_router,
+    _about,
+)
+OPEN_ROUTERS: tuple[APIRouter, ...] = (_health, sessions.open_router, sessions.openid_router)
+
+
+def platform_app(services: Services) -> FastAPI:
+    """The application. `background_tasks` have to run beside it."""
+    app = _create_app()
+    app.state.services = services
     answer_problems(app)
     add_pages(app)
-    app.add_middleware(ResponseCache, database=platform.database)
-    app.add_middleware(Security, https=platform.url.startswith("https:"))
+    app.add_middleware(ResponseCache, database=services.database)
+    app.add_middleware(Security, https=services.url.startswith("https:"))
     return app
 
 
+def background_tasks(services: Services) -> list[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+    """What runs beside the application until it is cancelled, each with a name for the log."""
+    return [
+        ("run controller", services.runs.run),
+        ("job watch", services.jobs.run),
+        ("module builds", services.builds.run),
+        ("queues", partial(resources.keep_queues, services)),
+        ("cluster usage", partial(cluster.keep_usage, services)),
+    ]
+
+
 def openapi_document() -> dict[str, Any]:
-    """The same for every server of this release."""
-    return _routed().openapi()
+    """The OpenAPI document. It is the same for every server of a release."""
+    return _create_app().openapi()
 
 
-def backgrounds() -> list[Callable[[Services], Coroutine[Any, Any, None]]]:
-    """What is to run beside the app, each until it is cancelled."""
-    return [module.background for module in _modules() if hasattr(module, "background")]
+def include(app: FastAPI, router: APIRouter, *, needs_identity: bool = True) -> None:
+    """Identity is checked here and nowhere else, so that no route can forget it."""
+    checks = [Depends(identify)] if needs_identity else []
+    app.include_router(router, prefix=PREFIX, dependencies=[*checks, Depends(only_known_parameters)], responses=_ERRORS)
 
 
-def include(app: FastAPI, router: APIRouter, *, anybody: bool = False) -> None:
-    """Identity is asked for here, and nowhere else, so that no route can forget to."""
-    checks = [Depends(only_known_parameters)] if anybody else [Depends(identify), Depends(only_known_parameters)]
-    app.include_router(router, prefix=PREFIX, dependencies=checks, responses=_ERRORS)
-
-
-def _routed() -> FastAPI:
+def _create_app() -> FastAPI:
     app = FastAPI(
         title="Muster",
         version=__version__,
@@ -97,12 +130,8 @@ def _routed() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    for module in _modules():
-        include(app, module.router)
-        if hasattr(module, "open_router"):
-            include(app, module.open_router, anybody=True)
+    for router in ROUTERS:
+        include(app, router)
+    for router in OPEN_ROUTERS:
+        include(app, router, needs_identity=False)
     return app
-
-
-def _modules() -> list[ModuleType]:
-    return [importlib.import_module(f"muster.server.platform.{name}") for name in ROUTERS]

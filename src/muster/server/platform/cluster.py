@@ -40,7 +40,7 @@ from muster.platform.resources.queues import describe_pod_group, describe_queue,
 from muster.platform.resources.usage import KEPT, UsageSample, merge_steps, record_usage, step_for, usage_since
 from muster.platform.resources.virtual_clusters import VirtualCluster, all_clusters, get_cluster
 from muster.platform.runs.ownership import OwningRun, find_owning_runs, run_id_of
-from muster.server.platform.rest import Answer, PageOf
+from muster.server.platform.rest import ApiModel, PageOf
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 
@@ -50,7 +50,7 @@ _LOOK_SECONDS = 30.0
 _MOST_GROUPS = 500
 
 
-class AmountAnswer(Answer):
+class AmountAnswer(ApiModel):
     resource: str
     used: float
     """What Pods that are there asked for, in cores, bytes or pieces."""
@@ -58,7 +58,7 @@ class AmountAnswer(Answer):
     capacity: float
 
 
-class NodeCondition(Answer):
+class NodeCondition(ApiModel):
     type: str
     status: str
     reason: str
@@ -66,7 +66,7 @@ class NodeCondition(Answer):
     since: datetime | None
 
 
-class MachineAnswer(Answer):
+class MachineAnswer(ApiModel):
     name: str
     ready: bool
     unschedulable: bool
@@ -82,7 +82,7 @@ class MachineAnswer(Answer):
     """The names of the virtual clusters that it is part of."""
 
 
-class PodThere(Answer):
+class PodThere(ApiModel):
     name: str | None
     """For admins, and for those who may look into the run that it belongs to."""
     namespace: str | None
@@ -99,7 +99,7 @@ class WholeMachine(MachineAnswer):
     """The Pods that are there now."""
 
 
-class QueueAnswer(Answer):
+class QueueAnswer(ApiModel):
     name: str
     cluster_id: str | None
     """Of the virtual cluster that it holds the total of."""
@@ -116,7 +116,7 @@ class QueueAnswer(Answer):
     """How many PodGroups are in which phase: pending, inqueue, running, unknown, completed."""
 
 
-class PodGroupAnswer(Answer):
+class PodGroupAnswer(ApiModel):
     name: str | None
     """For admins, and for those who may look into the run that it belongs to."""
     namespace: str | None
@@ -139,7 +139,7 @@ class PodGroupAnswer(Answer):
     owner_name: str | None
 
 
-class UsagePoint(Answer):
+class UsagePoint(ApiModel):
     at: datetime
     """When the step began."""
     mean: float
@@ -148,7 +148,7 @@ class UsagePoint(Answer):
     """How many SKUs there were."""
 
 
-class UsageAnswer(Answer):
+class UsageAnswer(ApiModel):
     step_seconds: int
     """From one point to the next. Where one is missing, nobody looked: the server was not running."""
     since: datetime
@@ -239,7 +239,7 @@ async def usage_of_cluster(
     return UsageAnswer(step_seconds=int(step.total_seconds()), since=until - time, until=until, points=points)
 
 
-async def background(here: Services) -> None:
+async def keep_usage(here: Services) -> None:
     """Looks at how many SKUs are handed out, again and again."""
     while True:
         await look(here, now())

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -23,7 +22,6 @@ from muster.server.https import open_listener, serve_http
 from muster.server.settings import Settings
 
 if TYPE_CHECKING:
-    from muster.server.platform.services import Services
     from muster.workflows.artifacts.client import ArtifactClient
 
 log = logging.getLogger(__name__)
@@ -81,28 +79,28 @@ class _Hosted:
                 await self._serve()
             except Exception as error:
                 self._app, self._trouble = None, str(error)
-                log.error("the platform cannot be served: %s", error, exc_info=not _expected(error))
+                log.error("the platform cannot be served: %s", error, exc_info=not _is_explained(error))
                 self._settled.set()
                 await asyncio.sleep(_TRY_AGAIN_SECONDS)
 
     async def _serve(self) -> None:
         """Until it is cancelled. The modules are imported here, on a thread: the cluster goes on meanwhile."""
-        await asyncio.to_thread(import_module, "muster.server.platform.app")
+        await asyncio.to_thread(_load)
         from muster.platform.database.database import Database, sqlite_url
-        from muster.server.platform.app import backgrounds, platform_app
-        from muster.server.platform.starting import create_services
+        from muster.server.platform.app import background_tasks, platform_app
+        from muster.server.platform.services import create_services
 
         database = await Database.open(
             self._settings.web.database or sqlite_url(self._file),
             survives_power_cut=self._settings.durability == "power",
         )
         try:
-            platform = await create_services(database, self._cluster, self._settings, self._url, self._artifacts)
-            self._app, self._trouble = platform_app(platform), ""
+            services = await create_services(database, self._cluster, self._settings, self._url, self._artifacts)
+            self._app, self._trouble = platform_app(services), ""
             self._settled.set()
             async with asyncio.TaskGroup() as group:
-                for background in backgrounds():
-                    group.create_task(_kept_up(background, platform))
+                for name, task in background_tasks(services):
+                    group.create_task(_keep_running(name, task), name=name)
                 await asyncio.Event().wait()
         finally:
             await asyncio.to_thread(database.close)
@@ -112,19 +110,26 @@ class _Hosted:
         return platform_folder(self._settings.home) / "platform.db"
 
 
-async def _kept_up(background: Callable[[Services], Coroutine[Any, Any, None]], platform: Services) -> None:
-    """One that fails begins again, and takes nobody else down."""
+def _load() -> None:
+    """Imports the platform and the libraries behind it."""
+    import muster.server.platform.app  # noqa: F401
+
+
+async def _keep_running(name: str, task: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Starts a task again if it fails. The other tasks are not affected."""
     while True:
         try:
-            await background(platform)
+            await task()
         except Exception:
-            log.exception("%s failed; it begins again", background.__module__)
+            log.exception("%s failed and is restarted", name)
         await asyncio.sleep(_TRY_AGAIN_SECONDS)
 
 
-def _expected(error: Exception) -> bool:
-    """Whether the message says it all: then it is not our bug."""
-    return type(error).__name__ == "DatabaseError"
+def _is_explained(error: Exception) -> bool:
+    """Whether the message says all there is to say; if not, the traceback is logged, too."""
+    from muster.platform.database.database import DatabaseError
+
+    return isinstance(error, DatabaseError)
 
 
 async def _unavailable(send: Send, trouble: str) -> None:

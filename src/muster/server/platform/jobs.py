@@ -1,4 +1,4 @@
-"""Training jobs of every kind: list, look into, check, submit, suspend, delete."""
+"""Routes of training jobs: list, inspect, check, submit, suspend, delete."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 
 from muster.kube.manifests import dump
 from muster.kube.objects import Object, meta
-from muster.platform.database.queries import new_id
 from muster.platform.errors import NotFound
 from muster.platform.jobs import submit
 from muster.platform.jobs.detail import JobDetail, describe_detail, events_about, masks_for, watch_detail
 from muster.platform.jobs.jobs import (
     Job,
     JobFilter,
-    JobWatch,
     RunOwner,
     can_be_suspended,
     check_filter,
@@ -38,49 +37,165 @@ from muster.platform.permissions import Actor, Subject, may, require
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.masks import Masks
 from muster.platform.runs.node_detail import event_summary
-from muster.server.platform.job_answers import (
-    CheckedManifest,
-    JobAnswer,
-    JobBody,
-    JobKindAnswer,
-    ManifestBody,
-    ManifestJob,
-    ManifestProblem,
-    State,
-    WholeJob,
-)
-from muster.server.platform.rest import PageOf, Paging, Search
+from muster.server.platform.event_feed import Event
+from muster.server.platform.rest import ApiModel, PageOf, Paging, RequestBody, Search
 from muster.server.platform.run_nodes import HappeningAnswer
-from muster.server.platform.runs import keeper_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.server.platform.streams import EVENTS, Event, EventFeed, event_stream, last_event_id
+from muster.server.platform.streams import EVENTS, event_stream, last_event_id
 from muster.training.registry import JOB_KINDS
+
+# Merged from job_answers: What requests about training jobs, and answers to them, are made of.
+
+
+State = Literal["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
+_LARGEST = 1_000_000
+_Manifest = Annotated[str, Field(max_length=_LARGEST)]
+
+
+class JobBody(RequestBody):
+    manifest: _Manifest
+    """YAML or JSON, of one or more training jobs."""
+    team: Annotated[str, Field(max_length=200)] = ""
+    """The id or name of a team one is in, which they are shared with."""
+
+
+class ManifestBody(RequestBody):
+    manifest: _Manifest
+
+
+class JobAnswer(ApiModel):
+    uid: str
+    namespace: str
+    kind: str
+    word: str
+    """The kind as addresses have it."""
+    api_version: str
+    name: str
+    state: State
+    deleting: bool
+    owner_id: str | None
+    """null if it belongs to nobody: it was not made here."""
+    owner_name: str | None
+    team_id: str | None
+    team_name: str | None
+    run_id: str | None
+    """The run that made it."""
+    run_name: str | None
+    replicas: int
+    running: int
+    succeeded: int
+    failed: int
+    created: datetime
+    started: datetime | None
+    finished: datetime | None
+    may: list[str]
+    """What whoever asks may do with it."""
+
+
+class JobMemberAnswer(ApiModel):
+    index: int
+    pod: str
+    uid: str
+    """Of the Pod; "" if there is none."""
+    state: Literal["waiting", "running", "succeeded", "failed", "gone"]
+    word: str
+    restarts: int
+    host: str
+    started: str | None
+    finished: str | None
+    exit_code: int | None
+    message: str
+    containers: list[str]
+
+
+class JobRoleAnswer(ApiModel):
+    name: str
+    replicas: int
+    restart: str
+    """When a member is started again."""
+    members: list[JobMemberAnswer]
+
+
+class JobConditionAnswer(ApiModel):
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: str | None
+
+
+class ReasonAnswer(ApiModel):
+    code: str
+    detail: str
+    about: str
+    text: str
+    """All of it, in English."""
+
+
+class JobGroupAnswer(ApiModel):
+    name: str
+    queue: str
+    phase: str
+    members: int
+    """How many have to start together."""
+    running: int
+    succeeded: int
+    failed: int
+    message: str
+    """Why it waits."""
+    since: datetime | None
+
+
+class WholeJob(JobAnswer):
+    roles: list[JobRoleAnswer]
+    conditions: list[JobConditionAnswer]
+    group: JobGroupAnswer | None
+    reasons: list[ReasonAnswer]
+    """Why it waits or has failed, the nearest cause first."""
+    restarts: int
+
+
+class ManifestProblem(ApiModel):
+    line: int
+    """From 1; 0 if it is about the whole text."""
+    column: int
+    path: str
+    message: str
+    code: str
+    """For those who show it in another language: which sentence it is, and what to put into it."""
+    arguments: dict[str, Any]
+    severity: Literal["error", "warning"]
+
+
+class ManifestJob(ApiModel):
+    kind: str
+    api_version: str
+    name: str
+    namespace: str
+    line: int
+
+
+class CheckedManifest(ApiModel):
+    problems: list[ManifestProblem]
+    jobs: list[ManifestJob]
+    """What would be made of it."""
+
+
+class JobKindAnswer(ApiModel):
+    word: str
+    kind: str
+    api_version: str
+
+
+# Merged from jobs: Training jobs of every kind: list, look into, check, submit, suspend, delete.
+
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 _CHANGES = ("suspend", "resume", "delete")
 _SETTLE_SECONDS = 0.2
 _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-
-
-def watch_of(here: Services) -> JobWatch:
-    watch: JobWatch | None = here.parts.get("jobs")
-    if watch is None:
-        feed = feed_of(here)
-        watch = JobWatch(here.cluster, lambda job, gone: _publish(feed, job, gone))
-        here.parts["jobs"] = watch
-    return watch
-
-
-def feed_of(here: Services) -> EventFeed:
-    """What happens to all jobs."""
-    feed: EventFeed = here.parts.setdefault("job feed", EventFeed(5000, epoch=f"{new_id()}-"))
-    return feed
-
-
-async def background(here: Services) -> None:
-    await watch_of(here).run()
 
 
 @router.get("", operation_id="list_jobs")
@@ -102,7 +217,7 @@ async def all_jobs(
     owners = await here.database.read(lambda connection: user_ids(connection, owner)) if owner else None
     only = JobFilter(q, tuple(kind or ()), tuple(state or ()), owners, run, namespace, since, until)
     check_filter(only, [word_of(job_kind.kind) for job_kind in JOB_KINDS])
-    jobs = list(await watch_of(here).jobs())
+    jobs = list(await here.jobs.jobs())
     runs = await _runs(here, jobs)
     visible = [job for job in jobs if may(who, "view", subject_of(job, runs))]
     page = page_of_jobs(filter_jobs(visible, only, lambda job: subject_of(job, runs).owner), paging)
@@ -212,7 +327,7 @@ async def visible_job(
 
 
 async def masks_of(here: Services, job: Job, obj: Object) -> Masks:
-    return await keeper_of(here).masks(job.run_id) if job.run_id else await masks_for(here.cluster, obj)
+    return await here.runs.masks(job.run_id) if job.run_id else await masks_for(here.cluster, obj)
 
 
 async def _whole(here: Services, who: Actor, namespace: str, kind: str, name: str) -> WholeJob:
@@ -287,19 +402,15 @@ def _may(who: Actor, job: Job, subject: Subject) -> list[str]:
 
 async def _runs(here: Services, jobs: Iterable[Job]) -> dict[str, RunOwner]:
     """Whose the runs are that made these jobs. That never changes, so it is asked for once."""
-    known: dict[str, RunOwner] = here.parts.setdefault("runs of jobs", {})
+    known = here.run_owners
     unknown = {job.run_id for job in jobs if job.run_id and job.run_id not in known}
     if unknown:
         known |= await here.database.read(lambda connection: find_run_owners(connection, unknown))
     return known
 
 
-def _publish(feed: EventFeed, job: Job, gone: bool) -> None:
-    feed.publish(job, "gone" if gone else "job")
-
-
 async def _changes(here: Services, who: Actor, last: str) -> AsyncIterator[Event]:
-    async for event in feed_of(here).after(last):
+    async for event in here.job_feed.after(last):
         job: Job | None = event.data
         if job is None:
             yield event

@@ -1,8 +1,9 @@
-"""Versions of modules: what was built of them, how, and what becomes of them."""
+"""Routes of module versions: builds, logs and reviews."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -11,43 +12,157 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from muster.platform.modules.modules import Module, get_module, steps_from
-from muster.platform.modules.reviews import ask_review
+from muster.platform.modules.reviews import Decision, Review, ReviewFilter, ask_review, decide, get_review, list_reviews
 from muster.platform.modules.versions import ModuleVersion, find_version, list_versions, readme_of, take_step
 from muster.platform.permissions import Actor, require
-from muster.server.platform.modules import builds_of
-from muster.server.platform.rest import Answer, Body, PageOf, Paging, etag, not_modified, page_of
-from muster.server.platform.reviews import ReviewAnswer, review_answer
+from muster.server.platform.event_feed import Event
+from muster.server.platform.rest import (
+    ApiModel,
+    IfMatch,
+    PageOf,
+    Paging,
+    RequestBody,
+    Search,
+    etag,
+    not_modified,
+    page_of,
+)
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.server.platform.streams import Event, event_stream, last_event_id
+from muster.server.platform.streams import event_stream, last_event_id
 
-router = APIRouter(prefix="/modules/{module}/versions", tags=["modules"])
+# Merged from reviews: Reviews, by which modules are published.
 
 
-class AskBody(Body):
+reviews_router = APIRouter(prefix="/reviews", tags=["reviews"])
+
+
+class DecisionBody(RequestBody):
+    reason: Annotated[str, Field(max_length=10_000)] = ""
+    """Who rejects has to say why."""
+
+
+class ReviewAnswer(ApiModel):
+    id: str
+    module_id: str
+    module_name: str
+    version_id: str
+    number: int
+    """Of the version."""
+    author_id: str
+    author_name: str
+    team_id: str | None
+    team_name: str | None
+    state: Literal["open", "approved", "rejected", "withdrawn"]
+    message: str
+    reason: str
+    decided_by: str | None
+    decided_by_name: str | None
+    created: datetime
+    decided: datetime | None
+    revision: int
+    may: list[Decision]
+    """What whoever asks may decide."""
+
+    @classmethod
+    def of(cls, review: Review, who: Actor) -> ReviewAnswer:
+        return cls.model_validate({**asdict(review), "may": review.choices(who)})
+
+
+@reviews_router.get("", operation_id="list_reviews")
+async def all_reviews(
+    here: Here,
+    who: Who,
+    paging: Paging,
+    q: Search = "",
+    state: Annotated[str, Query(description="open, approved, rejected or withdrawn.")] = "",
+    module: Annotated[str, Query(description="The id or name of a module.")] = "",
+    author: Annotated[str, Query(description="The id or name of a user.")] = "",
+    mine: Annotated[bool, Query(description="Only those that I asked for.")] = False,
+) -> PageOf[ReviewAnswer]:
+    """One's own; those of the team for its leader; all for an admin. Sorted by created, decided, module, author or
+    state; the newest first."""
+    only = ReviewFilter(q, state, module, author, mine)
+    page = await here.database.read(lambda connection: list_reviews(connection, who, paging, only))
+    return page_of(page, lambda review: ReviewAnswer.of(review, who))
+
+
+@reviews_router.get("/{review}", operation_id="get_review")
+async def one_review(review: str, here: Here, who: Who, response: Response) -> ReviewAnswer:
+    found = await here.database.read(lambda connection: get_review(connection, who, review))
+    return review_answer(found, who, response)
+
+
+@reviews_router.post("/{review}/approve", operation_id="approve_review")
+async def approve(
+    review: str, here: Here, who: Who, seen: IfMatch, response: Response, body: DecisionBody | None = None
+) -> ReviewAnswer:
+    """The version is published with it. Nobody approves what is their own."""
+    return await _decided(here, who, review, "approve", body, seen, response)
+
+
+@reviews_router.post("/{review}/reject", operation_id="reject_review")
+async def reject(
+    review: str, body: DecisionBody, here: Here, who: Who, seen: IfMatch, response: Response
+) -> ReviewAnswer:
+    return await _decided(here, who, review, "reject", body, seen, response)
+
+
+@reviews_router.post("/{review}/withdraw", operation_id="withdraw_review")
+async def withdraw(review: str, here: Here, who: Who, seen: IfMatch, response: Response) -> ReviewAnswer:
+    """By whoever asked for it: the version is private again."""
+    return await _decided(here, who, review, "withdraw", None, seen, response)
+
+
+def review_answer(review: Review, who: Actor, response: Response) -> ReviewAnswer:
+    response.headers["ETag"] = etag(review.id, review.revision)
+    return ReviewAnswer.of(review, who)
+
+
+async def _decided(
+    here: Services,
+    who: Actor,
+    review: str,
+    decision: Decision,
+    body: DecisionBody | None,
+    seen: int | None,
+    response: Response,
+) -> ReviewAnswer:
+    reason = body.reason if body is not None else ""
+    found = await here.database.write(lambda connection: decide(connection, who, review, decision, reason, seen))
+    return review_answer(found, who, response)
+
+
+# Merged from module_versions: Versions of modules: what was built of them, how, and what becomes of them.
+
+
+module_versions_router = APIRouter(prefix="/modules/{module}/versions", tags=["modules"])
+
+
+class AskBody(RequestBody):
     message: Annotated[str, Field(max_length=10_000)] = ""
     """For whoever decides."""
 
 
-class VariableAnswer(Answer):
+class VariableAnswer(ApiModel):
     name: str
     value: str
     secret: bool
 
 
-class InputAnswer(Answer):
+class InputAnswer(ApiModel):
     name: str
     description: str
 
 
-class OutputAnswer(Answer):
+class OutputAnswer(ApiModel):
     name: str
     path: str
     type: str
     description: str
 
 
-class ModuleVersionAnswer(Answer):
+class ModuleVersionAnswer(ApiModel):
     id: str
     module_id: str
     number: int
@@ -117,7 +232,7 @@ class WholeModuleVersion(ModuleVersionAnswer):
     """Markdown, as its author wrote it: whoever shows it leaves out what a page would run."""
 
 
-@router.get("", operation_id="list_module_versions")
+@module_versions_router.get("", operation_id="list_module_versions")
 async def versions_of_module(
     module: str, here: Here, who: Who, paging: Paging, state: Annotated[str, Query()] = ""
 ) -> PageOf[ModuleVersionAnswer]:
@@ -128,7 +243,7 @@ async def versions_of_module(
     return page_of(page, ModuleVersionAnswer.of)
 
 
-@router.get("/{version}", operation_id="get_module_version", response_model=WholeModuleVersion)
+@module_versions_router.get("/{version}", operation_id="get_module_version", response_model=WholeModuleVersion)
 async def version_of_module(
     module: str, version: str, here: Here, who: Who, request: Request
 ) -> WholeModuleVersion | Response:
@@ -149,7 +264,7 @@ async def version_of_module(
     return Response(whole.model_dump_json(), media_type="application/json", headers={"ETag": tag})
 
 
-@router.get(
+@module_versions_router.get(
     "/{version}/log",
     operation_id="module_build_log",
     response_class=Response,
@@ -158,12 +273,12 @@ async def version_of_module(
 async def build_log(module: str, version: str, here: Here, who: Who) -> Response:
     """All of it, as far as it is written."""
     found = await here.database.read(lambda connection: _inspected(connection, who, module, version))
-    path = builds_of(here).log_path(found.module_id, found.number)
+    path = here.builds.log_path(found.module_id, found.number)
     text = path.read_bytes() if path.exists() else b""
     return Response(text, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"})
 
 
-@router.get(
+@module_versions_router.get(
     "/{version}/log/events",
     operation_id="follow_module_build",
     response_class=Response,
@@ -173,7 +288,7 @@ async def follow_build(module: str, version: str, here: Here, who: Who, request:
     """The log as it is written: events with `text`; the last one is called `end` and has the `state`. The id of an
     event is where in the log it ends: whoever comes back with it misses nothing."""
     found = await here.database.read(lambda connection: _inspected(connection, who, module, version))
-    builds = builds_of(here)
+    builds = here.builds
     path = builds.log_path(found.module_id, found.number)
     last = last_event_id(request)
     offset = int(last) if last.isdecimal() and len(last) < 16 else 0
@@ -185,7 +300,7 @@ async def follow_build(module: str, version: str, here: Here, who: Who, request:
     return event_stream(request, events())
 
 
-@router.post("/{version}/review", status_code=201, operation_id="ask_module_review")
+@module_versions_router.post("/{version}/review", status_code=201, operation_id="ask_module_review")
 async def ask_for_review(
     module: str, version: str, here: Here, who: Who, response: Response, body: AskBody | None = None
 ) -> ReviewAnswer:
@@ -195,28 +310,28 @@ async def ask_for_review(
     return review_answer(review, who, response)
 
 
-@router.post("/{version}/stop", operation_id="stop_module_build")
+@module_versions_router.post("/{version}/stop", operation_id="stop_module_build")
 async def stop_build(module: str, version: str, here: Here, who: Who) -> ModuleVersionAnswer:
     stopped = await _step(here, who, module, version, "stop")
-    await builds_of(here).stop(stopped.id)
+    await here.builds.stop(stopped.id)
     return stopped
 
 
-@router.post("/{version}/retry", operation_id="retry_module_build")
+@module_versions_router.post("/{version}/retry", operation_id="retry_module_build")
 async def retry_build(module: str, version: str, here: Here, who: Who) -> ModuleVersionAnswer:
     """Of a version whose build failed: the same again, with what the branch or tag is by now."""
     again = await _step(here, who, module, version, "retry")
-    builds_of(here).look()
+    here.builds.look()
     return again
 
 
-@router.post("/{version}/deprecate", operation_id="deprecate_module_version")
+@module_versions_router.post("/{version}/deprecate", operation_id="deprecate_module_version")
 async def deprecate_version(module: str, version: str, here: Here, who: Who) -> ModuleVersionAnswer:
     """Workflows that use it go on; no other one may begin to."""
     return await _step(here, who, module, version, "deprecate")
 
 
-@router.post("/{version}/restore", operation_id="restore_module_version")
+@module_versions_router.post("/{version}/restore", operation_id="restore_module_version")
 async def restore_module_version(module: str, version: str, here: Here, who: Who) -> ModuleVersionAnswer:
     return await _step(here, who, module, version, "restore")
 

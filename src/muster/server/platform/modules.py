@@ -1,4 +1,4 @@
-"""Modules. Their versions are in module_versions.py."""
+"""Routes of modules and their categories."""
 
 from __future__ import annotations
 
@@ -11,50 +11,120 @@ from pydantic import Field
 
 from muster.platform.graphs.model import Output, Variable
 from muster.platform.graphs.schema import LONGEST_TEXT
-from muster.platform.modules.builds import Builds
 from muster.platform.modules.modules import (
+    Category,
     Module,
     ModuleFilter,
     NewModule,
+    create_category,
+    delete_category,
     delete_module,
+    edit_category,
+    get_category,
     get_module,
+    list_categories,
     list_modules,
 )
 from muster.platform.modules.validation import ModuleInput, ModuleSource
 from muster.platform.modules.versions import build_again, create_module, edit_module
 from muster.platform.permissions import Actor, may
-from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, page_of
+from muster.server.platform.rest import ApiModel, IfMatch, PageOf, Paging, RequestBody, Search, etag, page_of
 from muster.server.platform.security import Who
-from muster.server.platform.services import Here, Services
+from muster.server.platform.services import Here
 
-router = APIRouter(prefix="/modules", tags=["modules"])
+# Merged from categories: Categories of modules.
+
+
+categories_router = APIRouter(prefix="/categories", tags=["categories"])
+
+
+class CategoryBody(RequestBody):
+    name: Annotated[str, Field(max_length=200)]
+    description: Annotated[str, Field(max_length=10_000)] = ""
+
+
+class CategoryChange(RequestBody):
+    name: Annotated[str, Field(max_length=200)] = ""
+    description: Annotated[str, Field(max_length=10_000)] = ""
+
+
+class CategoryAnswer(ApiModel):
+    id: str
+    name: str
+    description: str
+    created: datetime
+    revision: int
+    modules: int
+
+
+@categories_router.get("", operation_id="list_categories")
+async def all_categories(here: Here, who: Who, paging: Paging, q: Search = "") -> PageOf[CategoryAnswer]:
+    """Sorted by name, created or modules."""
+    page = await here.database.read(lambda connection: list_categories(connection, who, paging, q))
+    return page_of(page, CategoryAnswer.model_validate)
+
+
+@categories_router.post("", status_code=201, operation_id="create_category")
+async def new_category(body: CategoryBody, here: Here, who: Who, response: Response) -> CategoryAnswer:
+    made = await here.database.write(lambda connection: create_category(connection, who, body.name, body.description))
+    return _answer(made, response)
+
+
+@categories_router.get("/{category}", operation_id="get_category")
+async def one_category(category: str, here: Here, who: Who, response: Response) -> CategoryAnswer:
+    """By id or name."""
+    return _answer(await here.database.read(lambda connection: get_category(connection, who, category)), response)
+
+
+@categories_router.patch("/{category}", operation_id="edit_category")
+async def change_category(
+    category: str, body: CategoryChange, here: Here, who: Who, seen: IfMatch, response: Response
+) -> CategoryAnswer:
+    found = await here.database.write(lambda connection: edit_category(connection, who, category, body.changes(), seen))
+    return _answer(found, response)
+
+
+@categories_router.delete("/{category}", status_code=204, operation_id="delete_category")
+async def drop_category(category: str, here: Here, who: Who, seen: IfMatch) -> None:
+    """Unless modules are in it."""
+    await here.database.write(lambda connection: delete_category(connection, who, category, seen))
+
+
+def _answer(category: Category, response: Response) -> CategoryAnswer:
+    response.headers["ETag"] = etag(category.id, category.revision)
+    return CategoryAnswer.model_validate(category)
+
+
+# Merged from modules: Modules. Their versions are in module_versions.py.
+
+
+modules_router = APIRouter(prefix="/modules", tags=["modules"])
 
 _Text = Annotated[str, Field(max_length=10_000)]
 _Name = Annotated[str, Field(max_length=200)]
 _Path = Annotated[str, Field(max_length=1_000)]
-_BUILDS = "builds of modules"
 _ACTIONS = ("use", "inspect", "edit", "ask review", "deprecate", "delete")
 
 
-class VariableBody(Body):
+class VariableBody(RequestBody):
     name: _Name
     value: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
     secret: bool = False
 
 
-class InputBody(Body):
+class InputBody(RequestBody):
     name: _Name
     description: _Text = ""
 
 
-class OutputBody(Body):
+class OutputBody(RequestBody):
     name: _Name
     path: _Path
     type: Literal["text", "file"] = "text"
     description: _Text = ""
 
 
-class _SourceBody(Body):
+class _SourceBody(RequestBody):
     dockerfile: _Path = "Dockerfile"
     """Its path in the repository."""
     build_dir: _Path = "/"
@@ -104,7 +174,7 @@ class ModuleChange(_SourceBody):
     git_ref: _Name = ""
 
 
-class ModuleAnswer(Answer):
+class ModuleAnswer(ApiModel):
     id: str
     name: str
     description: str
@@ -133,7 +203,7 @@ class ModuleAnswer(Answer):
         return cls.model_validate({**asdict(module.seen_by(who)), "may": allowed})
 
 
-@router.get("", operation_id="list_modules")
+@modules_router.get("", operation_id="list_modules")
 async def all_modules(
     here: Here,
     who: Who,
@@ -153,23 +223,23 @@ async def all_modules(
     return page_of(page, lambda module: ModuleAnswer.of(module, who))
 
 
-@router.post("", status_code=201, operation_id="create_module")
+@modules_router.post("", status_code=201, operation_id="create_module")
 async def new_module(body: CreateModule, here: Here, who: Who, response: Response) -> ModuleAnswer:
     """With its first version, whose build begins."""
     new, source, local = body.module(), body.source(), here.settings.modules.local_repositories
     module, _ = await here.database.write(lambda connection: create_module(connection, who, new, source, local))
-    builds_of(here).look()
-    return _answer(module, who, response)
+    here.builds.look()
+    return _answer_modules(module, who, response)
 
 
-@router.get("/{module}", operation_id="get_module")
+@modules_router.get("/{module}", operation_id="get_module")
 async def one_module(module: str, here: Here, who: Who, response: Response) -> ModuleAnswer:
     """By id or name."""
     found = await here.database.read(lambda connection: get_module(connection, who, module))
-    return _answer(found, who, response)
+    return _answer_modules(found, who, response)
 
 
-@router.patch("/{module}", operation_id="edit_module")
+@modules_router.patch("/{module}", operation_id="edit_module")
 async def change_module(
     module: str, body: ModuleChange, here: Here, who: Who, seen: IfMatch, response: Response
 ) -> ModuleAnswer:
@@ -178,38 +248,25 @@ async def change_module(
     found, _ = await here.database.write(
         lambda connection: edit_module(connection, who, module, changes, revision=seen, local=local)
     )
-    builds_of(here).look()
-    return _answer(found, who, response)
+    here.builds.look()
+    return _answer_modules(found, who, response)
 
 
-@router.post("/{module}/build", status_code=201, operation_id="build_module")
+@modules_router.post("/{module}/build", status_code=201, operation_id="build_module")
 async def build_module_again(module: str, here: Here, who: Who, seen: IfMatch, response: Response) -> ModuleAnswer:
     """A new version of what the branch or tag is by now."""
     found, _ = await here.database.write(lambda connection: build_again(connection, who, module, seen))
-    builds_of(here).look()
-    return _answer(found, who, response)
+    here.builds.look()
+    return _answer_modules(found, who, response)
 
 
-@router.delete("/{module}", status_code=204, operation_id="delete_module")
+@modules_router.delete("/{module}", status_code=204, operation_id="delete_module")
 async def drop_module(module: str, here: Here, who: Who, seen: IfMatch) -> None:
     """With all its versions, unless a workflow uses one."""
     gone, images = await here.database.write(lambda connection: delete_module(connection, who, module, seen))
-    await builds_of(here).forget(gone.id, images)
+    await here.builds.forget(gone.id, images)
 
 
-async def background(platform: Services) -> None:
-    await builds_of(platform).run()
-
-
-def builds_of(here: Services) -> Builds:
-    found: Builds | None = here.parts.get(_BUILDS)
-    if found is None:
-        settings = here.settings
-        found = Builds(here.database, here.folder / "modules", settings.modules, settings.agent.runtime)
-        here.parts[_BUILDS] = found
-    return found
-
-
-def _answer(module: Module, who: Actor, response: Response) -> ModuleAnswer:
+def _answer_modules(module: Module, who: Actor, response: Response) -> ModuleAnswer:
     response.headers["ETag"] = etag(module.id, module.revision)
     return ModuleAnswer.of(module, who)

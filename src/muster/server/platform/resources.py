@@ -37,7 +37,7 @@ from muster.platform.resources.virtual_clusters import (
     list_clusters,
 )
 from muster.platform.runs.runs import SkuUse, find_sku_users
-from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag
+from muster.server.platform.rest import ApiModel, IfMatch, PageOf, Paging, RequestBody, Search, etag
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 
@@ -57,7 +57,7 @@ class _There(NamedTuple):
     nodes: Sequence[Object]
 
 
-class ClusterBody(Body):
+class ClusterBody(RequestBody):
     name: _Name
     sku: _Sku
     """What one SKU is: gpu, cpu, memory, or any resource of the cluster by its full name."""
@@ -69,7 +69,7 @@ class ClusterBody(Body):
     """The id or name of the team that may use it; '' for everybody."""
 
 
-class ClusterChange(Body):
+class ClusterChange(RequestBody):
     name: _Name = ""
     sku: _Sku = Field(default_factory=dict)
     description: _Text = ""
@@ -78,7 +78,7 @@ class ClusterChange(Body):
     team: _Name = ""
 
 
-class UseAnswer(Answer):
+class UseAnswer(ApiModel):
     run_id: str
     run_name: str
     node: str
@@ -86,7 +86,7 @@ class UseAnswer(Answer):
     skus: int
 
 
-class ClusterAnswer(Answer):
+class ClusterAnswer(ApiModel):
     id: str
     name: str
     description: str
@@ -113,7 +113,7 @@ class WholeCluster(ClusterAnswer):
     """Those that are to get some."""
 
 
-class RootBody(Body):
+class RootBody(RequestBody):
     name: _Name
     path: _Place
     """Where nodes find it, and where it is on the machines if nothing else is said."""
@@ -126,7 +126,7 @@ class RootBody(Body):
     """The id or name of the team that may use it; '' for everybody."""
 
 
-class RootChange(Body):
+class RootChange(RequestBody):
     name: _Name = ""
     path: _Place = ""
     description: _Text = ""
@@ -136,7 +136,7 @@ class RootChange(Body):
     team: _Name = ""
 
 
-class RootAnswer(Answer):
+class RootAnswer(ApiModel):
     id: str
     name: str
     description: str
@@ -237,7 +237,7 @@ async def drop_storage_root(root: str, here: Here, who: Who, seen: IfMatch) -> N
     await here.database.write(lambda connection: delete_root(connection, who, root, seen))
 
 
-async def background(here: Services) -> None:
+async def keep_queues(here: Services) -> None:
     """The scheduler's queues are as the virtual clusters are, also if somebody else changes them."""
     while True:
         await settle(here)
@@ -245,8 +245,7 @@ async def background(here: Services) -> None:
 
 
 async def settle(here: Services) -> None:
-    lock: asyncio.Lock = here.parts.setdefault("settling queues", asyncio.Lock())
-    async with lock:
+    async with here.queue_lock:
         await sync_queues(here.cluster, await here.database.read(all_clusters))
 
 

@@ -21,7 +21,7 @@ from muster.platform.errors import BadRequest, FieldError, Invalid
 _parameters: dict[Callable[..., Any], list[str]] = {}
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """A request. A field it does not know is refused by name."""
 
     model_config = ConfigDict(extra="forbid", str_strip_whitespace=False)
@@ -31,7 +31,7 @@ class Body(BaseModel):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
-class Answer(BaseModel):
+class ApiModel(BaseModel):
     """An answer. It can be made of any object that has the same attributes."""
 
     model_config = ConfigDict(from_attributes=True)

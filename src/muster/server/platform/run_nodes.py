@@ -31,18 +31,18 @@ from muster.platform.runs.node_detail import (
 )
 from muster.platform.runs.runs import Attempt, Run, RunNode, attempts_of, get_run, nodes_of, parameters_given
 from muster.platform.workflows.versions import document_of
-from muster.server.platform.graphs import look_of
-from muster.server.platform.rest import Answer
-from muster.server.platform.runs import NodeAnswer, NodeState, keeper_of
+from muster.server.platform.rest import ApiModel
+from muster.server.platform.runs import NodeAnswer, NodeState
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
+from muster.server.platform.workflows import look_of
 from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing
 
 _FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/gzip": {"schema": {"type": "string"}}}}}
 router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
 
 
-class AttemptAnswer(Answer):
+class AttemptAnswer(ApiModel):
     number: int
     pod: str
     state: NodeState
@@ -53,7 +53,7 @@ class AttemptAnswer(Answer):
     finished: datetime | None
 
 
-class InputAnswer(Answer):
+class InputAnswer(ApiModel):
     name: str
     type: Literal["text", "file"]
     value: str | None
@@ -64,7 +64,7 @@ class InputAnswer(Answer):
     description: str
 
 
-class OutputAnswer(Answer):
+class OutputAnswer(ApiModel):
     name: str
     type: Literal["text", "file"]
     value: str | None
@@ -73,20 +73,20 @@ class OutputAnswer(Answer):
     description: str
 
 
-class VariableAnswer(Answer):
+class VariableAnswer(ApiModel):
     name: str
     value: str | None
     """null for one that is secret."""
     secret: bool
 
 
-class MountAnswer(Answer):
+class MountAnswer(ApiModel):
     name: str
     path: str
     read_only: bool
 
 
-class ContainerAnswer(Answer):
+class ContainerAnswer(ApiModel):
     name: str
     image: str
     state: str
@@ -98,7 +98,7 @@ class ContainerAnswer(Answer):
     finished: str | None
 
 
-class PodAnswer(Answer):
+class PodAnswer(ApiModel):
     name: str
     phase: str
     host: str
@@ -107,7 +107,7 @@ class PodAnswer(Answer):
     containers: list[ContainerAnswer]
 
 
-class HappeningAnswer(Answer):
+class HappeningAnswer(ApiModel):
     time: str | None
     type: str
     reason: str
@@ -148,7 +148,7 @@ class FoundNode:
 async def one_node(run: str, node: str, here: Here, who: Who) -> WholeNode:
     """All about it but logs, containers and events. Secrets are not shown."""
     found = await found_node(here, who, run, node)
-    workflow, masks = await _workflow(here, run), await keeper_of(here).masks(run)
+    workflow, masks = await _workflow(here, run), await here.runs.masks(run)
     inputs = inputs_of(found.drawn, found.graph, workflow, node, found.parameters)
     details = {
         **describe_execution(found.drawn, workflow, node),
@@ -167,7 +167,7 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> WholeNode:
 async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodAnswer]:
     """Its Pods with their containers, as far as they are still there."""
     found = await found_node(here, who, run, node)
-    pods, masks = await _pods(here, found), await keeper_of(here).masks(run)
+    pods, masks = await _pods(here, found), await here.runs.masks(run)
     return [PodAnswer(**masks.anything(pod_summary(pod))) for pod in pods]
 
 
@@ -175,7 +175,7 @@ async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodAns
 async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[HappeningAnswer]:
     """What Kubernetes tells of its Pods, the oldest first."""
     found = await found_node(here, who, run, node)
-    masks = await keeper_of(here).masks(run)
+    masks = await here.runs.masks(run)
     told = []
     for name in dict.fromkeys(
         [a.pod for a in found.attempts if a.pod] + [name_of(p) for p in await _pods(here, found)]
@@ -196,7 +196,7 @@ async def content_of_output(run: str, node: str, output: str, here: Here, who: W
     if not value["ready"]:
         raise Conflict(f'the output "{output}" is not there; the node is {found.node.state}')
     if value["type"] == "text":
-        return Response((await keeper_of(here).masks(run)).text(str(value["value"])), media_type="text/plain")
+        return Response((await here.runs.masks(run)).text(str(value["value"])), media_type="text/plain")
     artifact = artifact_in(workflow, node, output) if workflow is not None else None
     if artifact is None or workflow is None or here.artifacts is None:
         raise NotFound(f'the file of the output "{output}" is not kept any more')
@@ -240,7 +240,7 @@ async def found_node(here: Services, who: Actor, run_id: str, name: str) -> Foun
 
 async def _workflow(here: Services, run_id: str) -> Object | None:
     try:
-        return await keeper_of(here).workflow(run_id)
+        return await here.runs.workflow(run_id)
     except cluster_errors.NotFound:
         return None
 

@@ -11,10 +11,8 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
-from muster.platform.database.queries import new_id
 from muster.platform.graphs.document import mask_secrets
 from muster.platform.permissions import Actor, Subject, may
-from muster.platform.runs.controller import RunController
 from muster.platform.runs.create import NewRun, PreparedRun, prepare_copy, prepare_run, store_run
 from muster.platform.runs.persist import StoredRun
 from muster.platform.runs.runs import (
@@ -29,11 +27,12 @@ from muster.platform.runs.runs import (
     parameters_given,
 )
 from muster.platform.workflows.versions import document_of
-from muster.server.platform.graphs import look_of
-from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag
+from muster.server.platform.event_feed import Event, EventFeed
+from muster.server.platform.rest import ApiModel, IfMatch, PageOf, Paging, RequestBody, Search, etag
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.server.platform.streams import EVENTS, Event, EventFeed, event_stream, last_event_id
+from muster.server.platform.streams import EVENTS, event_stream, last_event_id
+from muster.server.platform.workflows import look_of
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -43,7 +42,7 @@ NodeState = Literal["waiting", "running", "succeeded", "failed", "stopped", "ski
 _ACTIONS = ("inspect", "copy", "edit", "stop", "retry", "delete")
 
 
-class RunBody(Body):
+class RunBody(RequestBody):
     workflow: _Name = ""
     """Its id or name; not needed if the version is named by its id."""
     version: _Name = "latest"
@@ -59,7 +58,7 @@ class RunBody(Body):
         return NewRun(self.workflow, self.version, self.name, self.parameters, self.team)
 
 
-class CopyRun(Body):
+class CopyRun(RequestBody):
     workflow: _Name = ""
     version: _Name = ""
     """Another version; values that it does not know are left out."""
@@ -72,11 +71,11 @@ class CopyRun(Body):
         return NewRun(self.workflow, self.version, self.name, self.parameters, self.team)
 
 
-class RunChange(Body):
+class RunChange(RequestBody):
     name: _Name
 
 
-class RunAnswer(Answer):
+class RunAnswer(ApiModel):
     id: str
     name: str
     workflow_id: str
@@ -101,7 +100,7 @@ class RunAnswer(Answer):
     revision: int
 
 
-class NodeAnswer(Answer):
+class NodeAnswer(ApiModel):
     name: str
     kind: str
     state: NodeState
@@ -121,25 +120,6 @@ class WholeRun(RunAnswer):
     """The version that runs, without the values of secret variables."""
     may: list[str]
     """What whoever asks may do with it."""
-
-
-def keeper_of(here: Services) -> RunController:
-    keeper: RunController | None = here.parts.get("runs")
-    if keeper is None:
-        feed = feed_of(here)
-        keeper = RunController(here.database, here.cluster, here.folder, lambda told: _publish(feed, told))
-        here.parts["runs"] = keeper
-    return keeper
-
-
-def feed_of(here: Services) -> EventFeed:
-    """What happens to all runs. Its ids are this process's own: after a restart everybody loads everything anew."""
-    feed: EventFeed = here.parts.setdefault("run feed", EventFeed(5000, epoch=f"{new_id()}-"))
-    return feed
-
-
-async def background(here: Services) -> None:
-    await keeper_of(here).run()
 
 
 @router.get("", operation_id="list_runs", response_model=PageOf[RunAnswer])
@@ -187,7 +167,7 @@ async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Ru
 async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
     """Server-sent events: every run that changes, from now on or from Last-Event-ID on. `reset` says that events were
     missed: load the list again."""
-    return event_stream(request, _changes(feed_of(here), who, last_event_id(request)))
+    return event_stream(request, _changes(here.run_feed, who, last_event_id(request)))
 
 
 @router.get("/{run}", operation_id="get_run")
@@ -213,19 +193,19 @@ async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Re
 @router.post("/{run}/stop", operation_id="stop_run")
 async def stopped_run(run: str, here: Here, who: Who) -> RunAnswer:
     """Nothing new begins, and what runs is ended."""
-    return RunAnswer.model_validate(await keeper_of(here).stop(who, run))
+    return RunAnswer.model_validate(await here.runs.stop(who, run))
 
 
 @router.post("/{run}/retry", operation_id="retry_run")
 async def retried_run(run: str, here: Here, who: Who) -> RunAnswer:
     """From the nodes that failed or were not finished: what has succeeded is not done again."""
-    return RunAnswer.model_validate(await keeper_of(here).retry(who, run))
+    return RunAnswer.model_validate(await here.runs.retry(who, run))
 
 
 @router.delete("/{run}", status_code=204, operation_id="delete_run")
 async def drop_run(run: str, here: Here, who: Who) -> None:
     """With all that belongs to it. If it runs, it is ended."""
-    await keeper_of(here).delete(who, run)
+    await here.runs.delete(who, run)
 
 
 @router.get("/{run}/events", operation_id="watch_run", response_class=Response, responses=EVENTS)
@@ -237,7 +217,7 @@ async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Res
 
 async def _begun(here: Services, who: Actor, made: PreparedRun, response: Response) -> RunAnswer:
     run = await here.database.write(lambda connection: store_run(connection, who, made))
-    await keeper_of(here).begin(run.id)
+    await here.runs.begin(run.id)
     response.headers["Location"] = f"/api/v1/runs/{run.id}"
     return RunAnswer.model_validate(await here.database.read(lambda connection: get_run(connection, who, run.id)))
 
@@ -264,18 +244,17 @@ def _told(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:
     return {**RunAnswer.model_validate(run).model_dump(mode="json"), "node_states": states}
 
 
-def _publish(feed: EventFeed, told: StoredRun) -> None:
-    feed.publish(_told(told.run, told.nodes), "run")
-
-
 async def _changes(feed: EventFeed, who: Actor, last: str) -> AsyncIterator[Event]:
     async for event in feed.after(last):
-        if event.data is None or may(who, "view", Subject("run", event.data["id"], owner=event.data["owner_id"])):
+        stored: StoredRun | None = event.data
+        if stored is None:
             yield event
+        elif may(who, "view", Subject("run", stored.run.id, owner=stored.run.owner_id)):
+            yield Event(event.id, _told(stored.run, stored.nodes), event.name)
 
 
 async def _run_changes(here: Services, who: Actor, run_id: str, last: str) -> AsyncIterator[Event]:
-    feed = feed_of(here)
+    feed = here.run_feed
 
     def read(connection: Connection) -> dict[str, Any]:
         return _told(get_run(connection, who, run_id), nodes_of(connection, run_id))
@@ -286,5 +265,5 @@ async def _run_changes(here: Services, who: Actor, run_id: str, last: str) -> As
     async for event in feed.after(place):
         if event.name == "reset":
             yield Event(event.id, await here.database.read(read), "run")
-        elif event.data["id"] == run_id:
-            yield event
+        elif event.data.run.id == run_id:
+            yield Event(event.id, _told(event.data.run, event.data.nodes), event.name)

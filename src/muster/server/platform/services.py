@@ -1,20 +1,35 @@
-"""What every route of the platform can use."""
+"""What every route of the platform can use: the database, the cluster, and the parts that run in the background."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Depends, Request
 
 from muster.kube.cluster import Cluster
 from muster.platform.database.database import Database
+from muster.platform.database.queries import new_id
+from muster.platform.jobs.jobs import Job, JobWatch, RunOwner
+from muster.platform.modules.builds import Builds
+from muster.platform.runs.controller import RunController
+from muster.platform.runs.persist import StoredRun
 from muster.platform.users.credentials import LoginLimits
+from muster.platform.users.links import ensure_local_admin, forget_used_link
+from muster.platform.users.local_secrets import platform_folder
 from muster.platform.users.openid import OpenId
 from muster.platform.users.sessions import Identities
+from muster.platform.workflows.graph_context import graph_context
+from muster.platform.workflows.versions import ContextLoader
+from muster.server.platform.event_feed import EventFeed
 from muster.server.settings import Settings
 from muster.workflows.artifacts.client import ArtifactClient
+
+OPENID_CALLBACK = "/api/v1/openid/callback"
+"""The path to which the OpenID provider sends the browser back."""
+_EVENTS_KEPT = 5000
 
 
 @dataclass(slots=True)
@@ -23,26 +38,70 @@ class Services:
     cluster: Cluster
     settings: Settings
     folder: Path
-    """In the box's home, for what the platform keeps in files."""
+    """The platform's own folder in the data directory."""
     url: str
-    """Where browsers reach it, without a slash at the end."""
+    """The address that browsers use, without a slash at the end."""
     identities: Identities
-    openid: OpenId | None = None
+    openid: OpenId | None
+    artifacts: ArtifactClient | None
+    runs: RunController
+    run_feed: EventFeed
+    """Changes of all runs. Event ids belong to this process: after a restart, clients load everything again."""
+    jobs: JobWatch
+    job_feed: EventFeed
+    """Changes of all training jobs."""
+    builds: Builds
+    load_context: ContextLoader = graph_context
+    """Finds what a graph document refers to."""
     logins: LoginLimits = field(default_factory=LoginLimits)
-    artifacts: ArtifactClient | None = None
-    parts: dict[str, Any] = field(default_factory=dict)
-    """What the areas of the platform keep for their own routes, by a name of their choice."""
+    run_owners: dict[str, RunOwner] = field(default_factory=dict)
+    """The owners of runs that created jobs. They never change, so they are kept."""
+    queue_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the scheduler's queues are updated."""
+
+
+async def create_services(
+    database: Database, cluster: Cluster, settings: Settings, url: str, artifacts: ArtifactClient | None = None
+) -> Services:
+    """Creates the services on an open database. From then on the secrets in the data directory are valid."""
+    folder = platform_folder(settings.home)
+    await database.write(lambda connection: ensure_local_admin(connection, folder))
+    await database.read(lambda connection: forget_used_link(connection, folder))
+    oidc = settings.web.oidc
+    run_feed, job_feed = (EventFeed(_EVENTS_KEPT, epoch=f"{new_id()}-") for _ in range(2))
+
+    def publish_run(stored: StoredRun) -> None:
+        run_feed.publish(stored, "run")
+
+    def publish_job(job: Job, deleted: bool) -> None:
+        job_feed.publish(job, "gone" if deleted else "job")
+
+    return Services(
+        database,
+        cluster,
+        settings,
+        folder,
+        url,
+        Identities(database),
+        openid=OpenId(oidc, f"{url}{OPENID_CALLBACK}") if oidc else None,
+        artifacts=artifacts,
+        runs=RunController(database, cluster, folder, publish_run),
+        run_feed=run_feed,
+        jobs=JobWatch(cluster, publish_job),
+        job_feed=job_feed,
+        builds=Builds(database, folder / "modules", settings.modules, settings.agent.runtime),
+    )
 
 
 def services_of(request: Request) -> Services:
-    platform: Services = request.app.state.platform
-    return platform
+    services: Services = request.app.state.services
+    return services
 
 
 async def _here(request: Request) -> Services:
-    # A dependency that is not async is run on a thread, which costs more than all the rest of a request.
+    # A dependency that is not async runs on a thread, which costs more than the rest of a request.
     return services_of(request)
 
 
 Here = Annotated[Services, Depends(_here)]
-"""For a route's signature: `async def list_runs(here: Here, ...)`."""
+"""For the signature of a route: `async def list_runs(here: Here, ...)`."""

@@ -1,4 +1,4 @@
-"""Logging in, logging out, and who one is."""
+"""Routes to log in and out: passwords, one-time links, OpenID."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import time
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
+from starlette.responses import RedirectResponse
 
 from muster.platform.errors import Invalid, NotFound, TooManyRequests, Unauthenticated
 from muster.platform.messages import field_error
@@ -17,11 +18,15 @@ from muster.platform.users.accounts import User, get_user, password_hash_of, set
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import check_password, csrf_token, hash_password, needs_rehash, verify_password
 from muster.platform.users.links import forget_used_link, link_user, use_link
+from muster.platform.users.openid import Attempt, OpenId, sign_in_user
 from muster.platform.users.sessions import SESSION_LIFETIME, Session, begin_session, end_session, list_sessions
-from muster.server.platform.rest import Answer, Body, PageOf, Paging, page_of
+from muster.server.platform.rest import ApiModel, PageOf, Paging, RequestBody, page_of
 from muster.server.platform.security import CSRF_COOKIE, SESSION_COOKIE, Who, client_address
-from muster.server.platform.services import Here, Services
+from muster.server.platform.services import OPENID_CALLBACK, Here, Services
 from muster.server.platform.users import UserAnswer
+
+# Merged from sessions: Logging in, logging out, and who one is.
+
 
 router = APIRouter(tags=["session"])
 open_router = APIRouter(tags=["session"])
@@ -29,37 +34,37 @@ open_router = APIRouter(tags=["session"])
 WRONG = "the name or the password is wrong"
 
 
-class Login(Body):
+class Login(RequestBody):
     name: Annotated[str, Field(max_length=200)]
     password: Annotated[str, Field(max_length=1000)]
 
 
-class LinkSecret(Body):
+class LinkSecret(RequestBody):
     secret: Annotated[str, Field(max_length=200)]
 
 
-class NewPassword(Body):
+class NewPassword(RequestBody):
     secret: Annotated[str, Field(max_length=200)]
     password: Annotated[str, Field(max_length=1000)]
 
 
-class PasswordChange(Body):
+class PasswordChange(RequestBody):
     old: Annotated[str, Field(max_length=1000)]
     new: Annotated[str, Field(max_length=1000)]
 
 
-class LinkAnswer(Answer):
+class LinkAnswer(ApiModel):
     name: str
     """The account that the password will be for."""
 
 
-class LoginOptions(Answer):
+class LoginOptions(ApiModel):
     password: bool
     openid: str | None
     """What the button says, if there is another way than a password: it leads to /api/v1/openid/login."""
 
 
-class Me(Answer):
+class Me(ApiModel):
     user: UserAnswer
     teams: dict[str, str]
     """By team id: leader or member."""
@@ -67,7 +72,7 @@ class Me(Answer):
     via: str
 
 
-class SessionAnswer(Answer):
+class SessionAnswer(ApiModel):
     id: str
     created: datetime
     last_used: datetime
@@ -208,3 +213,64 @@ def _check(field: str, password: str, name: str) -> None:
     wrong = check_password(field, password, name=name)
     if wrong:
         raise Invalid.fields([wrong])
+
+
+# Merged from openid: Logging in with an OpenID provider.
+
+
+openid_router = APIRouter(prefix="/openid", tags=["session"])
+
+_LOGIN_COOKIE, _LOGIN_SECONDS = "muster_login", 600
+
+
+@openid_router.get("/login", response_class=RedirectResponse, status_code=302)
+async def openid_login(
+    here: Here, return_to: Annotated[str, Query(max_length=2000, description="The page to go on to.")] = "/"
+) -> Response:
+    """Sends the browser to the provider."""
+    url, attempt = await _provider(here).begin(return_to)
+    response = RedirectResponse(url, 302)
+    response.set_cookie(
+        _LOGIN_COOKIE,
+        attempt.encode(),
+        max_age=_LOGIN_SECONDS,
+        path=OPENID_CALLBACK,
+        secure=here.url.startswith("https:"),
+        httponly=True,
+        samesite="lax",
+    )
+    return response
+
+
+@openid_router.get("/callback", response_class=RedirectResponse, status_code=302)
+async def openid_callback(
+    here: Here,
+    request: Request,
+    state: Annotated[str, Query(max_length=2000)] = "",
+    code: Annotated[str, Query(max_length=10000)] = "",
+    error: Annotated[str, Query(max_length=2000)] = "",
+    error_description: Annotated[str, Query(max_length=10000)] = "",
+    iss: Annotated[str, Query(max_length=2000)] = "",
+    session_state: Annotated[str, Query(max_length=2000)] = "",
+    scope: Annotated[str, Query(max_length=2000)] = "",
+) -> Response:
+    """Where the provider sends it back to."""
+    provider = _provider(here)
+    attempt = Attempt.decode(request.cookies.get(_LOGIN_COOKIE, ""))
+    said = {"state": state, "code": code}
+    if error:
+        said.update(error=error, error_description=error_description)
+    person = await provider.finish(attempt, said)
+    user = await here.database.write(
+        lambda connection: sign_in_user(connection, person, provider.settings.admin_groups)
+    )
+    response = RedirectResponse(attempt.return_to, 302)
+    await open_session(here, user, request, response, "openid")
+    response.delete_cookie(_LOGIN_COOKIE, path=OPENID_CALLBACK)
+    return response
+
+
+def _provider(here: Services) -> OpenId:
+    if here.openid is None:
+        raise NotFound("no OpenID provider is set; write one under `oidc` in config.yaml")
+    return here.openid

@@ -1,15 +1,47 @@
-"""Workflows."""
+"""Routes of workflows, their versions, and graph documents that are not stored yet."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
+from sqlalchemy import Connection
 
-from muster.platform.workflows.versions import create_with_version
+from muster.platform.errors import Conflict, Invalid
+from muster.platform.graphs.argo_import import from_manifest
+from muster.platform.graphs.compile import GraphError, parameters_of, to_yaml
+from muster.platform.graphs.context import Context
+from muster.platform.graphs.findings import Finding
+from muster.platform.graphs.model import Document, is_graph
+from muster.platform.graphs.schema import LONGEST_MANIFEST, json_schema
+from muster.platform.graphs.validation import validate_graph
+from muster.platform.permissions import Actor, Subject, may, relations
+from muster.platform.permissions import Relation as RuleWho
+from muster.platform.pod_policy import list_shared, pod_allowances
+from muster.platform.runs.create import NAMESPACE
+from muster.platform.workflows.versions import (
+    ContextLoader,
+    NewVersion,
+    StoredVersion,
+    Version,
+    add_version,
+    archive_version,
+    copy_version,
+    create_with_version,
+    diff_versions,
+    document_for,
+    document_of,
+    find_version,
+    get_version,
+    list_versions,
+)
 from muster.platform.workflows.workflows import (
+    NewWorkflow,
     Workflow,
     WorkflowFilter,
     archive_workflow,
@@ -18,13 +50,368 @@ from muster.platform.workflows.workflows import (
     get_workflow,
     list_workflows,
 )
-from muster.server.platform.graphs import look_of
-from muster.server.platform.rest import Answer, Body, IfMatch, PageOf, Paging, Search, etag, page_of
+from muster.server.platform.rest import (
+    ApiModel,
+    IfMatch,
+    PageOf,
+    Paging,
+    RequestBody,
+    Search,
+    etag,
+    not_modified,
+    page_of,
+)
 from muster.server.platform.security import Who
-from muster.server.platform.services import Here
-from muster.server.platform.versions import StoredAnswer, VersionBody, WorkflowBody
+from muster.server.platform.services import Here, Services
 
-router = APIRouter(prefix="/workflows", tags=["workflows"])
+# Merged from graphs: Graph documents that are not stored yet: what is wrong with one, and what a manifest would
+# become.
+
+
+graphs_router = APIRouter(prefix="/graphs", tags=["graphs"])
+
+
+class DocumentBody(RequestBody):
+    document: dict[str, Any]
+
+
+class ManifestBody(RequestBody):
+    manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)]
+
+
+class GraphProblem(ApiModel):
+    path: str
+    code: str
+    """With the arguments, what a user interface makes a sentence in the reader's language of."""
+    message: str
+    fix: str
+    arguments: dict[str, Any]
+    severity: Literal["error", "warning"]
+
+    @classmethod
+    def of(cls, problem: Finding) -> GraphProblem:
+        return cls.model_validate(problem.to_json())
+
+
+class Findings(ApiModel):
+    problems: list[GraphProblem]
+
+
+class ImportAnswer(ApiModel):
+    document: dict[str, Any] | None
+    """A graph if the manifest says nothing that a graph cannot; null if it cannot run at all."""
+    problems: list[GraphProblem]
+
+
+def look_of(here: Services) -> ContextLoader:
+    """For a thread of the database."""
+    found = here.load_context
+    loop = asyncio.get_running_loop()
+
+    def look(connection: Connection, actor: Actor, document: Document) -> Context:
+        context = found(connection, actor, document)
+        if is_graph(document) or relations(actor, Subject("workflow")) & RuleWho.ADMIN:
+            return context
+        # Only for manifests: the cluster has to be asked, which belongs to the loop.
+        sharing = asyncio.run_coroutine_threadsafe(list_shared(here.cluster, NAMESPACE, actor), loop)
+        roots = [root for root in context.roots.values() if root.usable]
+        return replace(context, allowed=pod_allowances(roots, sharing.result()))
+
+    return look
+
+
+@graphs_router.get("/schema")
+async def graph_schema(who: Who) -> dict[str, Any]:
+    """The JSON Schema of graph documents."""
+    return json_schema()
+
+
+@graphs_router.post("/check")
+async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
+    """What is wrong with a document, and what to write instead. With errors it could not be stored."""
+    look = look_of(here)
+    context = await here.database.read(lambda connection: look(connection, who, body.document))
+    return Findings(problems=[GraphProblem.of(problem) for problem in validate_graph(body.document, context)])
+
+
+@graphs_router.post("/import")
+async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportAnswer:
+    """What an Argo Workflow would be as a version. Nothing is stored."""
+    look = look_of(here)
+    context = await here.database.read(lambda connection: look(connection, who, {"type": "yaml"}))
+    found = from_manifest(body.manifest, context)
+    return ImportAnswer(document=found.document, problems=[GraphProblem.of(problem) for problem in found.problems])
+
+
+# Merged from versions: Versions of workflows.
+
+
+versions_router = APIRouter(tags=["versions"])
+
+_Text = Annotated[str, Field(max_length=10_000)]
+_Name = Annotated[str, Field(max_length=200)]
+
+
+class WorkflowBody(RequestBody):
+    name: _Name
+    description: _Text = ""
+    team: _Name = ""
+    """The id or name of a team one is in, which it is shared with."""
+
+    def workflow(self) -> NewWorkflow:
+        return NewWorkflow(self.name, self.description, self.team)
+
+
+class VersionBody(RequestBody):
+    name: _Name = ""
+    """vN if there is none."""
+    description: _Text = ""
+    document: dict[str, Any] | None = None
+    """A graph document; see /api/v1/graphs/schema."""
+    manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)] = ""
+    """An Argo Workflow, instead of a document. It becomes a graph if it says nothing that a graph cannot."""
+
+    def version(self) -> NewVersion:
+        return NewVersion(self.name, self.description, self.document, self.manifest)
+
+
+class CopyVersion(RequestBody):
+    into: _Name = ""
+    """The id or name of the workflow that gets a new version; this one if nothing is said."""
+    workflow: WorkflowBody | None = None
+    """The new workflow that it becomes the first version of, instead."""
+    version: VersionBody = VersionBody()
+    """What is to be different."""
+
+
+class VersionAnswer(ApiModel):
+    id: str
+    workflow_id: str
+    number: int
+    name: str
+    description: str
+    type: Literal["graph", "yaml"]
+    hash: str
+    """The same for versions that run the same."""
+    nodes: int
+    author_id: str
+    author_name: str
+    copied_from: str
+    created: datetime
+    archived: datetime | None
+
+
+class ParameterAnswer(ApiModel):
+    name: str
+    description: str
+    default: str | None
+    required: bool
+
+
+class WholeVersion(VersionAnswer):
+    workflow_name: str
+    document: dict[str, Any]
+    """Without the values of secret variables for those who do not work on the workflow."""
+    parameters: list[ParameterAnswer]
+    """What a run of it is asked for."""
+    hidden: bool
+    """Whether values of secret variables may have been left out."""
+
+
+class StoredAnswer(ApiModel):
+    workflow_id: str
+    workflow_name: str
+    revision: int
+    """Of the workflow."""
+    version: VersionAnswer
+    notes: list[GraphProblem]
+    """What is worth a second look."""
+
+    @classmethod
+    def of(cls, stored: StoredVersion) -> StoredAnswer:
+        return cls(
+            workflow_id=stored.workflow.id,
+            workflow_name=stored.workflow.name,
+            revision=stored.workflow.revision,
+            version=VersionAnswer.model_validate(stored.version),
+            notes=[GraphProblem.of(note) for note in stored.notes],
+        )
+
+
+class ChangeAnswer(ApiModel):
+    action: Literal["added", "removed", "changed"]
+    what: str
+    name: str
+    path: str
+    before: Any
+    after: Any
+    text: str
+
+
+class DiffAnswer(ApiModel):
+    before: VersionAnswer
+    after: VersionAnswer
+    changes: list[ChangeAnswer]
+
+
+@versions_router.get("/workflows/{workflow}/versions", operation_id="list_versions")
+async def versions_of_workflow(
+    workflow: str,
+    here: Here,
+    who: Who,
+    paging: Paging,
+    q: Search = "",
+    archived: Annotated[Literal["no", "only", "too"], Query(description="Whether archived ones are wanted.")] = "too",
+) -> PageOf[VersionAnswer]:
+    """Sorted by number, name or author; the newest first."""
+    wanted = {"no": False, "only": True, "too": None}[archived]
+    page = await here.database.read(
+        lambda connection: list_versions(
+            connection, get_workflow(connection, who, workflow), paging, q=q, archived=wanted
+        )
+    )
+    return page_of(page, VersionAnswer.model_validate)
+
+
+@versions_router.post("/workflows/{workflow}/versions", status_code=201, operation_id="create_version")
+async def new_version(
+    workflow: str, body: VersionBody, here: Here, who: Who, seen: IfMatch, response: Response
+) -> StoredAnswer:
+    """With If-Match, only if nobody changed the workflow since. Secrets without a value are those of the latest."""
+    look, new = look_of(here), body.version()
+    stored = await here.database.write(lambda connection: add_version(connection, who, workflow, new, look, seen))
+    response.headers["ETag"] = etag(stored.workflow.id, stored.workflow.revision)
+    return StoredAnswer.of(stored)
+
+
+@versions_router.get(
+    "/workflows/{workflow}/versions/{version}", operation_id="get_version", response_model=WholeVersion
+)
+async def one_version(workflow: str, version: str, here: Here, who: Who, request: Request) -> WholeVersion | Response:
+    """By number, name or id, or `latest`."""
+    return await _whole(here, who, request, lambda connection: _found(connection, who, workflow, version))
+
+
+@versions_router.get("/versions/{version}", operation_id="get_version_by_id", response_model=WholeVersion)
+async def version_by_id(version: str, here: Here, who: Who, request: Request) -> WholeVersion | Response:
+    return await _whole(here, who, request, lambda connection: get_version(connection, who, version))
+
+
+@versions_router.get(
+    "/workflows/{workflow}/versions/{version}/manifest",
+    operation_id="export_version",
+    response_class=Response,
+    responses={200: {"content": {"application/yaml": {"schema": {"type": "string"}}}}},
+)
+async def exported_version(workflow: str, version: str, here: Here, who: Who) -> Response:
+    """As an Argo Workflow that runs by itself, in YAML. Secrets are not in it."""
+    look = look_of(here)
+
+    def read(connection: Connection) -> tuple[str, str]:
+        of, found = _found(connection, who, workflow, version)
+        document = document_of(connection, found.id)
+        try:
+            return found.id, to_yaml(document, look(connection, who, document), of.name)
+        except GraphError as error:
+            raise Conflict(f"what it refers to has changed since: {error}") from None
+
+    identifier, text = await here.database.read(read)
+    headers = {"Content-Disposition": f'attachment; filename="{identifier}.yaml"'}
+    return Response(text, media_type="application/yaml", headers=headers)
+
+
+@versions_router.get("/workflows/{workflow}/versions/{version}/diff", operation_id="diff_versions")
+async def differences_between_versions(
+    workflow: str,
+    version: str,
+    here: Here,
+    who: Who,
+    to: Annotated[str, Query(description="The other version: its number, name or id, or latest.")],
+    of: Annotated[str, Query(description="The workflow of the other one; this one if nothing is said.")] = "",
+) -> DiffAnswer:
+    """What has changed from this version to the other one."""
+
+    def read(connection: Connection) -> DiffAnswer:
+        (_, before), (_, after) = (
+            _found(connection, who, *place) for place in ((workflow, version), (of or workflow, to))
+        )
+        changes = [ChangeAnswer.model_validate(change.to_json()) for change in diff_versions(connection, before, after)]
+        return DiffAnswer(
+            before=VersionAnswer.model_validate(before), after=VersionAnswer.model_validate(after), changes=changes
+        )
+
+    return await here.database.read(read)
+
+
+@versions_router.post("/workflows/{workflow}/versions/{version}/copy", status_code=201, operation_id="copy_version")
+async def copy_of_version(
+    workflow: str, version: str, body: CopyVersion, here: Here, who: Who, response: Response
+) -> StoredAnswer:
+    """As a new version of this or another workflow, or as the first of a new one. Everything may be changed."""
+    if body.workflow is not None and body.into:
+        raise Invalid.field("into", "there is a new workflow, too; leave one of them out")
+    look, new = look_of(here), body.version.version()
+    into = body.workflow.workflow() if body.workflow is not None else body.into or workflow
+
+    def write(connection: Connection) -> StoredVersion:
+        return copy_version(connection, who, _found(connection, who, workflow, version), into, new, look)
+
+    stored = await here.database.write(write)
+    response.headers["ETag"] = etag(stored.workflow.id, stored.workflow.revision)
+    return StoredAnswer.of(stored)
+
+
+@versions_router.post("/workflows/{workflow}/versions/{version}/archive", operation_id="archive_version")
+async def put_version_away(workflow: str, version: str, here: Here, who: Who) -> VersionAnswer:
+    """It is not run any more, and is not the latest."""
+    return await _archived(here, who, workflow, version, archived=True)
+
+
+@versions_router.post("/workflows/{workflow}/versions/{version}/restore", operation_id="restore_version")
+async def bring_version_back(workflow: str, version: str, here: Here, who: Who) -> VersionAnswer:
+    return await _archived(here, who, workflow, version, archived=False)
+
+
+def _found(connection: Connection, who: Actor, workflow: str, version: str) -> tuple[Workflow, Version]:
+    of = get_workflow(connection, who, workflow)
+    return of, find_version(connection, of, version)
+
+
+async def _whole(
+    here: Services, who: Actor, request: Request, find: Callable[[Connection], tuple[Workflow, Version]]
+) -> WholeVersion | Response:
+    """A client that has it need not get it again: a version never changes, only who may see its secrets."""
+
+    def read(connection: Connection) -> tuple[WholeVersion, str]:
+        workflow, version = find(connection)
+        hidden = not may(who, "reveal", workflow.version_subject)
+        tag = etag(version.id, int(version.archived is not None), int(hidden))
+        document = document_for(connection, who, workflow, version)
+        shown = VersionAnswer.model_validate(version).model_dump()
+        parameters = [ParameterAnswer.model_validate(parameter) for parameter in parameters_of(document)]
+        whole = WholeVersion(
+            **shown, workflow_name=workflow.name, document=document, parameters=parameters, hidden=hidden
+        )
+        return whole, tag
+
+    whole, tag = await here.database.read(read)
+    known = not_modified(request, tag)
+    if known is not None:
+        return known
+    return Response(whole.model_dump_json(), media_type="application/json", headers={"ETag": tag})
+
+
+async def _archived(here: Services, who: Actor, workflow: str, version: str, *, archived: bool) -> VersionAnswer:
+    def write(connection: Connection) -> Version:
+        return archive_version(connection, who, *_found(connection, who, workflow, version), archived=archived)
+
+    return VersionAnswer.model_validate(await here.database.write(write))
+
+
+# Merged from workflows: Workflows.
+
+
+workflows_router = APIRouter(prefix="/workflows", tags=["workflows"])
 
 
 class CreateWorkflow(WorkflowBody):
@@ -32,14 +419,14 @@ class CreateWorkflow(WorkflowBody):
     """Its first."""
 
 
-class WorkflowChange(Body):
+class WorkflowChange(RequestBody):
     name: Annotated[str, Field(max_length=200)] = ""
     description: Annotated[str, Field(max_length=10_000)] = ""
     team: Annotated[str, Field(max_length=200)] | None = None
     """The id or name of a team one is in; null to share it with none."""
 
 
-class WorkflowAnswer(Answer):
+class WorkflowAnswer(ApiModel):
     id: str
     name: str
     description: str
@@ -54,7 +441,7 @@ class WorkflowAnswer(Answer):
     revision: int
 
 
-@router.get("", operation_id="list_workflows")
+@workflows_router.get("", operation_id="list_workflows")
 async def all_workflows(
     here: Here,
     who: Who,
@@ -70,7 +457,7 @@ async def all_workflows(
     return page_of(page, WorkflowAnswer.model_validate)
 
 
-@router.post("", status_code=201, operation_id="create_workflow")
+@workflows_router.post("", status_code=201, operation_id="create_workflow")
 async def new_workflow(body: CreateWorkflow, here: Here, who: Who, response: Response) -> StoredAnswer:
     """With its first version: both, or neither."""
     look, new, version = look_of(here), body.workflow(), body.version.version()
@@ -79,14 +466,14 @@ async def new_workflow(body: CreateWorkflow, here: Here, who: Who, response: Res
     return StoredAnswer.of(stored)
 
 
-@router.get("/{workflow}", operation_id="get_workflow")
+@workflows_router.get("/{workflow}", operation_id="get_workflow")
 async def one_workflow(workflow: str, here: Here, who: Who, response: Response) -> WorkflowAnswer:
     """By id or name."""
     found = await here.database.read(lambda connection: get_workflow(connection, who, workflow))
     return _answer(found, response)
 
 
-@router.patch("/{workflow}", operation_id="edit_workflow")
+@workflows_router.patch("/{workflow}", operation_id="edit_workflow")
 async def change_workflow(
     workflow: str, body: WorkflowChange, here: Here, who: Who, seen: IfMatch, response: Response
 ) -> WorkflowAnswer:
@@ -94,7 +481,7 @@ async def change_workflow(
     return _answer(found, response)
 
 
-@router.post("/{workflow}/archive", operation_id="archive_workflow")
+@workflows_router.post("/{workflow}/archive", operation_id="archive_workflow")
 async def put_workflow_away(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> WorkflowAnswer:
     """It keeps its versions and runs, and gets no new ones."""
     found = await here.database.write(
@@ -103,7 +490,7 @@ async def put_workflow_away(workflow: str, here: Here, who: Who, seen: IfMatch, 
     return _answer(found, response)
 
 
-@router.post("/{workflow}/restore", operation_id="restore_workflow")
+@workflows_router.post("/{workflow}/restore", operation_id="restore_workflow")
 async def bring_workflow_back(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> WorkflowAnswer:
     found = await here.database.write(
         lambda connection: archive_workflow(connection, who, workflow, archived=False, revision=seen)
@@ -111,7 +498,7 @@ async def bring_workflow_back(workflow: str, here: Here, who: Who, seen: IfMatch
     return _answer(found, response)
 
 
-@router.delete("/{workflow}", status_code=204, operation_id="delete_workflow")
+@workflows_router.delete("/{workflow}", status_code=204, operation_id="delete_workflow")
 async def drop_workflow(workflow: str, here: Here, who: Who, seen: IfMatch) -> None:
     """With all its versions, unless one of them was ever run."""
     await here.database.write(lambda connection: delete_workflow(connection, who, workflow, seen))

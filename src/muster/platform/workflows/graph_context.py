@@ -1,23 +1,55 @@
-"""What graphs may refer to of modules."""
+"""What a graph may refer to: virtual clusters, storage roots and modules, and which of them the user may use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
 from muster.platform.database.tables import module_versions, modules
-from muster.platform.graphs.context import AvailableModule, Context
+from muster.platform.graphs.context import AvailableCluster, AvailableModule, AvailableRoot, Context
 from muster.platform.graphs.model import Document, Variable
 from muster.platform.modules.modules import PUBLIC, USABLE_BY_ITS_OWNER, usable_states
 from muster.platform.modules.versions import VERSION_COLUMNS, ModuleVersion, read_version
-from muster.platform.permissions import Actor, visible
+from muster.platform.permissions import Actor, may, visible
+from muster.platform.resources.storage_roots import all_roots
+from muster.platform.resources.virtual_clusters import all_clusters
+
+# Merged from offered: Virtual clusters and storage roots as graphs refer to them.
+
+
+def available_clusters(connection: Connection, actor: Actor) -> dict[str, AvailableCluster]:
+    """By name; those that the actor may not use are marked so."""
+    return {
+        cluster.name: AvailableCluster(
+            cluster.name, cluster.sku, cluster.node_selector, cluster.queue, bool(may(actor, "use", cluster.subject))
+        )
+        for cluster in all_clusters(connection)
+    }
+
+
+def available_roots(connection: Connection, actor: Actor) -> dict[str, AvailableRoot]:
+    return {
+        root.name: AvailableRoot(
+            root.name, root.path, root.claim, root.host_path, root.read_only, bool(may(actor, "use", root.subject))
+        )
+        for root in all_roots(connection)
+    }
+
+
+def resource_context(connection: Connection, actor: Actor) -> Context:
+    return Context(available_clusters(connection, actor), available_roots(connection, actor))
+
+
+# Merged from offered: What graphs may refer to of modules.
+
 
 _SUGGESTED = 50
 
 
-def offered(connection: Connection, actor: Actor, document: Document) -> Context:
+def module_context(connection: Connection, actor: Actor, document: Document) -> Context:
     """All versions, as far as the actor may see them, of the modules that the document names; if one of them is not
     there, some others as well, so that something can be suggested."""
     names = {str(module.get("name")) for module in _references(document)}
@@ -27,7 +59,7 @@ def offered(connection: Connection, actor: Actor, document: Document) -> Context
     return Context(modules=found)
 
 
-def as_offered(name: str, version: ModuleVersion, *, usable: bool) -> AvailableModule:
+def available_module(name: str, version: ModuleVersion, *, usable: bool) -> AvailableModule:
     """How a version runs: its image with the image's own entry point, or its folder with the command."""
     own = {variable.name for variable in version.source.env}
     of_image = (Variable(name, value) for name, value in version.image_env.items() if name not in own)
@@ -58,14 +90,14 @@ def _found(connection: Connection, actor: Actor, names: set[str]) -> dict[tuple[
         version = read_version(row)
         # A deprecated version goes on running where it is pinned already.
         usable = version.state in PUBLIC or (row.owner_id == actor.id and version.state in USABLE_BY_ITS_OWNER)
-        offers[row.module_name, str(version.number)] = as_offered(row.module_name, version, usable=usable)
+        offers[row.module_name, str(version.number)] = available_module(row.module_name, version, usable=usable)
     return offers
 
 
 def _suggestions(connection: Connection, actor: Actor) -> dict[tuple[str, str], AvailableModule]:
     query = _QUERY.where(usable_states(actor, modules.c.owner_id)).order_by(modules.c.updated.desc()).limit(_SUGGESTED)
     return {
-        (row.module_name, str(row.number)): as_offered(row.module_name, read_version(row), usable=True)
+        (row.module_name, str(row.number)): available_module(row.module_name, read_version(row), usable=True)
         for row in connection.execute(query)
     }
 
@@ -80,3 +112,19 @@ def _references(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 _QUERY = select(
     *VERSION_COLUMNS, modules.c.name.label("module_name"), modules.c.owner_id, modules.c.owner_id.label("author_name")
 ).join(modules, modules.c.id == module_versions.c.module_id)
+
+
+# Merged from surroundings: What graphs may refer to: gathered from the areas of the platform that have it.
+#
+# An area offers something by a module `muster.platform.AREA.offered` with
+#
+# def offered(connection: Connection, actor: Actor, document: Document) -> Context: ...
+#
+# that answers everything there is of its kind, with `usable` saying whether the actor may use it, and by its name in
+# AREAS. Of modules, of which there may be thousands, those that the document names and those of the same names will
+# do.
+
+
+def graph_context(connection: Connection, actor: Actor, document: Document) -> Context:
+    """A `Look`: what a document is checked against and compiled with."""
+    return replace(resource_context(connection, actor), modules=module_context(connection, actor, document).modules)

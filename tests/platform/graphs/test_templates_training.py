@@ -8,7 +8,7 @@ from muster.kube.manifests import parse_values
 from muster.kube.schema import validate
 from muster.platform.graphs.compile import compile_run
 from muster.platform.graphs.model import Training
-from muster.platform.graphs.training import job_kind_named
+from muster.platform.graphs.templates import find_job_kind
 from muster.training.registry import JOB_KINDS
 from muster.workflows import lint
 from muster.workflows.executors.resource_conditions import evaluate_conditions, parse_conditions
@@ -45,7 +45,7 @@ def test_every_kind_gets_a_job_that_its_dialect_takes(kind: str, api: str, roles
         made["training"]["apiVersion"] = api
     template = templates(made)["train"]
     job = job_in(template)
-    job_kind = job_kind_named(Training(kind, api))
+    job_kind = find_job_kind(Training(kind, api))
     assert job_kind is not None
     named = {**job, "metadata": {**job["metadata"], "name": "train-x"}}
     assert validate(named, job_kind.kind.schema) == []
@@ -61,9 +61,9 @@ def test_every_kind_gets_a_job_that_its_dialect_takes(kind: str, api: str, roles
 
 def test_every_dialect_is_a_kind_that_a_node_can_have() -> None:
     for job_kind in JOB_KINDS:
-        assert job_kind_named(Training(job_kind.kind.kind, job_kind.kind.api_version)) is job_kind
+        assert find_job_kind(Training(job_kind.kind.kind, job_kind.kind.api_version)) is job_kind
     for kind in {job_kind.kind.kind for job_kind in JOB_KINDS}:
-        assert job_kind_named(Training(kind)) is not None
+        assert find_job_kind(Training(kind)) is not None
 
 
 @pytest.mark.parametrize(

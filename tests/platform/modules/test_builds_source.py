@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from muster.platform.modules.build_process import BuildFailed
-from muster.platform.modules.building import BuildRequest, Built, build
+from muster.platform.modules.builds import BuildRequest, Built, build_version
 from muster.platform.settings import ModuleSettings
 from tests.platform.modules.git_repositories import DOCKERFILE, FILES, GitRepository
 
@@ -31,7 +31,7 @@ async def built(wanted: BuildRequest, folder: Path, settings: ModuleSettings | N
     async def pin(commit: str) -> None:
         (folder / "pinned").write_text(commit)
 
-    return await build(wanted, folder, settings or ModuleSettings(), None, pin)
+    return await build_version(wanted, folder, settings or ModuleSettings(), None, pin)
 
 
 async def test_a_repository_becomes_a_folder_at_a_pinned_commit(repository: GitRepository, tmp_path: Path) -> None:

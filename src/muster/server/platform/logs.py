@@ -1,4 +1,4 @@
-"""What the nodes of runs have written: as text, and as it is written."""
+"""Routes of logs: of the nodes of runs, and of the members of jobs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import StreamingResponse
 
-from muster.kube.objects import Object, labels_of, name_of
-from muster.platform.errors import Invalid
+from muster.kube import errors as cluster_errors
+from muster.kube.builtin import POD
+from muster.kube.objects import Object, controller_of, labels_of, name_of, status_of, uid_of
+from muster.platform.errors import Invalid, NotFound
+from muster.platform.jobs.detail import trainer_containers
+from muster.platform.jobs.jobs import ENDED as JOB_ENDED
+from muster.platform.jobs.jobs import Job, job_kind_named
 from muster.platform.permissions import Actor
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.logs import LogLine, LogSource, find_log_source, read_log_lines, read_log_text
 from muster.platform.runs.runs import Attempt
 from muster.platform.runs.status import DONE, ENDED
+from muster.server.platform.event_feed import Event
+from muster.server.platform.jobs import masks_of, visible_job
 from muster.server.platform.run_nodes import FoundNode, found_node, training_pods
-from muster.server.platform.runs import feed_of, keeper_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
-from muster.server.platform.streams import EVENTS, Event, event_stream, last_event_id
+from muster.server.platform.streams import EVENTS, event_stream, last_event_id
 
-router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
+# Merged from run_logs: What the nodes of runs have written: as text, and as it is written.
+
+
+run_logs_router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
 
 _MOST_TAIL = 100_000
 _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
-@router.get("/log", operation_id="get_run_node_log", response_class=Response, responses=_TEXT)
+@run_logs_router.get("/log", operation_id="get_run_node_log", response_class=Response, responses=_TEXT)
 async def log_of_node(
     run: str,
     node: str,
@@ -44,7 +53,7 @@ async def log_of_node(
     """As text, as far as it has been written."""
     found = await found_node(here, who, run, node)
     place, _ = await _place(here, found, attempt, pod, container)
-    masks = await keeper_of(here).masks(run)
+    masks = await here.runs.masks(run)
 
     def shown(line: LogLine) -> str:
         return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
@@ -67,7 +76,7 @@ async def log_of_node(
     return StreamingResponse(content(), media_type="text/plain; charset=utf-8")
 
 
-@router.get("/log/events", operation_id="watch_run_node_log", response_class=Response, responses=EVENTS)
+@run_logs_router.get("/log/events", operation_id="watch_run_node_log", response_class=Response, responses=EVENTS)
 async def log_events_of_node(
     run: str,
     node: str,
@@ -101,7 +110,7 @@ async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) ->
     found = await _until_begun(here, who, wanted)
     place, attempt = await _place(here, found, number or wanted.attempt, wanted.pod, wanted.container)
     count = attempt.number if attempt is not None else 0
-    masks = await keeper_of(here).masks(wanted.run)
+    masks = await here.runs.masks(wanted.run)
 
     async def ended() -> bool:
         now = await found_node(here, who, wanted.run, wanted.node)
@@ -122,13 +131,13 @@ async def _log_events(here: Services, who: Actor, wanted: _Wanted, last: str) ->
 
 async def _until_begun(here: Services, who: Actor, wanted: _Wanted) -> FoundNode:
     """Or until it is clear that it never will."""
-    feed = feed_of(here)
+    feed = here.run_feed
     place = feed.last
     found = await found_node(here, who, wanted.run, wanted.node)
     if found.attempts or found.run.state in ENDED or found.node.state in ENDED | DONE:
         return found
     async for event in feed.after(place):
-        if event.data is not None and event.data["id"] != wanted.run:
+        if event.data is not None and event.data.run.id != wanted.run:
             continue
         found = await found_node(here, who, wanted.run, wanted.node)
         if found.attempts or found.run.state in ENDED or found.node.state in ENDED | DONE:
@@ -178,3 +187,129 @@ def _decoded(last: str) -> tuple[int | None, int]:
 
 async def _yes() -> bool:
     return True
+
+
+# Merged from job_logs: What the members of training jobs have written: as text, and as it is written.
+
+
+job_logs_router = APIRouter(prefix="/jobs/{namespace}/{kind}/{name}/pods/{pod}", tags=["jobs"])
+
+_Container = Annotated[str, Query(description="Another container than the one that trains.")]
+
+
+@job_logs_router.get("/log", operation_id="get_job_log", response_class=Response, responses=_TEXT)
+async def log_of_member(
+    namespace: str,
+    kind: str,
+    name: str,
+    pod: str,
+    here: Here,
+    who: Who,
+    container: _Container = "",
+    tail: Annotated[int | None, Query(ge=0, le=_MOST_TAIL, description="Only the last so many lines.")] = None,
+    times: Annotated[bool, Query(description="With the time of each line in front.")] = False,
+) -> Response:
+    """As text, as far as it has been written."""
+    found = await _member(here, who, _JobLogQuery(namespace, kind, name, pod, container))
+    masks = await masks_of(here, found.job, found.object)
+
+    def shown(line: LogLine) -> str:
+        return masks.text(f"{line.time} {line.text}" if times else line.text) + "\n"
+
+    async def content() -> AsyncIterator[str]:
+        last: deque[LogLine] = deque(maxlen=tail)
+        if found.pod is None:
+            return
+        async for bunch in read_log_lines(here.cluster, found.place, follow=False, ended=_yes):
+            if tail is None:
+                yield "".join(map(shown, bunch))
+            else:
+                last.extend(bunch)
+        yield "".join(map(shown, last))
+
+    return StreamingResponse(content(), media_type="text/plain; charset=utf-8")
+
+
+@job_logs_router.get("/log/events", operation_id="watch_job_log", response_class=Response, responses=EVENTS)
+async def log_events_of_member(
+    namespace: str,
+    kind: str,
+    name: str,
+    pod: str,
+    request: Request,
+    here: Here,
+    who: Who,
+    container: _Container = "",
+) -> Response:
+    """Server-sent events: a `line` for each line, as it is written, and `end` when the Pod is over. Whoever comes back
+    with Last-Event-ID misses none and gets none twice."""
+    wanted = _JobLogQuery(namespace, kind, name, pod, container)
+    await _member(here, who, wanted)
+    return event_stream(request, _job_log_events(here, who, wanted, last_event_id(request)))
+
+
+@dataclass(frozen=True, slots=True)
+class _JobLogQuery:
+    namespace: str
+    kind: str
+    name: str
+    pod: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    job: Job
+    object: Object
+    pod: Object | None
+    """None if it is not there: not yet, or not any more."""
+    place: LogSource
+
+    @property
+    def over(self) -> bool:
+        if self.pod is None:
+            return self.job.state in JOB_ENDED
+        return status_of(self.pod).get("phase") in ("Succeeded", "Failed")
+
+
+async def _job_log_events(here: Services, who: Actor, wanted: _JobLogQuery, last: str) -> AsyncIterator[Event]:
+    found = await _member(here, who, wanted)
+    masks = await masks_of(here, found.job, found.object)
+    uid = uid_of(found.pod) if found.pod is not None else ""
+    after = _line_after(last, uid)
+
+    async def ended() -> bool:
+        nonlocal uid, found
+        # Looked at again each time: its Pod may be another one by now, and must not be somebody else's.
+        found = await _member(here, who, wanted)
+        uid = uid_of(found.pod) if found.pod is not None else uid
+        return found.over
+
+    async for bunch in read_log_lines(here.cluster, found.place, follow=True, ended=ended, after=after):
+        for line in bunch:
+            after = line.number
+            yield Event(f"{uid}.{after}", {"time": line.time, "text": masks.text(line.text)}, "line")
+    yield Event(f"{uid}.{after}", {"pod": wanted.pod}, "end")
+
+
+async def _member(here: Services, who: Actor, wanted: _JobLogQuery) -> _Member:
+    """A Pod that the job has or will have, and nobody else's of that name."""
+    job, obj = await visible_job(here, who, wanted.namespace, wanted.kind, wanted.name)
+    job_kind = job_kind_named(job.word)
+    assert job_kind is not None
+    try:
+        pod: Object | None = await here.cluster.get(POD, wanted.pod, wanted.namespace)
+    except cluster_errors.NotFound:
+        pod = None
+    known = trainer_containers(job_kind, job_kind.read(obj))
+    own = pod is not None and (controller_of(pod) or {}).get("uid") == job.uid
+    if not own and (pod is not None or wanted.pod not in known):
+        raise NotFound(f'the {job.kind} "{name_of(obj)}" has no Pod "{wanted.pod}"')
+    container = wanted.container or known.get(wanted.pod, "")
+    return _Member(job, obj, pod, LogSource(wanted.namespace, wanted.pod, container))
+
+
+def _line_after(last: str, uid: str) -> int:
+    """The line that the client saw last, if it was of this Pod."""
+    of, _, line = last.rpartition(".")
+    return int(line) if uid and of == uid and line.isdecimal() else 0

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.platform.modules import build_log
-from muster.platform.modules.build_log import BuildLog, masked, read_from
+from muster.platform.modules import build_process
+from muster.platform.modules.build_process import BuildLog, mask_line, read_log
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from muster.platform.modules.build_log import BuildLog, masked, read_from
     ],
 )
 def test_masking(text: str, expected: str) -> None:
-    assert masked(text, ["hunter2", "hunter22", "no", ""]) == expected
+    assert mask_line(text, ["hunter2", "hunter22", "no", ""]) == expected
 
 
 def test_a_secret_that_comes_in_pieces_is_masked(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_a_secret_of_several_lines_is_masked_line_by_line(tmp_path: Path) -> Non
 
 
 def test_long_lines_are_cut_and_a_full_log_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_log, "LONGEST_LINE", 100)
-    monkeypatch.setattr(build_log, "MOST_BYTES", 300)
+    monkeypatch.setattr(build_process, "LONGEST_LINE", 100)
+    monkeypatch.setattr(build_process, "MOST_BYTES", 300)
     log = BuildLog(tmp_path / "log", ["hunter2"])
     log.write(b"x" * 98 + b"hunter2" + b"y" * 98)
     for _ in range(10):
@@ -68,5 +68,5 @@ def test_it_goes_on_after_the_server_was_killed_in_a_line(tmp_path: Path) -> Non
 )
 def test_reading_on(tmp_path: Path, offset: int, expected: tuple[str, int]) -> None:
     (tmp_path / "log").write_text("one\ntwo\nth")
-    assert read_from(tmp_path / "log", offset) == expected
-    assert read_from(tmp_path / "none", offset) == ("", 0)
+    assert read_log(tmp_path / "log", offset) == expected
+    assert read_log(tmp_path / "none", offset) == ("", 0)
