@@ -112,7 +112,7 @@ test("a waiting gang says what it waits for, and is suspended and resumed", asyn
   const gpus = "\n              resources: {limits: {nvidia.com/gpu: 4096}}"
   await submit(page, manifest(name, "true", gpus, "\n  runPolicy: {schedulingPolicy: {minAvailable: 2}}"))
   const why = page.getByRole("region", { name: "Why it is waiting" })
-  await expect(why).toContainText("The gang waits for room", { timeout: 30_000 })
+  await expect(why).toContainText("The gang is waiting for resources", { timeout: 30_000 })
   await expect(why).toContainText("nvidia.com/gpu", { timeout: 30_000 })
   const group = page.getByRole("region", { name: "PodGroup" })
   await expect(group).toContainText("Pending")
@@ -120,7 +120,7 @@ test("a waiting gang says what it waits for, and is suspended and resumed", asyn
   await page.getByRole("button", { name: "Suspend" }).click()
   await page.getByRole("dialog").getByRole("button", { name: "Suspend" }).click()
   await expect(page.locator("header").getByText("Suspended")).toBeVisible({ timeout: 30_000 })
-  await expect(why).toContainText("It is suspended")
+  await expect(why).toContainText("The job is suspended")
   await page.getByRole("button", { name: "Resume" }).click()
   await expect(page.locator("header").getByText("Waiting")).toBeVisible({ timeout: 30_000 })
 })

@@ -4,16 +4,16 @@ import { PASSWORD } from "./setup"
 
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 
-stranger("the one-time link lets the first admin choose a password, once", async ({ page }) => {
+stranger("the one-time link lets the first admin choose a password, once", { tag: "@smoke" }, async ({ page }) => {
   const complaints = listen(page)
   await page.goto(process.env.MUSTER_LINK as string)
   await expect(page.getByText("Choose a password for the account “admin”.")).toBeVisible()
   await expectAccessible(page)
   await page.getByLabel(/Password/).fill("short")
-  await page.getByRole("button", { name: "Set the password" }).click()
+  await page.getByRole("button", { name: "Set password" }).click()
   await expect(page.getByText("take at least 10")).toBeVisible()
   await page.getByLabel(/Password/).fill(PASSWORD)
-  await page.getByRole("button", { name: "Set the password" }).click()
+  await page.getByRole("button", { name: "Set password" }).click()
   await expect(page.getByRole("heading", { name: "Hello, admin" })).toBeVisible()
   await page.context().clearCookies()
   await page.goto(`${process.env.MUSTER_LINK}`)
@@ -22,7 +22,7 @@ stranger("the one-time link lets the first admin choose a password, once", async
   expect(complaints).toEqual([])
 })
 
-stranger("whoever is not signed in is led to the sign-in page, and back", async ({ page }) => {
+stranger("users who are not signed in are sent to the sign-in page, and back", { tag: "@smoke" }, async ({ page }) => {
   await page.goto(url("/workflows?q=nothing"))
   await expect(page.getByRole("heading", { name: "Sign in to Muster" })).toBeVisible()
   await expectAccessible(page)
