@@ -1,7 +1,7 @@
 import { defineConfig } from "@playwright/test"
 import tests from "./playwright.config"
 
-/** How quick the pages are with a great deal in them: `npm run bench`. Prints numbers, and judges none. */
+/** Speed of pages with a lot of content: `npm run bench`. Prints numbers without a verdict. */
 export default defineConfig({
   ...tests,
   testDir: "bench",

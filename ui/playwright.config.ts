@@ -3,7 +3,7 @@ import { defineConfig } from "@playwright/test"
 
 const chromium = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync)
 
-/** Debian's Chromium, and a real server. */
+/** Tests in Debian's Chromium against a real server. */
 export default defineConfig({
   testDir: "e2e",
   testMatch: "*.test.ts",

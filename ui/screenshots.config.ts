@@ -1,5 +1,5 @@
 import { defineConfig } from "@playwright/test"
 import tests from "./playwright.config"
 
-/** Every page, to be looked at: `make screenshots`. */
+/** Screenshots of every page: `make screenshots`. */
 export default defineConfig({ ...tests, testMatch: "screenshots.ts", timeout: 600_000 })

@@ -9,7 +9,7 @@ import { defineConfig } from "vitest/config"
 
 const folder = fileURLToPath(new URL("../src/muster/server/platform/ui", import.meta.url))
 
-/** The server has no time to pack files for every browser: it is done once, here. */
+/** Compresses the assets once at build time, so that the server does not have to. */
 function packed(): Plugin {
   return {
     name: "packed",

@@ -1,4 +1,4 @@
-/** A thousand nodes: how long until they can be used, and how smoothly they move. */
+/** A graph of a thousand nodes: the time until it can be used, and how smoothly it moves. */
 import { expect, type Page } from "@playwright/test"
 import { painted } from "../e2e/far"
 import { fresh, test } from "../e2e/people"
@@ -6,7 +6,7 @@ import { busy, csrf, frames, post, since, told, url } from "./measure"
 
 const NODES = 1000
 
-/** As wide as pipelines that map over a data set are: a start, ten at a time side by side, an end. */
+/** The shape of a pipeline that maps over a data set: a start, rows of ten nodes, an end. */
 const names = Array.from({ length: NODES }, (_, index) => `step-${index}`)
 const edges = [
   ...names.slice(1, 11).map((to) => ({ from: "step-0", to })),
@@ -24,7 +24,7 @@ const graph = (command: string) => ({
   edges,
 })
 
-/** Milliseconds from entering the address until a node answers to a click. */
+/** Milliseconds from entering the address until a node responds to a click. */
 async function opened(page: Page, address: string): Promise<string> {
   await page.goto("about:blank")
   const before = await busy(page)

@@ -1,4 +1,4 @@
-/** A log of 100 MB, a million lines: how long until it is there, how it is searched and scrolled, and what it takes. */
+/** A log of 100 MB with a million lines: the time to load, search and scroll it, and the memory it needs. */
 import { expect, type Page } from "@playwright/test"
 import { fresh, test } from "../e2e/people"
 import { busy, frames, post, since, told, url } from "./measure"

@@ -23,7 +23,7 @@ async function started(page: Page): Promise<CDPSession> {
   return session
 }
 
-/** Milliseconds of work that the page's main thread has done since this was asked first, whatever else the machine does. */
+/** Milliseconds of work of the page's main thread since the first call, independent of the load of the machine. */
 export async function busy(page: Page): Promise<number> {
   const meter = meters.get(page) ?? started(page)
   meters.set(page, meter)
@@ -34,7 +34,7 @@ export async function busy(page: Page): Promise<number> {
 export interface Frames {
   rate: number
   worst: number
-  /** Milliseconds of work for one. */
+  /** Milliseconds of work for one frame. */
   each: number
 }
 
@@ -44,13 +44,13 @@ export function told(what: string, { rate, worst, each }: Frames): void {
   )
 }
 
-/** Of a page that may have got another process since: the meter then begins anew. */
+/** Starts again at 0 if the page has got another process since. */
 export async function since(page: Page, before: number): Promise<number> {
   const now = await busy(page)
   return now < before ? now : now - before
 }
 
-/** How many frames a second the page made while something was done, and the longest time between two. */
+/** Frames per second while `work` was done, and the longest time between two frames. */
 export async function frames(page: Page, work: () => Promise<unknown>): Promise<Frames> {
   const before = await busy(page)
   await page.evaluate(() => {

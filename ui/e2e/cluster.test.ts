@@ -8,7 +8,7 @@ interface Cluster {
   name: string
 }
 
-/** A virtual cluster, and a run of ann's that has two of its SKUs. */
+/** A virtual cluster, and a run of ann that uses two of its SKUs. */
 async function used(
   page: Parameters<typeof signIn>[0],
 ): Promise<{ cluster: Cluster; run: string; end: () => Promise<unknown> }> {
@@ -44,7 +44,7 @@ test("SKU usage is shown on the start page, the virtual cluster and the node; na
   await expect(page.getByText("2 of 4", { exact: true })).toBeVisible()
   await expect(page.getByRole("link", { name: "a long one" })).toBeVisible()
   await expect(page.getByRole("img", { name: /in use: 2 now/ })).toBeVisible()
-  await expect(page.getByText("Show as table")).toBeVisible({ timeout: 60_000 }) // twice a minute somebody looks
+  await expect(page.getByText("Show as table")).toBeVisible({ timeout: 60_000 }) // usage is measured twice a minute
   await page.getByText("Show as table").click()
   await expect(page.getByRole("columnheader", { name: "Peak" })).toBeVisible()
   await page.getByLabel("Time range").selectOption("1h")

@@ -1,4 +1,4 @@
-/** What a browser that was never here before has to load. */
+/** What a browser loads on its first visit. */
 import { expect } from "@playwright/test"
 import { fresh, posted, test } from "./people"
 
@@ -16,7 +16,7 @@ test("the list of runs loads less than 400 kB of compressed JavaScript", { tag: 
     if (!headers["content-type"]?.includes("javascript")) return
     scripts.push({
       path: new URL(response.url()).pathname,
-      // What came over the wire, not what it became.
+      // The bytes on the wire, not after decompression.
       bytes: response
         .request()
         .sizes()

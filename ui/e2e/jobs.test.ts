@@ -5,7 +5,7 @@ const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 let made = 0
 const named = (stem: string) => `${stem}-${Date.now().toString(36)}${made++}`
 
-/** As jobs are made in the sandbox, on any machine: it needs no image. */
+/** A job that runs in the sandbox on any machine; it needs no image. */
 function manifest(name: string, command: string, more = "", policy = ""): string {
   const replica = `
       replicas: 1

@@ -7,7 +7,7 @@ import { api, expectAccessible, fresh, posted, test } from "./people"
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 const LINES = 200_000 // of a hundred bytes each
 
-/** Coloured, over-long and overwritten lines, a great many plain ones, and a last one that waits for a file. */
+/** Coloured, very long and overwritten lines, many plain ones, and a last one that waits for a file. */
 const command = (go: string) => `
 printf '\\033[1;31mred and bold\\033[0m then plain\\n'
 head -c 60000 /dev/zero | tr '\\0' x; echo ' its end'
@@ -38,18 +38,18 @@ test("a log of many megabytes is followed, searched and scrolled", async ({ page
   const line = (number: number) => log.locator(`[data-line="${number}"]`)
   const all = LINES + 3
 
-  // It is followed while it is written, and what is not in view does not exist.
+  // The log is followed while it is written; lines out of view are not in the document.
   await expect(page.getByRole("status").filter({ hasText: `${all} lines` })).toBeVisible({ timeout: 120_000 })
   await expect(line(all)).toContainText(`line ${LINES} of`)
   await expect(line(all)).toBeInViewport()
   expect(await log.locator("[data-line]").count()).toBeLessThan(200)
 
-  // The middle, by the scroll bar.
+  // Scroll to the middle.
   await page.getByLabel("Follow").uncheck()
   await log.evaluate((element) => (element.scrollTop = element.scrollHeight / 2))
   await expect(log.locator("[data-line]", { hasText: /line 100\d\d\d of/ }).first()).toBeVisible()
 
-  // What is found is gone to, the next one too.
+  // The search jumps to the match, and to the next one.
   await page.getByLabel("Search log").fill("line 12345 OF")
   await expect(page.getByText("1 of 1")).toBeVisible({ timeout: 30_000 })
   await expect(line(12_348)).toBeInViewport()
@@ -59,7 +59,7 @@ test("a log of many megabytes is followed, searched and scrolled", async ({ page
   await expect(line(77_773)).toBeInViewport()
   await page.getByLabel("Search log").fill("")
 
-  // Colours, what was written over, and a line of which the row shows only the beginning.
+  // Colours, overwritten text, and a line that is cut off in its row.
   await log.evaluate((element) => (element.scrollTop = 0))
   await expect(line(1).getByText("red and bold")).toHaveCSS("font-weight", "700")
   await expect(line(1)).toHaveText("1red and bold then plain")
@@ -70,7 +70,7 @@ test("a log of many megabytes is followed, searched and scrolled", async ({ page
   await expectAccessible(page)
   await page.keyboard.press("Escape")
 
-  // Whoever follows sees what is written now, and the end.
+  // Following shows new lines and the end.
   await page.getByLabel("Follow").check()
   await expect(line(all)).toBeInViewport()
   await writeFile(join(folder, "go"), "")
@@ -78,7 +78,7 @@ test("a log of many megabytes is followed, searched and scrolled", async ({ page
   await expect(line(all + 1)).toBeInViewport()
   await expect(page.getByRole("complementary").getByText("Succeeded").first()).toBeVisible({ timeout: 60_000 })
 
-  // What is over is loaded as one.
+  // A finished log is loaded in one piece.
   await page.reload()
   await expect(line(all + 1)).toContainText("the very last words", { timeout: 60_000 })
   await rm(folder, { recursive: true, force: true })

@@ -9,9 +9,9 @@ const node = (page: Page, name: string) => page.locator(".react-flow__node").fil
 interface Story {
   /** Writes modules. */
   nia: Page
-  /** Leads the team that Nia is in. */
+  /** Leads Nia's team. */
   leo: Page
-  /** Of modules, and in addresses. */
+  /** The prefix of the names of modules. */
   stem: string
 }
 
@@ -97,7 +97,7 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await expect(nia.getByText("/tmp/workflow_space/digest.txt")).toBeVisible()
   await expectAccessible(nia)
 
-  // Nobody else has it yet; who wrote it may ask, and may not decide.
+  // No one else has it yet; the author can request publication, but not decide.
   await leo.goto(url("/workflows/new"))
   await expect(leo.getByRole("button", { name: /Plain node/ })).toBeVisible()
   await leo.getByLabel("Search modules").fill(name)
@@ -111,7 +111,7 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await expect(nia.getByText("You cannot review your own module")).toBeVisible()
   await expect(nia.getByRole("button", { name: "Approve" })).toHaveCount(0)
 
-  // It is rejected, with a reason.
+  // The review is rejected with a reason.
   await leo.goto(url("/"))
   await leo.getByRole("link", { name: `${name} v1` }).click()
   await expect(leo.getByText("We use it every day")).toBeVisible()
@@ -126,7 +126,7 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await leo.getByRole("dialog").getByRole("button", { name: "Reject" }).click()
   await expect(leo.locator("main").getByText("Rejected").first()).toBeVisible()
 
-  // Nia mends it: a new version, and asks again.
+  // Nia fixes it in a new version and requests publication again.
   await nia.goto(url(`/modules/${name}`))
   await expect(nia.getByText("The readme says nothing of the limits").first()).toBeVisible()
   await nia.getByRole("tab", { name: "Versions" }).click()
@@ -151,7 +151,7 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await expect(leo.locator("main").getByText("Approved").first()).toBeVisible()
   await expect(leo.getByRole("button", { name: "Approve" })).toHaveCount(0)
 
-  // A third version is compared with what is published.
+  // A third version is compared with the published one.
   await nia.reload()
   await expect(nia.locator("header").getByText("Published")).toBeVisible()
   await nia.getByRole("button", { name: "More" }).click()
@@ -168,7 +168,7 @@ test("a module is built, reviewed by someone else, and used by everyone", async 
   await nia.getByRole("dialog").getByRole("button", { name: "Withdraw" }).click()
   await expect(nia.locator("main").getByText("Withdrawn").first()).toBeVisible()
 
-  // Everybody finds it in the catalogue and in the editor.
+  // Everyone finds it in the catalogue and in the editor.
   await leo.goto(url("/modules"))
   await leo.getByRole("button", { name: "Published" }).click()
   await leo.getByRole("searchbox", { name: "Search modules" }).fill(name)

@@ -1,4 +1,4 @@
-/** Who uses the pages in tests. */
+/** The users in tests. */
 import AxeBuilder from "@axe-core/playwright"
 import { test as base, expect, type Page } from "@playwright/test"
 import { client } from "./server"
@@ -6,7 +6,7 @@ import { PASSWORD } from "./setup"
 
 export const api = () => client(process.env.MUSTER_URL as string, process.env.MUSTER_TOKEN as string)
 
-/** `page` belongs to ann, who is signed in; what the browser's console says against a page fails the test. */
+/** `page` is signed in as ann. An error in the browser's console fails the test. */
 export const test = base.extend<{ page: Page }>({
   page: async ({ page }, use) => {
     const complaints = listen(page)
@@ -26,14 +26,14 @@ export function listen(page: Page): string[] {
   return complaints
 }
 
-/** With the session's cookies, as the form would get them. */
+/** Signs in by the API; the page gets the session's cookies. */
 export async function signIn(page: Page, name: string): Promise<void> {
   const origin = process.env.MUSTER_URL as string
   const response = await page.request.post(`${origin}/api/v1/session`, { data: { name, password: PASSWORD } })
   expect(response.ok()).toBe(true)
 }
 
-/** What the page's person makes by the API. */
+/** Creates something by the API as the user of the page. */
 export async function posted(page: Page, path: string, data: unknown): Promise<Record<string, string>> {
   const csrf = (await page.context().cookies()).find((cookie) => cookie.name === "muster_csrf")?.value as string
   const response = await page.request.post(`${process.env.MUSTER_URL}/api/v1/${path}`, {
@@ -44,7 +44,7 @@ export async function posted(page: Page, path: string, data: unknown): Promise<R
   return (await response.json()) as Record<string, string>
 }
 
-/** No serious finding of axe. */
+/** Fails on serious findings of axe. */
 export async function expectAccessible(page: Page): Promise<void> {
   const { violations } = await new AxeBuilder({ page }).analyze()
   const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical")
@@ -56,7 +56,7 @@ export async function expectAccessible(page: Page): Promise<void> {
 
 let made = 0
 
-/** A name that nobody has. */
+/** A name that is not in use. */
 export function fresh(stem: string): string {
   made += 1
   return `${stem} ${Date.now().toString(36)}${made}`

@@ -1,4 +1,4 @@
-/** Every page fits onto a phone: what is wider scrolls within itself. */
+/** Every page fits on a phone; wider content scrolls within itself. */
 import { expect, test } from "@playwright/test"
 import { api, fresh, STEPS, signIn } from "./people"
 import { PASSWORD } from "./setup"

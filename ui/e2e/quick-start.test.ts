@@ -1,4 +1,4 @@
-/** The quick start of the handbook, step by step and by mouse, in the language it was written in. */
+/** The quick start of the handbook, step by step with the mouse, in Chinese as it was written. */
 import { expect, type Page } from "@playwright/test"
 import { api, expectAccessible, fresh, posted, test } from "./people"
 import { newRepository } from "./repositories"
@@ -8,7 +8,7 @@ const node = (page: Page, name: string) => page.locator(".react-flow__node").fil
 
 test.use({ locale: "zh-CN" })
 
-/** A module of one's own, as it is there once it was built. */
+/** Creates a module and waits until it is built. */
 async function moduleThere(page: Page, name: string): Promise<void> {
   const category = `${name} texts`
   await api()("POST", "categories", { name: category })

@@ -30,7 +30,7 @@ python3 main.py --text=hello
 2. Connect \`text\` with an initial parameter.
 `
 
-/** What no page may draw or load. */
+/** Content that no page may render or load. */
 export const UNWANTED =
   '\n![a picture](https://pictures.example.com/hash.png) <script>document.title = "stolen"</script>\n'
 
@@ -42,7 +42,7 @@ export const FILES = {
 
 export interface Repository {
   path: string
-  /** Writes the files and commits all. */
+  /** Writes the files and commits them. */
   commit: (files: Record<string, string>) => void
 }
 

@@ -4,7 +4,7 @@ import { expectAccessible, fresh, test } from "./people"
 const url = (path = "") => `${process.env.MUSTER_URL}${path}`
 const node = (page: Page, name: string) => page.locator(".react-flow__node").filter({ hasText: name })
 
-/** As runs are made in the sandbox, on any machine: it needs no image. */
+/** A workflow that runs in the sandbox on any machine; it needs no image. */
 const document = {
   format: 1,
   parameters: [{ name: "who", default: "world" }],

@@ -1,4 +1,4 @@
-/** Pictures of every page in both languages and themes. A new page is one line in PAGES. */
+/** Screenshots of every page in both languages and themes. To add a page, add a line to PAGES. */
 import { mkdir } from "node:fs/promises"
 import { fileURLToPath } from "node:url"
 import { type Page, test } from "@playwright/test"
@@ -149,7 +149,7 @@ async function make(page: Page): Promise<Made> {
   return { workflow, run: run as string, review: await makeModules(post), cluster }
 }
 
-/** Modules in several states, and reviews that ann decides. Answers the one that is open. */
+/** Creates modules in several states, and reviews for ann to decide. Returns the pending one. */
 async function makeModules(post: (path: string, data: unknown) => Promise<Record<string, string>>): Promise<string> {
   const admin = api()
   for (const name of ["数据处理", "Evaluation"]) await admin("POST", "categories", { name })
@@ -241,7 +241,7 @@ test("screenshots", async ({ browser }) => {
     }
 })
 
-/** Things of admins: a team, virtual clusters one of which is in use, storage. */
+/** Creates what admins manage: a team, virtual clusters (one in use), storage. */
 async function makeResources(): Promise<string> {
   const admin = api()
   await admin("POST", "users", { name: BOSS, password: PASSWORD, role: "admin", display_name: "Grace Chen" })

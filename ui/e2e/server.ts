@@ -1,4 +1,4 @@
-/** A real `muster up` in a folder of its own, for tests and screenshots. */
+/** Starts a real `muster up` in its own folder, for tests and screenshots. */
 import { type ChildProcess, spawn } from "node:child_process"
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -12,9 +12,9 @@ export interface Server {
   url: string
   /** The one-time link of the first admin. */
   link: string
-  /** Of the person whose box it is: an admin. */
+  /** The token of the local admin. */
   token: string
-  /** A folder from whose git repositories everybody may build modules. */
+  /** A folder of git repositories that everyone may build modules from. */
   repositories: string
   stop: () => Promise<void>
 }
@@ -38,7 +38,7 @@ export async function startServer(): Promise<Server> {
     const link = /first login (\S+)/.exec(said)?.[1] ?? ""
     const url = new URL(link).origin
     const token = (await readFile(join(home, "platform", "local-token"), "utf8")).trim()
-    await fetch(`${url}/api/v1/health`) // the first request has it loaded
+    await fetch(`${url}/api/v1/health`) // the first request loads the platform
     return { url, link, token, repositories, stop }
   } catch (error) {
     await stop()

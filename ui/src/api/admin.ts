@@ -1,4 +1,4 @@
-/** People, teams, tokens, categories, storage roots, virtual clusters and the audit log. */
+/** Users, teams, tokens, categories, storage roots, virtual clusters and the audit log. */
 import { queryOptions } from "@tanstack/react-query"
 import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
@@ -213,7 +213,7 @@ export const endSession = (session: Session) =>
 export const changePassword = (body: { old: string; new: string }) =>
   changed("sessions", api.POST("/api/v1/password", { body }))
 
-/** What was known of that area is asked for again, and so is the audit log. */
+/** Invalidates the queries of the area and of the audit log. */
 async function changed<T>(area: string, change: Promise<T>): Promise<T> {
   const answer = await change
   const areas = [area, "audit", ...(area === "teams" || area === "users" ? ["session", "users"] : [])]
@@ -221,7 +221,7 @@ async function changed<T>(area: string, change: Promise<T>): Promise<T> {
   return answer
 }
 
-/** Nobody's change is overwritten unseen. */
+/** The server refuses the change if someone else has changed the object since. */
 function match({ id, revision }: { id: string; revision: number }): { "if-match": string } {
   return { "if-match": `"${id}-${revision}"` }
 }

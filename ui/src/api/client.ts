@@ -32,7 +32,7 @@ api.use(csrfAndProblems)
 
 let signedOut = (): void => {}
 
-/** Somebody whose session is over is to be led to the sign-in page; the router knows how. */
+/** Registers what to do when the session has expired; the router leads to the sign-in page. */
 export function onSignedOut(lead: () => void): void {
   signedOut = lead
 }
@@ -47,7 +47,7 @@ export function cookie(name: string): string | undefined {
   return found && decodeURIComponent(found.slice(name.length + 1))
 }
 
-/** What was loaded. What the server refused is not asked for again by itself; what did not reach it is. */
+/** The cache of loaded data. Requests that the server refused are not retried; those that did not reach it are. */
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
@@ -69,7 +69,7 @@ export const sessionQuery = queryOptions({
   retry: false,
 })
 
-/** On pages behind the sign-in. */
+/** The signed-in user; only for pages that need a session. */
 export function useMe(): Me {
   return useSuspenseQuery(sessionQuery).data
 }

@@ -1,4 +1,4 @@
-/** The machines and what is on them, queues and gangs, virtual clusters now and over time. All of it changes by itself, so it is asked for again. */
+/** Nodes and their Pods, queues and gangs, virtual clusters and their usage. All of it is polled. */
 import { queryOptions } from "@tanstack/react-query"
 import { api, data, type Schema } from "./client"
 import { filledIn } from "./workflows"
@@ -40,7 +40,7 @@ export const podGroupsQuery = (query: { queue?: string; phase?: string }) =>
     refetchInterval: AGAIN,
   })
 
-/** All of them, with how many SKUs are handed out now. */
+/** All virtual clusters, with the number of SKUs in use. */
 export const clustersNowQuery = queryOptions({
   queryKey: ["clusters", "now"],
   queryFn: ({ signal }) => api.GET("/api/v1/clusters", { params: { query: { limit: MOST } }, signal }).then(data),

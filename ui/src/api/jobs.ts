@@ -1,4 +1,4 @@
-/** Training jobs: lists and details that stay as they are on the server, by server-sent events; and manifests. */
+/** Training jobs: lists and details that follow the server by server-sent events, and manifests. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
 import { api, data, queryClient, type Schema } from "./client"
@@ -14,7 +14,7 @@ export type JobReason = Schema<"ReasonAnswer">
 export type ManifestProblem = Schema<"ManifestProblem">
 export type CheckedManifest = Schema<"CheckedManifest">
 
-/** What tells a job from all others, as addresses have it. */
+/** What identifies a job in addresses. */
 export interface JobPlace {
   namespace: string
   kind: string
@@ -103,7 +103,7 @@ export function placeOf(job: Pick<Job, "namespace" | "word" | "name">): JobPlace
   return { namespace: job.namespace, kind: job.word, name: job.name }
 }
 
-/** Keeps lists of jobs as they are on the server. */
+/** Keeps lists of jobs up to date. */
 export function useLiveJobs(): void {
   const client = useQueryClient()
   useEffect(() => {
@@ -124,7 +124,7 @@ export function useLiveJobs(): void {
           ? { ...page, items: page.items.map((each) => (each.uid === job.uid ? { ...each, ...job } : each)) }
           : page,
       )
-      reload() // it may be new, or have come into a list or out of it; and one may do other things with it now
+      reload() // the job may be new, or belong to other lists now, or allow other actions
     })
     return () => {
       source.close()
@@ -133,7 +133,7 @@ export function useLiveJobs(): void {
   }, [client])
 }
 
-/** Keeps one job, with all its members, as it is on the server. True when it was deleted. */
+/** Keeps a job and its replicas up to date. Returns true when it was deleted. */
 export function useLiveJob(place: JobPlace): boolean {
   const client = useQueryClient()
   const [gone, setGone] = useState(false)

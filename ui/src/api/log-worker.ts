@@ -1,4 +1,4 @@
-/** Loads a log, keeps it and searches it in a thread of its own, so that the page never waits for it. */
+/** Loads, stores and searches a log in a worker, so that the page is never blocked. */
 import { LogStore } from "@/lib/log-store"
 
 export type ToWorker =
@@ -8,9 +8,9 @@ export type ToWorker =
 
 export type FromWorker =
   | { say: "count"; count: number; ended: boolean; lost: boolean }
-  /** `whole` if none of them can change any more. */
+  /** `whole`: none of these lines can change any more. */
   | { say: "lines"; from: number; lines: string[]; number: number; whole: boolean }
-  /** More of what is found; `whole` when all there is has been looked through. */
+  /** More matches; `whole` when the whole log has been searched. */
   | { say: "found"; lines: number[]; number: number; whole: boolean }
 
 const TELL_MILLISECONDS = 60
@@ -41,7 +41,7 @@ self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   }
 }
 
-/** Of a very long line only its beginning, unless it is asked for alone. */
+/** Sends only the beginning of a very long line, unless it is the only line requested. */
 async function lines(from: number, to: number, number: number): Promise<void> {
   const found = await store.lines(from, to)
   const sent = to - from === 1 ? found : found.map(shortened)
@@ -50,12 +50,12 @@ async function lines(from: number, to: number, number: number): Promise<void> {
 
 function shortened(line: string): string {
   if (line.length <= SENT_CHARACTERS) return line
-  // The last that was written over it is what counts.
+  // Of an overwritten line, only the last text counts.
   const last = line.lastIndexOf("\r", line.length - 2)
   return line.slice(last + 1, last + 1 + SENT_CHARACTERS + 1)
 }
 
-/** Looks through what it has not looked through yet. */
+/** Searches the part that has not been searched yet. */
 async function search(): Promise<void> {
   const mine = searching
   if (!mine || mine.busy) return
@@ -64,13 +64,13 @@ async function search(): Promise<void> {
     if (searching !== mine) return
     mine.next = next
     if (found.length) say({ say: "found", lines: found, number: mine.number, whole: false })
-    await new Promise((resolve) => setTimeout(resolve)) // what else is asked comes in between
+    await new Promise((resolve) => setTimeout(resolve)) // lets other messages in
   }
   mine.busy = false
   if (searching === mine) say({ say: "found", lines: [], number: mine.number, whole: true })
 }
 
-/** Events are lines, bunches of lines, or pieces of the text with any number of them. */
+/** An event holds a line, several lines, or a piece of text with any number of them. */
 function followed(address: string): void {
   const source = new EventSource(address)
   const text = (event: MessageEvent) => (JSON.parse(event.data as string) as { text: string }).text
@@ -96,7 +96,7 @@ function followed(address: string): void {
   })
 }
 
-/** What will not change any more comes as one text, which is a good deal faster. */
+/** A finished log is loaded as one text, which is much faster. */
 async function whole(address: string): Promise<void> {
   try {
     const response = await fetch(address)

@@ -1,29 +1,29 @@
-/** Logs: whole, or as they are written. */
+/** Logs: finished ones, and those that are still written. */
 import { useCallback, useEffect, useRef, useState } from "react"
 import type { FromWorker, ToWorker } from "./log-worker"
 
-/** Where a log is: as one text, and as server-sent events while it is written. */
+/** The addresses of a log: as one text, and as server-sent events while it is written. */
 export interface LogSource {
   text: string
   events: string
-  /** What it is called as a file. */
+  /** The file name for downloads. */
   name: string
 }
 
 export interface Log {
-  /** How many lines there are. */
+  /** The number of lines. */
   count: number
   ended: boolean
   lost: boolean
-  /** Another number whenever there may be more to see. */
+  /** Changes whenever there may be more to show. */
   news: number
-  /** A line from 0, if it is at hand; it soon is after it was wanted. Very long ones are only begun. */
+  /** A line by its number from 0, or undefined until it has arrived after `want`. Very long lines are cut off. */
   line: (number: number) => string | undefined
   want: (from: number, to: number) => void
-  /** All of a line. */
+  /** The complete line. */
   whole: (number: number) => Promise<string>
   search: (text: string) => void
-  /** Numbers of the lines in which it was found, ever more of them until `searched`. */
+  /** The numbers of the lines that match; more arrive until `searched`. */
   found: number[]
   searched: boolean
 }
@@ -55,12 +55,12 @@ const PAGE = 200
 const PAGES = 40
 const NOTHING = { count: 0, ended: false, lost: false, news: 0 }
 
-/** What is over will not change any more. `ended` is told when what was followed has come to its end. */
+/** `over`: the log will not change any more. `ended` is called when a followed log has ended. */
 export function useLog(source: LogSource, over: boolean, ended?: () => void): Log {
   const end = useRef(ended)
   end.current = ended
   const began = useRef(over)
-  if (!over) began.current = false // what goes on again is followed again; what has been followed to its end is here
+  if (!over) began.current = false // a log that goes on is followed again; one that was followed to its end is complete
   const follow = !began.current
   const worker = useRef<Worker>(undefined)
   const pages = useRef(new Map<number, { lines: string[]; whole: boolean; stale: boolean }>())
@@ -84,7 +84,7 @@ export function useLog(source: LogSource, over: boolean, ended?: () => void): Lo
     setResults({ found: [], searched: true })
     mine.onmessage = ({ data }: MessageEvent<FromWorker>) => {
       if (data.say === "count") {
-        // What was not whole is asked for again, and shown as it was until it comes.
+        // Pages that were not complete are requested again and shown as they were until then.
         for (const page of pages.current.values()) page.stale ||= !page.whole
         asked.current.clear()
         setSeen((before) => ({ ...data, news: before.news + 1 }))

@@ -1,4 +1,4 @@
-/** Modules with their versions, and the reviews by which they are published. */
+/** Modules with their versions, and the reviews that publish them. */
 import { queryOptions } from "@tanstack/react-query"
 import { api, data, queryClient, type Schema } from "./client"
 import type { LogSource } from "./log"
@@ -21,7 +21,7 @@ export interface ModuleFilter {
   limit?: number
 }
 
-/** What the form of a module holds. */
+/** The contents of the module form. */
 export interface ModuleText {
   name: string
   category: string
@@ -37,7 +37,7 @@ export interface ModuleText {
   outputs: { name: string; path: string; type: "text" | "file"; description: string }[]
 }
 
-/** How often something that is being built is looked at. */
+/** The polling interval during a build. */
 export const WHILE_BUILDING = 2_000
 
 export const modulesQuery = (query: ModuleFilter) =>
@@ -64,7 +64,7 @@ export async function createModule(body: ModuleText): Promise<Module> {
   return changed(api.POST("/api/v1/modules", { body }).then(data))
 }
 
-/** Refused if somebody else has changed the module since `revision`. */
+/** Refused if someone else has changed the module since `revision`. */
 export async function editModule(module: string, revision: number, { name: _, ...body }: ModuleText): Promise<Module> {
   return changed(
     api
@@ -81,7 +81,7 @@ export async function buildModuleAgain(module: string): Promise<Module> {
   return changed(api.POST("/api/v1/modules/{module}/build", { params: { path: { module } } }).then(data))
 }
 
-/** Whoever asks leaves its page before `modulesChanged`: nothing of it can be loaded again. */
+/** Leave the module's page before `modulesChanged`: it can no longer be loaded. */
 export async function deleteModule(module: string): Promise<void> {
   await api.DELETE("/api/v1/modules/{module}", { params: { path: { module } } })
 }
@@ -145,7 +145,7 @@ export async function decideReview(
   )
 }
 
-/** Also what the editor offers: it reads modules, too. */
+/** Invalidates modules and reviews, and the modules that the editor offers. */
 export function modulesChanged(): void {
   void queryClient.invalidateQueries({ queryKey: ["modules"] })
   void queryClient.invalidateQueries({ queryKey: ["reviews"] })

@@ -9,7 +9,7 @@ export type StorageRoot = Schema<"RootAnswer">
 export type Module = Schema<"ModuleAnswer">
 export type ModuleVersion = Schema<"WholeModuleVersion">
 
-/** States of versions of modules that were built: their owners may use them, and everybody those that are published. */
+/** States of module versions that have been built. Their owners may use them; everyone may use published ones. */
 export const USABLE: ReadonlySet<string> = new Set(["private", "in review", "rejected", "published", "deprecated"])
 
 const MOST = 200
@@ -39,7 +39,7 @@ export const categoriesQuery = queryOptions({
   staleTime: KEPT,
 })
 
-/** Modules that whoever asks may put into a workflow. */
+/** The modules that the user may put into a workflow. */
 export const usableModulesQuery = (query: { q?: string; category?: string; mine?: boolean; published?: boolean }) =>
   queryOptions({
     queryKey: ["modules", "usable", query],
@@ -73,7 +73,7 @@ export const moduleVersionsQuery = (module: string) =>
     staleTime: 15_000,
   })
 
-/** What these modules take and give, as far as it is known by now; by `name@version`. */
+/** The inputs and outputs of these modules by `name@version`, as far as they are loaded. */
 export function useModuleVersions(wanted: { name: string; version: string }[]): Map<string, ModuleVersion> {
   const names = [...new Set(wanted.map(({ name, version }) => `${name}@${version}`))].sort()
   const found = useQueries({

@@ -1,4 +1,4 @@
-/** Errors as the server tells them (RFC 9457), and those of the way to it. */
+/** Errors of the server (RFC 9457) and of the connection to it. */
 import { usePreferences } from "@/app/preferences"
 import { serverMessage } from "@/i18n/server-messages"
 
@@ -15,7 +15,7 @@ export class Problem extends Error {
   readonly title: string
   readonly detail: string
   readonly fields: FieldProblem[]
-  /** Which sentence the detail is, and what is put into it. */
+  /** The code of the detail, and its values. */
   private readonly sentence: Pick<FieldProblem, "code" | "arguments">
 
   constructor(
@@ -36,12 +36,12 @@ export class Problem extends Error {
     this.sentence = sentence
   }
 
-  /** The detail, in the reader's language. */
+  /** The detail in the user's language. */
   get said(): string {
     return this.detail && serverMessage({ ...this.sentence, message: this.detail }, usePreferences.getState().language)
   }
 
-  /** What the server says of one field, by its path, in the reader's language. */
+  /** The message about a field, by its path, in the user's language. */
   of(field: string): string | undefined {
     const found = this.fields.find((each) => each.field === field)
     return found && serverMessage(found, usePreferences.getState().language)

@@ -1,4 +1,4 @@
-/** Runs: lists and details that stay as they are on the server, by server-sent events. */
+/** Runs: lists and details that follow the server by server-sent events. */
 import { queryOptions, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useState } from "react"
 import { api, data, queryClient, type Schema } from "./client"
@@ -100,7 +100,7 @@ async function changed<T>(work: Promise<T>): Promise<T> {
   return answer
 }
 
-/** Keeps lists of runs as they are on the server. */
+/** Keeps lists of runs up to date. */
 export function useLiveRuns(): boolean {
   const client = useQueryClient()
   const [live, setLive] = useState(false)
@@ -123,7 +123,7 @@ export function useLiveRuns(): boolean {
           ? { ...page, items: page.items.map((each) => (each.id === run.id ? run : each)) }
           : page,
       )
-      reload() // it may be new, or have come into a list or out of it
+      reload() // the run may be new, or belong to other lists now
     })
     return () => {
       source.close()
@@ -135,7 +135,7 @@ export function useLiveRuns(): boolean {
 
 const TOGETHER_MILLISECONDS = 200
 
-/** Keeps one run, with all its nodes, as it is on the server. Of many changes in a moment, the last says it all. */
+/** Keeps a run and its nodes up to date. Of many changes in a short time, only the last is shown. */
 export function useLiveRun(run: string): void {
   const client = useQueryClient()
   useEffect(() => {

@@ -180,7 +180,7 @@ function plain(document: GraphDocument): Record<string, unknown> {
   return document as unknown as Record<string, unknown>
 }
 
-/** Without what is empty, so that addresses and keys stay short. */
+/** Drops empty values, so that addresses and query keys stay short. */
 export function filledIn<T extends object>(query: T): T {
   return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined && value !== "")) as T
 }

@@ -1,4 +1,4 @@
-/** What somebody prefers in this browser: the language and the theme. */
+/** Preferences kept in the browser: language and theme. */
 import { create } from "zustand"
 
 export type Language = "en" | "zh"
@@ -13,7 +13,7 @@ interface Preferences {
 
 const LANGUAGE = "muster.language"
 const THEME = "muster.theme"
-const dark = globalThis.matchMedia?.("(prefers-color-scheme: dark)") // there is none where tests run
+const dark = globalThis.matchMedia?.("(prefers-color-scheme: dark)") // undefined in unit tests
 
 export const usePreferences = create<Preferences>((set) => ({
   language: firstLanguage(),
@@ -22,7 +22,7 @@ export const usePreferences = create<Preferences>((set) => ({
   setTheme: (theme) => set({ theme: store(THEME, theme) }),
 }))
 
-/** Keeps the page's own attributes as they should be, from now on. */
+/** Applies language and theme to the document, now and whenever they change. */
 export function applyPreferences(): void {
   apply(usePreferences.getState())
   usePreferences.subscribe(apply)
@@ -53,7 +53,7 @@ function stored(key: string): string | null {
   try {
     return localStorage.getItem(key)
   } catch {
-    return null // a browser that keeps nothing still shows pages
+    return null // storage may be disabled in the browser
   }
 }
 

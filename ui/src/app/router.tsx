@@ -1,4 +1,4 @@
-/** Every address of the UI. A page is loaded when somebody goes there. */
+/** Every address of the UI. Pages are loaded on demand. */
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router"
 import { queryClient, sessionQuery } from "@/api/client"
 import { asProblem } from "@/api/problem"
@@ -7,7 +7,7 @@ import { ErrorPage, NotFoundPage, Root, Shell } from "./shell"
 
 type Texts<K extends string> = Partial<Record<K, string>>
 
-/** Of an address's query, those that a page knows, as texts. */
+/** The query parameters that a page knows, as texts. */
 function texts<K extends string>(...names: K[]) {
   return (search: Record<string, unknown>): Texts<K> => {
     const known: Texts<K> = {}

@@ -67,7 +67,7 @@ const RUN_LOOKS: Record<RunStateName, { tone: Tone; icon: typeof Ban }> = {
   skipped: { tone: "waiting", icon: SkipForward },
 }
 
-/** Blue runs, green has succeeded, red has failed, grey waits; and an icon says the same. */
+/** Blue: running, green: succeeded, red: failed, grey: waiting. An icon says the same. */
 export function StateBadge({ state }: { state: RunStateName }) {
   const w = useTexts(runTexts)
   const { tone, icon: Icon } = RUN_LOOKS[state]
@@ -93,7 +93,7 @@ export const MODULE_STATES: Record<string, { word: Word; tone: Tone }> = {
 
 const OWNERS: ReadonlySet<string> = new Set(["private", "in review", "rejected"])
 
-/** Whether somebody may put a version into a new workflow. */
+/** Whether a user may add a version to a workflow. */
 export function canUse(state: string, isOwner: boolean): boolean {
   return state === "published" || (isOwner && OWNERS.has(state))
 }
@@ -108,7 +108,7 @@ const MODULE_ICONS: Record<string, typeof Lock> = {
   deprecated: Archive,
 }
 
-/** Of a version of a module. */
+/** The state of a module version. */
 export function ModuleStateBadge({ state }: { state: string }) {
   const w = useTexts(moduleTexts)
   const known = MODULE_STATES[state]

@@ -23,7 +23,7 @@ const looks = cva(
 
 type Props = ComponentProps<"button"> & VariantProps<typeof looks> & { asChild?: boolean }
 
-/** With `asChild` its look is given to the one element inside it: a link, say. */
+/** With `asChild`, its only child (for example a link) looks like a button. */
 export function Button({ className, look, size, asChild, type = "button", ...rest }: Props) {
   const Tag = asChild ? Slot.Root : "button"
   return <Tag type={asChild ? undefined : type} className={classes(looks({ look, size }), className)} {...rest} />

@@ -9,7 +9,7 @@ import { Button } from "./button"
 import { Input } from "./form"
 
 export interface Mark {
-  /** From 1. */
+  /** The line number, from 1. */
   line: number
   tone: "error" | "warning"
   text: string
@@ -100,7 +100,7 @@ export function CodeEditor({ value, onChange, marks = [], className, ref, ...res
   )
 }
 
-/** Puts the cursor at the beginning of a line, and the line into sight. */
+/** Moves the cursor to the beginning of a line and scrolls to it. */
 export function goToLine(field: HTMLTextAreaElement | null, line: number): void {
   if (!field) return
   const lines = field.value.split("\n")
@@ -110,7 +110,7 @@ export function goToLine(field: HTMLTextAreaElement | null, line: number): void 
   field.scrollTop = Math.max(0, (line - 1) * LINE - field.clientHeight / 2)
 }
 
-/** A text to read, with the numbers of its lines, that can be taken elsewhere. */
+/** A read-only text with line numbers and a copy button. */
 export function CodeView({ label, text, className }: { label: string; text: string; className?: string }) {
   const w = useTexts(commonTexts)
   const [copied, setCopied] = useState(false)
@@ -143,7 +143,7 @@ export function CodeView({ label, text, className }: { label: string; text: stri
   )
 }
 
-/** A text that is to be taken elsewhere. */
+/** A text with a copy button. */
 export function CopyText({ label, text }: { label: string; text: string }) {
   const w = useTexts(commonTexts)
   const field = useRef<HTMLInputElement>(null)
@@ -170,7 +170,7 @@ export function CopyText({ label, text }: { label: string; text: string }) {
   )
 }
 
-/** Browsers give the clipboard only to pages that came over HTTPS; elsewhere the old way, of what is selected, works. */
+/** The clipboard API needs HTTPS; elsewhere the selection is copied. */
 export async function toClipboard(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)

@@ -1,4 +1,4 @@
-/** A list as the API has it: sorted, filtered and cut into pages there. */
+/** A table of one page of a list. The API sorts, filters and pages. */
 import { type ColumnDef, tableFeatures, useTable } from "@tanstack/react-table"
 import { ArrowDown, ArrowUp, ChevronLeft, ChevronRight } from "lucide-react"
 import { type ReactNode, useMemo } from "react"
@@ -11,7 +11,7 @@ export interface Column<T> {
   id: string
   header: string
   cell: (row: T) => ReactNode
-  /** What the API calls it in `sort`. */
+  /** Its name in the API's `sort`. */
   sort?: string
   className?: string
   hideHeader?: boolean
@@ -22,10 +22,10 @@ interface Props<T> {
   columns: Column<T>[]
   rows: T[]
   rowId: (row: T) => string
-  /** As the API has it: `name`, or `-name` for the greatest first. */
+  /** `name`, or `-name` for descending. */
   sort?: string
   onSort?: (sort: string) => void
-  /** It is being loaded again. */
+  /** While the next page is loaded. */
   busy?: boolean
 }
 
@@ -107,7 +107,7 @@ export function DataTable<T extends object>({ label, columns, rows, rowId, sort,
 }
 
 interface PagerProps {
-  /** How many were before this piece. */
+  /** The number of items before this page. */
   before: number
   count: number
   total: number

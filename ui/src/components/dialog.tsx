@@ -64,7 +64,7 @@ interface ConfirmProps {
   onConfirm: () => unknown
 }
 
-/** Asks before something that cannot be undone. What the server says against it is shown here. */
+/** Asks before an action, and shows the error if the server refuses it. */
 export function Confirm({ open, onClose, title, lead, action, danger, onConfirm }: ConfirmProps) {
   const w = useTexts(commonTexts)
   const [error, setError] = useState<unknown>()
@@ -110,12 +110,12 @@ interface FormDialogProps {
   lead?: ReactNode
   action: string
   wide?: boolean
-  /** Those that say themselves what is wrong with them. */
+  /** Fields that show their own errors. */
   fields: string[]
   onClose: () => void
   onSubmit: (form: FormData) => Promise<unknown>
   children: (fault: (field: string) => string | undefined) => ReactNode
-  /** Beside the buttons. */
+  /** Shown beside the buttons. */
   more?: ReactNode
 }
 
@@ -164,12 +164,12 @@ export function FormDialog({ title, lead, action, wide, fields, onClose, onSubmi
   )
 }
 
-/** One text of a form, without blanks at its ends. */
+/** The trimmed text of a form field. */
 export function text(form: FormData, name: string): string {
   return String(form.get(name) ?? "").trim()
 }
 
-/** Asks before a page is left on which something is not saved. */
+/** Asks before a page with unsaved changes is left. */
 export function LeaveGuard({ changed }: { changed: boolean }) {
   const w = useTexts(editorTexts)
   const blocker = useBlocker({

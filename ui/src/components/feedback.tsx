@@ -57,7 +57,7 @@ export function problemTitle(problem: Problem, w: Translate<keyof typeof commonT
   return w(TITLES[problem.kind] ?? "problemTitle")
 }
 
-/** What went wrong, with every field at fault. `except` leaves out fields that say it themselves. */
+/** An error, with every invalid field. `except`: fields that show their own errors. */
 export function ProblemView({ error, retry, except = [] }: { error: unknown; retry?: () => void; except?: string[] }) {
   const w = useTexts(commonTexts)
   const language = usePreferences((all) => all.language)

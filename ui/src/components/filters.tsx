@@ -7,7 +7,7 @@ import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { Input, Select } from "./form"
 
-/** Above a list. */
+/** The row of filters above a list. */
 export function Filters({ children }: { children: ReactNode }) {
   return <div className="flex flex-wrap items-center gap-2">{children}</div>
 }
@@ -18,7 +18,7 @@ interface OwnerProps {
   onChange: (name: string | undefined) => void
 }
 
-/** Everybody's, one's own, or whose the address says. */
+/** All, the user's own, or those of the user in the address. */
 export function OwnerFilter({ label, value, onChange }: OwnerProps) {
   const c = useTexts(commonTexts)
   const me = useMe().user.name
@@ -43,7 +43,7 @@ interface SearchProps {
   className?: string
 }
 
-/** Waits for a pause in typing. */
+/** Searches after a pause in typing. */
 export function SearchBox({ label, value, onChange, className }: SearchProps) {
   const [text, setText] = useState(value)
   const told = useRef(value)
@@ -81,7 +81,7 @@ interface SegmentsProps<T extends string> {
   onChange: (value: T) => void
 }
 
-/** One of a few, all of them in sight. */
+/** A choice of a few values, all of them visible. */
 export function Segments<T extends string>({ label, choices, value, onChange }: SegmentsProps<T>) {
   return (
     <div role="group" aria-label={label} className="flex max-w-full overflow-x-auto rounded-md border bg-card p-0.5">

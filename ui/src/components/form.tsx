@@ -1,4 +1,4 @@
-/** What forms are made of. A field has a label, a hint, and says what is wrong with it. */
+/** Form controls. A field has a label, a hint and an error. */
 import { type ComponentProps, type ReactNode, useId } from "react"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"

@@ -9,16 +9,16 @@ export interface DiffLine {
   text: string
 }
 
-/** Unchanged lines that nobody needs to see. */
+/** Unchanged lines that are hidden. */
 export interface Skipped {
   sign: "skipped"
   count: number
 }
 
-/** Of a table as large, more is told as replaced. */
+/** The largest table of line pairs; longer texts are shown as replaced. */
 const MOST_CELLS = 4_000_000
 
-/** What has changed between two texts, line by line. */
+/** The changes between two texts, line by line. */
 export function diffLines(before: string, after: string): DiffLine[] {
   const old = before === "" ? [] : before.split("\n")
   const now = after === "" ? [] : after.split("\n")
@@ -33,7 +33,7 @@ export function diffLines(before: string, after: string): DiffLine[] {
   ]
 }
 
-/** With a few lines around what changed; the rest is only counted. */
+/** Keeps a few lines around each change and counts the rest. */
 export function hideUnchanged(lines: DiffLine[], around = 3): (DiffLine | Skipped)[] {
   const near = new Uint8Array(lines.length)
   lines.forEach(({ sign }, index) => {
@@ -73,7 +73,7 @@ function middle(old: string[], now: string[]): DiffLine[] {
   return lines
 }
 
-/** Of what the texts have in common from each pair of lines on. */
+/** The lengths of the longest common subsequences from each pair of lines on. */
 function longest(old: string[], now: string[]): Uint32Array[] {
   const lengths = Array.from({ length: old.length + 1 }, () => new Uint32Array(now.length + 1))
   for (let i = old.length - 1; i >= 0; i--)
@@ -84,7 +84,7 @@ function longest(old: string[], now: string[]): Uint32Array[] {
   return lengths
 }
 
-/** What has changed from one text to the other. */
+/** Shows the difference between two texts. */
 export function LineDiff({ before, after }: { before: string; after: string }) {
   const w = useTexts(reviewTexts)
   const lines = useMemo(() => hideUnchanged(diffLines(before, after)), [before, after])

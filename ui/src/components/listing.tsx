@@ -1,4 +1,4 @@
-/** A list of the API with everything around it: loading, what went wrong, nothing found, pages. */
+/** A list of the API with everything around it: loading, errors, no results, pages. */
 import type { UseQueryResult } from "@tanstack/react-query"
 import type { ReactNode } from "react"
 import { commonTexts } from "@/i18n/common"
@@ -11,12 +11,12 @@ import { Empty, Loading, ProblemView } from "./feedback"
 interface Around<T> {
   found: UseQueryResult<{ items: T[]; next: string | null; total: number }>
   place?: PageTrail
-  /** How many a page has. */
+  /** The number of items on a page. */
   piece?: number
   onPages?: (pages: string | undefined) => void
-  /** Clears the filters, if there are any. */
+  /** Clears the filters; undefined without filters. */
   clear?: () => void
-  /** What stands there when there is nothing at all; without it, an empty table. */
+  /** Shown when the list is empty; without it, an empty table. */
   empty?: ReactNode
 }
 
@@ -28,7 +28,7 @@ interface Table<T> extends Around<T> {
   onSort?: (sort: string) => void
 }
 
-/** As a table. */
+/** A list as a table. */
 export function Listing<T extends object>({ label, columns, rowId, sort, onSort, ...around }: Table<T>) {
   return (
     <Paged {...around}>
@@ -40,11 +40,11 @@ export function Listing<T extends object>({ label, columns, rowId, sort, onSort,
 }
 
 interface Shown<T> extends Around<T> {
-  /** One page. It is busy while the next one is fetched. */
+  /** Renders one page; `busy` while the next one is loaded. */
   children: (items: T[], busy: boolean) => ReactNode
 }
 
-/** As whoever uses it wants to show it. */
+/** A list in any other form. */
 export function Paged<T extends object>({ found, place, piece = 50, onPages, clear, empty, children }: Shown<T>) {
   const c = useTexts(commonTexts)
   const page = found.data

@@ -26,12 +26,12 @@ import { Input, Tick } from "./form"
 
 const SHOWN = 2000
 
-/** What of a line is shown in its row. */
+/** The number of characters shown in a row. */
 export function isLong(text: string): boolean {
   return text.length > SHOWN
 }
 
-/** A line with its colours; of a very long one the beginning. */
+/** A line with its colours; a very long line is cut off. */
 export const LogLine = memo(function LogLine({ text, whole }: { text: string; whole?: boolean }) {
   return pieces(whole ? text : text.slice(0, SHOWN)).map((piece, index) => (
     <span
@@ -54,12 +54,12 @@ export const LogLine = memo(function LogLine({ text, whole }: { text: string; wh
 function colours({ colour, background }: Piece): { color?: string; background?: string } | undefined {
   if (colour === undefined && background === undefined) return undefined
   const css = (value: number | string | undefined) => (typeof value === "number" ? `var(--ansi-${value})` : value)
-  // On a background of its own, what has no colour of its own is read best in the theme's background.
+  // On a coloured background, text without a colour uses the theme's background colour.
   return { color: css(colour) ?? "var(--background)", background: css(background) }
 }
 
 export interface Rows {
-  /** What the scrolled element's content is high, and which rows are in it, the first of them so far down. */
+  /** The height of the scrolled content, the rows in it, and the offset of the first. */
   height: number
   from: number
   to: number
@@ -99,7 +99,7 @@ export function useRows(box: RefObject<HTMLElement | null>, count: number, row: 
     [box],
   )
 
-  // More rows may mean another height, and with it another place for the scroll bar.
+  // More rows may change the height, and so the position of the scroll bar.
   useLayoutEffect(() => {
     const element = box.current
     if (!element || count * row <= elementHeight({ count, row, seen })) return
@@ -117,7 +117,7 @@ export function useRows(box: RefObject<HTMLElement | null>, count: number, row: 
   const scaled = count * row > elementHeight(extent)
   const onWheel = useCallback(
     (event: WheelEvent) => {
-      // The scroll bar stands for so much that a turn of the wheel would skip pages.
+      // The scroll bar stands for so many rows that a turn of the wheel would skip pages.
       if (scaled && event.deltaY && !event.ctrlKey)
         move(now.current.offset + event.deltaY * (event.deltaMode === 1 ? row : 1))
     },
@@ -143,12 +143,12 @@ interface Props {
   source: LogSource
   over: boolean
   ended?: () => void
-  /** What is looked for, and whether it follows, where several logs beside each other have that in common. */
+  /** The search text and the follow mode, if several logs share them. */
   shared?: { search: string; follow: boolean; setFollow: (follow: boolean) => void }
   label?: string
 }
 
-/** A log that follows what is written, can be searched, and stays quick whatever its length. */
+/** A log that can be followed and searched, and stays fast at any length. */
 export function LogView({ source, over, ended, shared, label }: Props) {
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)

@@ -1,4 +1,4 @@
-/** A stranger's Markdown. No HTML of theirs is drawn, and no picture is loaded: that would tell its host who reads. */
+/** Renders untrusted Markdown. HTML is not rendered, and images are not loaded: their host would learn who reads. */
 import { Image } from "lucide-react"
 import type { Tokens } from "marked"
 import { Fragment, memo, type ReactNode, useMemo } from "react"
@@ -24,7 +24,7 @@ function blocks(tokens: Token[]): ReactNode {
   return tokens.map((token, index) => <Fragment key={index}>{block(token)}</Fragment>)
 }
 
-/** One below the page's own heading. */
+/** One level below the page's heading. */
 const HEADINGS = ["h2", "h3", "h4", "h5", "h6", "h6"] as const
 const SIZES = ["text-xl", "text-lg", "text-base", "text-sm", "text-sm", "text-sm"]
 
@@ -69,7 +69,7 @@ function block(token: Token): ReactNode {
       return said ? <p className="whitespace-pre-line">{said}</p> : null
     }
     default:
-      return null // what separates, and what defines links
+      return null // white space and link definitions
   }
 }
 
@@ -154,7 +154,7 @@ function piece(token: Token): ReactNode {
     case "image":
       return <Picture image={token as Tokens.Image} />
     case "html":
-      return /^<br\b/i.test((token as Tokens.Tag).text) ? <br /> : null // its text comes as tokens of its own
+      return /^<br\b/i.test((token as Tokens.Tag).text) ? <br /> : null // its text is in other tokens
     case "escape":
       return (token as Tokens.Escape).text
     case "text":

@@ -8,7 +8,7 @@ export interface MenuItem {
   onSelect: () => void
   danger?: boolean
   disabled?: boolean
-  /** Of a choice: whether it is the one. */
+  /** Of a choice: whether it is selected. */
   checked?: boolean
 }
 

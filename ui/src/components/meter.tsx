@@ -4,12 +4,12 @@ interface Props {
   label: string
   value: number
   max: number
-  /** How it is said: "3 of 8". */
+  /** The value as text: "3 of 8". */
   text: string
   className?: string
 }
 
-/** How much of something is in use. It is blue, and amber when almost nothing is left. */
+/** How much of something is in use. Blue, and amber when it is nearly full. */
 export function Meter({ label, value, max, text, className }: Props) {
   const part = max > 0 ? Math.min(1, value / max) : value > 0 ? 1 : 0
   return (

@@ -3,7 +3,7 @@ import { classes } from "@/lib/classes"
 
 interface Props {
   title: string
-  /** Beside the title: a badge, say. */
+  /** Beside the title, for example a badge. */
   aside?: ReactNode
   above?: ReactNode
   lead?: ReactNode
@@ -12,7 +12,7 @@ interface Props {
   children: ReactNode
 }
 
-/** A page with a heading. The browser's tab is called the same. */
+/** A page with a heading, which is also the title of the browser tab. */
 export function Page({ title, aside, above, lead, actions, wide, children }: Props) {
   useTitle(title)
   return (

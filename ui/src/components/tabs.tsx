@@ -13,7 +13,7 @@ interface Props {
   value?: string
   onChange?: (id: string) => void
   className?: string
-  /** Of each tab's content. */
+  /** Class names of each tab's content. */
   inside?: string
 }
 

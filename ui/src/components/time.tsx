@@ -4,7 +4,7 @@ import { useEffect, useState } from "react"
 import { usePreferences } from "@/app/preferences"
 import { ago, duration, moment } from "@/lib/times"
 
-/** A moment as people say it; the exact one when pointed at. */
+/** A relative time; the tooltip has the exact one. */
 export function Time({ at }: { at: string | null | undefined }) {
   const language = usePreferences((all) => all.language)
   if (!at) return <span className="text-muted-foreground">–</span>
@@ -15,7 +15,7 @@ export function Time({ at }: { at: string | null | undefined }) {
   )
 }
 
-/** How long it took, or takes so far. */
+/** How long something took, or has taken so far. */
 export function Duration({
   started,
   finished,

@@ -1,4 +1,4 @@
-/** Short notes on what has just been done. */
+/** Short messages about what has just been done. */
 import { CircleAlert, CircleCheck, X } from "lucide-react"
 import { create } from "zustand"
 import { asProblem } from "@/api/problem"
@@ -20,7 +20,7 @@ export function note(text: string): void {
   show({ text }, 4000)
 }
 
-/** For an error that has no better place. */
+/** Shows an error that has no better place. */
 export function noteError(error: unknown): void {
   show({ error }, 10_000)
 }

@@ -1,4 +1,4 @@
-/** SKUs over time: the mean as an area, the peak as a line, what there was as dashes. A table says the same. */
+/** SKUs over time: the mean as an area, the peak as a line, the total as a dashed line. A table shows the same numbers. */
 import { type PointerEvent, useEffect, useMemo, useRef, useState } from "react"
 import type { Usage } from "@/api/cluster"
 import { usePreferences } from "@/app/preferences"

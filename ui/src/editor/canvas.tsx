@@ -12,7 +12,7 @@ import { useTexts } from "@/i18n/translate"
 import { DRAGGED, nodeOfTemplate, type Template } from "./node-templates"
 import { useCanvas, useCanvasStore } from "./store"
 
-/** `fitOn`: all is shown when it becomes another. */
+/** Fits the graph to the screen whenever `fitOn` changes. */
 export function CanvasPane({ fitOn }: { fitOn: number }) {
   const w = useTexts(editorTexts)
   const store = useCanvasStore()
@@ -155,7 +155,7 @@ function counted(drawing: Drawing, problems: GraphProblem[]): Map<string, Count>
   return found
 }
 
-/** The same object for a node that looks as before: of a thousand, only those that change are drawn again. */
+/** Returns the same object for a node that looks the same, so that only changed nodes are rendered again. */
 function card(made: WeakMap<DrawnNode, CardNode>, node: DrawnNode, selected: boolean, count?: Count): CardNode {
   const before = made.get(node)
   const { errors = 0, warnings = 0 } = count ?? {}

@@ -1,4 +1,4 @@
-/** A page to write a version on: drawn on the canvas, or as a manifest. */
+/** The page that edits a version: on the canvas, or as a manifest. */
 import { Save } from "lucide-react"
 import { type ReactNode, useCallback, useMemo, useState } from "react"
 import { useStore } from "zustand"
@@ -24,14 +24,14 @@ import { isChanged, newCanvas } from "./store"
 interface Props {
   title: string
   above?: ReactNode
-  /** What it begins with. */
+  /** The initial document. */
   document?: GraphDocument
   type?: "graph" | "yaml"
-  /** Fields of the workflow, if there is to be a new one. */
+  /** The fields of the workflow, if a new one is created. */
   workflowFields?: (fault: (field: string) => string | undefined) => ReactNode
-  /** Whether those were touched. */
+  /** Whether those fields were changed. */
   touched?: boolean
-  /** Why it cannot be saved yet. */
+  /** The reason why it cannot be saved yet. */
   missing?: string
   save: (version: VersionText) => Promise<Stored>
   saved: (stored: Stored) => void
@@ -82,7 +82,7 @@ export function EditorPage({
       store.getState().markSaved()
       setDone(true)
       note(w("saved", { name: `${stored.workflow_name} ${stored.version.name}` }))
-      setTimeout(() => saved(stored)) // after the guard knows that all is saved
+      setTimeout(() => saved(stored)) // after the guard knows that everything is saved
     } catch (thrown) {
       setError(thrown)
     } finally {

@@ -22,10 +22,10 @@ import { CanvasContext, type CanvasStore } from "./store"
 
 interface Props {
   store: CanvasStore
-  /** Above the side form while no node is selected: names and descriptions. */
+  /** Shown in the side form while no node is selected: names and descriptions. */
   basics: ReactNode
   onSave: () => void
-  /** Nodes have no places yet. */
+  /** The nodes have no positions yet. */
   arrange?: boolean
 }
 
@@ -184,7 +184,7 @@ function Side({ store, basics }: { store: CanvasStore; basics: ReactNode }) {
   )
 }
 
-/** Puts the cursor where a problem is. */
+/** Moves the cursor to the field with a problem. */
 function useFocus(
   side: React.RefObject<HTMLElement | null>,
   wanted: { field: string; count: number } | undefined,

@@ -5,7 +5,7 @@ import { Button } from "@/components/button"
 import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 
-/** A part of a form that can be folded. */
+/** A section of a form that can be collapsed. */
 export function Section({ title, count, children }: { title: string; count?: number; children: ReactNode }) {
   return (
     <details open className="group border-b last:border-0">
@@ -21,17 +21,17 @@ export function Section({ title, count, children }: { title: string; count?: num
 
 interface RowsProps<T> {
   rows: T[]
-  /** What a row is called when it is removed. */
+  /** The name of a row in the label of its remove button. */
   named: (row: T) => string
   field: string
   row: (row: T, index: number, set: (change: Partial<T>, part: string) => void) => ReactNode
   change: (rows: T[], field: string) => void
   add?: { label: string; fresh: () => T }
-  /** Rows that somebody else decides about. */
+  /** Rows that the user cannot change. */
   fixed?: boolean
 }
 
-/** A list of things with fields, each of which can be removed. */
+/** A list of rows with fields; each row can be removed. */
 export function Rows<T>({ rows, named, field, row, change, add, fixed }: RowsProps<T>) {
   const w = useTexts(commonTexts)
   return (

@@ -1,4 +1,4 @@
-/** A version from an Argo Workflow: pasted, dropped or chosen as a file, and looked at while it is typed. */
+/** A version from an Argo Workflow: pasted, dropped or chosen as a file, and checked while it is typed. */
 import { FileUp } from "lucide-react"
 import { type DragEvent, useEffect, useState } from "react"
 import { type GraphProblem, importManifest } from "@/api/workflows"
@@ -15,7 +15,7 @@ import { useTexts } from "@/i18n/translate"
 interface Props {
   text: string
   change: (text: string) => void
-  /** It can be drawn, and somebody wants it drawn. */
+  /** Called when the user opens the converted graph on the canvas. */
   open: (document: GraphDocument) => void
 }
 

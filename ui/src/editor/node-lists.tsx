@@ -13,7 +13,7 @@ import type { NodeFormProps } from "./node-form"
 
 const VALUE = "value"
 
-/** Inputs, each wired to an initial parameter, to an output of a node before this one, or to a value. */
+/** Inputs, each from an initial parameter, an output of an earlier node, or a fixed value. */
 export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
   const w = useTexts(editorTexts)
   const c = useTexts(commonTexts)
@@ -123,7 +123,7 @@ export function NodeInputs({ node, drawing, change, fault }: NodeFormProps) {
   )
 }
 
-/** What a node gives: its own outputs, or its module's. */
+/** The outputs of a node: its own, or those of its module. */
 export function useOutputs(nodes: DrawnNode[]): (node: DrawnNode) => Output[] {
   const modules = useModuleVersions(
     nodes.flatMap((node) => (node.kind === "module" && node.module ? [node.module] : [])),
@@ -278,7 +278,7 @@ export function NodeVariables({ node, change, fault }: NodeFormProps) {
   )
 }
 
-/** Storage roots that can be ticked. One that is not there any more stays to be unticked. */
+/** Storage roots as checkboxes. One that no longer exists stays in the list so that it can be removed. */
 export function NodeStorage({ node, change, fault }: NodeFormProps) {
   const w = useTexts(editorTexts)
   const roots = useQuery(rootsQuery).data?.items ?? []

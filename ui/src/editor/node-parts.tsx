@@ -12,7 +12,7 @@ import { useTexts, useTranslate } from "@/i18n/translate"
 import { skuText } from "@/lib/amounts"
 import type { NodeFormProps } from "./node-form"
 
-/** The module and the version that is pinned. Another version may take other inputs: those of the same name stay. */
+/** The module and its pinned version. Another version may have other inputs; those with the same name are kept. */
 export function NodeModule({ node, change, fault }: NodeFormProps) {
   const w = useTexts(editorTexts)
   const text = useTranslate()
@@ -64,7 +64,7 @@ export function NodeModule({ node, change, fault }: NodeFormProps) {
   )
 }
 
-/** The kind of training job, and how many members each of its roles has. */
+/** The kind of training job, and the number of replicas of each role. */
 export function NodeTraining({ node, change, fault }: NodeFormProps) {
   const w = useTexts(editorTexts)
   const text = useTranslate()
@@ -188,7 +188,7 @@ export function NodeTraining({ node, change, fault }: NodeFormProps) {
   )
 }
 
-/** What it may use of the machines. */
+/** The task type, the virtual cluster and the number of SKUs. */
 export function NodeTask({ node, change, fault }: NodeFormProps) {
   const w = useTexts(editorTexts)
   const text = useTranslate()

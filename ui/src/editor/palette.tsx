@@ -94,7 +94,7 @@ function Choice({ chosen, choose, children }: { chosen: boolean; choose: () => v
 
 interface ModuleProps {
   name: string
-  /** Of the version to use; 0 if it has to be looked for. */
+  /** The number of the version to use; 0 if it is not known yet. */
   number: number
   help: string
   add: (template: Template) => void

@@ -12,7 +12,7 @@ interface Props {
   fault: (field: string) => string | undefined
 }
 
-/** Initial parameters. One that is renamed stays wired. */
+/** Initial parameters. Inputs keep their source when a parameter is renamed. */
 export function Parameters({ drawing, change, fault }: Props) {
   const w = useTexts(editorTexts)
   const c = useTexts(commonTexts)
@@ -74,7 +74,7 @@ export function Parameters({ drawing, change, fault }: Props) {
   )
 }
 
-/** With these parameters. If one of them only has another name, inputs that come from it still do. */
+/** Replaces the parameters. Inputs follow a parameter that was renamed. */
 export function renamed(drawing: Drawing, parameters: Parameter[]): Drawing {
   if (parameters.length !== drawing.parameters.length) return { ...drawing, parameters }
   const names = new Map<string, string>()

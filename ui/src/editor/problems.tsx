@@ -12,7 +12,7 @@ import { type CanvasStore, useCanvas } from "./store"
 
 const QUIET_MILLISECONDS = 350
 
-/** The problem, if it could not be checked. */
+/** Checks the graph after each pause. Returns the error if the check failed. */
 export function useGraphCheck(store: CanvasStore): unknown {
   const [failed, setFailed] = useState<unknown>()
   useEffect(() => {
@@ -55,7 +55,7 @@ export function useGraphCheck(store: CanvasStore): unknown {
   return failed
 }
 
-/** What is wrong with the graph. A click leads to where. */
+/** The problems of the graph. A click leads to the field. */
 export function ProblemList({ failed }: { failed: unknown }) {
   const w = useTexts(editorTexts)
   const language = usePreferences((all) => all.language)

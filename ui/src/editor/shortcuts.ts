@@ -1,4 +1,4 @@
-/** Keys of the canvas. While somebody types in a field, keys belong to the field. */
+/** Keyboard shortcuts of the canvas. They do nothing while the user types in a field. */
 import { useEffect } from "react"
 import type { Drawing } from "@/graph/drawing"
 import { type CanvasStore, copyOf } from "./store"

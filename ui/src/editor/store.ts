@@ -15,7 +15,7 @@ import {
   withoutEdges,
 } from "@/graph/drawing"
 
-/** The state of a canvas: the drawing, what is selected in it, and how it came to be. */
+/** The state of a canvas: the drawing, the selection and the history. */
 
 const REMEMBERED = 200
 const SAME_MILLISECONDS = 1200
@@ -28,11 +28,11 @@ export interface Canvas {
   selectedEdges: ReadonlySet<string>
   past: Drawing[]
   future: Drawing[]
-  /** The drawing as it was stored. */
+  /** The drawing as it was saved. */
   saved: Drawing
   problems: GraphProblem[]
   checking: boolean
-  /** What the side form is to show and put the cursor into. */
+  /** The field that the side form shows and focuses. */
   wanted?: { key?: string; field: string; count: number }
 
   change: (drawing: Drawing, same?: string) => void
@@ -53,7 +53,7 @@ export type CanvasStore = StoreApi<Canvas>
 
 export function newCanvas(drawing: Drawing, { unsaved = false } = {}): CanvasStore {
   let last = { same: "", at: 0 }
-  let before: Drawing | undefined // where a movement began
+  let before: Drawing | undefined // the drawing before the current drag
 
   return createStore<Canvas>((set, get) => {
     const change = (drawing: Drawing, same = "") => {
@@ -138,7 +138,7 @@ export function isChanged({ drawing, saved }: Canvas): boolean {
   return drawing !== saved
 }
 
-/** What copying takes: the selected nodes and the edges between them. */
+/** The selected nodes and the edges between them, to be copied. */
 export function copyOf({ drawing, selected }: Canvas): Drawing | undefined {
   return selected.size ? part(drawing, selected) : undefined
 }

@@ -1,6 +1,6 @@
 /**
- * A graph while it is drawn. Nodes have a key that stays when they are renamed, and edges and inputs refer to it; so a
- * name can be typed letter by letter and nothing comes loose.
+ * A graph while it is edited. Nodes have a key that does not change when they are renamed; edges and inputs refer to the
+ * key, so a name can be typed letter by letter without losing a reference.
  */
 import type { GraphDocument, GraphNode, Input, Parameter, Position } from "./document"
 
@@ -30,7 +30,7 @@ export function newKey(): string {
   return `n${Date.now().toString(36)}${made}`
 }
 
-/** What a reference to no node is kept as: its name, so that it is still there to be corrected. */
+/** Marks a reference to a node that does not exist. Its name is kept so that the user can correct it. */
 const LOOSE = "name:"
 
 export function drawn(document: GraphDocument): { drawing: Drawing; placed: boolean } {
@@ -52,7 +52,7 @@ export function drawn(document: GraphDocument): { drawing: Drawing; placed: bool
   }
 }
 
-/** As it is stored: without what is empty. */
+/** The document to be stored, without empty values. */
 export function written(drawing: Drawing): GraphDocument {
   const names = new Map(drawing.nodes.map((node) => [node.key, node.name]))
   const name = (key: string) => names.get(key) ?? (key.startsWith(LOOSE) ? key.slice(LOOSE.length) : key)
@@ -89,7 +89,7 @@ export function withNode(drawing: Drawing, key: string, change: Partial<DrawnNod
   return { ...drawing, nodes: drawing.nodes.map((node) => (node.key === key ? { ...node, ...change } : node)) }
 }
 
-/** A name like this one that no node has: `train`, `train-2`, `train-3` ... */
+/** A name that is not in use: `train`, `train-2`, `train-3` ... */
 export function freeName(drawing: Drawing, wanted: string): string {
   const taken = new Set(drawing.nodes.map((node) => node.name))
   if (!taken.has(wanted)) return wanted
@@ -103,7 +103,7 @@ export function added(drawing: Drawing, node: Omit<DrawnNode, "key">): { drawing
   return { drawing: { ...drawing, nodes: [...drawing.nodes, named] }, key }
 }
 
-/** Without these nodes, and without edges from and to them. Inputs that came from them come from nowhere. */
+/** Removes nodes and their edges. Inputs that came from them lose their source. */
 export function without(drawing: Drawing, keys: ReadonlySet<string>): Drawing {
   return {
     ...drawing,
@@ -135,7 +135,7 @@ export function edgeId({ from, to }: DrawnEdge): string {
   return `${from}>${to}`
 }
 
-/** With one more edge; the same if it is there already, leads from a node to itself, or would close a circle. */
+/** Adds an edge. Returns the same drawing if the edge exists, connects a node to itself, or would close a cycle. */
 export function connected(drawing: Drawing, edge: DrawnEdge): Drawing {
   if (!canConnect(drawing, edge)) return drawing
   return { ...drawing, edges: [...drawing.edges, edge] }
@@ -146,12 +146,12 @@ export function canConnect(drawing: Drawing, { from, to }: DrawnEdge): boolean {
   return !ancestors(drawing, from).has(to)
 }
 
-/** The keys of all nodes that have ended before this one starts. */
+/** The keys of all nodes that run before this one. */
 export function ancestors(drawing: Drawing, key: string): Set<string> {
   return reached(key, drawing.edges, ({ from, to }) => [to, from])
 }
 
-/** The keys of all nodes that start only after this one has ended. */
+/** The keys of all nodes that run after this one. */
 export function descendants(drawing: Drawing, key: string): Set<string> {
   return reached(key, drawing.edges, ({ from, to }) => [from, to])
 }
@@ -174,7 +174,7 @@ function reached(key: string, edges: DrawnEdge[], along: (edge: DrawnEdge) => [s
   return found
 }
 
-/** A part of a drawing, to be put into this or another one. */
+/** A part of a drawing, to be pasted into this or another one. */
 export function part(drawing: Drawing, keys: ReadonlySet<string>): Drawing {
   return {
     parameters: [],
@@ -183,7 +183,7 @@ export function part(drawing: Drawing, keys: ReadonlySet<string>): Drawing {
   }
 }
 
-/** With a copy of the part, a little aside. Inputs inside it are wired to the copies. */
+/** Pastes a copy with an offset. Inputs between copied nodes refer to the copies. */
 export function pasted(drawing: Drawing, copied: Drawing, aside: Position): { drawing: Drawing; keys: Set<string> } {
   const renamed = new Map(copied.nodes.map((node) => [node.key, newKey()]))
   const there = new Set(drawing.nodes.map((node) => node.key))
@@ -214,7 +214,7 @@ export function pasted(drawing: Drawing, copied: Drawing, aside: Position): { dr
   return { drawing: { ...result, edges: [...result.edges, ...edges] }, keys: new Set(renamed.values()) }
 }
 
-/** Where a problem is: `nodes[3].inputs[0].from` is the fourth node's. */
+/** The node and field of a problem: `nodes[3].inputs[0].from` is in the fourth node. */
 export function placeOf(drawing: Drawing, path: string): { key?: string; field: string } {
   const node = /^nodes\[(\d+)\]\.?(.*)$/.exec(path)
   if (node) return { key: drawing.nodes[Number(node[1])]?.key, field: node[2] ?? "" }

@@ -1,4 +1,4 @@
-/** How every graph is drawn, whether it can be changed or not. */
+/** Renders a graph, editable or not. */
 import {
   Background,
   ControlButton,
@@ -31,7 +31,7 @@ const EDGE = {
 } as const
 
 const MANY = 150
-/** More in view than these are painted from afar instead. */
+/** If more nodes than this are in view, they are painted instead of rendered as elements. */
 const IN_VIEW = 120
 const ZOOM = { min: 0.01, max: 2 }
 const NO_NODES: CardNode[] = []
@@ -40,11 +40,11 @@ const NO_EDGES: Edge[] = []
 interface Props extends ReactFlowProps<CardNode> {
   nodes: CardNode[]
   edges: Edge[]
-  /** All is shown whenever this is another, if it is anything. */
+  /** Fits the graph to the screen whenever this changes. */
   fitOn?: unknown
 }
 
-/** Within a ReactFlowProvider. */
+/** Needs a ReactFlowProvider. */
 export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
   const w = useTexts(editorTexts)
   const dark = useIsDark()
@@ -54,7 +54,7 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
       nodes.length > MANY && (width === 0 || isCrowded(nodes, visibleBox(transform, width, height), IN_VIEW)),
     [nodes],
   )
-  // Until it is known what will be in view, nothing has to be made for it.
+  // Renders nothing until the view is known.
   const [fitted, setFitted] = useState(!fitOn)
   const far = useStore(crowded) || (!fitted && nodes.length > MANY)
   const hidden = useMemo(() => (far ? nodes.map((node) => ({ ...node, hidden: true })) : NO_NODES), [far, nodes])
@@ -100,7 +100,7 @@ export function Flow({ children, nodes, edges, fitOn, ...rest }: Props) {
   )
 }
 
-/** Shows all of these nodes, whether they are elements at present or not. */
+/** Fits these nodes to the screen, whether they are elements or painted. */
 export function useFit(nodes: CardNode[]): (milliseconds?: number) => void {
   const { setViewport } = useReactFlow()
   const store = useStoreApi()

@@ -13,7 +13,7 @@ interface Placed {
   position: Position
 }
 
-/** What of the plane is seen: it is moved by x and y after it was made larger by zoom. */
+/** The visible part of the plane: scaled by zoom, then moved by x and y. */
 export type View = readonly [x: number, y: number, zoom: number]
 
 export function boundsOf(nodes: readonly Placed[]): Box {
@@ -38,7 +38,7 @@ export function unionOf(a: Box, b: Box): Box {
   }
 }
 
-/** The part of the plane that a pane of this size shows. */
+/** The part of the plane that is visible in a pane of this size. */
 export function visibleBox([x, y, zoom]: View, width: number, height: number): Box {
   return { x: -x / zoom, y: -y / zoom, width: width / zoom, height: height / zoom }
 }
@@ -47,7 +47,7 @@ export function isInside({ position: { x, y } }: Placed, box: Box): boolean {
   return x < box.x + box.width && x + NODE_SIZE.width > box.x && y < box.y + box.height && y + NODE_SIZE.height > box.y
 }
 
-/** Whether more than so many nodes are in there. */
+/** Whether more than `most` nodes are inside the box. */
 export function isCrowded(nodes: readonly Placed[], box: Box, most: number): boolean {
   if (nodes.length <= most) return false
   let count = 0
@@ -55,7 +55,7 @@ export function isCrowded(nodes: readonly Placed[], box: Box, most: number): boo
   return false
 }
 
-/** The node at a point of the plane, or the nearest within `around` of it. */
+/** The node at a point of the plane, or the nearest within a distance of `around`. */
 export function nodeAt<T extends Placed>(nodes: readonly T[], { x, y }: Position, around = 0): T | undefined {
   let best: T | undefined
   let nearest = around

@@ -1,4 +1,4 @@
-/** A graph to look at: a version, or a run as it goes. */
+/** A read-only graph: a version, or a run that is updated live. */
 import { ReactFlowProvider } from "@xyflow/react"
 import { useEffect, useMemo, useRef, useState } from "react"
 import { Loading } from "@/components/feedback"
@@ -14,13 +14,13 @@ interface Props {
   document: GraphDocument
   selected?: string
   onSelect?: (name: string | undefined) => void
-  /** What is to be shown besides, by name. */
+  /** More data for the cards, by the name of the node. */
   extra?: (name: string) => Partial<CardData>
-  /** Always as the layout has it, wherever the nodes were drawn. */
+  /** Always use the automatic layout, even if the nodes have positions. */
   arranged?: boolean
 }
 
-/** Nodes go by their names here: nobody changes them. */
+/** Nodes are identified by their names, which cannot change here. */
 export function GraphView(props: Props) {
   return (
     <ReactFlowProvider>
@@ -34,7 +34,7 @@ function View({ document, selected, onSelect, extra, arranged }: Props) {
   const made = useRef(new Map<string, CardNode>())
   const nodes = useMemo(() => {
     if (!places) return []
-    // A node that looks as before stays the same object, so that of a thousand only those that change are drawn again.
+    // A node that looks the same stays the same object, so that only changed nodes are rendered again.
     const kept = made.current
     return (document.nodes ?? []).map((node): CardNode => {
       const data: CardData = {

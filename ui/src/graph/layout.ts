@@ -43,7 +43,7 @@ export function quickLayout(
   return found
 }
 
-/** Each node below all its parents. What is in a circle comes last. */
+/** Puts each node below all of its parents; nodes in a cycle come last. */
 function layers(ids: string[], parents: Map<string, string[]>, children: Map<string, string[]>): string[][] {
   const left = new Map(ids.map((id) => [id, parents.get(id)?.length ?? 0]))
   const layer = new Map<string, number>()
@@ -96,7 +96,7 @@ const OPTIONS: Record<string, string> = {
 
 const MOST = 300
 
-/** Where each node goes, by its id. Edges to nodes that are not there are left out. */
+/** The position of each node by its id. Edges to unknown nodes are ignored. */
 export async function layout(
   ids: string[],
   edges: { from: string; to: string }[],

@@ -1,4 +1,4 @@
-/** The whole graph in a corner, with what is seen of it. Painted: a thousand nodes cost as little as ten. */
+/** The mini-map: the whole graph with the visible part marked. It is painted, so a thousand nodes cost as little as ten. */
 import { Panel, useReactFlow, useStoreApi } from "@xyflow/react"
 import { type PointerEvent, useEffect, useRef } from "react"
 import { useIsDark } from "@/app/preferences"
@@ -7,12 +7,10 @@ import { type Box, boundsOf, unionOf, visibleBox } from "./geometry"
 import type { CardNode } from "./node-card"
 import { coloursOf, fillOf } from "./painted-nodes"
 
-/** The whole graph in a corner, with what is visibleBox of it. Painted: a thousand nodes cost as little as ten. */
-
 const SIZE = { width: 160, height: 110 }
 const EDGE = 6
 
-/** How points of the plane become points of the map. */
+/** Converts points of the plane to points of the map. */
 function scaled(box: Box) {
   const zoom = Math.min((SIZE.width - 2 * EDGE) / box.width, (SIZE.height - 2 * EDGE) / box.height)
   const x = (SIZE.width - box.width * zoom) / 2 - box.x * zoom

@@ -1,4 +1,4 @@
-/** A node as it is drawn: what it is, its name, and how it fares. */
+/** The card of a node: its kind, name and state. */
 import { Handle, type Node, type NodeProps, Position } from "@xyflow/react"
 import { Boxes, CircleAlert, Network, Terminal, TriangleAlert } from "lucide-react"
 import { memo } from "react"
@@ -14,12 +14,12 @@ export interface CardData extends Record<string, unknown> {
   subtitle: string
   errors?: number
   warnings?: number
-  /** Of a run: how it fares. */
+  /** The state in a run. */
   state?: NodeState
   stateText?: string
-  /** How often it was tried again. */
+  /** The number of retries. */
   retried?: number
-  /** In a comparison. */
+  /** The change in a comparison. */
   mark?: "added" | "removed" | "changed"
   editable?: boolean
 }
@@ -28,7 +28,7 @@ export type CardNode = Node<CardData, "card">
 
 const DOT = { x: NODE_SIZE.width / 2 - 5, width: 10, height: 10 }
 
-/** What is the same for all of them. Said beforehand, so that none has to be drawn only to be measured. */
+/** The size and handles of every card, given in advance so that no card has to be rendered to be measured. */
 export const CARD_SHAPE = {
   ...NODE_SIZE,
   handles: [
@@ -37,7 +37,7 @@ export const CARD_SHAPE = {
   ],
 }
 
-/** Whether a node looks the same with either. */
+/** Whether a card looks the same with both. */
 export function sameData(a: CardData, b: CardData): boolean {
   const names = Object.keys(a)
   return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name])

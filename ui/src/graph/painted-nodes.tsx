@@ -1,3 +1,4 @@
+/** Nodes painted on a canvas, when too many are in view to be elements. */
 import { type NodeChange, useReactFlow, useStoreApi } from "@xyflow/react"
 import { type MouseEvent as ReactMouseEvent, type RefObject, useCallback, useEffect, useRef } from "react"
 import { useIsDark } from "@/app/preferences"
@@ -43,7 +44,7 @@ export interface Line {
   target: string
 }
 
-const REACH = 4 // pixels around a node that still belong to it
+const REACH = 4 // pixels around a node that still count as the node
 
 export function FarGraph({ nodes, edges }: { nodes: CardNode[]; edges: readonly Line[] }) {
   const canvas = useRef<HTMLCanvasElement>(null)
@@ -116,7 +117,7 @@ function paint(canvas: HTMLCanvasElement, { width, height, view, nodes, edges, e
   context.stroke()
   context.globalAlpha = 1
 
-  const least = 2 / zoom // nothing becomes thinner than two pixels
+  const least = 2 / zoom // at least two pixels wide
   const tall = Math.max(NODE_SIZE.height, least)
   const wide = Math.max(NODE_SIZE.width, least)
   for (const node of nodes) {
@@ -132,7 +133,7 @@ function paint(canvas: HTMLCanvasElement, { width, height, view, nodes, edges, e
 
 type Changes = (changes: NodeChange<CardNode>[]) => void
 
-/** Choosing and dragging painted nodes, said as changes of nodes like those that elements make. For the element around. */
+/** Handlers that select and drag painted nodes, with the same changes as elements report. For the surrounding element. */
 export function useFarHands(
   on: boolean,
   around: RefObject<HTMLElement | null>,

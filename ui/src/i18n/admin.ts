@@ -227,7 +227,7 @@ export const accountTexts = texts({
   saved: ["Saved", "已保存"],
 })
 
-/** What the audit log says was done, and to what: as the server writes it. */
+/** Actions and kinds in the audit log, by the server's names. */
 export const auditActionTexts = texts({
   create: ["Created", "创建"],
   edit: ["Edited", "编辑"],

@@ -5,7 +5,7 @@ import type { Text } from "@/i18n/translate"
 
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi"]
 
-/** 0.25, 8; bytes as 15.6 Gi. Numbers have three digits at most. */
+/** `0.25`, `8`; bytes as `15.6 Gi`. At most three digits. */
 export function amountText(resource: string, amount: number): string {
   if (!isBytes(resource)) return short(amount)
   const power = amount < 1 ? 0 : Math.min(BINARY.length - 1, Math.floor(Math.log2(amount) / 10))
@@ -20,7 +20,7 @@ const NAMES: Record<string, Text> = {
   pods: ["Pods", "Pod"],
 }
 
-/** What people call it: `nvidia.com/gpu` is GPU. */
+/** The name that users know: `nvidia.com/gpu` is GPU. */
 export function resourceName(resource: string, language: Language): string {
   const known = NAMES[resource]
   return known ? known[language === "zh" ? 1 : 0] : resource
@@ -35,13 +35,13 @@ export function skuText(sku: Record<string, string>, language: Language): string
     .join(" · ")
 }
 
-/** As it was written, unless it is a sum that came out in a unit nobody would write: 1953125Ki is 1.86 Gi. */
+/** As it was written, unless it is a sum in an unreadable unit: 1953125Ki is 1.86 Gi. */
 function readable(resource: string, quantity: string): string {
   const kibibytes = /^(\d{5,})Ki$/.exec(quantity)
   return kibibytes && isBytes(resource) ? amountText(resource, Number(kibibytes[1]) * 1024) : quantity
 }
 
-/** Of several machines, those of the same resource together. */
+/** Adds up the amounts of several nodes by resource. */
 export function sumAmounts(amounts: Amount[]): Amount[] {
   const found = new Map<string, Amount>()
   for (const each of amounts) {
@@ -67,7 +67,7 @@ function short(amount: number): string {
 
 const UNITS = ["B", "kB", "MB", "GB", "TB"]
 
-/** 12.3 MB, as the server counts them: thousands. */
+/** `12.3 MB`, in powers of 1000 like the server. */
 export function sizeText(bytes: number): string {
   let amount = bytes
   let unit = 0

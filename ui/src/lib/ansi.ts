@@ -1,9 +1,9 @@
-/** What terminals make of the colours in a line. */
+/** Colours of terminals (ANSI escape sequences). */
 import { overwritten } from "./log-store"
 
 export interface Piece {
   text: string
-  /** 0 to 7 are the plain colours, 8 to 15 the bright ones; others are written as CSS has them. */
+  /** 0 to 7 are the plain colours, 8 to 15 the bright ones; others are CSS colours. */
   colour?: number | string
   background?: number | string
   bold?: boolean
@@ -16,7 +16,7 @@ type Look = Omit<Piece, "text">
 
 const CODES = /\u001b\[([0-9;:?]*)([ -/]*[@-~])|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g
 
-/** Pieces of one look each. Every line begins plainly: what came before it may not be there. */
+/** Splits a line into pieces of one style. Every line starts without a style: earlier lines may not be loaded. */
 export function pieces(written: string): Piece[] {
   const line = overwritten(written)
   if (!line.includes("\u001b")) return [{ text: line }]
@@ -62,7 +62,7 @@ function changed(before: Look, codes: string): Look {
   return look
 }
 
-/** One of 256, or of all there are; and how many numbers that took. */
+/** A colour of the 256-colour palette or a true colour, and how many numbers it used. */
 function extended([kind, ...rest]: number[]): [colour: number | string | undefined, used: number] {
   if (kind === 2)
     return [

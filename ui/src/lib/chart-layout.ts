@@ -1,6 +1,5 @@
 /** The layout of a chart of usage over time: one level for each time step, and a gap where nothing was measured. */
 
-/** How use over time is drawn: one level per step of time, and nothing where nobody looked. */
 export interface Point {
   at: string
   mean: number
@@ -21,16 +20,16 @@ export interface Size {
 }
 
 export interface Chart {
-  /** Of the highest number on the axis. */
+  /** The highest number on the axis. */
   top: number
   ticks: { value: number; y: number }[]
   times: { at: number; x: number }[]
-  /** Closed shapes under the mean. */
+  /** Closed shapes below the mean. */
   areas: string
   mean: string
   peak: string
   total: string
-  /** From when to when each point holds, in pixels. */
+  /** The span of each point in pixels. */
   spans: { from: number; to: number }[]
 }
 
@@ -69,7 +68,7 @@ export function chart(given: Given, { width, height }: Size): Chart {
   }
 }
 
-/** Indices of points that follow on one another. */
+/** Indices of points without a gap between them. */
 export function stretches(points: Point[], step: number): number[][] {
   const found: number[][] = []
   points.forEach((point, index) => {
@@ -80,13 +79,13 @@ export function stretches(points: Point[], step: number): number[][] {
   return found
 }
 
-/** The least number from 1, 2, 4, 5, 6, 8, 10, 20, ... that is not less. */
+/** The smallest of 1, 2, 4, 5, 6, 8, 10, 20, ... that is at least `value`. */
 export function niceTop(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value))
   return ([1, 2, 4, 5, 6, 8, 10].find((each) => each * power >= value) ?? 10) * power
 }
 
-/** Full hours, or midnights, of the reader's clock; as many as there is room for. */
+/** Full hours or midnights in local time, as many as fit. */
 export function times(begin: number, end: number, width: number): number[] {
   const room = Math.max(2, Math.floor(width / ROOM_FOR_A_TIME))
   const step = TIME_STEPS.find((each) => (end - begin) / each <= room) ?? (TIME_STEPS.at(-1) as number)

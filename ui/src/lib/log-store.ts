@@ -1,10 +1,10 @@
 /**
- * A log of any length. What was written is kept in blocks outside the script's memory, which browsers move to the disk when
- * there are many; in memory are only where blocks begin and the few that were looked at last.
+ * Stores a log of any length. The text is kept in blobs, which browsers move to disk when there are many; only the
+ * offsets of the blocks and the blocks used last are in memory.
  */
 
 const BLOCK_BYTES = 1 << 20
-/** A line that is longer than so much is cut. */
+/** Longer lines are cut. */
 const LONGEST_BYTES = 16 << 20
 const KEPT = 6
 const NEWLINE = 10
@@ -21,7 +21,7 @@ export class LogStore {
   private readonly loaded = new Map<Block, string[]>()
   private coming: Uint8Array[] = []
   private comingBytes = 0
-  /** Lines of what is coming that have ended. */
+  /** Complete lines of the last block. */
   private comingLines = 0
   private comingText: string[] | undefined
   private first = 0
@@ -34,7 +34,7 @@ export class LogStore {
     private readonly longestBytes = LONGEST_BYTES,
   ) {}
 
-  /** How many lines there are; one that has not ended is one. */
+  /** The number of lines, including one that has not ended. */
   get count(): number {
     return this.first + this.comingLines + (this.open ? 1 : 0)
   }
@@ -50,7 +50,7 @@ export class LogStore {
     if (this.comingBytes >= this.blockBytes && (this.comingLines || this.comingBytes >= this.longestBytes)) this.close()
   }
 
-  /** Lines from `from` to before `to`. */
+  /** The lines from `from` up to, but not including, `to`. */
   async lines(from: number, to: number): Promise<string[]> {
     const found: string[] = []
     for (const block of this.blocks) {
@@ -66,7 +66,7 @@ export class LogStore {
     return found
   }
 
-  /** Numbers of the lines from `from` on that this is in, in whatever case, as they are found; and how far it has looked. */
+  /** Yields the numbers of the lines from `from` on that contain the text (ignoring case), and how far it has searched. */
   async *search(wanted: string, from = 0): AsyncGenerator<{ found: number[]; next: number }> {
     const sought = wanted.toLowerCase()
     const inside = (lines: string[], first: number) => {
@@ -80,7 +80,7 @@ export class LogStore {
       const next = block.first + block.lines
       if (next > from) yield { found: inside(await this.load(block, false), block.first), next }
     }
-    // A line that has not ended may still come to have it.
+    // A line that has not ended may still come to contain it.
     const whole = this.text().slice(0, this.comingLines)
     yield { found: inside(whole, this.first), next: this.first + this.comingLines }
   }
@@ -122,7 +122,7 @@ export class LogStore {
     const lines = known ?? split(this.decoder.decode(await block.content.arrayBuffer()))
     if (!keep) return lines
     this.loaded.delete(block)
-    this.loaded.set(block, lines) // as the newest
+    this.loaded.set(block, lines) // as the most recently used
     for (const old of this.loaded.keys()) {
       if (this.loaded.size <= KEPT) break
       this.loaded.delete(old)
@@ -139,12 +139,12 @@ function split(text: string): string[] {
 
 const CONTROL = /\u001b\[[0-9;:?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g
 
-/** A line as it is read: without colours, and only what was written last where it was written over, as progress bars are. */
+/** The readable text of a line: without colours, and with only the last text of an overwritten line (progress bars). */
 export function plain(line: string): string {
   return overwritten(line.includes("\u001b") ? line.replace(CONTROL, "") : line)
 }
 
-/** What is left of a line that carriage returns began anew. */
+/** What remains of a line after carriage returns. */
 export function overwritten(line: string): string {
   if (!line.includes("\r")) return line
   return line.split("\r").findLast((part) => part !== "") ?? ""

@@ -7,7 +7,7 @@ export function readMarkdown(text: string): Token[] {
   return lexer(text.replace(/^\uFEFF/, ""), { gfm: true })
 }
 
-/** Where a link may lead to: other sites, a mail, or a heading of the same text. Anything else is no link. */
+/** The address of a link: another site, an email address, or a heading of the same text. Anything else is not a link. */
 export function linkAddress(href: string): string | undefined {
   const address = href.trim()
   if (/^#\S/.test(address)) return `#${headingId(decoded(address.slice(1)))}`
@@ -15,7 +15,7 @@ export function linkAddress(href: string): string | undefined {
   return URL.canParse(address) ? new URL(address).href : undefined
 }
 
-/** Of a heading, as other sites call it, so that tables of contents work; never an id of the page itself. */
+/** The id of a heading, as on GitHub, so that tables of contents work; never an id of the page itself. */
 export function headingId(text: string): string {
   return `readme-${text
     .toLowerCase()
@@ -24,7 +24,7 @@ export function headingId(text: string): string {
     .replace(/\s/g, "-")}`
 }
 
-/** What HTML says, without what it does. */
+/** The text of HTML without its tags. */
 export function withoutTags(html: string): string {
   return entities(
     html
@@ -35,7 +35,7 @@ export function withoutTags(html: string): string {
   ).trim()
 }
 
-/** Pieces of a line, without those that are a program or a style: of these, only the tags are tokens of their own. */
+/** Drops scripts and styles, of which only the tags are tokens. */
 export function withoutScripts(tokens: Token[]): Token[] {
   let inside = ""
   return tokens.filter((token) => {
@@ -70,7 +70,7 @@ const NAMED: Record<string, string> = {
   deg: "°",
 }
 
-/** Texts of tokens have them as they were written. */
+/** Decodes entities, which tokens keep as they were written. */
 export function entities(text: string): string {
   return text.replace(/&(#x[0-9a-f]{1,6}|#\d{1,7}|[a-z]{2,8});/gi, (whole, name: string) => {
     if (!name.startsWith("#")) return NAMED[name.toLowerCase()] ?? whole

@@ -1,8 +1,8 @@
 /** The state of a list in the address bar: the page, the order and the filters. */
 
 /**
- * Pages of a list that the API hands out by cursors. How one got here is kept in the address, so that a page can be
- * linked to and "back" works: the cursors of all pages up to this one, parted by commas.
+ * The pages of a list that the API pages by cursors. The address keeps the cursors of all pages up to this one, separated
+ * by commas, so that a page can be linked and "previous" works.
  */
 export interface PageTrail {
   cursor: string
@@ -26,7 +26,7 @@ interface Address {
   sort?: string | undefined
 }
 
-/** `go` changes the address. Filters take the place of those before in the browser's history; pages do not. */
+/** `go` changes the address. Filters replace the entry in the browser's history; pages add one. */
 export function listState<A extends Address>(
   at: A,
   go: (change: (before: A) => A, replace: boolean) => void,
@@ -38,9 +38,9 @@ export function listState<A extends Address>(
   const filter = (change: Partial<A>) => go((before) => ({ ...before, pages: undefined, ...change }), true)
   return {
     filter,
-    /** What the API is asked for. */
+    /** The query for the API. */
     asked: { sort, cursor: place.cursor, limit: piece },
-    /** What a `Listing` is shown with. */
+    /** The properties of a `Listing`. */
     shown: {
       place,
       piece,

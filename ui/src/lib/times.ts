@@ -21,7 +21,7 @@ export function day(at: string, language: Language): string {
   return new Intl.DateTimeFormat(locale(language), { dateStyle: "medium" }).format(new Date(at))
 }
 
-/** "3 minutes ago"; anything under a minute is now. */
+/** "3 minutes ago"; "just now" for less than a minute. */
 export function ago(at: string, now: number, language: Language): string {
   const seconds = (new Date(at).getTime() - now) / 1000
   const format = new Intl.RelativeTimeFormat(locale(language), { numeric: "auto" })
@@ -31,7 +31,7 @@ export function ago(at: string, now: number, language: Language): string {
   return format.format(0, "second")
 }
 
-/** "3m12s", as kubectl has it. */
+/** "3m12s", like kubectl. */
 export function duration(milliseconds: number): string {
   const all = Math.max(0, Math.round(milliseconds / 1000))
   const parts: [number, string][] = [
@@ -49,7 +49,7 @@ export function duration(milliseconds: number): string {
     .join("")
 }
 
-/** Moments as `<input type="datetime-local">` has them: by the reader's clock, without a time zone. */
+/** Times for `<input type="datetime-local">`: local time without a time zone. */
 export function toLocalInput(moment: string | undefined): string {
   const at = moment ? new Date(moment) : undefined
   if (!at || Number.isNaN(at.getTime())) return ""

@@ -35,7 +35,7 @@ import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { listState } from "@/lib/pagination"
 
-/** What people call what a browser says of itself: "Firefox · Linux". */
+/** A readable name for a user agent: "Firefox · Linux". */
 const BROWSERS: [RegExp, string][] = [
   [/Edg\//, "Edge"],
   [/OPR\//, "Opera"],

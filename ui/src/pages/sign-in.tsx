@@ -73,7 +73,7 @@ export function SignIn() {
   )
 }
 
-/** A page in front of the door. */
+/** The layout of pages for users who are not signed in. */
 export function Front({ title, children }: { title: string; children: ReactNode }) {
   useTitle(title)
   return (
@@ -101,7 +101,7 @@ function Wrong({ children }: { children: ReactNode }) {
   )
 }
 
-/** Nobody is to be led to another site by a link to our sign-in page. */
+/** Only addresses of this site, so that a link to the sign-in page cannot lead elsewhere. */
 export function ownAddress(to: string | undefined): string {
   return to && /^\/(?![/\\])/.test(to) ? to : "/"
 }

@@ -81,7 +81,7 @@ export function Clusters() {
 function EditCluster({ id, close }: { id: string; close: () => void }) {
   const w = useTexts(adminTexts)
   const isNew = id === "new"
-  // While somebody edits it, nothing changes under their hands.
+  // Not polled while it is edited.
   const { data: cluster, error } = useQuery({ ...clusterQuery(id), enabled: !isNew, refetchInterval: false })
   if (!isNew && !cluster)
     return (

@@ -16,7 +16,7 @@ interface NameProps {
   hint?: string
 }
 
-/** What a thing is called, and what it is for. */
+/** Name and description. */
 export function NameFields({ fault, name, description, hint }: NameProps) {
   const c = useTexts(commonTexts)
   return (
@@ -31,14 +31,14 @@ export function NameFields({ fault, name, description, hint }: NameProps) {
   )
 }
 
-/** Who may use something: a team, or everybody. */
+/** Who may use something: a team, or everyone. */
 export function TeamField({ value, error }: { value?: string | null; error?: string }) {
   const w = useTexts(adminTexts)
   const teams = useQuery(teamsQuery).data?.items
   return (
     <Field label={w("who")} error={error}>
       {(field) => (
-        // What is chosen first can be shown only when the teams are known.
+        // The selected team can be shown only when the teams are loaded.
         <Select {...field} key={teams ? "known" : "unknown"} name="team" defaultValue={value ?? ""}>
           <option value="">{w("everybody")}</option>
           {(teams ?? []).map((team) => (
@@ -61,12 +61,12 @@ interface PairProps {
   add: string
   pairs: Pair[]
   change: (pairs: Pair[]) => void
-  /** What names can be. */
+  /** The names to suggest. */
   suggestions?: string[]
   fault: (name: string) => string | undefined
 }
 
-/** Names and values, as many as somebody wants. */
+/** A list of names and values of any length. */
 export function PairRows({ legend, nameLabel, valueLabel, add, pairs, change, suggestions = [], fault }: PairProps) {
   const c = useTexts(commonTexts)
   const set = (at: number, pair: Pair) => change(pairs.map((each, index) => (index === at ? pair : each)))
@@ -120,7 +120,7 @@ export function PairRows({ legend, nameLabel, valueLabel, add, pairs, change, su
   )
 }
 
-/** Without those that have no name. */
+/** Leaves out pairs without a name. */
 export function asRecord(pairs: Pair[]): Record<string, string> {
   return Object.fromEntries(pairs.map(([name, value]): Pair => [name.trim(), value.trim()]).filter(([name]) => name))
 }

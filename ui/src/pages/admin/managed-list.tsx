@@ -18,7 +18,7 @@ import { listState } from "@/lib/pagination"
 
 const route = getRouteApi("/shell/admin")
 
-/** What the administration shows, as its address says; in the `usual` order if it says none. */
+/** The state of a list of the administration, from the address; in the `usual` order by default. */
 export function useAdminList(usual = "name") {
   const search = route.useSearch()
   const navigate = route.useNavigate()
@@ -52,9 +52,9 @@ interface Props<T, K extends QueryKey> {
   createLabel: string
   empty: { title: string; help: string }
   query: (asked: Asked) => UseQueryOptions<Found<T>, Error, Found<T>, K>
-  /** All but the actions. */
+  /** All columns apart from the actions. */
   columns: Column<T>[]
-  /** Whether a button opens the form: where the name leads elsewhere. */
+  /** Whether there is an edit button, because the name links to another page. */
   hasEdit?: boolean
   form: (id: string, close: () => void) => ReactNode
   deleteHelp: string

@@ -18,7 +18,7 @@ import { commonTexts } from "@/i18n/common"
 import { useTexts } from "@/i18n/translate"
 import { amountText, resourceName, skuText } from "@/lib/amounts"
 
-/** Labels, selectors: what is called what. */
+/** Labels or selectors as badges. */
 export function Pairs({ pairs, none }: { pairs: Record<string, string>; none: string }) {
   const all = Object.entries(pairs)
   if (!all.length) return <span className="text-muted-foreground">{none}</span>
@@ -269,7 +269,7 @@ export function NodePage() {
   )
 }
 
-/** Ready is to be true; everything else that a node says of itself (pressure, say) is to be false. */
+/** Ready should be true; all other conditions (such as pressure) should be false. */
 function isGood({ type, status }: Condition): boolean {
   return status === (type === "Ready" ? "True" : "False")
 }

@@ -46,7 +46,7 @@ export function ClusterPage() {
   )
 }
 
-/** All machines together. */
+/** The totals of all nodes. */
 function Totals() {
   const w = useTexts(clusterTexts)
   const language = usePreferences((all) => all.language)

@@ -1,3 +1,4 @@
+/** The PodGroups: gangs of Pods that start together. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { Group } from "lucide-react"

@@ -10,7 +10,7 @@ import { commonTexts } from "@/i18n/common"
 import { jobTexts } from "@/i18n/jobs"
 import { useTexts } from "@/i18n/translate"
 
-/** `open`: beside each other rather than in a menu. */
+/** `open`: as buttons instead of a menu. */
 export function JobActions({ job, open }: { job: Job; open?: boolean }) {
   const w = useTexts(jobTexts)
   const c = useTexts(commonTexts)

@@ -19,7 +19,7 @@ const STATE_LOOKS: Record<State, { tone: Tone; icon: typeof CircleX; turns?: boo
   gone: { tone: "waiting", icon: Eraser },
 }
 
-/** Blue runs, green has succeeded, red has failed, grey waits; and an icon says the same. */
+/** Blue: running, green: succeeded, red: failed, grey: waiting. An icon says the same. */
 export function JobStateBadge({ state }: { state: State }) {
   const w = useTexts(jobTexts)
   const { tone, icon: Icon, turns } = STATE_LOOKS[state]
@@ -36,7 +36,7 @@ export function JobState({ job }: { job: Pick<Job, "state" | "deleting"> }) {
 }
 
 export interface KindLook {
-  /** Two letters on a coloured ground. */
+  /** Two letters on a coloured background. */
   letters: string
   className: string
 }
@@ -56,7 +56,7 @@ export function kindLook(word: string): KindLook {
   return found?.[1] ?? { letters: word.slice(0, 2), className: "bg-muted text-muted-foreground" }
 }
 
-/** Two kinds share a name; the one that is not Kubeflow's has its group behind it. */
+/** Two kinds share a name; the one that is not Kubeflow's is followed by its group. */
 export function kindTitle(kind: string, word: string): string {
   const group = word.slice(kind.length + 1)
   return group ? `${kind} (${group})` : kind
@@ -87,7 +87,7 @@ const PARTS = [
   ["failed", "bg-fill-failed"],
 ] as const
 
-/** How many replicas there are, and how they fare, as a bar. */
+/** The number of replicas and their states as a bar. */
 export function ReplicaBar({ job }: { job: Pick<Job, "replicas" | "running" | "succeeded" | "failed"> }) {
   const w = useTexts(jobTexts)
   const told = PARTS.filter(([name]) => job[name] > 0).map(([name]) => `${job[name]} ${w(name)}`)

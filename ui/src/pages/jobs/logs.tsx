@@ -16,7 +16,7 @@ export function allMembers(roles: JobRole[]): JobMember[] {
   return roles.flatMap((role) => role.members)
 }
 
-/** Those whose logs tell most: the ones that failed; else the first of each role, for as many as fit beside each other. */
+/** The Pods whose logs matter most: those that failed, otherwise the first of each role. */
 export function podsToShowFirst(roles: JobRole[]): string[] {
   const members = allMembers(roles)
   const failed = members.filter(
@@ -28,7 +28,7 @@ export function podsToShowFirst(roles: JobRole[]): string[] {
     .map((member) => member.pod)
 }
 
-/** Of the pods that an address names, those that there are; the telling ones if it names none. */
+/** The Pods in the address that exist; the most important ones if the address has none. */
 export function chosenPods(roles: JobRole[], written: string | undefined): string[] {
   if (written === undefined) return podsToShowFirst(roles)
   const known = new Set(allMembers(roles).map((member) => member.pod))
@@ -42,7 +42,7 @@ interface Props {
   choose: (pods: string[]) => void
 }
 
-/** Some members' logs beside each other: what is looked for, and whether they follow, is the same for all. */
+/** The logs of some replicas side by side, with a common search and follow mode. */
 export function Logs({ job, place, chosen, choose }: Props) {
   const w = useTexts(jobTexts)
   const [search, setSearch] = useState("")
@@ -123,7 +123,7 @@ export function Logs({ job, place, chosen, choose }: Props) {
                 <p className="p-3 text-[13px] text-muted-foreground">{w("logGone")}</p>
               ) : (
                 <LogView
-                  // A Pod that was started anew has another log.
+                  // A restarted Pod has another log.
                   key={`${member.uid} ${member.restarts}`}
                   source={jobLog(place, member.pod)}
                   over={member.state === "succeeded" || member.state === "failed"}

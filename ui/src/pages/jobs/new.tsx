@@ -38,7 +38,7 @@ export interface ManifestCheck {
 
 const NOTHING: ManifestCheck = { problems: [], jobs: [], busy: false }
 
-/** What the server says of a manifest, after each pause in writing. */
+/** Checks a manifest on the server after each pause in typing. */
 export function useManifestCheck(text: string): ManifestCheck {
   const [found, setFound] = useState<ManifestCheck>(NOTHING)
   useEffect(() => {
@@ -74,7 +74,7 @@ export const EXAMPLES: Example[] = [
   { kind: "XGBoostJob", word: "xgboostjob", text: xgboost },
 ]
 
-/** The example with a name that is hardly taken: two people may try it on the same day. */
+/** The example with a suffix in its name, so that two users can try it. */
 export function freshly(example: Example, suffix: string): string {
   return example.text.replace(/^( {2}name: .*)$/m, `$1-${suffix}`)
 }
@@ -95,7 +95,7 @@ export function NewJob() {
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>()
   const [over, setOver] = useState(false)
-  const given = useRef("") // what was put there, not written
+  const given = useRef("") // the text of an example, not typed by the user
   const field = useRef<HTMLTextAreaElement>(null)
   const checked = useManifestCheck(text)
   const marks = useMemo(

@@ -13,7 +13,7 @@ import { type Translate, useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { JobStateBadge } from "./badges"
 
-/** Why it waits or has failed: one sentence, and more for those who want to know. */
+/** Why the job is waiting or failed: one sentence, then the other reasons. */
 export function Reasons({ job }: { job: WholeJob }) {
   const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
@@ -113,7 +113,7 @@ function Role({ job, role }: { job: WholeJob; role: JobRole }) {
 function Members({ job, role }: { job: WholeJob; role: JobRole }) {
   const w = useTexts(jobTexts)
   const language = usePreferences((all) => all.language)
-  // Of very many, those that something is wrong with are worth a row.
+  // Of very many replicas, only those with a problem get a row.
   const worst = role.members.filter((member) => member.message || member.restarts > 0)
   const shown = role.members.length > FEW ? [...new Set([...worst, ...role.members])].slice(0, FEW) : role.members
   return (

@@ -19,7 +19,7 @@ import { commonTexts } from "@/i18n/common"
 import { moduleTexts } from "@/i18n/modules"
 import { useTexts } from "@/i18n/translate"
 
-/** What can be done with a module, and with the version of it that one looks at. */
+/** The actions on a module and on the version that is shown. */
 export function ModuleActions({ module, version }: { module: Module; version: ModuleVersion }) {
   const w = useTexts(moduleTexts)
   const c = useTexts(commonTexts)

@@ -225,7 +225,7 @@ function Versions({ module, reviews }: { module: Module; reviews: Review[] }) {
   )
 }
 
-/** Who reviewed it, and why it was rejected; or why it was not even built. */
+/** The result of the review, or of the build if it failed. */
 function Judgement({ version, review }: { version: ModuleVersion; review: Review | undefined }) {
   const w = useTexts(moduleTexts)
   if (!review) return <span className="text-[13px] text-muted-foreground">{version.reason || "–"}</span>
@@ -246,7 +246,7 @@ function Judgement({ version, review }: { version: ModuleVersion; review: Review
   )
 }
 
-/** The last one that was asked for: reviews come newest first. */
+/** The latest review; reviews are sorted newest first. */
 function latest(reviews: Review[] | undefined, version: { id: string }): Review | undefined {
   return reviews?.find((review) => review.version_id === version.id)
 }

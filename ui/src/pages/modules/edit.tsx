@@ -48,7 +48,7 @@ const editRoute = getRouteApi("/shell/modules/$module/edit")
 export function EditModule() {
   const w = useTexts(moduleTexts)
   const { module: name } = editRoute.useParams()
-  // As it is when the page is opened: nothing that is typed is lost by what others do.
+  // Loaded once when the page opens, so that nothing typed is lost when others change it.
   const found = useQuery({
     queryKey: ["editing", name],
     queryFn: async () => {

@@ -1,4 +1,4 @@
-/** Lists in the form of a module: variables, inputs, outputs. */
+/** The lists in the module form: variables, inputs, outputs. */
 import { Plus, Trash2 } from "lucide-react"
 import type { ReactNode } from "react"
 import type { ModuleText } from "@/api/modules"

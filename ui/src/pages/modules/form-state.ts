@@ -18,7 +18,7 @@ export const EMPTY_MODULE: ModuleText = {
 
 export const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 
-/** As it is by now. */
+/** The form of an existing module. */
 export function moduleText(module: Module, version: WholeModuleVersion): ModuleText {
   const { git_url, git_ref, dockerfile, build_dir, readme_path, env, inputs, outputs } = version
   return {
@@ -39,7 +39,7 @@ export function moduleText(module: Module, version: WholeModuleVersion): ModuleT
 
 export type FormFault = "required" | "nameRule"
 
-/** By the path of the field, as the server names it. */
+/** What is wrong, by the server's path of the field. */
 export function formFaults(form: ModuleText): Record<string, FormFault> {
   const faults: Record<string, FormFault> = {}
   for (const field of ["name", "category", "git_url", "git_ref", "dockerfile", "readme_path"] as const)

@@ -46,7 +46,7 @@ export function ModuleList() {
     }),
     placeholderData: keepPreviousData,
   })
-  // Who has no modules yet is told how to make one, not that nothing was found.
+  // Users without modules see how to create one, not an empty search result.
   const filtered = search.q || search.category || state || show === "published"
   const create = (
     <Button asChild look="primary">

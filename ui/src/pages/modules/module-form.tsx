@@ -1,4 +1,4 @@
-/** Everything a module is made of. */
+/** The form of a module. */
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import { type FormEvent, type ReactNode, useRef, useState } from "react"
@@ -20,7 +20,7 @@ import { formFaults } from "./form-state"
 
 interface Props {
   start: ModuleText
-  /** The module there is already, whose name stays. */
+  /** The existing module, whose name cannot change. */
   module?: string
   submit: string
   save: (form: ModuleText) => Promise<void>
@@ -53,7 +53,7 @@ export function ModuleForm({ start, module, submit, save }: Props) {
   const problem = error ? asProblem(error) : undefined
   const shown = useRef(new Set<string>())
   shown.current = new Set()
-  /** What the server said goes once the field is changed. */
+  /** A server error disappears once its field is changed. */
   const fault = (field: string): string | undefined => {
     shown.current.add(field)
     const missing = own[field]
@@ -73,7 +73,7 @@ export function ModuleForm({ start, module, submit, save }: Props) {
     if (Object.keys(formFaults(form)).length) return focusFirst()
     setBusy(true)
     try {
-      setDone(true) // the guard lets it leave
+      setDone(true) // lets the guard pass
       await save(form)
     } catch (thrown) {
       setDone(false)
@@ -211,7 +211,7 @@ function Part({ title, help, children }: { title: string; help?: string; childre
   )
 }
 
-/** What no field says itself. */
+/** Errors that no field shows. */
 function Trouble({ error, own, under }: { error: unknown; own: boolean; under: { current: Set<string> } }) {
   const w = useTexts(moduleTexts)
   const fields = error ? asProblem(error).fields : []
@@ -225,7 +225,7 @@ function Trouble({ error, own, under }: { error: unknown; own: boolean; under: {
   )
 }
 
-/** `env[0].name` of the form. */
+/** The value at a path such as `env[0].name`. */
 function valueAt(form: ModuleText, path: string): unknown {
   let at: unknown = form
   for (const part of path.split(/[.[\]]+/).filter(Boolean)) at = (at as Record<string, unknown> | undefined)?.[part]

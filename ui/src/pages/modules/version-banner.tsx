@@ -22,7 +22,7 @@ import { moduleTexts, reviewTexts } from "@/i18n/modules"
 import { useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 
-/** So that everybody may use the version. */
+/** Requests the publication of a version. */
 export function AskReview({ module, version, close }: { module: Module; version: ModuleVersion; close: () => void }) {
   const w = useTexts(moduleTexts)
   const c = useTexts(commonTexts)
@@ -69,7 +69,7 @@ export function AskReview({ module, version, close }: { module: Module; version:
 interface Props {
   module: Module
   version: WholeModuleVersion
-  /** The last one that was asked for. */
+  /** The latest review. */
   review: Review | undefined
   showLog: () => void
 }

@@ -1,3 +1,4 @@
+/** The parts of a module version that its page and its review show. */
 import { GitBranch } from "lucide-react"
 import type { ReactNode } from "react"
 import type { ModuleVersion, WholeModuleVersion } from "@/api/modules"
@@ -20,7 +21,7 @@ export function Readme({ version }: { version: WholeModuleVersion }) {
   )
 }
 
-/** `values`: whether those of the environment are shown to whoever looks. */
+/** `values`: whether the user may see the values of the environment. */
 export function Parameters({ version, values }: { version: ModuleVersion; values: boolean }) {
   const w = useTexts(moduleTexts)
   return (
@@ -86,7 +87,7 @@ function Row({ name, aside, children }: { name: string; aside?: ReactNode; child
   )
 }
 
-/** Where it comes from, and what was made of it. */
+/** The source and the result of the build. */
 export function Facts({ version }: { version: ModuleVersion }) {
   const w = useTexts(moduleTexts)
   const away = linkAddress(version.git_url)

@@ -43,7 +43,7 @@ const LABELS: Record<ModuleChange["field"], keyof typeof moduleTexts> = {
   readme: "readme",
 }
 
-/** What a version brings against the one that is published; against nothing, if there is none. */
+/** The changes compared with the published version, or with nothing if there is none. */
 export function Changes({ before, after }: { before: WholeModuleVersion | undefined; after: WholeModuleVersion }) {
   const w = useTexts(reviewTexts)
   const m = useTexts(moduleTexts)

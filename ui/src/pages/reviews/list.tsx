@@ -33,7 +33,7 @@ export function ReviewList() {
     "-created",
   )
   const decides = me.user.role === "admin" || Object.values(me.teams).includes("leader")
-  // Who decides comes for what waits; others for what became of theirs.
+  // Reviewers see pending reviews first; authors see all of theirs.
   const usual = decides ? "open" : "all"
   const state = search.state === "all" ? "all" : (STATES.find((each) => each === search.state) ?? usual)
   const found = useQuery({

@@ -11,14 +11,14 @@ type Compared = Pick<
 
 export interface ModuleChange {
   field: keyof Compared
-  /** Of what is in a list. */
+  /** The name of an entry in a list. */
   name?: string
   action: "added" | "removed" | "changed"
   before: string
   after: string
 }
 
-/** Of the first version, everything is new: `before` is undefined. */
+/** `before` is undefined for the first version: everything is new. */
 export function moduleChanges(before: Compared | undefined, after: Compared): ModuleChange[] {
   const changes: ModuleChange[] = []
   const compare = (field: keyof Compared, was: string, is: string, name?: string) => {
@@ -38,7 +38,7 @@ export function moduleChanges(before: Compared | undefined, after: Compared): Mo
   return changes
 }
 
-/** What a review is compared with: what is published, or was before this one came. */
+/** The version to compare with: the one published, or published before this one. */
 export function comparedWith(versions: { number: number; state: string }[], number: number): number | undefined {
   const shared = versions
     .filter(({ state }) => state === "published" || state === "deprecated")

@@ -12,9 +12,9 @@ import { useTexts } from "@/i18n/translate"
 
 interface Props {
   run: Run
-  /** What whoever looks may do with it; all, if it is not known yet: the server has the last word. */
+  /** What the user may do; everything if it is not known yet, since the server checks again. */
   may?: string[]
-  /** Beside each other rather than in a menu. */
+  /** As buttons instead of a menu. */
   open?: boolean
 }
 

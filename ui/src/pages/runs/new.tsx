@@ -33,7 +33,7 @@ export function NewRun() {
   return source.data ? <RunForm key={source.data.id} source={source.data} /> : <Loading />
 }
 
-/** Of a version; or as another run, with some things changed. */
+/** A run of a version, or a copy of another run. */
 function RunForm({ source }: { source?: WholeRun }) {
   const w = useTexts(runTexts)
   const c = useTexts(commonTexts)

@@ -1,4 +1,4 @@
-/** All about one node of a run. */
+/** The panel of one node of a run. */
 import { useQuery } from "@tanstack/react-query"
 import { getRouteApi } from "@tanstack/react-router"
 import { Download } from "lucide-react"

@@ -1,4 +1,4 @@
-/** When each node ran, one below the other. */
+/** When each node ran. */
 import { useEffect, useState } from "react"
 import type { WholeRun } from "@/api/runs"
 import { StateBadge } from "@/components/badge"

@@ -17,7 +17,7 @@ import { WorkflowFields } from "./workflow-form"
 
 const newRoute = getRouteApi("/shell/workflows/new")
 
-/** Empty, or with the module in it that one wants to use. */
+/** Starts empty, or with a module. */
 export function NewWorkflow() {
   const { module = "" } = newRoute.useSearch()
   const [name = "", version = ""] = module.split("@")
@@ -70,7 +70,7 @@ function Writing({ document }: { document: GraphDocument }) {
 
 const newVersionRoute = getRouteApi("/shell/workflows/$workflow/new-version")
 
-/** Begins as the version it is made from. */
+/** Starts as a copy of an existing version. */
 export function NewVersion() {
   const w = useTexts(workflowTexts)
   const { workflow } = newVersionRoute.useParams()
@@ -121,7 +121,7 @@ export function CopyVersion() {
   return found.data ? <Copy key={found.data.id} source={found.data} /> : <Loading />
 }
 
-/** Into the same workflow or a new one, with everything editable. */
+/** Copies to the same workflow or a new one; everything can be edited. */
 function Copy({ source }: { source: WholeVersion }) {
   const w = useTexts(workflowTexts)
   const e = useTexts(editorTexts)

@@ -27,7 +27,7 @@ interface Props {
   fault: (field: string) => string | undefined
 }
 
-/** What a workflow is called and who works on it. */
+/** Name, description and team of a workflow. */
 export function WorkflowFields({ value, change, fault }: Props) {
   const w = useTexts(editorTexts)
   const c = useTexts(commonTexts)
