@@ -196,7 +196,7 @@ async def test_a_supervisor_that_fails_says_so_and_ends_its_pod(pods: Pods) -> N
     await pods.zygote.start(folder)
     await pods.zygote.start(await pods.start("another"))
     await pods.finished(pods.home / "another")
-    (finished,) = pods.journal(folder)
+    (finished,) = await pods.until(folder, bool)
     assert (finished["e"], finished["phase"], finished["reason"]) == ("finished", "Failed", "SupervisorFailed")
     assert finished["message"] == "KeyError: 'notify'"
     assert "Traceback" in (folder / "supervisor.log").read_text()
