@@ -5,6 +5,8 @@
 A workflow has to end Succeeded, one that is labelled an expected failure has to end Failed or Error, unless it
 tolerates failures or tries again. Those that their authors have labelled as not to be tested (they need an environment,
 a long time or luck) are skipped, unless `--all`.
+Images that this machine cannot run are replaced by what tests/conformance/images.yaml says; the report counts the
+workflows that ran with such a substitute.
 The folder is the one beside the project, or what MUSTER_CONFORMANCE names.
 """
 
@@ -15,14 +17,17 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import uvloop
+import yaml
 
 from muster.embedded.cluster import EmbeddedCluster
+from muster.embedded.node.images import match_image
+from muster.embedded.node.settings import ImageSettings
 from muster.kube.errors import AlreadyExists, ApiError
 from muster.kube.manifests import Document, ManifestError, load_manifest_files
 from muster.kube.objects import Object, annotations_of, key_of, labels_of, name_of, namespace_of, status_of
@@ -52,6 +57,7 @@ NEEDS = {
     "input-artifact-http.yaml": "the internet",
 }
 """Of files that are not labelled: what they need that a machine without the internet does not have."""
+SUBSTITUTES = Path(__file__).parents[1] / "tests" / "conformance" / "images.yaml"
 AT_ONCE = 4
 PATIENCE = 120.0
 
@@ -81,6 +87,8 @@ class Outcome(NamedTuple):
     result: str
     seconds: float
     why: str = ""
+    substitutes: tuple[str, ...] = ()
+    """The images of the workflow that were replaced."""
 
     @property
     def is_right(self) -> bool:
@@ -123,7 +131,8 @@ async def run(folder: Path, only: Sequence[str] = (), *, everything: bool = Fals
         if document.object.get("kind") == "Workflow" and (not only or any(word in name for word in only))
     ]
     with TemporaryDirectory(prefix="muster-conformance-") as home:
-        settings = read_settings(Path(home), {"node": {"capacity": {"cpu": "1000", "memory": "1Ti", "pods": "1000"}}})
+        capacity = {"cpu": "1000", "memory": "1Ti", "pods": "1000"}
+        settings = read_settings(Path(home), {"node": {"capacity": capacity}, "images": substitute_images()})
         async with serving(settings) as server:
             for thing in SURROUNDINGS:
                 await _apply(server.cluster, thing)
@@ -132,7 +141,11 @@ async def run(folder: Path, only: Sequence[str] = (), *, everything: bool = Fals
                     await _apply(server.cluster, document.object)
             gate = asyncio.Semaphore(AT_ONCE)
             outcomes = await asyncio.gather(*(_run(server.cluster, case, gate, everything) for case in cases))
-            return [*unreadable, *outcomes]
+            ran = [
+                o if o.result == "skipped" else o._replace(substitutes=substitutes_in(o.case.workflow))
+                for o in outcomes
+            ]
+            return [*unreadable, *ran]
 
 
 def report(outcomes: Sequence[Outcome]) -> None:
@@ -141,12 +154,60 @@ def report(outcomes: Sequence[Outcome]) -> None:
         mark = " " if outcome.is_right else "!"
         taken = f"{outcome.seconds:6.1f} s" if outcome.seconds else " " * 8
         why = " ".join(outcome.why.split())
+        if outcome.substitutes:
+            why = f"[substitute: {', '.join(outcome.substitutes)}] {why}"
         print(f"{mark} {outcome.case.file:<{width}}  {outcome.result:<10} {taken}  {why[:300]}".rstrip())
     counts = {r: sum(o.result == r for o in outcomes) for r in sorted({o.result for o in outcomes})}
     wrong = sum(not outcome.is_right for outcome in outcomes)
+    substituted = sum(bool(outcome.substitutes) for outcome in outcomes)
     print(
         "\n" + ", ".join(f"{count} {result}" for result, count in counts.items()) + f"; {wrong} not as they should be"
     )
+    print(f"ran with a substitute: {substituted}")
+
+
+def _with_substitutes(outcome: Outcome) -> Outcome:
+    return (
+        outcome if outcome.result == "skipped" else outcome._replace(substitutes=substitutes_in(outcome.case.workflow))
+    )
+
+
+def substitute_images() -> dict[str, Any]:
+    """The `images` of the settings, with absolute paths."""
+    found: dict[str, Any] = {}
+    for image, substitute in _read_substitutes().items():
+        paths = [str(SUBSTITUTES.parent / path) for path in substitute.get("path") or ()]
+        found[image] = {**{k: v for k, v in substitute.items() if k != "onlyIf"}, "path": paths}
+    return found
+
+
+def substitutes_in(workflow: Object) -> tuple[str, ...]:
+    """The images of a workflow that are replaced."""
+    substitutes = _read_substitutes()
+    patterns = dict.fromkeys(substitutes, ImageSettings())
+    text = str(workflow.get("spec"))
+    return tuple(
+        image
+        for image in sorted(set(images_in(workflow.get("spec"))))
+        if (pattern := match_image(image, patterns)) and str(substitutes[pattern].get("onlyIf") or "") in text
+    )
+
+
+def images_in(value: Any) -> Iterator[str]:
+    """All images that a manifest names."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "image" and isinstance(inner, str):
+                yield inner
+            yield from images_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from images_in(inner)
+
+
+def _read_substitutes() -> Mapping[str, Mapping[str, Any]]:
+    substitutes: Mapping[str, Mapping[str, Any]] = yaml.safe_load(SUBSTITUTES.read_text())
+    return substitutes
 
 
 async def _apply(cluster: EmbeddedCluster, obj: Object) -> None:

@@ -20,7 +20,7 @@ from muster.server.serving import serving
 from muster.server.settings import read_settings
 from tests.cluster.conftest import Needs
 from tools.cluster import addons, images
-from tools.conformance import NO_TEST, default_folder
+from tools.conformance import NO_TEST, SUBSTITUTES, default_folder, images_in, substitute_images
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
 
@@ -35,8 +35,8 @@ NEEDS_MORE = (
     "volumeClaimTemplates", "random", "apk ", "curl", "argosay:v1",
 )  # fmt: skip
 """What these tests' cluster does not have, or what comes out differently each time."""
-STAND_INS = {"busybox": images.BUSYBOX, "alpine": images.BUSYBOX, "python": PYTHON, "debian": PYTHON}
-STAND_INS |= {"argoproj/argosay": ARGOSAY, "docker/whalesay": images.BUSYBOX}
+LOCAL_IMAGES = {"busybox": images.BUSYBOX, "alpine": images.BUSYBOX, "python": PYTHON, "debian": PYTHON}
+LOCAL_IMAGES |= {"argoproj/argosay": ARGOSAY, "docker/whalesay": images.BUSYBOX}
 ENDS = ("Succeeded", "Failed", "Error")
 
 
@@ -70,15 +70,16 @@ def surroundings() -> list[Object]:
 
 async def test_both_bring_every_workflow_to_the_same_end(needs: Needs, remote: RemoteCluster, tmp_path: Path) -> None:
     layout = needs("node", "argo").layout
-    here = Path(images.__file__).parents[2] / "src/muster/embedded/node/programs/argosay/argosay"
+    argosay = SUBSTITUTES.parent / "programs/argosay/argosay"
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\nexec python3 "$@"\n')
     python.chmod(0o755)
     images.load(images.with_files(images.python(), PYTHON, {"/usr/local/bin/python": python}), layout)
-    said = images.with_files(images.busybox(), ARGOSAY, {"/argosay": here})
+    said = images.with_files(images.busybox(), ARGOSAY, {"/argosay": argosay})
     images.load(images.Image(said.name, said.layers, ("sh", "/argosay")), layout)
     chosen = candidates()
-    settings = read_settings(tmp_path / "home", {"node": {"capacity": {"cpu": "1000", "memory": "1Ti"}}})
+    node = {"capacity": {"cpu": "1000", "memory": "1Ti"}}
+    settings = read_settings(tmp_path / "home", {"node": node, "images": substitute_images()})
     async with serving(settings) as box:
         for thing in surroundings():
             await _put(box.cluster, thing)
@@ -114,19 +115,8 @@ def differing(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
             yield f"{where}: Argo has {theirs.get(where)}, we have {ours.get(where)}"
 
 
-def images_in(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "image" and isinstance(inner, str):
-                yield inner
-            yield from images_in(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from images_in(inner)
-
-
 def local(image: str) -> str:
-    return STAND_INS.get(image.partition(":")[0], "")
+    return LOCAL_IMAGES.get(image.partition(":")[0], "")
 
 
 def _outputs(holder: Object) -> tuple[Any, ...]:

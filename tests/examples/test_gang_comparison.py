@@ -57,7 +57,7 @@ def test_as_a_gang_nothing_exists_until_there_is_room_for_all(muster: Muster) ->
     assert "minResources not met: nvidia.com/gpu: 4 asked, 1 free" in described, described
 
 
-def test_an_image_without_a_stand_in_says_what_to_write(muster: Muster) -> None:
+def test_an_image_that_is_not_mapped_says_what_to_write(muster: Muster) -> None:
     muster("up", "-d").ok()
     muster("apply", "-f", JOB).ok()
     pod = "dist-mnist-for-e2e-test-ps-0"

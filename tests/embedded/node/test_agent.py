@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ async def test_a_pod_runs_and_succeeds_in_few_writes(node: Node) -> None:
     assert container(pod)["state"]["terminated"]["reason"] == "Completed"
     assert await node.logs("p") == "hello\np\np\n/tmp\n"
     assert await node.events("p") == [
-        'Pulled: Running "img" as a process of this machine (no image is pulled)',
+        'ImageNotPulled: Running "img" in the environment of this machine (no image is pulled)',
         "Started: Started container main",
     ]
     writes = 0
@@ -51,6 +50,25 @@ async def test_a_command_that_does_not_exist_is_said_to_be_missing(node: Node) -
     pod = await node.ended("p")
     assert container(pod)["state"]["terminated"]["reason"] == "StartError"
     assert any("no-such-command" in event for event in await node.events("p"))
+
+
+async def test_a_program_that_only_the_image_has_fails_with_the_ways_out(node: Node) -> None:
+    await node.create("p", "influxd", container={"image": "influxdb:1.2"})
+    await node.create("q", "sh", "-c", "cowsay hello", container={"image": "docker/whalesay"})
+    for name, code, image in (("p", 128, "influxdb:1.2"), ("q", 127, "docker/whalesay")):
+        pod = await node.ended(name)
+        terminated = container(pod)["state"]["terminated"]
+        assert (status_of(pod)["phase"], terminated["exitCode"]) == ("Failed", code)
+        for part in (f'"{image}"', "Map the image in config.yaml", "rootfs", "--runtime podman or docker"):
+            assert part in terminated["message"]
+
+
+async def test_a_plain_image_runs_in_the_machines_environment_and_says_so(node: Node) -> None:
+    await node.create("p", container={"image": "busybox", "command": None, "args": ["sh", "-c", "echo -e 'a\\tb'"]})
+    assert status_of(await node.ended("p"))["phase"] == "Succeeded"
+    assert await node.logs("p") == "a\tb\n"
+    events = await node.events("p")
+    assert 'ImageNotPulled: Running "busybox" in the environment of this machine (no image is pulled)' in events
 
 
 async def test_an_image_without_a_command_says_what_to_do(node: Node) -> None:
@@ -237,21 +255,26 @@ async def test_without_isolation(new_node: Callable[..., Node]) -> None:
     await node.stop()
 
 
-@pytest.mark.skipif(shutil.which("busybox") is None, reason="needs a static busybox (Debian: busybox-static)")
-async def test_an_image_may_be_mapped_to_a_folder(new_node: Callable[..., Node], tmp_path: Path) -> None:
+async def test_an_image_may_be_mapped_to_a_root_file_system(new_node: Callable[..., Node], tmp_path: Path) -> None:
     root = tmp_path / "root"
-    for name in ("bin", "etc", "tmp", "dev", "proc"):
+    for name in ("etc", "tmp", "dev", "proc"):
         (root / name).mkdir(parents=True)
-    shutil.copy(str(shutil.which("busybox")), root / "bin" / "busybox")
-    for name in ("sh", "cat", "ls"):
-        (root / "bin" / name).symlink_to("busybox")
+    for name in ("bin", "lib", "lib64"):
+        (root / name).symlink_to(f"usr/{name}")
     (root / "etc" / "image").write_text("mapped\n")
     node: Any = new_node(images={"team/*": ImageSettings(rootfs=str(root), command=("/bin/cat", "/etc/image"))})
     await node.start()
-    assert await node.output("a", container={"image": "team/x:1", "command": None}) == "mapped\n"
+    image = {"image": "team/x:1", "volumeMounts": [{"name": "usr", "mountPath": "/usr", "readOnly": True}]}
+    volumes = [{"name": "usr", "hostPath": {"path": "/usr"}}]
+    assert await node.output("a", container={**image, "command": None}, volumes=volumes) == "mapped\n"
     script = "echo $$ > /dev/null; cat /etc/hostname; ls /proc/self/exe; echo x > /tmp/f; cat /tmp/f; ls /dev/shm"
-    assert await node.output("b", "sh", "-c", script, container={"image": "team/x"}) == "b\n/proc/self/exe\nx\n"
+    assert await node.output("b", "sh", "-c", script, container=image, volumes=volumes) == "b\n/proc/self/exe\nx\n"
     assert not (root / "tmp" / "f").exists()
+    script = "cat /etc/image; echo $$ > /etc/image; cp /etc/image /etc/new"
+    for name in ("c", "d"):
+        assert await node.output(name, "sh", "-c", script, container=image, volumes=volumes) == "mapped\n"
+    assert (root / "etc" / "image").read_text() == "mapped\n"
+    assert sorted(path.name for path in (root / "etc").iterdir()) == ["image"]
     await node.stop()
 
 

@@ -9,13 +9,17 @@ import pytest
 
 from muster.embedded.node.images import (
     CONTAINER_PATH,
+    PLAIN_IMAGES,
+    describe_source,
+    explain_missing_program,
+    has_busybox_shell,
     hidden_folders,
     machine_environment,
     make_shims,
     match_image,
-    recipe,
-    running_note,
-    runs_from,
+    plain_name,
+    plan_launch,
+    required_folders,
 )
 from muster.embedded.node.pod_context import ImageNeedsCommand
 from muster.embedded.node.settings import ImageSettings
@@ -59,23 +63,23 @@ def test_match_image(image: str, pattern: str) -> None:
     ],
 )
 def test_command_and_args_work_like_entrypoint_and_cmd(container: dict[str, Any], command: tuple[str, ...]) -> None:
-    assert recipe(container, IMAGES, MACHINE).command == command
+    assert plan_launch(container, IMAGES, MACHINE).command == command
 
 
 def test_a_mapped_image_brings_its_path_and_variables() -> None:
-    found = recipe({"image": "team/torch:2"}, IMAGES, MACHINE)
+    found = plan_launch({"image": "team/torch:2"}, IMAGES, MACHINE)
     assert found.env == {"PATH": "/opt/torch/bin:/usr/bin", "HOME": "/home/u", "OMP_NUM_THREADS": "1"}
     assert (found.rootfs, found.cwd) == ("", "/tmp")
 
 
 def test_a_root_file_system_knows_nothing_of_this_machine() -> None:
-    found = recipe({"image": "files/x"}, IMAGES, MACHINE)
+    found = plan_launch({"image": "files/x"}, IMAGES, MACHINE)
     assert (found.rootfs, found.cwd, found.env["PATH"]) == ("/srv/rootfs", "/work", CONTAINER_PATH)
-    assert recipe({"image": "files/x", "workingDir": "/else"}, IMAGES, MACHINE).cwd == "/else"
+    assert plan_launch({"image": "files/x", "workingDir": "/else"}, IMAGES, MACHINE).cwd == "/else"
 
 
 def test_variables_in_the_command_are_expanded() -> None:
-    found = recipe({"image": "x", "command": ["echo", "$(A)"], "args": ["$$(A)"]}, {}, MACHINE)
+    found = plan_launch({"image": "x", "command": ["echo", "$(A)"], "args": ["$$(A)"]}, {}, MACHINE)
     assert found.argv({"A": "1"}) == ["echo", "1", "$(A)"]
 
 
@@ -84,7 +88,7 @@ def test_variables_in_the_command_are_expanded() -> None:
 )
 def test_an_image_without_a_command_says_what_to_do(container: dict[str, Any]) -> None:
     with pytest.raises(ImageNeedsCommand) as caught:
-        recipe({"name": "web", **container}, IMAGES, MACHINE)
+        plan_launch({"name": "web", **container}, IMAGES, MACHINE)
     message = caught.value.message
     assert container["image"] in message
     assert 'command: ["python", "train.py"]' in message
@@ -95,9 +99,69 @@ def test_an_image_without_a_command_says_what_to_do(container: dict[str, Any]) -
 
 def test_the_note_is_honest() -> None:
     assert (
-        running_note("python:3.11", "", "") == 'Running "python:3.11" as a process of this machine (no image is pulled)'
+        describe_source("python:3.11", "", "")
+        == 'Running "python:3.11" in the environment of this machine (no image is pulled)'
     )
-    assert "mapped" in running_note("a", "a*", "") and "folder" in running_note("a", "a*", "/srv")
+    assert "mapped" in describe_source("a", "a*", "") and "root file system" in describe_source("a", "a*", "/srv")
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("busybox", "busybox"),
+        ("python:3.12", "python"),
+        ("library/alpine:3.23", "alpine"),
+        ("docker.io/library/debian@sha256:00", "debian"),
+        ("mirror.example:5000/ubuntu:24.04", "ubuntu"),
+        ("public.ecr.aws/docker/library/golang:1.22", "golang"),
+        ("team/python:3.12", ""),
+        ("ghcr.io/team/node", ""),
+        ("nginx", ""),
+        ("", ""),
+    ],
+)
+def test_plain_images_are_official_ones_that_only_have_a_shell_or_a_language(image: str, name: str) -> None:
+    assert plain_name(image) == name
+
+
+@pytest.mark.parametrize(
+    ("container", "command"),
+    [
+        ({"image": "busybox"}, ("sh",)),
+        ({"image": "busybox:1", "args": ["echo", "hi"]}, ("echo", "hi")),
+        ({"image": "python:3.12", "command": ["python", "-c", "1"]}, ("python", "-c", "1")),
+        ({"image": "python:3.12"}, ("python3",)),
+    ],
+)
+def test_a_plain_image_runs_what_it_would_run(container: dict[str, Any], command: tuple[str, ...]) -> None:
+    assert plan_launch(container, {}, MACHINE).command == command
+
+
+def test_the_settings_come_before_the_plain_images() -> None:
+    images = {"python": ImageSettings(command=("/opt/python",))}
+    found = plan_launch({"image": "python:3.12"}, images, MACHINE, "/shims")
+    assert (found.command, found.mapped, found.env["PATH"]) == (("/opt/python",), "python", "/usr/bin")
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [("busybox", True), ("alpine:3.23", True), ("python:alpine3.23", True), ("python:3.12", False), ("debian", False)],
+)
+def test_the_shell_of_small_images_knows_what_busybox_knows(image: str, expected: bool) -> None:
+    assert has_busybox_shell(image) is expected
+    path = plan_launch({"image": image, "command": ["sh"]}, {}, MACHINE, "/run/shims").env["PATH"]
+    assert path == ("/run/shims-busybox:/usr/bin" if expected else "/usr/bin")
+
+
+def test_the_plain_images_are_documented() -> None:
+    documentation = (Path(__file__).parents[3] / "docs/settings.md").read_text()
+    assert [name for name in PLAIN_IMAGES if f"`{name}`" not in documentation] == []
+
+
+def test_a_missing_program_names_the_three_ways_out() -> None:
+    message = explain_missing_program("influxdb:1.2")
+    for part in ('"influxdb:1.2"', "config.yaml", "rootfs", "--runtime podman or docker"):
+        assert part in message
 
 
 def test_secrets_of_the_server_stay_with_the_server(tmp_path: Path) -> None:
@@ -117,9 +181,11 @@ def test_shims_fill_only_gaps(tmp_path: Path) -> None:
         "python": str(binaries / "python3"),
         "bash": str(binaries / "sh"),
     }
+    assert not Path(f"{shims}-busybox").exists()
     (binaries / "bash").symlink_to("/bin/sh")
     assert make_shims(shims, str(binaries)) == []
     assert {p.name for p in shims.iterdir()} == {"python"}
+    assert os.readlink(f"{shims}-busybox/sh") == str(binaries / "bash")
 
 
 def test_without_any_shell_it_says_so(tmp_path: Path) -> None:
@@ -143,6 +209,6 @@ def test_what_lies_where_nobody_looks_has_to_be_mounted(needed: tuple[str, ...],
 
 
 def test_a_container_runs_from_its_environment_a_checkout_and_wherever_programs_are() -> None:
-    stand_in = ImageSettings(path=("/opt/torch/bin/",), working_dir="/srv/project")
-    needed = runs_from(stand_in, {"PATH": "/usr/bin:/bin"}, program=("/venv",))
+    settings = ImageSettings(path=("/opt/torch/bin/",), working_dir="/srv/project")
+    needed = required_folders(settings, {"PATH": "/usr/bin:/bin"}, program=("/venv",))
     assert needed == ("/opt/torch", "/srv/project", "/venv", "/usr/bin", "/bin")

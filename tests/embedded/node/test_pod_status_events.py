@@ -11,7 +11,7 @@ POD: Object = {
     "metadata": {"name": "p", "namespace": "team", "uid": "u"},
     "spec": {"containers": [{"name": "main", "resources": {"limits": {"memory": "64Mi"}}}, {"name": "other"}]},
 }
-NOTES = {"main": 'Running "x" as a process of this machine (no image is pulled)'}
+NOTES = {"main": 'Running "x" in the environment of this machine (no image is pulled)'}
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ NOTES = {"main": 'Running "x" as a process of this machine (no image is pulled)'
         ({"e": "supervised"}, []),
         (
             {"e": "started", "c": "main", "a": 0},
-            [f"Normal Pulled {NOTES['main']}", "Normal Started Started container main"],
+            [f"Normal ImageNotPulled {NOTES['main']}", "Normal Started Started container main"],
         ),
         ({"e": "started", "c": "main", "a": 1}, ["Normal Started Started container main"]),
         ({"e": "started", "c": "other", "a": 0}, ["Normal Started Started container other"]),

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from muster.embedded.node.images import hidden_folders, runs_from
+from muster.embedded.node.images import hidden_folders, required_folders
 from muster.embedded.node.pod_context import ConfigError, ContainerError, ImageNeedsCommand, MountError, PodContext
 from muster.embedded.node.preparation import NodeContext, PodPaths, Prepared, prepare, write_pod_file
 from muster.embedded.node.settings import AgentSettings, ApiAccess, ImageSettings
@@ -62,16 +62,16 @@ def test_a_plain_pod(bench: Bench) -> None:
     assert (main["argv"], main["cwd"], main["rootfs"], main["role"]) == (["true"], "/tmp", "", "main")
     assert main["env"] == {"PATH": "/usr/bin", "HOME": "/h", "HOSTNAME": "p"}
     own = {"/tmp", "/etc/hosts", "/etc/hostname", "/dev/termination-log"}
-    assert set(targets(main)) == own | set(hidden_folders(runs_from(ImageSettings(), {}), ("/tmp",)))
+    assert set(targets(main)) == own | set(hidden_folders(required_folders(ImageSettings(), {}), ("/tmp",)))
     assert {"type": "tmpfs", "target": "/dev/shm"} in main["mounts"]
     assert stat.S_IMODE(os.stat(targets(main)["/tmp"]).st_mode) == 0o1777
     assert main["logDir"] == f"{bench.layout.logs}/main"
-    assert prepared.notes == {"main": 'Running "img" as a process of this machine (no image is pulled)'}
+    assert prepared.notes == {"main": 'Running "img" in the environment of this machine (no image is pulled)'}
     assert prepared.ignored == ()
     assert stat.S_IMODE(os.stat(bench.layout.folder).st_mode) == 0o700
 
 
-def test_of_the_boxs_home_a_container_sees_what_it_runs_from(bench: Bench, tmp_path: Path) -> None:
+def test_of_the_boxs_home_a_container_sees_what_it_required_folders(bench: Bench, tmp_path: Path) -> None:
     """Unless it is in /tmp, which every container has for itself anyway."""
     home = Path("/srv/box")
     shims = tmp_path / "shims"
@@ -175,7 +175,7 @@ def test_a_mapped_root_file_system(bench: Bench) -> None:
     prepared = bench.prepare(pod({"image": "mapped:1", "command": None}))
     main = prepared.pod["containers"][0]
     assert (main["rootfs"], main["argv"], main["cwd"]) == ("/srv/root", ["/entry"], "/")
-    assert "folder" in prepared.notes["main"]
+    assert "root file system" in prepared.notes["main"]
 
 
 def test_devices_and_variables_reach_the_command(bench: Bench) -> None:

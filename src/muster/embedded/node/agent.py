@@ -29,7 +29,6 @@ from muster.embedded.node.pod_status import has_ended
 from muster.embedded.node.pod_worker import PodWorker, WorkerContext
 from muster.embedded.node.preparation import NodeContext
 from muster.embedded.node.settings import AgentSettings
-from muster.embedded.node.stand_ins import make_stand_ins
 from muster.embedded.node.supervisor.cgroups import can_limit
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.journal_writer import short_socket_path
@@ -94,7 +93,6 @@ class Agent:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         shims = settings.run / "shims"
         make_shims(shims)
-        stand_ins = make_stand_ins(settings.run / "stand-ins")
         self._zygote = ZygoteClient(self.isolation, self._supervisor_killed)
         self._hosts = HostsFiles(settings.run / "hosts", self._hosts_outdated)
         self._around = ReferencedObjects(cluster, self._hosts, settings.api, self._reference_changed)
@@ -107,7 +105,7 @@ class Agent:
                 self.isolation,
                 machine_environment(shims, settings.environment),
                 limits_cpu=can_limit()[1],
-                stand_ins=stand_ins,
+                shims=str(shims),
             ),
             around=self._around,
             hosts=self._hosts,

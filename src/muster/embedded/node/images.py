@@ -1,4 +1,14 @@
-"""What an image means if no image engine runs it: the environment of this machine, or what the settings map it to."""
+"""What an image means if no image engine runs it.
+
+- An image that the settings map (`images` in config.yaml) runs as they say: with programs of this machine, or in a root
+  file system.
+- A plain image (see PLAIN_IMAGES) has a shell or a language and nothing else. It runs in this machine's environment.
+- The command of any other image runs in this machine's environment as well. If this machine lacks the program, the
+  container fails, and the message names the ways out. An image without a command does not start at all.
+
+In every case an event on the Pod says where the container runs. Nothing imitates an image.
+Pure, except for `machine_environment` and `make_shims`, which inspect this machine once.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +26,35 @@ from muster.embedded.node.environment import expand_all
 from muster.embedded.node.pod_context import ImageNeedsCommand
 from muster.embedded.node.settings import ImageSettings
 
+PLAIN_IMAGES: Mapping[str, tuple[str, ...]] = {
+    "almalinux": ("bash",),
+    "alpine": ("sh",),
+    "amazoncorretto": ("jshell",),
+    "amazonlinux": ("bash",),
+    "archlinux": ("bash",),
+    "bash": ("bash",),
+    "busybox": ("sh",),
+    "centos": ("bash",),
+    "debian": ("bash",),
+    "eclipse-temurin": ("jshell",),
+    "fedora": ("bash",),
+    "gcc": ("bash",),
+    "golang": ("bash",),
+    "julia": ("julia",),
+    "node": ("node",),
+    "openjdk": ("jshell",),
+    "oraclelinux": ("bash",),
+    "perl": ("perl", "-de0"),
+    "python": ("python3",),
+    "r-base": ("R",),
+    "rockylinux": ("bash",),
+    "ruby": ("irb",),
+    "rust": ("bash",),
+    "ubuntu": ("bash",),
+}
+"""Official images that contain a shell or a language and nothing else, with the command that each has by default (its
+CMD). They run in this machine's environment. docs/settings.md lists them, too."""
+
 PASSED_ON = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ",
     "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CUDA_HOME", "CUDA_PATH", "NVIDIA_DRIVER_CAPABILITIES", "ROCM_PATH",
@@ -23,106 +62,140 @@ PASSED_ON = (
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_INDEX_URL", "PIP_CONFIG_FILE",
 )  # fmt: skip
-"""What a container sees of the server's own environment. The rest stays out: it may hold secrets."""
+"""The variables of the server's own environment that containers see. The others may hold secrets."""
 
 SCRATCH = "/tmp"
-"""Where a container begins that says nothing: its own, so that what it leaves there litters nothing."""
+"""The working directory of a container that names none. It is the container's own, so its files disturb no other."""
 
-_SOURCES = os.path.dirname(os.path.dirname(muster.__file__))
 CONTAINER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+_SOURCES = os.path.dirname(os.path.dirname(muster.__file__))
 _EXPECTED = {"python": ("python3",), "python3": (), "sh": ("bash", "busybox"), "bash": ("sh",)}
-"""Names that scripts for ready-made images take for granted -> what serves instead."""
+"""Program names that scripts for ready-made images rely on -> programs of this machine that serve instead."""
+_BUSYBOX_SHELLS = ("bash", "busybox")
+"""Shells that know what the `sh` of BusyBox and Alpine knows (`echo -e`, `>&`). The `sh` of Debian does not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to run a container without its image, but for its variables: those may appear in the command."""
+class LaunchPlan:
+    """How to run a container without its image, except for its variables: the command may refer to them."""
 
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = SCRATCH
     rootfs: str = ""
     mapped: str = ""
-    """The pattern of the settings that matched, if one did."""
-    runs_from: tuple[str, ...] = ()
-    """Folders of this machine that it needs: those that are hidden from containers have to be mounted."""
-    is_anywhere: bool = False
-    """Nobody has said in which folder it is to begin."""
+    """The pattern of the settings that matches the image, or ''."""
+    required_folders: tuple[str, ...] = ()
+    """Folders of this machine that it needs. Those that are hidden from containers have to be mounted."""
+    has_default_cwd: bool = False
+    """Whether neither the container nor the settings name a working directory."""
 
     def argv(self, variables: Mapping[str, str]) -> list[str]:
         return expand_all(self.command, variables)
 
 
-def recipe(container: Mapping[str, Any], images: Mapping[str, ImageSettings], machine: Mapping[str, str]) -> Recipe:
-    """Raises ImageNeedsCommand when nobody says what to run."""
+def plan_launch(
+    container: Mapping[str, Any], images: Mapping[str, ImageSettings], machine: Mapping[str, str], shims: str = ""
+) -> LaunchPlan:
+    """`machine` is this machine's environment, `shims` the folder of `make_shims`. Raises ImageNeedsCommand if neither
+    the container nor the settings name a command, and the image is not a plain one."""
     image = str(container.get("image") or "")
     pattern = match_image(image, images)
-    stand_in = images[pattern] if pattern else ImageSettings()
+    plain = plain_name(image)
+    settings = images[pattern] if pattern else ImageSettings(args=PLAIN_IMAGES.get(plain, ()))
     command = tuple(container.get("command") or ())
     args = tuple(container.get("args") or ())
     if not command:
         # As with ENTRYPOINT and CMD: the container's args replace the image's, its command replaces both.
-        command, args = stand_in.command, args or stand_in.args
-    if not command and not (pattern and args):
-        raise ImageNeedsCommand(needs_command(image, args), str(container.get("name") or ""))
-    env = {"PATH": CONTAINER_PATH, "HOME": "/root"} if stand_in.rootfs else dict(machine)
-    env.update(stand_in.env)
-    if stand_in.path:
-        env["PATH"] = os.pathsep.join((*stand_in.path, env.get("PATH", CONTAINER_PATH)))
-    cwd = str(container.get("workingDir") or "") or stand_in.working_dir
-    folders = () if stand_in.rootfs else runs_from(stand_in, env)
-    where = cwd or ("/" if stand_in.rootfs else SCRATCH)
-    return Recipe((*command, *args), env, where, stand_in.rootfs, pattern, folders, not cwd)
+        command, args = settings.command, args or settings.args
+    if not command and not ((pattern or plain) and args):
+        raise ImageNeedsCommand(explain_missing_command(image, args), str(container.get("name") or ""))
+    env = {"PATH": CONTAINER_PATH, "HOME": "/root"} if settings.rootfs else dict(machine)
+    env.update(settings.env)
+    folders = settings.path
+    if shims and plain and not settings.rootfs and has_busybox_shell(image):
+        folders = (*folders, busybox_shims(shims))
+    if folders:
+        env["PATH"] = os.pathsep.join((*folders, env.get("PATH", CONTAINER_PATH)))
+    cwd = str(container.get("workingDir") or "") or settings.working_dir
+    required = () if settings.rootfs else required_folders(settings, env)
+    where = cwd or ("/" if settings.rootfs else SCRATCH)
+    return LaunchPlan((*command, *args), env, where, settings.rootfs, pattern, required, not cwd)
 
 
-def runs_from(
-    stand_in: ImageSettings, env: Mapping[str, str], program: Sequence[str] = (sys.prefix, _SOURCES)
+def required_folders(
+    settings: ImageSettings, env: Mapping[str, str], program: Sequence[str] = (sys.prefix, _SOURCES)
 ) -> tuple[str, ...]:
-    """An environment with all that belongs to it, a checkout, this program, and wherever else programs are found."""
-    environments = (os.path.dirname(path.rstrip("/")) for path in stand_in.path)
-    return (*environments, stand_in.working_dir, *program, *env.get("PATH", "").split(os.pathsep))
+    """The folders a container runs from: an environment as a whole, a checkout, this program, and all of PATH."""
+    environments = (os.path.dirname(path.rstrip("/")) for path in settings.path)
+    return (*environments, settings.working_dir, *program, *env.get("PATH", "").split(os.pathsep))
 
 
 def hidden_folders(needed: Sequence[str], hidden: Sequence[str]) -> tuple[str, ...]:
-    """Those of the `needed` folders that lie inside of one that is hidden; none that is inside of another."""
+    """Returns those of the `needed` folders that are inside a hidden one, without those that are inside another."""
     above = tuple(f"{folder}/" for folder in hidden)
     inside = sorted({os.path.normpath(folder) for folder in needed if folder.startswith(above)})
     return tuple(f for f in inside if not any(f.startswith(f"{other}/") for other in inside))
 
 
 def match_image(image: str, images: Mapping[str, ImageSettings]) -> str:
-    """The pattern that fits the image best (the longest), '' if none does. A pattern without a tag fits any tag."""
+    """Returns the longest pattern that matches the image, or ''. A pattern without a tag matches every tag."""
     untagged = _without_tag(image)
     fitting = [p for p in images if fnmatchcase(image, p) or fnmatchcase(untagged, p)]
     return max(fitting, key=len, default="")
 
 
-def needs_command(image: str, args: tuple[str, ...] = ()) -> str:
+def plain_name(image: str) -> str:
+    """The name of a plain image in PLAIN_IMAGES, also if it comes from a mirror; '' for any other image."""
+    parts = _without_tag(image).split("/")
+    if len(parts) > 1 and ("." in parts[0] or ":" in parts[0] or parts[0] == "localhost"):
+        del parts[0]  # the registry
+    if parts[:-1] in ([], ["library"], ["docker", "library"]) and parts[-1] in PLAIN_IMAGES:
+        return parts[-1]
+    return ""
+
+
+def has_busybox_shell(image: str) -> bool:
+    """Whether the `sh` of a plain image is BusyBox's: in BusyBox, in Alpine, and under a tag like 3.12-alpine."""
+    return plain_name(image) in ("busybox", "alpine") or "alpine" in image.removeprefix(_without_tag(image))
+
+
+def explain_missing_command(image: str, args: tuple[str, ...] = ()) -> str:
     has = "args but no command" if args else "no command"
     return (
-        f'the container has {has}, and the image "{image}" cannot be asked for its own: no image engine is in use. '
-        "Either write the command into the container:\n"
+        f'the container has {has}, and the command of the image "{image}" is unknown: no image engine is in use. '
+        "Write the command into the container:\n"
         '  command: ["python", "train.py"]\n'
-        "or say in config.yaml what stands in for the image:\n"
+        "or map the image in config.yaml, to programs of this machine or to a root file system:\n"
         f'  images:\n    "{_without_tag(image) or "IMAGE"}*":\n      command: ["python", "train.py"]\n'
-        "or run real images: muster up --runtime podman"
+        "      rootfs: /srv/rootfs   # optional\n"
+        "or run real images: muster up --runtime podman (or docker)"
     )
 
 
-def running_note(image: str, mapped: str, rootfs: str) -> str:
-    """The honest equivalent of `Pulled`."""
+def explain_missing_program(image: str) -> str:
+    """What the supervisor says if a container of an unmapped image needs a program that this machine lacks."""
+    return (
+        f'no image engine is in use, so "{image}" runs in this machine\'s environment, which lacks the program. '
+        f'Map the image in config.yaml (images: {{"{_without_tag(image)}*": {{path: [...]}}}}), '
+        "give it a root file system there (rootfs), or run real images (--runtime podman or docker)"
+    )
+
+
+def describe_source(image: str, mapped: str, rootfs: str) -> str:
+    """What the event says in place of `Pulled`."""
     if rootfs:
-        return f'Running "{image}" from the folder that "{mapped}" is mapped to (no image is pulled)'
+        return f'Running "{image}" in the root file system that "{mapped}" is mapped to (no image is pulled)'
     if mapped:
         return f'Running "{image}" as a process of this machine, mapped by "{mapped}" (no image is pulled)'
-    return f'Running "{image}" as a process of this machine (no image is pulled)'
+    return f'Running "{image}" in the environment of this machine (no image is pulled)'
 
 
 def machine_environment(
     shims: Path, extra: Mapping[str, str], environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What every container starts from. The shims come last in PATH: they only fill gaps."""
+    """The variables of every container. The shims come last in PATH: they only fill gaps."""
     source = os.environ if environ is None else environ
     env = {name: source[name] for name in PASSED_ON if name in source}
     path = [p for p in env.get("PATH", CONTAINER_PATH).split(os.pathsep) if p]
@@ -133,7 +206,8 @@ def machine_environment(
 
 
 def make_shims(folder: Path, path: str | None = None) -> list[str]:
-    """Links for the names that are missing on this machine; answers those that nothing can serve."""
+    """Links the program names that this machine lacks to programs that serve instead. Returns the names for which there
+    is none."""
     folder.mkdir(parents=True, exist_ok=True)
     unserved = []
     for name, substitutes in _EXPECTED.items():
@@ -141,15 +215,33 @@ def make_shims(folder: Path, path: str | None = None) -> list[str]:
         if shutil.which(name, path=path) is not None:
             link.unlink(missing_ok=True)
             continue
-        target = next((t for s in substitutes if (t := shutil.which(s, path=path)) is not None), None)
+        target = _find(substitutes, path)
         if target is None and name.startswith("python"):
             target = sys.executable
         if target is None:
             unserved.append(name)
-        elif not link.is_symlink() or os.readlink(link) != target:
-            link.unlink(missing_ok=True)
-            link.symlink_to(target)
+        else:
+            _link(link, target)
+    shell = _find(_BUSYBOX_SHELLS, path)
+    if shell is not None:
+        _link(Path(busybox_shims(str(folder)), "sh"), shell)
     return unserved
+
+
+def busybox_shims(shims: str) -> str:
+    """The folder that comes first in the PATH of images whose `sh` is BusyBox's."""
+    return f"{shims}-busybox"
+
+
+def _find(programs: Sequence[str], path: str | None) -> str | None:
+    return next((found for program in programs if (found := shutil.which(program, path=path)) is not None), None)
+
+
+def _link(link: Path, target: str) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink() or os.readlink(link) != target:
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
 
 
 def _without_tag(image: str) -> str:

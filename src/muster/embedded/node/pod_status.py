@@ -273,14 +273,14 @@ class PodEvent(NamedTuple):
 
 
 def journal_events(pod: Object, entry: JournalEntry, notes: Mapping[str, str]) -> list[PodEvent]:
-    """`notes` says per container where it comes from, in place of `Pulled`."""
+    """`notes` says where each container runs if no image engine runs it."""
     name = entry.get("c", "")
     match entry.get("e"):
         case "started":
             started = PodEvent("Normal", "Started", f"Started container {name}")
             if entry.get("a", 0) or name not in notes:
                 return [started]
-            return [PodEvent("Normal", "Pulled", notes[name]), started]
+            return [PodEvent("Normal", "ImageNotPulled", notes[name]), started]
         case "exited":
             return _exited(pod, name, entry)
         case "backoff":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -54,6 +53,7 @@ from muster.embedded.node.pod_status import (
 from muster.embedded.node.preparation import NodeContext, PodPaths, prepare, termination_grace, write_pod_file
 from muster.embedded.node.settings import RUNTIME_ANNOTATION
 from muster.embedded.node.supervisor.contract import POD_FILE, Isolation, JournalEntry, PreparedPod
+from muster.embedded.node.supervisor.output_files import remove_tree
 from muster.embedded.node.supervisor_client import SupervisorGone, ZygoteError, request_stop
 from muster.embedded.node.volumes import Files, plan_volumes, references_of, token_seconds, write_payload
 from muster.kube.builtin import POD
@@ -458,10 +458,14 @@ async def _remove(folder: str) -> None:
     thread; a volume may hold many."""
     with suppress(OSError):
         os.unlink(f"{folder}/{POD_FILE}")
-    if os.path.isdir(f"{folder}/volumes"):
-        await asyncio.to_thread(shutil.rmtree, folder, True)
+    try:
+        is_large = any(name == "volumes" or name.startswith("rootfs-") for name in os.listdir(folder))
+    except FileNotFoundError:
+        return
+    if is_large:
+        await asyncio.to_thread(remove_tree, folder)
     else:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def _newer(known: Object, found: Object) -> Object:

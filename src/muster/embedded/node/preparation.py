@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
@@ -24,11 +24,18 @@ from muster.embedded.node.annotations import (
 from muster.embedded.node.environment import container_environment
 from muster.embedded.node.hosts import hostname_of
 from muster.embedded.node.image_engine import ImageEngine, engine_container
-from muster.embedded.node.images import SCRATCH, Recipe, hidden_folders, match_image, recipe, running_note
+from muster.embedded.node.images import (
+    SCRATCH,
+    LaunchPlan,
+    describe_source,
+    explain_missing_program,
+    hidden_folders,
+    plan_launch,
+)
 from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK
 from muster.embedded.node.pod_context import ConfigError, ContainerError, PodContext
 from muster.embedded.node.pod_status import is_sidecar
-from muster.embedded.node.settings import AgentSettings, ImageSettings
+from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.contract import (
     POD_FILE,
     Hook,
@@ -170,12 +177,8 @@ class NodeContext:
     """What a container without an engine starts from."""
     limits_cpu: bool = True
     """Whether the kernel holds processes to a share of the CPU here. (Memory is watched in any case.)"""
-    stand_ins: Mapping[str, ImageSettings] = field(default_factory=dict)
-    """For images that the settings say nothing of."""
-
-    def images_for(self, container: Mapping[str, Any]) -> Mapping[str, ImageSettings]:
-        image = str(container.get("image") or "")
-        return self.settings.images if match_image(image, self.settings.images) else self.stand_ins
+    shims: str = ""
+    """The folder of `images.make_shims`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +188,15 @@ class ResolvedContainer:
     spec: Mapping[str, Any]
     role: Role
     env: dict[str, str]
-    recipe: Recipe | None
+    plan: LaunchPlan | None
 
     @property
     def name(self) -> str:
         return str(self.spec.get("name") or "")
 
-    def note(self, engine: ImageEngine | None) -> str:
-        image = str(self.spec.get("image") or "")
-        if self.recipe is None:
-            return f'Running "{image}" with {engine.name if engine is not None else "an engine"}'
-        return running_note(image, self.recipe.mapped, self.recipe.rootfs)
+    @property
+    def image(self) -> str:
+        return str(self.spec.get("image") or "")
 
 
 def containers_of(spec: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Role]]:
@@ -217,12 +218,12 @@ def resolve_container(
     engine: ImageEngine | None, devices: Mapping[str, str],
 ) -> ResolvedContainer:  # fmt: skip
     """Works out what can be missing. Raises NotReady, and touches nothing."""
-    found = recipe(container, here.images_for(container), here.environment) if engine is None else None
+    plan = plan_launch(container, here.settings.images, here.environment, here.shims) if engine is None else None
     base = {"HOSTNAME": hostname_of(pod), **devices}
-    if found is not None:
-        base = {**found.env, **base}
+    if plan is not None:
+        base = {**plan.env, **base}
     _refuse_root(pod, container)
-    return ResolvedContainer(container, role, container_environment(pod, container, around, base=base), found)
+    return ResolvedContainer(container, role, container_environment(pod, container, around, base=base), plan)
 
 
 def prepare_container(
@@ -259,26 +260,30 @@ def prepare_container(
     keep = output_paths(pod, part.name)
     if keep:
         prepared["keep"], prepared["keepFolder"] = keep, keep_folder(layout.folder, part.name)
-    if part.recipe is None:
+    if part.plan is None:
         assert engine is not None
         hosts = _file(layout.hosts_file, "/etc/hosts")
         engine_container(engine, pod, spec, prepared, [hosts, *mounts, termination], layout.folder)
         return prepared
-    prepared["argv"] = part.recipe.argv(part.env)
-    prepared["rootfs"] = part.recipe.rootfs
+    prepared["argv"] = part.plan.argv(part.env)
+    prepared["rootfs"] = part.plan.rootfs
+    if part.plan.rootfs:
+        prepared["rootfsLayer"] = f"{layout.folder}/rootfs-{part.name}"
+    if not part.plan.mapped:
+        prepared["missingProgram"] = explain_missing_program(part.image)
     if here.isolation == "none":
         _refuse_mounts(mounts, part.name)
-        prepared["mounts"], prepared["cwd"] = [], part.recipe.cwd
+        prepared["mounts"], prepared["cwd"] = [], part.plan.cwd
         return prepared
     private = _private(part, layout, str(here.settings.home))
     if is_alone:
         private.append(SHARED_MEMORY)
-    prepared["cwd"], more = _working_dir(part, part.recipe, [*private, *mounts], layout)
+    prepared["cwd"], more = _working_dir(part, part.plan, [*private, *mounts], layout)
     prepared["mounts"] = [*private, *more, *mounts, termination]
-    if keep:
+    if keep and not part.plan.rootfs:
         prepared["private"] = paths_outside_mounts(keep, [mount["target"] for mount in prepared["mounts"]])
         prepared["privateFolder"] = f"{layout.folder}/private-{part.name}"
-        if part.recipe.is_anywhere and any(os.path.dirname(path) == "/" for path in prepared["private"]):
+        if part.plan.has_default_cwd and any(os.path.dirname(path) == "/" for path in prepared["private"]):
             # It may well be `result.txt` to the container: most images begin at the root, which is now its own.
             prepared["cwd"] = "/"
     return prepared
@@ -290,11 +295,11 @@ def _private(part: ResolvedContainer, layout: PodPaths, home: str) -> list[Mount
     scratch = scratch_folder(layout.folder, part.name)
     _make_scratch(scratch)
     own = [_file(scratch, SCRATCH), _file(layout.hosts_file, "/etc/hosts"), _file(_HOSTNAME, "/etc/hostname")]
-    if part.recipe is None or part.recipe.rootfs:
+    if part.plan is None or part.plan.rootfs:
         return own
     if not home.startswith(f"{SCRATCH}/"):
         own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
-    needed = [f for f in hidden_folders(part.recipe.runs_from, (SCRATCH, home)) if os.path.isdir(f)]
+    needed = [f for f in hidden_folders(part.plan.required_folders, (SCRATCH, home)) if os.path.isdir(f)]
     for folder in needed:
         if folder.startswith(f"{SCRATCH}/"):
             os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)
@@ -306,10 +311,10 @@ def _through(folder: str, *, read_only: bool) -> Mount:
 
 
 def _working_dir(
-    part: ResolvedContainer, recipe: Recipe, mounts: list[Mount], layout: PodPaths
+    part: ResolvedContainer, plan: LaunchPlan, mounts: list[Mount], layout: PodPaths
 ) -> tuple[str, list[Mount]]:
     """An image has its WORKDIR; this machine may not have the folder, so the container gets an empty one there."""
-    cwd = os.path.normpath(recipe.cwd)
+    cwd = os.path.normpath(plan.cwd)
     for mount in reversed(mounts):
         target = mount["target"]
         if cwd == target:
@@ -318,7 +323,7 @@ def _working_dir(
             if mount["type"] == "bind" and not mount.get("readOnly") and "within" not in mount:
                 os.makedirs(f"{mount['source']}{cwd[len(target.rstrip('/')) :]}", exist_ok=True)
             return cwd, []
-    if os.path.isdir(f"{recipe.rootfs}{cwd}"):
+    if os.path.isdir(f"{plan.rootfs}{cwd}"):
         return cwd, []
     scratch = f"{layout.folder}/work-{part.name}"
     _make_scratch(scratch)
@@ -377,7 +382,7 @@ def _make_file(path: str) -> None:
 class Prepared:
     pod: PreparedPod
     notes: Mapping[str, str]
-    """Per container: where it comes from, in place of `Pulled`."""
+    """Where each container runs if no image engine runs it."""
     ignored: tuple[str, ...] = ()
     """Fields of the Pod that mean nothing here."""
 
@@ -431,7 +436,7 @@ def prepare(
         "backoffBase": settings.backoff_base,
         "backoffMax": settings.backoff_max,
     }
-    notes = {part.name: part.note(engine) for part in parts}
+    notes = {p.name: describe_source(p.image, p.plan.mapped, p.plan.rootfs) for p in parts if p.plan is not None}
     limits_cpu = here.limits_cpu if engine is None else engine.limits
     ignored = [*ignored_fields(pod, here.isolation, by_engine=engine is not None, limits_cpu=limits_cpu)]
     if lacks_service_account(volumes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import asyncio
+import json
 import os
 import socket
 import subprocess
@@ -13,8 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-
-import orjson
 
 import muster
 from muster.embedded.node.supervisor.contract import CONTROL_SOCKET, ControlRequest, ControlResponse, Isolation
@@ -39,7 +38,7 @@ class ControlConnection:
         try:
             await _connect(connection, folder)
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-            connection.sendmsg([orjson.dumps(request) + b"\n"], rights)
+            connection.sendmsg([json.dumps(request).encode() + b"\n"], rights)
         except (FileNotFoundError, ConnectionError) as error:
             connection.close()
             raise SupervisorGone(str(error)) from None
@@ -59,7 +58,7 @@ class ControlConnection:
                 raise SupervisorGone("the supervisor closed the connection")
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
-        answer: ControlResponse = orjson.loads(line)
+        answer: ControlResponse = json.loads(line)
         return answer
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.node.supervisor.output_files import PROBLEM_FILE, Allowance, TooMuch, keep
+from muster.embedded.node.supervisor.output_files import PROBLEM_FILE, Allowance, TooMuch, keep, remove_tree
 
 
 def kept(root: Path, target: Path, *paths: str, allowance: Allowance | None = None) -> dict[str, str]:
@@ -65,3 +65,16 @@ def test_trouble_is_written_down(root: Path, tmp_path: Path) -> None:
     (root / "/".join(["a", *["x" * 99] * (room // 100)])).mkdir(parents=True)
     found = kept(root, tmp_path / ("k" * 200), "/a")
     assert "too long" in found[PROBLEM_FILE]
+
+
+def test_a_folder_is_removed_even_if_access_to_parts_of_it_is_denied(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    inner = tmp_path / "layer" / "work" / "work"
+    inner.mkdir(parents=True)
+    (inner / "file").touch()
+    inner.chmod(0)
+    inner.parent.chmod(0o500)
+    remove_tree(str(tmp_path / "layer"))
+    remove_tree(str(tmp_path / "nothing"))
+    assert list(tmp_path.iterdir()) == []
+    assert tmp_path.stat().st_mode & 0o777 == 0o755

@@ -202,11 +202,75 @@ async def test_a_root_of_its_own(pods: Pods) -> None:
     before = sorted(os.listdir(root))
     script = "cat /hello; ls /; test -e /proc/self && echo proc; test -c /dev/null && echo dev; cd /..; ls"
     mounts = [bind("/usr", "/usr"), bind("/etc/hosts", "/etc/hosts", readOnly=True)]
-    pod = await pods.start("pod", "sh", "-c", script, rootfs=str(root), mounts=mounts)
+    pod = await pods.start(
+        "pod", "sh", "-c", script, rootfs=str(root), rootfsLayer=str(pods.home / "layer"), mounts=mounts
+    )
     await pods.finished(pod)
     whole = sorted([*before, "dev", "etc", "proc", "sys", "tmp", "usr"])
     assert pods.log(pod) == ["from the root", *whole, "proc", "dev", *whole]
     assert sorted(os.listdir(root)) == before
+
+
+async def test_pods_of_one_root_file_system_do_not_see_what_the_others_write(pods: Pods) -> None:
+    root = pods.home / "root"
+    (root / "folder").mkdir(parents=True)
+    for name in ("bin", "lib", "lib64"):
+        (root / name).symlink_to(f"usr/{name}")
+    (root / "data").write_text("original\n")
+    (root / "folder/gone").touch()
+    before = snapshot(root)
+    script = (
+        "cat /data; ls /folder; echo $0 >> /data; rm /folder/gone; echo $0 > /folder/$0; touch /written; "
+        "while ! test -e /go/go; do sleep 0.01; done; cat /data; ls /folder"
+    )
+    go = pods.home / "signal"
+    go.mkdir()
+    mounts = [bind("/usr", "/usr"), bind(go, "/go")]
+    started = [
+        await pods.start(
+            name,
+            "sh",
+            "-c",
+            script,
+            name,
+            rootfs=str(root),
+            rootfsLayer=str(pods.home / f"layer-{name}"),
+            mounts=mounts,
+        )
+        for name in ("one", "two")
+    ]
+    for pod in started:
+        await pods.event(pod, "started")
+        await pods.printed(pod, "original")
+    (go / "go").touch()
+    for name, pod in zip(("one", "two"), started, strict=True):
+        await pods.finished(pod)
+        assert pods.log(pod) == ["original", "gone", "original", name, name]
+    assert snapshot(root) == before
+
+
+async def test_every_attempt_starts_with_the_root_file_system_as_it_is(pods: Pods) -> None:
+    root = pods.home / "root"
+    root.mkdir()
+    for name in ("bin", "lib", "lib64"):
+        (root / name).symlink_to(f"usr/{name}")
+    layer = pods.home / "layer"
+    pod = await pods.start(
+        "pod", "sh", "-c", "ls -d /left 2>/dev/null; touch /left; echo x >> /state/n; test $(wc -l < /state/n) = 3",
+        rootfs=str(root), rootfsLayer=str(layer), restartPolicy="OnFailure",
+        mounts=[bind("/usr", "/usr"), bind(pods.home, "/state")],
+    )  # fmt: skip
+    await pods.finished(pod)
+    assert pods.log(pod, attempt=2) == []
+    assert [path.name for path in layer.iterdir()] == ["2"]
+    assert not (root / "left").exists()
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text() if path.is_file() and not path.is_symlink() else ""
+        for path in folder.rglob("*")
+    }
 
 
 @pytest.mark.parametrize("mounts", [[], [bind("/usr", "/muster-test-usr")]])

@@ -20,7 +20,7 @@ PROGRAM = """
 import asyncio, json, os, sys
 sys.path.insert(0, sys.argv[1])
 from muster.embedded.node.isolation import probe_isolation
-from muster.embedded.node.supervisor_client import Zygote
+from muster.embedded.node.supervisor_client import ZygoteClient
 
 home, pods = sys.argv[2], json.loads(sys.argv[3])
 isolation, why = probe_isolation()
@@ -61,7 +61,7 @@ async def run(zygote, name, container):
     return {"log": log, "code": end["code"], "reason": end["reason"], "message": end.get("message")}
 
 async def main():
-    zygote = Zygote(isolation)
+    zygote = ZygoteClient(isolation)
     print(json.dumps({name: await run(zygote, name, container) for name, container in pods.items()}))
     zygote.close()
 
@@ -124,3 +124,29 @@ def test_a_user_has_pods_apart_as_well(home: Path) -> None:
     assert "bin" in found["mounted"]["log"]
     assert not os.path.exists("/muster-nobody")
     assert (found["hungry"]["code"], found["hungry"]["reason"]) == (137, "OOMKilled")
+
+
+def test_a_user_has_root_file_systems_that_pods_do_not_share(home: Path) -> None:
+    root = home / "root"
+    root.mkdir()
+    for name in ("bin", "lib", "lib64"):
+        (root / name).symlink_to(f"usr/{name}")
+    (root / "data").write_text("original\n")
+    if os.getuid() == 0:
+        for path in (root, root / "data"):
+            os.chown(path, NOBODY, NOBODY)
+    before = sorted(os.listdir(root))
+    script = "cat /data; echo $0 > /data; echo $0 > /new; cat /data /new; ls -d /other 2>/dev/null; touch /other"
+    mounts = [{"type": "bind", "source": "/usr", "target": "/usr"}]
+    found = as_nobody(
+        home,
+        {
+            name: {"argv": ["sh", "-c", script, name], "rootfs": str(root), "rootfsLayer": f"{home}/layer-{name}",
+                   "mounts": mounts}
+            for name in ("one", "two")
+        },
+    )  # fmt: skip
+    for name in ("one", "two"):
+        assert found[name]["log"] == ["original", name, name], found[name]
+    assert sorted(os.listdir(root)) == before
+    assert (root / "data").read_text() == "original\n"

@@ -14,10 +14,12 @@ from muster.embedded.node.supervisor.contract import PreparedContainer, Prepared
 from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
 from muster.embedded.node.supervisor.log_writer import LogStream, LogWriter, read_tail
 from muster.embedded.node.supervisor.probes import CheckKind, HealthWatch
-from muster.embedded.node.supervisor.processes import Processes, StartError, host_pid, send_signal
+from muster.embedded.node.supervisor.processes import Processes, ProgramMissing, StartError, host_pid, send_signal
 from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, Sandbox
 
 START_ERROR_CODE = 128
+_SHELL_NOT_FOUND_CODE = 127
+"""A shell exits with it if it cannot find a command."""
 _READ_BYTES = 65536
 _MEMORY_PERIOD = 0.2
 _SWEEP_PERIOD = 0.01
@@ -93,7 +95,10 @@ class Attempt:
         except StartError as error:
             os.close(out)
             os.close(err)
-            self._conclude(AttemptOutcome(START_ERROR_CODE, 0, "StartError", str(error)))
+            message = str(error)
+            if isinstance(error, ProgramMissing) and (advice := container.get("missingProgram")):
+                message = f"{message}: {advice}"
+            self._conclude(AttemptOutcome(START_ERROR_CODE, 0, "StartError", message))
             return
         finally:
             os.close(out_end)
@@ -347,6 +352,8 @@ class Attempt:
         message = termination.message(self.container.get("terminationMessageFile"))
         if not message and code and self.container.get("terminationMessageFromLogs"):
             message = read_tail(self._log.path)
+        if not message and code == _SHELL_NOT_FOUND_CODE:
+            message = self.container.get("missingProgram") or ""
         return AttemptOutcome(code, number, reason, message)
 
     def _conclude(self, outcome: AttemptOutcome) -> None:

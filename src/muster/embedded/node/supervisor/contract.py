@@ -95,7 +95,9 @@ class PreparedContainer(TypedDict, total=False):
     argv: list[str]
     env: dict[str, str]  # all of it; with an engine: on top of the supervisor's own, for the engine's command
     cwd: str
-    rootfs: str  # '' means the machine's own root
+    rootfs: str  # '' means the machine's own root; never written to
+    rootfsLayer: str  # the folder of what its attempts write over `rootfs`, one folder per attempt
+    missingProgram: str  # what to say if a program is missing that the image would have
     mounts: list[Mount]  # applied in this order, in the container's own mount namespace
     uid: int | None
     gid: int | None

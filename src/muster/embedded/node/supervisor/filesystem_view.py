@@ -16,6 +16,7 @@ from errno import EINVAL, ELOOP, ENOENT, ENOSPC, EROFS
 from typing import NamedTuple
 
 from muster.embedded.node.supervisor.contract import Mount
+from muster.embedded.node.supervisor.rootfs import RootFs, open_rootfs
 from muster.embedded.node.supervisor.syscalls import (
     AT_CWD,
     attach,
@@ -59,7 +60,7 @@ class _OwnFolder(NamedTuple):
 
 def build_view(
     mounts: Sequence[Mount],
-    root: str = "",
+    root: RootFs | None = None,
     on_covered: Callable[[Covers], None] | None = None,
     private: Private | None = None,
 ) -> None:
@@ -71,7 +72,7 @@ def build_view(
         # Sources are places of the machine: all are taken before the first mount may cover one.
         trees = [view.take(mount) for mount in mounts]
         store = view.keep(os.open(private.folder, _PATH)) if private is not None else -1
-        if root:
+        if root is not None:
             view.enter(root)
         own = view.plan_private(private.paths) if private is not None else []
         view.make_private([folder for folder in own if not folder.names], store)
@@ -179,14 +180,16 @@ class _View:
         except OSError as error:
             raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {_reason(error)}') from None
 
-    def enter(self, root: str) -> None:
-        """`root` becomes the root, with the machine's devices and /sys."""
+    def enter(self, root: RootFs) -> None:
+        """`root` becomes the root, with the machine's devices and /sys. Mount points can be created in its layer."""
         try:
-            tree, devices, system = (self.keep(clone_tree(AT_CWD, path)) for path in (root, "/dev", "/sys"))
-            attach(tree, AT_CWD, root)
+            devices, system = (self.keep(clone_tree(AT_CWD, path)) for path in ("/dev", "/sys"))
+            tree = self.keep(open_rootfs(root))
+            attach(tree, AT_CWD, root.path)
         except OSError as error:
-            raise MountFailed(f'root file system "{root}": {_reason(error)}') from None
+            raise MountFailed(f'root file system "{root.path}": {_reason(error)}') from None
         self._root = tree
+        self._volumes.append(tree)
         self.place(devices, "/dev", folder=True)
         self.place(system, "/sys", folder=True)
 

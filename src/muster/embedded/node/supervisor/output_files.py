@@ -19,6 +19,7 @@ PROBLEM_FILE = "problem"
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BLOCK = 1 << 20
+_REMOVE_TRIES = 8
 
 
 class TooMuch(Exception):
@@ -43,7 +44,7 @@ def keep(root: int, paths: Sequence[str], folder: str, allowance: Allowance | No
     any other trouble is written down there."""
     try:
         if os.path.isdir(folder):
-            _remove(folder)
+            remove_tree(folder)
         os.makedirs(folder, mode=0o700)
         for number, path in enumerate(paths):
             _keep_one(root, path, f"{folder}/{number}", allowance)
@@ -135,7 +136,19 @@ def _copy_content(source: int, target: int) -> None:
             view = view[os.write(target, view) :]
 
 
-def _remove(folder: str) -> None:
-    from shutil import rmtree  # seldom needed, and dear to import
+def remove_tree(folder: str) -> None:
+    """Removes a folder, even if its owner has no access to parts of it: a container may have denied it, and the kernel
+    denies it for the work folder of an overlay."""
+    from shutil import rmtree  # rarely needed, and expensive to import
 
-    rmtree(folder)
+    def grant_access(_function: object, path: str, _error: object) -> None:
+        for place in (path, os.path.dirname(path)):
+            if place == folder or place.startswith(f"{folder}/"):
+                with suppress(OSError):
+                    if stat.S_ISDIR(os.lstat(place).st_mode):
+                        os.chmod(place, 0o700)
+
+    for _ in range(_REMOVE_TRIES):
+        if not os.path.lexists(folder):
+            return
+        rmtree(folder, onerror=grant_access)

@@ -155,10 +155,15 @@ def _ancestors(pid: int, parents: dict[int, int]) -> Iterable[int]:
 
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _FAILED = 128
+_IS_MISSING, _IS_ERROR = b"?", b"!"
 
 
 class StartError(Exception):
     """A process could not be started. The message is for the user."""
+
+
+class ProgramMissing(StartError):
+    """The program does not exist."""
 
 
 class Identity:
@@ -225,6 +230,8 @@ def find_program(name: str, path: str | None) -> str:
     if "/" in name:
         try:
             mode = os.stat(name).st_mode
+        except FileNotFoundError as error:
+            raise ProgramMissing(f'exec: "{name}": {_reason(error)}') from None
         except OSError as error:
             raise StartError(f'exec: "{name}": {_reason(error)}') from None
         if S_ISDIR(mode):
@@ -243,7 +250,7 @@ def find_program(name: str, path: str | None) -> str:
             forbidden = True
     if forbidden:
         raise StartError(f'exec: "{name}": permission denied: it is in $PATH, but not executable')
-    raise StartError(f'exec: "{name}": executable file not found in $PATH')
+    raise ProgramMissing(f'exec: "{name}": executable file not found in $PATH')
 
 
 def rename_user(uid: int, gid: int) -> None:
@@ -265,7 +272,8 @@ def _fork(command: Command, dies_with_us: bool) -> int:
         try:
             _become(command, parent if dies_with_us else 0)
         except BaseException as error:
-            os.write(reported, str(error).encode("utf-8", "replace")[:4000])
+            kind = _IS_MISSING if isinstance(error, ProgramMissing) else _IS_ERROR
+            os.write(reported, kind + str(error).encode("utf-8", "replace")[:4000])
         finally:
             os._exit(_FAILED)
     os.close(reported)
@@ -275,7 +283,8 @@ def _fork(command: Command, dies_with_us: bool) -> int:
         os.close(report)
     if message:
         os.waitpid(child, 0)
-        raise StartError(message.decode("utf-8", "replace"))
+        text = message[1:].decode("utf-8", "replace")
+        raise ProgramMissing(text) if message.startswith(_IS_MISSING) else StartError(text)
     return child
 
 

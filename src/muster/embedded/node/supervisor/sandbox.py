@@ -22,7 +22,9 @@ from muster.embedded.node.supervisor.filesystem_view import (
     missing_mount_points,
     new_tmpfs,
 )
+from muster.embedded.node.supervisor.output_files import remove_tree
 from muster.embedded.node.supervisor.processes import Command, Identity, StartError, launch
+from muster.embedded.node.supervisor.rootfs import RootFs
 from muster.embedded.node.supervisor.syscalls import (
     AT_CWD,
     NEW_HOSTNAME,
@@ -110,27 +112,39 @@ class Sandbox:
         command = Command(
             container["argv"], env, container.get("cwd") or "/", stdio, self._identity(container), cgroups=cgroups
         )
-        root = container.get("rootfs") or ""
         if self._home < 0:
-            if root:
-                raise StartError(f'root file system "{root}": this machine lets nothing be isolated')
+            if container.get("rootfs"):
+                raise StartError(f'root file system "{container["rootfs"]}": this machine lets nothing be isolated')
             command.env = {**env, CONTAINER_MARK: self.mark(container, attempt)}
             return launch(command, dies_with_us=True), -1
         namespace = -1
         mounts = [*self._mounts, *(container.get("mounts") or ())]
         try:
-            self._enter_view(mounts, root, _private(container, attempt))
+            self._enter_view(mounts, self._rootfs(container, attempt), _private(container, attempt))
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             return launch(command, dies_with_us=False), namespace
         except (MountFailed, OSError, StartError) as error:
             if namespace >= 0:
                 os.close(namespace)
+            if isinstance(error, StartError):
+                raise
             raise StartError(str(error)) from None
         finally:
             setns(self._home, NEW_MOUNTS)
 
-    def _enter_view(self, mounts: list[Mount], root: str, private: Private | None) -> None:
-        base = None if self._has_shared or root or private is not None else self._base
+    def _rootfs(self, container: PreparedContainer, attempt: int) -> RootFs | None:
+        """Every attempt starts with a new layer; the layers of earlier attempts are removed."""
+        path = container.get("rootfs")
+        if not path:
+            return None
+        layers = container["rootfsLayer"]
+        if attempt:
+            remove_tree(layers)
+        os.makedirs(f"{layers}/{attempt}")
+        return RootFs(path, f"{layers}/{attempt}", self.isolation == "user-namespaces")
+
+    def _enter_view(self, mounts: list[Mount], root: RootFs | None, private: Private | None) -> None:
+        base = None if self._has_shared or root is not None or private is not None else self._base
         points = missing_mount_points(mounts) if base is not None else ()
         if base is not None and points and base.enter(points):
             unshare(NEW_MOUNTS)

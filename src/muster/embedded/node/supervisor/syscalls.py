@@ -24,7 +24,7 @@ _AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
 _OPEN_TREE_CLONE = 1
 _MOVE_FROM_EMPTY_PATH, _MOVE_TO_EMPTY_PATH = 0x04, 0x40
-_FS_SET_STRING, _FS_CREATE = 1, 6
+_FS_SET_FLAG, _FS_SET_STRING, _FS_CREATE = 0, 1, 6
 _MS_REMOUNT_READ_ONLY = 1 | 32 | 4096
 _MS_REC, _MS_SLAVE = 1 << 14, 1 << 19
 _MNT_DETACH = 2
@@ -103,12 +103,12 @@ def clone_tree(folder: int, path: str) -> int:
     return _call(_open_tree, folder, os.fsencode(path), flags)
 
 
-def new_filesystem(kind: bytes, options: tuple[tuple[bytes, bytes], ...] = ()) -> int:
-    """A detached file system, as a descriptor of its root."""
+def new_filesystem(kind: bytes, options: tuple[tuple[bytes, bytes | None], ...] = ()) -> int:
+    """Creates a detached file system and returns a descriptor of its root. An option without a value is a flag."""
     context = _call(_fsopen, kind, 1)
     try:
         for name, value in options:
-            _call(_fsconfig, context, _FS_SET_STRING, name, value, 0)
+            _call(_fsconfig, context, _FS_SET_FLAG if value is None else _FS_SET_STRING, name, value, 0)
         _call(_fsconfig, context, _FS_CREATE, None, None, 0)
         return _call(_fsmount, context, 1, 0)
     finally:
