@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from muster.workflows.lang.clock import SYSTEM_CLOCK
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time_values import Duration, Month, Time
 from muster.workflows.lang.go_values import (
@@ -81,14 +82,19 @@ def test_identities_of_numbers() -> None:
 
 def test_a_function_takes_exactly_its_types() -> None:
     join = Function("join", "string, ...int", lambda text, *numbers: text + repr(numbers))
-    assert join("a") == "a()"
-    assert join("a", 1, 2) == "a(1, 2)"
-    assert join(None, None) == "(0,)"
+    assert join("a", clock=SYSTEM_CLOCK) == "a()"
+    assert join("a", 1, 2, clock=SYSTEM_CLOCK) == "a(1, 2)"
+    assert join(None, None, clock=SYSTEM_CLOCK) == "(0,)"
     for arguments, complaint in [
         ((), "reflect: Call with too few input arguments"),
         ((1,), "reflect: Call using int as type string"),
         (("a", Int64(1)), "reflect: Call using int64 as type int"),
     ]:
         with pytest.raises(ExpressionError) as caught:
-            join(*arguments)
+            join(*arguments, clock=SYSTEM_CLOCK)
         assert caught.value.message == complaint
+
+
+def test_a_function_that_takes_the_clock_gets_it_first() -> None:
+    later = Function("later", "int", lambda clock, seconds: clock.now() + seconds, takes_clock=True)
+    assert later(3, clock=SYSTEM_CLOCK._replace(now=lambda: 4)) == 7

@@ -67,8 +67,8 @@ SCOPE: dict[str, Any] = {
     ],
 )
 def test_tags_that_resolve(template: str, text: str) -> None:
-    assert substitute(template, SCOPE, chance=fixed_clock()) == text
-    assert substitute(template, SCOPE, allow_unresolved=True, chance=fixed_clock()) == text
+    assert substitute(template, SCOPE, clock=fixed_clock()) == text
+    assert substitute(template, SCOPE, allow_unresolved=True, clock=fixed_clock()) == text
 
 
 @pytest.mark.parametrize(

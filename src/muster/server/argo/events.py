@@ -14,7 +14,7 @@ from muster.server.argo.requests import Request
 from muster.server.kubernetes.negotiation import JSON
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, parse_body
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_EVENT_BINDING, WORKFLOW_TEMPLATE
-from muster.workflows.lang.environment import environment
+from muster.workflows.lang.environment import build_environment
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.expr.evaluator import evaluate
 from muster.workflows.submit import workflow_from_template
@@ -134,6 +134,6 @@ def _text(expression: Any, scope: Mapping[str, Any], where: str) -> str:
 
 def _value(expression: str, scope: Mapping[str, Any], where: str) -> Any:
     try:
-        return evaluate(expression, environment(scope, expression))
+        return evaluate(expression, build_environment(scope, expression))
     except ExpressionError as error:
         raise BadRequest(f"{where}: {error}") from None

@@ -88,9 +88,9 @@ def substitute_template(
     """Substitutes the workflow's variables first, then the inputs, which may contain them."""
     scope = ChainMap(own, dict(variables) if not isinstance(variables, dict) else variables)
     if not takes_only_inputs:
-        template = substitute(template, scope, allow_unresolved=True, chance=CHANCE)
+        template = substitute(template, scope, allow_unresolved=True, clock=CHANCE)
     elif template.get("inputs"):
-        filled = substitute(template["inputs"], scope, allow_unresolved=True, chance=CHANCE)
+        filled = substitute(template["inputs"], scope, allow_unresolved=True, clock=CHANCE)
         template = {**template, "inputs": filled}
     inputs, outputs = template.get("inputs") or {}, template.get("outputs") or {}
     local = dict[str, str](own)
@@ -106,7 +106,7 @@ def substitute_template(
         path = (parameter.get("valueFrom") or {}).get("path")
         if path:
             local[f"outputs.parameters.{parameter['name']}.path"] = path
-    result: Template = substitute(template, ChainMap(local, scope.maps[1]), allow_unresolved=True, chance=CHANCE)
+    result: Template = substitute(template, ChainMap(local, scope.maps[1]), allow_unresolved=True, clock=CHANCE)
     return result
 
 
@@ -156,7 +156,7 @@ def config_map_value(
     source: Mapping[str, Any], where: str, variables: Mapping[str, str], config_maps: ConfigMaps
 ) -> str:
     """Returns the value of a `configMapKeyRef`, or the default next to it. Raises WorkflowError."""
-    ref = substitute(source["configMapKeyRef"], variables, chance=CHANCE)
+    ref = substitute(source["configMapKeyRef"], variables, clock=CHANCE)
     data = config_maps(str(ref.get("name") or ""))
     if data is not None and ref.get("key") in data:
         return data[ref["key"]]

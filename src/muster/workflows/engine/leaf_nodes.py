@@ -31,7 +31,7 @@ def add_workflow_volumes(run: Run, template: Template, scope: Scope) -> Template
     own = template.get("volumes") or []
     taken = {volume.get("name") for volume in own}
     known = {name: value for name, value in scope.parameters.items() if value is not None}
-    filled = substitute(found, {**run.variables, **known}, allow_unresolved=True, chance=CHANCE)
+    filled = substitute(found, {**run.variables, **known}, allow_unresolved=True, clock=CHANCE)
     return {**template, "volumes": [*own, *(volume for volume in filled if volume.get("name") not in taken)]}
 
 

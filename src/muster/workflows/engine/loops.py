@@ -127,13 +127,13 @@ def _template_name(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled(body: dict[str, Any], variables: dict[str, str], scope: Mapping[str, Any]) -> dict[str, Any]:
-    filled: dict[str, Any] = substitute(body, _Over(variables, scope), chance=CHANCE)
+    filled: dict[str, Any] = substitute(body, _Over(variables, scope), clock=CHANCE)
     return filled
 
 
 def _partly(value: Any, variables: dict[str, str], scope: Mapping[str, Any]) -> Any:
     known = {name: found for name, found in scope.items() if found is not None}
-    return substitute(value, {**known, **variables}, allow_unresolved=True, chance=CHANCE)
+    return substitute(value, {**known, **variables}, allow_unresolved=True, clock=CHANCE)
 
 
 class _Over(dict[str, Any]):

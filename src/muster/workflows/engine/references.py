@@ -28,7 +28,7 @@ def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any
     texts = scope.texts(variables)
     out = dict(step)
     if step.get("when"):
-        out["when"] = substitute(str(step["when"]), texts, required=_REQUIRED, chance=CHANCE)
+        out["when"] = substitute(str(step["when"]), texts, required=_REQUIRED, clock=CHANCE)
         if not _may_run(out):
             return out
     later = {field: out.pop(field) for field in _LATER if field in out}
@@ -36,10 +36,10 @@ def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any
     if arguments and arguments.get("parameters"):
         marked = [_marked(p, scope) for p in arguments["parameters"]]
         out["arguments"] = {**arguments, "parameters": marked}
-    out = substitute(out, texts, required=_REQUIRED, chance=CHANCE)
+    out = substitute(out, texts, required=_REQUIRED, clock=CHANCE)
     if "inline" in later:
         known = {name: value for name, value in texts.items() if value is not None}
-        later["inline"] = substitute(later["inline"], known, allow_unresolved=True, chance=CHANCE)
+        later["inline"] = substitute(later["inline"], known, allow_unresolved=True, clock=CHANCE)
     return {**_with_artifacts(out, scope, variables), **later}
 
 
@@ -48,7 +48,7 @@ def resolve_arguments(arguments: Mapping[str, Any], scope: Scope, variables: dic
     out = dict(arguments)
     if arguments.get("parameters"):
         out["parameters"] = [_marked(p, scope) for p in arguments["parameters"]]
-    out = substitute(out, scope.texts(variables), required=(), chance=CHANCE)
+    out = substitute(out, scope.texts(variables), required=(), clock=CHANCE)
     holder = _with_artifacts({"arguments": out}, scope, variables, keep_optional=True)
     found: dict[str, Any] = holder["arguments"]
     return found
@@ -94,7 +94,7 @@ def resolve_artifact(artifact: Mapping[str, Any], scope: Scope, variables: Mappi
         raise WorkflowError(f"Variable {{{{{shown}}}}} is not an artifact")
     out = dict(found)
     if artifact.get("subPath"):
-        sub = substitute(str(artifact["subPath"]), scope.texts({}), allow_unresolved=True, chance=CHANCE)
+        sub = substitute(str(artifact["subPath"]), scope.texts({}), allow_unresolved=True, clock=CHANCE)
         out = _below(out, sub)
     return out
 

@@ -135,7 +135,7 @@ def substituted_spec(spec: Object, variables: Mapping[str, str]) -> Object:
     """Returns the spec with the workflow's variables filled in, except in its templates, which are filled in later."""
     outer = {name: value for name, value in spec.items() if name != "templates"}
     return {
-        **substitute(outer, variables, allow_unresolved=True, chance=CHANCE),
+        **substitute(outer, variables, allow_unresolved=True, clock=CHANCE),
         "templates": spec.get("templates") or [],
     }
 

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 
 class Clock(NamedTuple):
+    """The time and the random numbers of an evaluation."""
+
     now: Callable[[], int]
     """Nanoseconds of the Unix epoch."""
     random: random.Random

@@ -15,7 +15,7 @@ from muster.workflows.lang.expr.parser import parse
 from muster.workflows.lang.expr.syntax import BUILTINS, Binary, Let, Member, Name, Node, String, walk
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.go_values import Function, shown
-from muster.workflows.lang.sprig.catalog import sprig_functions
+from muster.workflows.lang.sprig.catalog import SPRIG_FUNCTIONS
 
 # Merged from references: Which variables an expression needs, as Argo asks before it evaluates one.
 
@@ -90,21 +90,21 @@ def _is_there(name: str, env: Mapping[str, Any]) -> bool:
 # Argo adds to expr-lang.
 
 
-def environment(scope: Mapping[str, Any], text: str | None = None, chance: Clock = SYSTEM_CLOCK) -> dict[str, Any]:
+def build_environment(scope: Mapping[str, Any], text: str | None = None) -> dict[str, Any]:
     """The environment over a flat scope such as `{"inputs.parameters.size": "3"}`, or as much of it as an expression
     can see. Where one name is the beginning of another (`inputs.parameters`, a JSON text for simple tags), the longer
     ones win. Raises ExpressionError if the expression cannot be read."""
-    return expand_scope(scope, None if text is None else roots(text)) | _functions(chance)
+    return expand_scope(scope, None if text is None else roots(text)) | _FUNCTIONS
 
 
-def evaluate_in(text: str, scope: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -> Any:
+def evaluate_in(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
     """The value of an expression over a flat scope. Raises ExpressionError."""
-    return evaluate(text, environment(scope, text, chance), chance)
+    return evaluate(text, build_environment(scope, text), clock)
 
 
-def evaluate_bool(text: str, scope: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -> bool:
+def evaluate_bool(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> bool:
     """The value of a condition, such as that of a hook or of a retry strategy."""
-    result = evaluate_in(text, scope, chance)
+    result = evaluate_in(text, scope, clock)
     if not isinstance(result, bool):
         raise ExpressionError(f"unable to cast expression result '{shown(result)}' to bool", text, 0)
     return result
@@ -135,12 +135,10 @@ def _open(inner: dict[str, dict[str, Any]], prefix: str) -> None:
         upper = name
 
 
-@lru_cache(maxsize=8)
-def _functions(chance: Clock) -> dict[str, Any]:
-    return {
-        "asInt": Function("asInt", "any", to_integer),
-        "asFloat": Function("asFloat", "any", to_float),
-        "jsonpath": Function("jsonpath", "string, string", jsonpath.query),
-        "toJson": Function("toJson", "any", to_json, result="string"),
-        "sprig": sprig_functions(chance),
-    }
+_FUNCTIONS: dict[str, Any] = {
+    "asInt": Function("asInt", "any", to_integer),
+    "asFloat": Function("asFloat", "any", to_float),
+    "jsonpath": Function("jsonpath", "string, string", jsonpath.query),
+    "toJson": Function("toJson", "any", to_json, result="string"),
+    "sprig": SPRIG_FUNCTIONS,
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_numbers import format_float
 from muster.workflows.lang.go_strings import from_bytes, to_bytes
@@ -88,19 +89,31 @@ class Opaque:
 
 
 class Function:
-    """A function of the environment, with the Go types of its parameters: `string`, `int`, `any`, ... A last one of the
-    form `...any` takes any number of arguments."""
+    """A function of the environment, with the Go types of its parameters: `string`, `int`, `any`, ...
 
-    __slots__ = ("call", "name", "parameters", "result", "variadic")
+    A last parameter of the form `...any` takes any number of arguments. If `takes_clock` is set, the first argument of
+    `call` is the clock of the evaluation.
+    """
 
-    def __init__(self, name: str, parameters: str, call: Callable[..., Any], result: str = "interface {}") -> None:
+    __slots__ = ("call", "name", "parameters", "result", "takes_clock", "variadic")
+
+    def __init__(
+        self,
+        name: str,
+        parameters: str,
+        call: Callable[..., Any],
+        result: str = "interface {}",
+        *,
+        takes_clock: bool = False,
+    ) -> None:
         self.name = name
         self.parameters = tuple(p.strip().removeprefix("...") for p in parameters.split(",")) if parameters else ()
         self.variadic = "..." in parameters
         self.call = call
         self.result = result
+        self.takes_clock = takes_clock
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, clock: Clock) -> Any:
         """Calls it the way Go's reflection does: exact types, and nil for the zero of any."""
         least = len(self.parameters) - self.variadic
         if len(arguments) < least:
@@ -108,7 +121,8 @@ class Function:
         if len(arguments) > least and not self.variadic:
             raise ExpressionError("reflect: Call with too many input arguments")
         types = self.parameters[:least] + self.parameters[-1:] * (len(arguments) - least)
-        return self.call(*map(_argument, arguments, types))
+        given = map(_argument, arguments, types)
+        return self.call(clock, *given) if self.takes_clock else self.call(*given)
 
 
 _TYPES: dict[type, str] = {

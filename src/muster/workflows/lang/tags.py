@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from muster.workflows.lang.clock import SYSTEM_CLOCK, Clock
-from muster.workflows.lang.environment import environment, evaluate_in, missing, references
+from muster.workflows.lang.environment import build_environment, evaluate_in, missing, references
 from muster.workflows.lang.errors import ExpressionError, MissingVariable
 from muster.workflows.lang.expr.evaluator import evaluate
 from muster.workflows.lang.go_encoding import to_json
@@ -54,7 +54,7 @@ def substitute(
     *,
     allow_unresolved: bool = False,
     required: Sequence[str] | None = None,
-    chance: Clock = SYSTEM_CLOCK,
+    clock: Clock = SYSTEM_CLOCK,
 ) -> Any:
     """The value with every tag in its strings, keys included, replaced from a flat scope such as
     `{"inputs.parameters.size": "3"}`.
@@ -65,7 +65,7 @@ def substitute(
     can fall back from it with `??`, a simple tag cannot, and that is an error in every mode, as is an expression that
     cannot be read.
     """
-    replacer = _Replacer(scope, allow_unresolved, required, chance)
+    replacer = _Replacer(scope, allow_unresolved, required, clock)
     try:
         return _mapped(value, replacer.replaced)
     except RecursionError:
@@ -93,7 +93,7 @@ def find_tags_in(value: Any) -> Iterator[Tag]:
         yield from find_tags(text)
 
 
-def resolve(text: str, scope: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -> Any:
+def resolve(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
     """The value itself of the one variable or expression that a text is, with or without braces around it: what
     `parameter:` and `from:` mean."""
     inside = text.removeprefix("{{").removesuffix("}}").strip(SPACES)
@@ -101,7 +101,7 @@ def resolve(text: str, scope: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -
         if inside not in scope:
             raise MissingVariable(f'Unable to resolve: "{inside}"', text, 0)
         return scope[inside]
-    result = evaluate_in(inside[1:], scope, chance)
+    result = evaluate_in(inside[1:], scope, clock)
     if result is None:
         raise ExpressionError(f'Unable to resolve: "{inside}"', text, 0)
     return result
@@ -109,12 +109,12 @@ def resolve(text: str, scope: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -
 
 class _Replacer:
     def __init__(
-        self, scope: Mapping[str, Any], allow_unresolved: bool, required: Sequence[str] | None, chance: Clock
+        self, scope: Mapping[str, Any], allow_unresolved: bool, required: Sequence[str] | None, clock: Clock
     ) -> None:
         self.scope = scope
         self.required = required
         self.strict = required is None and not allow_unresolved
-        self.chance = chance
+        self.clock = clock
 
     def replaced(self, text: str) -> str:
         if "{{" not in text:
@@ -160,7 +160,7 @@ class _Replacer:
     def expression(self, tag: Tag, text: str) -> str:
         kept = f"{{{{={tag.text}}}}}"
         try:
-            env = environment(self.scope, tag.text, self.chance)
+            env = build_environment(self.scope, tag.text)
             lacking = missing(references(tag.text), env)
         except ExpressionError as error:
             raise self.failed(error, tag, text) from None
@@ -171,7 +171,7 @@ class _Replacer:
         if may_stay and not _LATE.isdisjoint(lacking):
             return kept
         try:
-            result = evaluate(tag.text, env, self.chance)
+            result = evaluate(tag.text, env, self.clock)
             if result is not None:
                 return _as_text(result)
         except ExpressionError as error:

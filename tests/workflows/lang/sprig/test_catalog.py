@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.workflows.lang.sprig.catalog import sprig_functions
+from muster.workflows.lang.sprig.catalog import SPRIG_FUNCTIONS
 from tests.workflows.lang.sample_scope import complaint_about
 
 EXPOSED = 209
@@ -80,4 +80,4 @@ def test_a_function_that_is_refused_says_what_to_do(name: str) -> None:
 
 
 def test_every_function_that_argo_has_is_there() -> None:
-    assert len(sprig_functions()) == EXPOSED
+    assert len(SPRIG_FUNCTIONS) == EXPOSED

@@ -183,13 +183,13 @@ PREDICATE_FUNCTIONS: dict[str, Callable[..., Any]] = {
 # Merged from evaluator: Running expr-lang: the value of a syntax tree over an environment.
 
 
-def evaluate(text: str, env: Mapping[str, Any], chance: Clock = SYSTEM_CLOCK) -> Any:
+def evaluate(text: str, env: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
     """The value of an expression. Raises ExpressionError, placed, when it cannot be read, its types cannot fit, or it
     fails while running."""
     tree = parse(text, overridden=env.keys())
     try:
         check(tree, text, env)
-        return _Evaluator(text, env, chance).value(tree)
+        return _Evaluator(text, env, clock).value(tree)
     except RecursionError:
         raise ExpressionError("a value is nested too deeply", text, 0) from None
 
@@ -199,10 +199,10 @@ class _ChainEnds(Exception):
 
 
 class _Evaluator:
-    def __init__(self, text: str, env: Mapping[str, Any], chance: Clock) -> None:
+    def __init__(self, text: str, env: Mapping[str, Any], clock: Clock) -> None:
         self.text = text
         self.env = env
-        self.chance = chance
+        self.clock = clock
         self.variables: dict[str, Any] = {}
         self.rounds: list[Rounds] = []
         self.steps = 0
@@ -370,7 +370,7 @@ class _Evaluator:
         if not isinstance(function, Function):
             raise ExpressionError(f"invalid operation: cannot call non-function of type {go_type(function)}")
         self.spend(*arguments)
-        return function(*arguments)
+        return function(*arguments, clock=self.clock)
 
     def hint(self, callee: Node) -> str:
         """A function that is not there is nil to Go; its name says more."""
@@ -384,7 +384,7 @@ class _Evaluator:
         arguments = [self.value(argument) for argument in node.arguments]
         self.spend(*arguments)
         if node.name == "now":
-            return FUNCTIONS["now"].call(self.chance.now(), *arguments)
+            return FUNCTIONS["now"].call(self.clock.now(), *arguments)
         result = FUNCTIONS[node.name].call(*arguments)
         if node.name in _COUNTED:
             self.grow(len(result))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
-from muster.workflows.lang.clock import SYSTEM_CLOCK, Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Function
 from muster.workflows.lang.sprig import (
     sprig_cases,
+    sprig_chance,
+    sprig_dates,
     sprig_defaults,
     sprig_dicts,
     sprig_encodings,
@@ -23,9 +23,7 @@ from muster.workflows.lang.sprig import (
     sprig_strings,
     sprig_urls,
 )
-from muster.workflows.lang.sprig.sprig_chance import random_functions
-from muster.workflows.lang.sprig.sprig_dates import dates
-from muster.workflows.lang.sprig.sprig_functions import Theme
+from muster.workflows.lang.sprig.sprig_functions import FunctionTable
 
 _REFUSED = {
     "getHostByName": "an expression may not reach the network here",
@@ -41,30 +39,28 @@ _REFUSED = {
 """Functions that Argo has and Muster refuses, by name, with what to do instead."""
 
 
-@lru_cache(maxsize=8)
-def sprig_functions(chance: Clock = SYSTEM_CLOCK) -> Theme:
-    """Every function by its name."""
-    return {
-        **sprig_strings.FUNCTIONS,
-        **sprig_cases.FUNCTIONS,
-        **sprig_numbers.FUNCTIONS,
-        **sprig_defaults.FUNCTIONS,
-        **sprig_lists.FUNCTIONS,
-        **sprig_dicts.FUNCTIONS,
-        **sprig_encodings.FUNCTIONS,
-        **sprig_paths.FUNCTIONS,
-        **sprig_reflection.FUNCTIONS,
-        **sprig_regex.FUNCTIONS,
-        **sprig_semver.FUNCTIONS,
-        **sprig_urls.FUNCTIONS,
-        **dates(chance),
-        **random_functions(chance),
-        **{name: Function(name, "...any", _refusal(name, reason)) for name, reason in _REFUSED.items()},
-    }
-
-
 def _refusal(name: str, reason: str) -> Callable[..., Any]:
     def call(*_: Any) -> Any:
         raise ExpressionError(f"sprig.{name} is not available: {reason}")
 
     return call
+
+
+SPRIG_FUNCTIONS: FunctionTable = {
+    **sprig_strings.FUNCTIONS,
+    **sprig_cases.FUNCTIONS,
+    **sprig_numbers.FUNCTIONS,
+    **sprig_defaults.FUNCTIONS,
+    **sprig_lists.FUNCTIONS,
+    **sprig_dicts.FUNCTIONS,
+    **sprig_encodings.FUNCTIONS,
+    **sprig_paths.FUNCTIONS,
+    **sprig_reflection.FUNCTIONS,
+    **sprig_regex.FUNCTIONS,
+    **sprig_semver.FUNCTIONS,
+    **sprig_urls.FUNCTIONS,
+    **sprig_dates.FUNCTIONS,
+    **sprig_chance.FUNCTIONS,
+    **{name: Function(name, "...any", _refusal(name, reason)) for name, reason in _REFUSED.items()},
+}
+"""Every function by its name."""

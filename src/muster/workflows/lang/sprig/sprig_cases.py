@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from muster.workflows.lang.go_strings import is_digit, is_letter, is_space, lower, upper
-from muster.workflows.lang.sprig.sprig_functions import theme
+from muster.workflows.lang.sprig.sprig_functions import function_table
 
 
 def _title(text: str) -> str:
@@ -152,7 +152,7 @@ def _separated(text: str, connector: str) -> str:
     return "".join(out)
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("upper", "string", upper),
     ("lower", "string", lower),
     ("title", "string", _title),

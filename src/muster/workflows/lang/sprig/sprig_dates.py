@@ -22,51 +22,35 @@ from muster.workflows.lang.go_time import (
 )
 from muster.workflows.lang.go_time_values import Time, parsed_time
 from muster.workflows.lang.go_values import Int64
-from muster.workflows.lang.sprig.sprig_functions import Theme, theme
+from muster.workflows.lang.sprig.sprig_functions import function_table
 
 _UNITS = ((365 * DAY, "y"), (30 * DAY, "mo"), (DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 _HTML = "2006-01-02"
 
 
-def dates(chance: Clock) -> Theme:
-    """The functions, some of which ask for the time."""
+def _time(clock: Clock, value: Any) -> Time:
+    """Returns a time as it is, the time of seconds since the Unix epoch, and now for anything else."""
+    if isinstance(value, Time):
+        return value
+    return Time(int(value) * SECOND if type(value) in (int, Int64) else clock.now())
 
-    def moment(value: Any) -> Time:
-        """A time, seconds of the Unix epoch, or anything else for now."""
-        if isinstance(value, Time):
-            return value
-        return Time(int(value) * SECOND if type(value) in (int, Int64) else chance.now())
 
-    def in_zone(layout: str, value: Any, zone: str) -> str:
-        return moment(value).within(_zone(zone)).format(layout)
+def _format_in_zone(clock: Clock, layout: str, value: Any, zone: str) -> str:
+    return _time(clock, value).within(_zone(zone)).format(layout)
 
-    def ago(value: Any) -> str:
-        return format_duration(round_duration(chance.now() - moment(value).nanoseconds, SECOND))
 
-    def duration_round(value: Any) -> str:
-        """The largest unit that fits, alone."""
-        if isinstance(value, Time):
-            nanoseconds = chance.now() - value.nanoseconds
-        else:
-            nanoseconds = int(value) if type(value) is Int64 else _duration_or_zero(value)
-        size, unit = next(((size, unit) for size, unit in _UNITS if abs(nanoseconds) > size), (1, ""))
-        return f"{abs(nanoseconds) // size}{unit}" if unit else "0s"
+def _ago(clock: Clock, value: Any) -> str:
+    return format_duration(round_duration(clock.now() - _time(clock, value).nanoseconds, SECOND))
 
-    return theme(
-        ("now", "", lambda: Time(chance.now())),
-        ("ago", "any", ago),
-        ("date", "string, any", lambda layout, value: in_zone(layout, value, "Local")),
-        ("dateInZone date_in_zone", "string, any, string", in_zone),
-        ("htmlDate", "any", lambda value: in_zone(_HTML, value, "Local")),
-        ("htmlDateInZone", "any, string", lambda value, zone: in_zone(_HTML, value, zone)),
-        ("dateModify date_modify", "string, time.Time", lambda text, when: when.plus(_duration_or_zero(text))),
-        ("mustDateModify must_date_modify", "string, time.Time", lambda text, when: when.plus(parse_duration(text))),
-        ("toDate", "string, string", _date_or_zero),
-        ("mustToDate", "string, string", parsed_time),
-        ("unixEpoch", "time.Time", lambda when: str(when.nanoseconds // SECOND)),
-        ("duration", "any", lambda value: format_duration(wrap(_seconds(value) * SECOND))),
-        ("durationRound", "any", duration_round),
-    )
+
+def _duration_round(clock: Clock, value: Any) -> str:
+    """Returns the largest unit that fits, alone."""
+    if isinstance(value, Time):
+        nanoseconds = clock.now() - value.nanoseconds
+    else:
+        nanoseconds = int(value) if type(value) is Int64 else _duration_or_zero(value)
+    size, unit = next(((size, unit) for size, unit in _UNITS if abs(nanoseconds) > size), (1, ""))
+    return f"{abs(nanoseconds) // size}{unit}" if unit else "0s"
 
 
 def _zone(name: str) -> Zone:
@@ -95,3 +79,22 @@ def _seconds(value: Any) -> int:
     if type(value) is Int64:
         return int(value)
     return (parse_int(value) or 0) if isinstance(value, str) else 0
+
+
+FUNCTIONS = function_table(
+    ("now", "", lambda clock: Time(clock.now())),
+    ("ago", "any", _ago),
+    ("date", "string, any", lambda clock, layout, value: _format_in_zone(clock, layout, value, "Local")),
+    ("dateInZone date_in_zone", "string, any, string", _format_in_zone),
+    ("htmlDate", "any", lambda clock, value: _format_in_zone(clock, _HTML, value, "Local")),
+    ("htmlDateInZone", "any, string", lambda clock, value, zone: _format_in_zone(clock, _HTML, value, zone)),
+    ("durationRound", "any", _duration_round),
+    takes_clock=True,
+) | function_table(
+    ("dateModify date_modify", "string, time.Time", lambda text, when: when.plus(_duration_or_zero(text))),
+    ("mustDateModify must_date_modify", "string, time.Time", lambda text, when: when.plus(parse_duration(text))),
+    ("toDate", "string, string", _date_or_zero),
+    ("mustToDate", "string, string", parsed_time),
+    ("unixEpoch", "time.Time", lambda when: str(when.nanoseconds // SECOND)),
+    ("duration", "any", lambda value: format_duration(wrap(_seconds(value) * SECOND))),
+)

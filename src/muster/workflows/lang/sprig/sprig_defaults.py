@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import from_json, to_json
-from muster.workflows.lang.sprig.sprig_functions import is_empty, theme
+from muster.workflows.lang.sprig.sprig_functions import function_table, is_empty
 
 
 def _default(default: Any, *given: Any) -> Any:
@@ -37,7 +37,7 @@ def _raw(value: Any) -> str:
     return to_json(value, escape_html=False)
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("default", "any, ...any", _default),
     ("empty", "any", is_empty),
     ("coalesce", "...any", lambda *values: next((value for value in values if not is_empty(value)), None)),

@@ -9,7 +9,7 @@ from typing import Any
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.expr.operators import as_string
 from muster.workflows.lang.go_values import Strings, go_type
-from muster.workflows.lang.sprig.sprig_functions import is_empty, text, theme
+from muster.workflows.lang.sprig.sprig_functions import function_table, is_empty, text
 
 _DICT = "map[string]interface {}"
 
@@ -72,7 +72,7 @@ def _merge_into(target: dict[str, Any], source: dict[str, Any], *, overwrite: bo
             target[key] = copy.deepcopy(value)
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("dict", "...any", _dict),
     ("get", f"{_DICT}, string", lambda given, key: given.get(key, "")),
     ("set", f"{_DICT}, string, any", lambda given, key, value: {**given, key: value}),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import decode32, decode64, encode32, encode64
 from muster.workflows.lang.go_strings import to_bytes
-from muster.workflows.lang.sprig.sprig_functions import theme
+from muster.workflows.lang.sprig.sprig_functions import function_table
 
 
 def _or_message(decode: Callable[[str], str]) -> Callable[[str], str]:
@@ -24,7 +24,7 @@ def _or_message(decode: Callable[[str], str]) -> Callable[[str], str]:
     return call
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("b64enc", "string", encode64),
     ("b64dec", "string", _or_message(decode64)),
     ("b32enc", "string", encode32),

@@ -9,12 +9,16 @@ from muster.workflows.lang.go_numbers import parse_float, parse_prefixed_int, to
 from muster.workflows.lang.go_time_values import Month, Weekday
 from muster.workflows.lang.go_values import Function, is_integer, shown
 
-Theme: TypeAlias = dict[str, Function]
+FunctionTable: TypeAlias = dict[str, Function]
 
 
-def theme(*functions: tuple[str, str, Callable[..., Any]]) -> Theme:
-    """Functions by (names, types of the parameters, implementation). Several names are separated by spaces."""
-    return {name: Function(name, types, call) for names, types, call in functions for name in names.split()}
+def function_table(*functions: tuple[str, str, Callable[..., Any]], takes_clock: bool = False) -> FunctionTable:
+    """Returns functions by name, from (names, types of the parameters, implementation). Spaces separate names."""
+    return {
+        name: Function(name, types, call, takes_clock=takes_clock)
+        for names, types, call in functions
+        for name in names.split()
+    }
 
 
 def integer(value: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Lists, NilList, deep_equal, go_kind, identity
 from muster.workflows.lang.limits import check_count
-from muster.workflows.lang.sprig.sprig_functions import integer, is_empty, theme
+from muster.workflows.lang.sprig.sprig_functions import function_table, integer, is_empty
 
 
 def _list(value: Any, complaint: str) -> list[Any]:
@@ -97,7 +97,7 @@ def _chunk(size: int, values: Any) -> Lists:
     return Lists(list(items[at : at + size]) for at in range(0, len(items), size))
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("list tuple", "...any", lambda *values: list(values)),
     ("append push mustAppend mustPush", "any, any", _append),
     ("prepend mustPrepend", "any, any", _prepend),

@@ -11,7 +11,7 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_numbers import divide, parse_clamped_int, parse_int, power, quotient, remainder, wrap
 from muster.workflows.lang.go_values import Int64, Ints, shown
 from muster.workflows.lang.limits import check_count
-from muster.workflows.lang.sprig.sprig_functions import integer, number, theme
+from muster.workflows.lang.sprig.sprig_functions import function_table, integer, number
 
 _EXACT = Context(prec=2000)
 _ROUNDED = Context(prec=2000, rounding=ROUND_HALF_UP)
@@ -119,7 +119,7 @@ def _octal(value: Any) -> Int64:
     return Int64(wrap(int(digits, 8)))
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("atoi", "string", parse_clamped_int),
     ("int64", "any", lambda value: Int64(integer(value))),
     ("int", "any", integer),

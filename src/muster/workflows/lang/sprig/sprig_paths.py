@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.workflows.lang.sprig.sprig_functions import theme
+from muster.workflows.lang.sprig.sprig_functions import function_table
 
 
 def _clean(path: str) -> str:
@@ -34,7 +34,7 @@ def _ext(path: str) -> str:
     return name[at:] if at >= 0 else ""
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("base osBase", "string", _base),
     ("dir osDir", "string", _dir),
     ("clean osClean", "string", _clean),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from muster.workflows.lang.go_values import deep_equal, go_kind, go_type
-from muster.workflows.lang.sprig.sprig_functions import theme
+from muster.workflows.lang.sprig.sprig_functions import function_table
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("typeOf", "any", go_type),
     ("typeIs", "string, any", lambda name, value: go_type(value) == name),
     ("typeIsLike", "string, any", lambda name, value: go_type(value) in (name, "*" + name)),

@@ -8,7 +8,7 @@ from typing import Any
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_regex import Regex, compile_regex, quote_meta
 from muster.workflows.lang.go_values import NilStrings, Strings
-from muster.workflows.lang.sprig.sprig_functions import theme
+from muster.workflows.lang.sprig.sprig_functions import function_table
 
 
 def _must(pattern: str) -> Regex:
@@ -51,7 +51,7 @@ def _split(regex: Regex, text: str, most: int) -> Strings:
     return NilStrings() if most == 0 else Strings(regex.split(text, most))
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("regexMatch", "string, string", _matches),
     ("mustRegexMatch", "string, string", _with(compile_regex, Regex.matches)),
     ("regexFindAll", "string, string, int", _with(_must, _find_all)),

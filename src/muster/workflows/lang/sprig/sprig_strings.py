@@ -9,7 +9,7 @@ from muster.workflows.lang.expr.builtins_strings import go_replace, go_split
 from muster.workflows.lang.go_strings import SPACES, from_bytes, is_space, quoted, to_bytes
 from muster.workflows.lang.go_values import StringMap, Strings, byte_length, cut, shown
 from muster.workflows.lang.limits import check_length
-from muster.workflows.lang.sprig.sprig_functions import text, texts, theme
+from muster.workflows.lang.sprig.sprig_functions import function_table, text, texts
 
 _MARK = "..."
 
@@ -144,7 +144,7 @@ def _sort_alpha(values: Any) -> Strings:
     return Strings(sorted(texts(values), key=to_bytes) if isinstance(values, list) else [text(values)])
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("hello", "", lambda: "Hello!"),
     ("abbrev", "int, string", _abbrev),
     ("abbrevboth", "int, int, string", _abbrevboth),

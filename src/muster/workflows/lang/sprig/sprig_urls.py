@@ -8,7 +8,7 @@ from typing import Any
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_strings import from_bytes, quoted, to_bytes
 from muster.workflows.lang.go_values import go_kind
-from muster.workflows.lang.sprig.sprig_functions import theme
+from muster.workflows.lang.sprig.sprig_functions import function_table
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):", re.ASCII)
 _ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})?")
@@ -119,7 +119,7 @@ def _escaped(text: str, part: str) -> str:
     return "".join(chr(byte) if byte in kept else f"%{byte:02X}" for byte in to_bytes(text))
 
 
-FUNCTIONS = theme(
+FUNCTIONS = function_table(
     ("urlParse", "string", _parse),
     ("urlJoin", "map[string]interface {}", _join),
 )
