@@ -69,7 +69,7 @@ def test_mistakes_are_all_told_before_anything_is_stored(muster: Muster) -> None
     assert re.search(r"^half.yaml:\d+ metadata.name: ", refused.err, re.MULTILINE)
     assert "created" not in refused.out
     missing = muster("run", "nowhere.yaml")
-    assert (missing.code, missing.err) == (1, "nowhere.yaml: there is no such file\n")
+    assert (missing.code, missing.err) == (1, "nowhere.yaml: no such file\n")
 
 
 def test_a_manifest_of_another_cluster_brings_its_namespace(muster: Muster) -> None:

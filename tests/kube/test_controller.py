@@ -225,9 +225,9 @@ async def test_every_failure_is_logged_and_the_pauses_grow(caplog: pytest.LogCap
             controller.enqueue("a")
             await until(lambda: calls == 4)
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
-        ("WARNING", "test a: the store is closed; again in 0.01 s"),
-        ("ERROR", "test a failed; again in 0.02 s"),
-        ("WARNING", "test a: the store is closed; again in 0.04 s"),
+        ("WARNING", "test a: the store is closed; retrying in 0.01 s"),
+        ("ERROR", "test a failed; retrying in 0.02 s"),
+        ("WARNING", "test a: the store is closed; retrying in 0.04 s"),
     ]
     assert "ZeroDivisionError: a bug" in caplog.text
 

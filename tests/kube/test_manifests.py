@@ -260,11 +260,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "train.yaml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty").mkdir()
     cases: list[tuple[Path | str, str]] = [
-        (tmp_path / "trian.yaml", f'there is no such file; did you mean "{tmp_path / "train.yaml"}"?'),
-        (tmp_path / "no" / "such.yaml", "there is no such file"),
+        (tmp_path / "trian.yaml", f'no such file; did you mean "{tmp_path / "train.yaml"}"?'),
+        (tmp_path / "no" / "such.yaml", "no such file"),
         (tmp_path / "train.yaml", "this is not UTF-8 text (byte 0)"),
         (tmp_path / "empty", "there is no manifest in this directory (*.yaml, *.yml, *.json)"),
-        ("https://example.com/x.yaml", "an address is not read from here; download the file and name it"),
+        ("https://example.com/x.yaml", "a URL cannot be read here; download the file first"),
     ]
     for path, message in cases:
         with pytest.raises(ManifestError) as caught:

@@ -204,7 +204,7 @@ def test_strategic_merge(target: Any, patch: Any, result: Any) -> None:
     ("patch", "field", "complaint"),
     [
         ([], "", "must be an object"),
-        (spec(containers=[{"image": "x"}]), "spec.containers[0].name", "told apart by their name"),
+        (spec(containers=[{"image": "x"}]), "spec.containers[0].name", "identified by their name"),
         (spec(containers=["x"]), "spec.containers[0]", "the items of this list are objects"),
         (spec(containers=[{"name": "a", "$patch": "drop"}]), "spec.containers[0]", '"$patch: drop" is unknown'),
         (spec(containers=[{"name": "a", "$patch": "replace"}]), "spec.containers[0]", "as an item of its own"),

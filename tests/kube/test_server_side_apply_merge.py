@@ -122,8 +122,8 @@ def test_what_the_server_writes_is_not_merged() -> None:
 @pytest.mark.parametrize(
     ("config", "field", "complaint"),
     [
-        (spec(containers=[{"image": "x"}]), "spec.containers[0]", "told apart by name, which this one lacks"),
-        (spec(containers=["x"]), "spec.containers[0]", "told apart by name"),
+        (spec(containers=[{"image": "x"}]), "spec.containers[0]", "identified by name, which this one lacks"),
+        (spec(containers=["x"]), "spec.containers[0]", "identified by name"),
         (spec(containers=names("a", "a")), "spec.containers[1]", 'there is another item [name="a"]'),
         ({"metadata": {"finalizers": ["f", "f"]}}, "metadata.finalizers[1]", 'another item [="f"]'),
     ],

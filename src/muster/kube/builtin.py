@@ -1,4 +1,4 @@
-"""The kinds every cluster has, and the gang kinds that come with the box."""
+"""The built-in kinds: those of every cluster, and the gang-scheduling kinds of Volcano and the scheduler plugins."""
 
 from __future__ import annotations
 
@@ -153,5 +153,5 @@ def builtin_kinds() -> tuple[Kind, ...]:
 
 
 def new_catalogue() -> Catalogue:
-    """A catalogue with the built-in kinds; packages register theirs on top."""
+    """Returns a catalogue with the built-in kinds, to which packages add their own."""
     return Catalogue(_ALL)

@@ -1,4 +1,4 @@
-"""The `Cluster` protocol: what every controller, command and page asks of a cluster, be it ours or a real one."""
+"""The `Cluster` protocol: the interface of the embedded cluster and of a real one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WatchEvent(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """A page of objects as of one resourceVersion. `continue_` asks for the next page, '' says there is none."""
+    """A page of objects as of one resourceVersion. `continue_` requests the next page; '' means there is none."""
 
     items: list[Object]
     resource_version: str
@@ -38,7 +38,7 @@ class Endpoint(NamedTuple):
     """A name that resolves in the Pod's namespace, or an address."""
     port: int
     domain: str = ""
-    """What follows a name: `.default.svc`. An address has none."""
+    """The rest of a name, such as `.default.svc`. An address has none."""
 
     @property
     def full_host(self) -> str:
@@ -50,7 +50,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which part of a container's log, as `kubectl logs` asks for it."""
+    """The part of a container's log to return, with the options of `kubectl logs`."""
 
     container: str = ""
     follow: bool = False
@@ -65,17 +65,17 @@ class Process(Protocol):
     """A command running inside a container, started by `exec`."""
 
     def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes: (1 for stdout or 2 for stderr, bytes), until both are closed."""
+        """Yields its output as (1 for stdout or 2 for stderr, bytes) until both are closed."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """To its stdin; b'' closes it."""
+        """Writes to its stdin; b'' closes it."""
         ...
 
     async def resize(self, rows: int, columns: int) -> None: ...
 
     async def wait(self) -> int:
-        """Its exit code (128 + signal where a signal ended it)."""
+        """Returns its exit code (128 + the signal if a signal ended it)."""
         ...
 
     async def close(self) -> None:
@@ -84,7 +84,7 @@ class Process(Protocol):
 
 
 class Cluster(Protocol):
-    """Objects in, objects out. All answers are read-only. Every method raises `muster.kube.errors.ApiError`."""
+    """Objects in, objects out. Returned objects are read-only. Every method raises `muster.kube.errors.ApiError`."""
 
     @property
     def catalogue(self) -> Catalogue: ...
@@ -103,7 +103,7 @@ class Cluster(Protocol):
         limit: int = 0,
         continue_: str = "",
     ) -> Listing:
-        """An empty namespace means all of them."""
+        """Lists objects; an empty namespace means all namespaces."""
         ...
 
     def watch(
@@ -116,12 +116,12 @@ class Cluster(Protocol):
         resource_version: str = "",
         bookmarks: bool = False,
     ) -> AsyncIterator[WatchEvent]:
-        """Changes after `resource_version`; without one, first an ADDED for every object there is.
-        Raises Gone when the version is too old. Ends only when the consumer stops or the connection does."""
+        """Yields the changes after `resource_version`; without one, first an ADDED event for every existing object.
+        Raises Gone if the version is too old. Ends only when the consumer stops or the connection is lost."""
         ...
 
     async def update(self, obj: Object, *, subresource: Subresource = "", dry_run: bool = False) -> Object:
-        """Replaces the object. With a resourceVersion in it, Conflict if it has changed since."""
+        """Replaces the object. If it has a resourceVersion, raises Conflict if the object has changed since."""
         ...
 
     async def patch(
@@ -137,7 +137,7 @@ class Cluster(Protocol):
         force: bool = False,
         dry_run: bool = False,
     ) -> Object:
-        """`apply` creates the object when it is missing."""
+        """Patches the object. `apply` creates it if it is missing."""
         ...
 
     async def delete(
@@ -151,7 +151,7 @@ class Cluster(Protocol):
         uid: str = "",
         resource_version: str = "",
     ) -> Object:
-        """Answers the object as it was, or as it is while finalizers or the node hold it."""
+        """Returns the object as it was before the call, or as it is while finalizers or the node hold it."""
         ...
 
     def logs(self, pod: str, namespace: str, query: LogQuery = LogQuery()) -> AsyncIterator[bytes]:  # noqa: B008
@@ -169,8 +169,8 @@ class Cluster(Protocol):
     ) -> Process: ...
 
     async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
-        """Where a Pod of that name will listen for its `port`; the Pod need not exist yet. On a real cluster this is
-        its Service's DNS name and the same port; in the box, where all Pods share one network, a port of its own,
-        which is kept until `owner` is deleted. Another `attempt` gets another port: one that was just used may not
-        be bound again for a minute."""
+        """Returns where a Pod of that name will listen for its `port`; the Pod need not exist yet. On a real cluster
+        this is its Service's DNS name and the same port. In the embedded cluster, where all Pods share one network, it
+        is a port of its own, which is reserved until `owner` is deleted. Another `attempt` gets another port: a port
+        that was just used may not be bound again for a minute."""
         ...

@@ -9,9 +9,6 @@ from muster.kube.kinds import Column
 from muster.kube.objects import Object, annotations_of, is_deleting, labels_of, name_of, parse_time, spec_of, status_of
 from muster.kube.tables import AGE, NAME, format_age, format_duration
 
-# Merged from columns: What `get` shows of the built-in kinds, column by column as kubectl prints them.
-
-
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 _ACCESS_MODES = {
@@ -342,8 +339,7 @@ PLUGIN_POD_GROUP_COLUMNS: Final = (
 )
 
 
-# Merged from pod_columns: What `get pods` shows of a Pod: how many containers are ready, one word for its state, how
-# often it restarted.
+# Pods.
 
 
 class PodSummary(NamedTuple):
@@ -352,12 +348,12 @@ class PodSummary(NamedTuple):
     status: str
     restarts: int
     last_restart: str
-    """When a container last ended to be started again, or ''."""
+    """When a container last ended before a restart, or ''."""
 
 
 def summarize_pod(pod: Object) -> PodSummary:
-    """As kubectl does: the first init container that is not through speaks for the Pod, else its last container that
-    has something to say, and a deletion overrides both."""
+    """Summarizes a Pod as kubectl does: the first unfinished init container determines the status, otherwise the last
+    container with a reason, and a deletion overrides both."""
     spec, status = spec_of(pod), status_of(pod)
     init_specs = spec.get("initContainers") or []
     sidecars = [c.get("name") for c in init_specs if c.get("restartPolicy") == "Always"]
@@ -378,7 +374,7 @@ def summarize_pod(pod: Object) -> PodSummary:
 
 
 def pod_status(pod: Object) -> str:
-    """The STATUS column: Running, Init:0/1, CrashLoopBackOff, Completed, Error, OOMKilled, Terminating, ..."""
+    """Returns the STATUS column: Running, Init:0/1, CrashLoopBackOff, Completed, Error, OOMKilled, Terminating, ..."""
     return summarize_pod(pod).status
 
 

@@ -1,4 +1,4 @@
-"""Conditions: what an object's status says of itself, one entry per type."""
+"""Status conditions: one entry per type."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def set_condition(
     now: str = "",
     **more: Any,
 ) -> list[Condition]:
-    """A new list with this condition in it, in its old place if it had one. `lastTransitionTime` moves to `now` only
-    when the status changes; the other fields always take the new values, and a field not given goes. `more` are
-    fields that some kinds add: `lastUpdateTime`, `observedGeneration`."""
+    """Returns a new list with this condition, at its old position if it had one. `lastTransitionTime` becomes `now`
+    only if the status changes. The other fields always take the new values, and a field that is not given is removed.
+    `more` are fields that some kinds add: `lastUpdateTime`, `observedGeneration`."""
     before = list(conditions or ())
     truth = status if isinstance(status, str) else str(status)
     old = get_condition(before, type)

@@ -22,10 +22,6 @@ from muster.kube.name_validation import (
 from muster.kube.objects import Object
 from muster.kube.quantity import parse_quantity
 
-# Merged from container_validation: The rules of a container that its schema cannot say. The container is known to fit
-# its schema.
-
-
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 ENV_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels['<key>']", "metadata.annotations['<key>']",
@@ -99,7 +95,7 @@ def check_port(field: str, number: int) -> Iterator[Cause]:
 
 
 def check_port_reference(field: str, port: Any) -> Iterator[Cause]:
-    """A number, or the name of one of the container's ports."""
+    """Checks a port number, or the name of one of the container's ports."""
     if isinstance(port, int):
         yield from check_port(field, port)
     elif not is_port_name(port):
@@ -184,7 +180,7 @@ def _mounts(mounts: list[Object], path: str, volumes: Collection[str]) -> Iterat
 
 
 def check_inner_path(field: str, path: str) -> Iterator[Cause]:
-    """A path that has to stay inside a volume."""
+    """Checks a path that must stay inside a volume."""
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path, without '/' at its beginning")
     if ".." in path.split("/"):
@@ -192,7 +188,7 @@ def check_inner_path(field: str, path: str) -> Iterator[Cause]:
 
 
 def validate_resources(resources: Object, path: str) -> Iterator[Cause]:
-    """Of a container or a whole Pod: known names, nothing negative, no more requested than allowed."""
+    """Validates the resources of a container or a Pod: known names, nothing negative, requests within limits."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for side, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
@@ -304,7 +300,7 @@ def check_user_ids(context: Object, path: str) -> Iterator[Cause]:
             yield invalid(f"{path}.{field}", number, "must be between 0 and 2147483647, inclusive")
 
 
-# Merged from volume_validation: The rules of volumes that their schema cannot say.
+# Volumes.
 
 
 FILE_FIELDS = (

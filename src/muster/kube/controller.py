@@ -1,4 +1,4 @@
-"""A work queue that calls `reconcile(key)`: one call per key at a time, with back-off when it fails."""
+"""The work queue of a controller: calls `reconcile(key)`, once per key at a time, with back-off after failures."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ K = TypeVar("K")
 log = logging.getLogger(__name__)
 
 OnDone: TypeAlias = Callable[[K, float, BaseException | None], None]
-"""(key, seconds, what went wrong): told after every look."""
+"""(key, seconds, error): called after every reconcile."""
 
 _FIRST_RETRY = 0.01
 _IN_A_ROW = 4
-"""How many urgent ones may go before one that is not."""
+"""How many urgent keys may come before one that is not."""
 _LONGEST_AWAY = 5.0
-"""Seconds until the next try at most while the cluster does not answer: when it is back, nobody shall wait long."""
+"""The maximum delay while the cluster does not respond, so that work resumes soon after it is back."""
 
 
 class Controller(Generic[K]):
-    """`enqueue` may be called at any time, from the loop's thread. `reconcile` looks at what is and acts; it answers
-    the seconds after which it wants to look again, or None. A look it has asked for is never taken back: one too many
-    does no harm, one too few may leave something hanging."""
+    """`enqueue` may be called at any time, from the event loop's thread. `reconcile` observes and acts. It returns the
+    seconds until the next reconcile, or None. A requested reconcile is never cancelled: one too many does no harm, one
+    too few may leave something stuck."""
 
     def __init__(
         self,
@@ -52,31 +52,31 @@ class Controller(Generic[K]):
         self._retries: _Timers[K] = {}
 
     def enqueue(self, key: K, *, urgent: bool = False) -> None:
-        """Look at `key` soon. While it is being looked at, that means once more afterwards. What is `urgent` goes
-        first, most of the time: a thousand new ones do not keep waiting what is under way."""
+        """Requests a reconcile of `key`. If one is running, another follows. Urgent keys mostly come first, so that a
+        thousand new keys do not delay work in progress."""
         if key in self._active:
             self._again[key] = self._again.get(key, False) or urgent
         else:
             self._queue.put(key, urgent=urgent)
 
     def enqueue_after(self, key: K, seconds: float) -> None:
-        """Of several such wishes for one key, the earliest wins."""
+        """Of several requests for one key, the earliest wins."""
         self._set(self._wishes, key, seconds)
 
     @property
     def depth(self) -> int:
-        """How many keys wait to be looked at."""
+        """The number of keys that wait for a reconcile."""
         return len(self._queue)
 
     async def finish(self) -> None:
-        """Begins nothing more, and waits until what was begun is done."""
+        """Starts no more reconciles, and waits for those that run."""
         self._closing = True
         while self._active:
             self._idle.clear()
             await self._idle.wait()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
@@ -90,7 +90,7 @@ class Controller(Generic[K]):
     def _set(self, timers: _Timers[K], key: K, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         if seconds <= 0:
-            loop.call_soon(self.enqueue, key)  # uvloop has no timer for what is due already
+            loop.call_soon(self.enqueue, key)  # uvloop has no timer for a time in the past
             return
         at = loop.time() + seconds
         timer = timers.get(key)
@@ -122,14 +122,14 @@ class Controller(Generic[K]):
     async def _attempt(self, key: K) -> None:
         retry = self._retries.pop(key, None)
         if retry is not None:
-            retry[1].cancel()  # this is it, whoever asked for it
+            retry[1].cancel()  # this call is the retry, whatever caused it
         began = time.perf_counter()
         try:
             again = await self._reconcile(key)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
-            self._retry(key, error)  # something it waited for was cancelled: that must not cost us a worker
+            self._retry(key, error)  # something that it awaited was cancelled: that must not end the worker
             self._tell(key, began, error)
         except Exception as error:
             self._retry(key, error)
@@ -145,19 +145,19 @@ class Controller(Generic[K]):
             self._on_done(key, time.perf_counter() - began, error)
 
     def _retry(self, key: K, error: BaseException) -> None:
-        failures = self._failures[key] = min(self._failures.get(key, 0) + 1, 30)  # 2**1024 would not be a float
+        failures = self._failures[key] = min(self._failures.get(key, 0) + 1, 30)  # 2**1024 would overflow a float
         delay = backoff(failures, error, self._max_backoff)
         if isinstance(error, Conflict):
             log.debug("%s %s: %s", self._name, key, error)
         elif isinstance(error, ApiError):
-            log.warning("%s %s: %s; again in %.2f s", self._name, key, error, delay)
+            log.warning("%s %s: %s; retrying in %.2f s", self._name, key, error, delay)
         else:
-            log.error("%s %s failed; again in %.2f s", self._name, key, delay, exc_info=error)
+            log.error("%s %s failed; retrying in %.2f s", self._name, key, delay, exc_info=error)
         self._set(self._retries, key, delay)
 
 
 class PriorityQueue(Generic[K]):
-    """A queue in which each key waits once. What is urgent goes first, yet never keeps the others waiting for good."""
+    """A queue in which each key waits once. Urgent keys come first, but never starve the others."""
 
     def __init__(self) -> None:
         self._urgent: dict[K, None] = {}
@@ -190,13 +190,13 @@ class PriorityQueue(Generic[K]):
 
 
 def backoff(failures: int, error: BaseException, longest: float) -> float:
-    """Seconds until the next try."""
+    """Returns the seconds until the next attempt."""
     longest = min(longest, _LONGEST_AWAY) if isinstance(error, Unavailable) else longest
     return min(_FIRST_RETRY * 2.0 ** (failures - 1), longest)
 
 
 _Timers: TypeAlias = dict[K, tuple[float, asyncio.Handle]]
-"""When they are due, and what cancels them: uvloop makes no timer of less than a millisecond, so none is asked."""
+"""When a timer is due, and the handle that cancels it. uvloop's handles of less than a millisecond do not know when."""
 
 
 def _is_being_cancelled() -> bool:

@@ -30,10 +30,6 @@ from muster.kube.schema import (
 )
 from muster.kube.validation import check_unchanged, validate_metadata, validator
 
-# Merged from crd_validation: The rules of CustomResourceDefinitions that their schema cannot say, and what of them
-# the box does not do.
-
-
 _COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
 _FREE = map_of(ANY)
 _LEVEL = obj(
@@ -55,7 +51,7 @@ _LEVEL = obj(
     },
     keep_unknown=True,
 )
-"""One level of a schema; the levels below are looked at on their own."""
+"""One level of a schema; the levels below are validated separately."""
 
 
 @validator
@@ -78,11 +74,11 @@ def validate_crd(crd: Object, old: Object | None) -> Iterator[Cause]:
 
 
 def unsupported_crd_fields(crd: Object) -> list[Cause]:
-    """What a definition asks for and the embedded cluster does not do: to warn about, not to refuse."""
+    """Returns the fields that the embedded cluster does not support, for warnings."""
     causes: list[Cause] = []
     conversion = spec_of(crd).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":
-        why = "objects are not converted by webhooks; all versions are stored and answered alike"
+        why = "conversion webhooks are not supported; objects are stored and returned unchanged in all versions"
         causes.append(Cause("spec.conversion", why))
     for number, version in enumerate(spec_of(crd).get("versions") or ()):
         root = (version.get("schema") or {}).get("openAPIV3Schema") or {}
@@ -115,7 +111,7 @@ def _versions(versions: list[Object]) -> Iterator[Cause]:
 
 
 def _structural(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Cause]:
-    """Every level says its type, and nothing refers to elsewhere."""
+    """Every level must have a type, and references are not allowed."""
     malformed = validate(schema, _LEVEL, path)
     if malformed:
         yield from malformed
@@ -149,17 +145,12 @@ def _with_expressions(schema: Any, path: str) -> Iterator[str]:
         yield from _with_expressions(schema.get(key), f"{path}.{key}")
 
 
-# Merged from crd: Kinds out of CustomResourceDefinitions, and back: how users bring kinds of their own, and ours get
-# to a cluster.
-
-
 _QUANTITY_PATTERN = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
 _OURS = ("x-muster-", "x-kubernetes-patch-")
 
 
 def kinds_from_crd(crd: Object) -> list[Kind]:
-    """One kind for every version that is served, the stored one first. Raises Invalid for a definition that breaks a
-    rule."""
+    """Returns one kind for every served version, the stored one first. Raises Invalid for an invalid definition."""
     causes = validate(crd, upstream_schema("apiextensions.v1.CustomResourceDefinition")) or validate_crd(crd, None)
     if causes:
         listed = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
@@ -169,8 +160,8 @@ def kinds_from_crd(crd: Object) -> list[Kind]:
 
 
 def crd_from_kinds(kinds: Sequence[Kind]) -> Object:
-    """The definition of one kind in all its versions; the first is the one stored. Columns that are computed, and not
-    read from a path, are left out."""
+    """Returns the definition of one kind in all its versions; the first one is stored. Computed columns, which have no
+    path, are left out."""
     first = kinds[0]
     names: Object = {
         "kind": first.kind,
@@ -220,7 +211,7 @@ def _kind(spec: Object, version: Object) -> Kind:
 
 
 def _with_metadata(schema: Schema) -> Schema:
-    """Every object has these three, whatever its definition says of them."""
+    """Adds the three fields that every object has, whatever its definition says."""
     common = {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META}
     return {**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **common}}
 
@@ -276,7 +267,7 @@ def _printer_column(column: Column) -> Object:
 
 
 def _portable(schema: Schema) -> Schema:
-    """The schema as an API server takes it: without what only we or built-in kinds use."""
+    """Returns the schema without the extensions that only we or built-in kinds use."""
     if schema.get("format") == "quantity":
         either = [{"type": "integer"}, {"type": "string"}]
         return {"anyOf": either, "pattern": _QUANTITY_PATTERN, "x-kubernetes-int-or-string": True}
@@ -297,7 +288,8 @@ def _portable(schema: Schema) -> Schema:
 
 
 def _is_keyed(schema: Schema) -> bool:
-    """An API server insists that items have their keys, or defaults for them, and that no two are alike."""
+    """An API server requires that items have their keys, or defaults for them, and that no two items have the same
+    keys."""
     if schema.get("x-muster-duplicates"):
         return False
     item: dict[str, Any] = schema.get("items") or {}

@@ -1,4 +1,7 @@
-"""The defaults that Kubernetes fills into Pods, Pod templates and the other built-in kinds."""
+"""The defaults that Kubernetes fills into Pods, Pod templates and the other built-in kinds.
+
+All functions return the same object if nothing was missing, so calling them twice is cheap and changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,6 @@ from typing import Any
 from muster.kube.objects import Object, labels_of, meta, name_of, uid_of
 from muster.kube.quantity import QuantityError, canonical_quantity
 from muster.kube.schema import apply_defaults, upstream_schema
-
-# Merged from pod_defaults: What Kubernetes fills into a Pod, and into the Pod template of any other kind.
-#
-# All functions answer the same object when nothing was missing, so running them twice costs little and changes
-# nothing.
-
 
 DEFAULT_GRACE_SECONDS = 30
 
@@ -34,7 +31,8 @@ _NOT_A_SOURCE = frozenset({"name"})
 
 
 def default_pod(pod: Object) -> Object:
-    """A Pod with all defaults: its spec's, a limit as the request where there is none, and the phase Pending."""
+    """Returns a Pod with all defaults: those of its spec, a request equal to the limit where there is none, and the
+    phase Pending."""
     spec = pod.get("spec")
     filled = pod
     if spec is not None:
@@ -52,13 +50,13 @@ def default_pod(pod: Object) -> Object:
 
 
 def default_pod_template(template: Object) -> Object:
-    """A `{metadata, spec}` template with its spec filled in."""
+    """Fills in the spec of a `{metadata, spec}` template."""
     spec = template.get("spec")
     return template if spec is None else with_field(template, "spec", default_pod_spec(spec))
 
 
 def default_pod_spec(spec: Object) -> Object:
-    """The defaults of a Pod template's spec. Those that only a Pod itself gets are added by `default_pod`."""
+    """Fills in the spec of a Pod template. `default_pod` adds the defaults that only a Pod itself has."""
     filled = fill(spec, _SPEC)
     if filled.get("securityContext") is None or filled.get("terminationGracePeriodSeconds") is None:
         context, grace = filled.get("securityContext"), filled.get("terminationGracePeriodSeconds")
@@ -67,7 +65,7 @@ def default_pod_spec(spec: Object) -> Object:
             "securityContext": {} if context is None else context,
             "terminationGracePeriodSeconds": DEFAULT_GRACE_SECONDS if grace is None else grace,
         }
-    if filled["terminationGracePeriodSeconds"] < 0:  # Kubernetes takes it, and means: as soon as possible
+    if filled["terminationGracePeriodSeconds"] < 0:  # accepted by Kubernetes, and means as soon as possible
         filled = {**filled, "terminationGracePeriodSeconds": 1}
     account = filled.get("serviceAccountName") or filled.get("serviceAccount")
     if account:
@@ -81,7 +79,7 @@ def default_pod_spec(spec: Object) -> Object:
 
 
 def fill(value: Object, defaults: Mapping[str, Any]) -> Object:
-    """The value with these fields where it has none, or an empty one (which Kubernetes does not tell from none)."""
+    """Adds these fields where they are missing or empty, which Kubernetes does not distinguish."""
     missing = {key: default for key, default in defaults.items() if not value.get(key)}
     return {**value, **missing} if missing else value
 
@@ -91,7 +89,7 @@ def with_field(value: Object, field: str, new: Any) -> Object:
 
 
 def plain_resources(resources: Any) -> Any:
-    """Quantities in the one form that Kubernetes stores: `0.5` -> `500m`, the number 2 -> `"2"`."""
+    """Returns quantities in the form that Kubernetes stores: `0.5` -> `500m`, the number 2 -> `"2"`."""
     if not isinstance(resources, dict):
         return resources
     plain = {name: _plain_quantity(value) for name, value in resources.items()}
@@ -106,7 +104,7 @@ def _plain_quantity(value: Any) -> Any:
 def _canonical(text: str) -> str:
     try:
         return canonical_quantity(text)
-    except QuantityError:  # the schema's check says so with the field's path
+    except QuantityError:  # the schema validation reports it, with the field's path
         return text
 
 
@@ -144,7 +142,7 @@ def _default_container(container: Object) -> Object:
 
 @lru_cache(maxsize=4096)
 def pull_policy(image: str) -> str:
-    """Always for `:latest` or no tag at all, else IfNotPresent."""
+    """Returns Always for `:latest` or no tag, otherwise IfNotPresent."""
     name, digest, _ = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return "Always" if tag == "latest" or (not tag and not digest) else "IfNotPresent"
@@ -159,7 +157,7 @@ def _default_env(env: Object) -> Object:
 
 
 def _default_references(source: Object) -> Object:
-    """Of an environment variable, or of a file of the downward API."""
+    """Fills in the references of an environment variable, or of a file of the downward API."""
     return _in(_in(source, "fieldRef", _default_field_ref), "resourceFieldRef", _default_resource_ref)
 
 
@@ -244,7 +242,7 @@ def _host_ports(container: Object) -> Object:
     return _each(container, "ports", default)
 
 
-# Merged from defaults: What Kubernetes fills into the built-in kinds other than Pods.
+# The other built-in kinds.
 
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
@@ -294,7 +292,7 @@ def default_service(service: Object) -> Object:
 
 
 def default_secret(secret: Object) -> Object:
-    """`stringData` becomes part of `data`, where it wins."""
+    """Merges `stringData` into `data`, where it takes precedence."""
     filled = fill(secret, {"type": "Opaque"})
     if "stringData" not in filled:
         return filled
@@ -339,7 +337,7 @@ def default_storage_class(storage: Object) -> Object:
 
 
 def default_job(job: Object) -> Object:
-    """Counts and policies, the template, and, once the Job has a uid, the selector that finds its own Pods."""
+    """Fills in counts and policies, the template and, once the Job has a uid, the selector of its Pods."""
     spec = job.get("spec")
     if spec is None:
         return job

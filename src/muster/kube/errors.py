@@ -1,4 +1,4 @@
-"""What can go wrong at an object API, as Kubernetes reports it: a code, a reason, and the fields at fault."""
+"""The errors of the Kubernetes API: a code, a reason, and the fields at fault."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 
 class Cause(NamedTuple):
-    """One thing wrong with one field: `spec.containers[0].image`, `Required value`."""
+    """A problem with one field: `spec.containers[0].image`, `Required value`."""
 
     field: str
     message: str
@@ -15,7 +15,7 @@ class Cause(NamedTuple):
 
 
 class ApiError(Exception):
-    """Base of everything a `Cluster` refuses. Subclasses fix `code` and `reason`."""
+    """Base of the errors that a `Cluster` raises. Subclasses define `code` and `reason`."""
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
@@ -27,7 +27,7 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
     def to_status(self) -> dict[str, Any]:
-        """The `Status` object that goes over the wire."""
+        """Returns the `Status` object that is sent to clients."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -68,7 +68,7 @@ class MethodNotAllowed(ApiError):
 
 
 class NotAcceptable(ApiError):
-    """None of the forms the client would take can be served."""
+    """None of the content types that the client accepts can be served."""
 
     code, reason = 406, "NotAcceptable"
 
@@ -78,13 +78,13 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """The object changed since it was read; read it again and repeat."""
+    """The object has changed since it was read; read it again and repeat."""
 
     code, reason = 409, "Conflict"
 
 
 class Gone(ApiError):
-    """The resourceVersion asked for is no longer in the history; list again."""
+    """The requested resourceVersion is no longer in the history; list again."""
 
     code, reason = 410, "Expired"
 
@@ -98,7 +98,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class Invalid(ApiError):
-    """The object breaks its schema or a rule of its kind; `causes` name the fields."""
+    """The object violates its schema or a rule of its kind; `causes` name the fields."""
 
     code, reason = 422, "Invalid"
 
@@ -112,13 +112,13 @@ class Unavailable(ApiError):
 
 
 class Timeout(ApiError):
-    """What was waited for did not happen in time; it may be asked for again."""
+    """The awaited condition did not occur in time; the request may be repeated."""
 
     code, reason = 504, "Timeout"
 
 
 class StorageFull(ApiError):
-    """Nothing was stored; what was stored before is intact."""
+    """Nothing was stored; existing data is intact."""
 
     code, reason = 507, "InsufficientStorage"
 
@@ -132,11 +132,11 @@ _BY_REASON: dict[str, type[ApiError]] = {
 }  # fmt: skip
 _BY_REASON["Gone"] = Gone
 _BY_CODE: dict[int, type[ApiError]] = {cls.code: cls for cls in reversed(_BY_REASON.values())}
-_BY_CODE[Conflict.code] = Conflict  # without a reason, the one of the two that a caller may just repeat
+_BY_CODE[Conflict.code] = Conflict  # without a reason, assume the error that a caller may simply repeat
 
 
 def from_status(status: Mapping[str, Any], code: int = 500) -> ApiError:
-    """The error that a `Status` object (or, failing that, an HTTP code) stands for."""
+    """Returns the error for a `Status` object, or for an HTTP code if the reason is unknown."""
     code = int(status.get("code") or code)
     cls = _BY_REASON.get(str(status.get("reason"))) or _BY_CODE.get(code, ApiError)
     details = status.get("details") or {}

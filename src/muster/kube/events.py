@@ -38,7 +38,7 @@ def event_message(event: Mapping[str, Any]) -> str:
 
 
 def event_selector(kind: Kind, obj: Object) -> str:
-    """The field selector of an object's own events. The agent of a node writes the node's name as its uid."""
+    """Returns the field selector of an object's events. A node agent writes the node's name as its uid."""
     parts = {"involvedObject.kind": kind.kind, "involvedObject.name": name_of(obj)}
     if kind.namespaced:
         parts["involvedObject.namespace"] = namespace_of(obj)

@@ -14,9 +14,6 @@ import orjson
 
 from muster.kube.errors import Cause
 
-# Merged from causes: How a problem with a field is worded: what Kubernetes says, and what to write instead.
-
-
 REQUIRED = "FieldValueRequired"
 INVALID = "FieldValueInvalid"
 NOT_SUPPORTED = "FieldValueNotSupported"
@@ -52,7 +49,7 @@ def duplicate(field: str, value: Any) -> Cause:
 
 
 def not_found(field: str, value: str, there: Iterable[str], what: str) -> Cause:
-    """`value` names something that should be among the `what` that are `there`."""
+    """`value` should be one of the names in `there`, which are `what`."""
     names = sorted(there)
     near = closest_word(value, names)
     if near:
@@ -72,14 +69,14 @@ def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> Cause:
 
 
 def type_mismatch(value: Any, wanted: str) -> Cause:
-    """`wanted` is a type of OpenAPI, or the words for something else."""
+    """`wanted` is an OpenAPI type, or a description of something else."""
     text = f"expected {_TYPES.get(wanted, wanted)}, got {_described(value)}"
     advice = _advice(value, wanted)
     return Cause("", f"{text}; {advice}" if advice else text, TYPE_INVALID)
 
 
 def format_value(value: Any) -> str:
-    """A value as it stands in a message: JSON, shortened."""
+    """Formats a value for a message: JSON, shortened."""
     try:
         text = orjson.dumps(value).decode()
     except TypeError:
@@ -88,7 +85,7 @@ def format_value(value: Any) -> str:
 
 
 def closest_word(word: str, words: Iterable[str]) -> str | None:
-    """The word that was probably meant, if one is close."""
+    """Returns the word that was probably meant, if one is close."""
     words = list(words)
     same = {_plain(w): w for w in words}.get(_plain(word))
     if same is not None and same != word:
@@ -142,8 +139,7 @@ def _is_number(text: str, wanted: str) -> bool:
     return True
 
 
-# Merged from paths: Field paths as Kubernetes spells them: `spec.containers[0].image`,
-# `metadata.labels[app.kubernetes.io/name]`.
+# Field paths.
 
 
 Step: TypeAlias = str | int
@@ -152,7 +148,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
 
 def join_path(path: str, field: str) -> str:
-    """`spec` and `containers[0]` -> `spec.containers[0]`; what begins with a bracket needs no dot."""
+    """`spec` and `containers[0]` -> `spec.containers[0]`; a bracket follows without a dot."""
     if not path:
         return field
     if not field or field[0] == "[":
@@ -166,7 +162,7 @@ def split_path(path: str) -> list[Step]:
 
 
 def format_path(steps: Iterable[Step]) -> str:
-    """The opposite of `split_path`."""
+    """The inverse of `split_path`."""
     path = ""
     for step in steps:
         bracketed = isinstance(step, int) or "." in step or "/" in step
@@ -175,7 +171,7 @@ def format_path(steps: Iterable[Step]) -> str:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """What stands at the path, or None."""
+    """Returns the value at the path, or None."""
     for step in split_path(path):
         if isinstance(value, dict):
             value = value.get(step, value.get(str(step)))

@@ -16,32 +16,29 @@ from muster.kube.errors import ApiError, BadRequest, Gone, TooManyRequests, Unav
 from muster.kube.kinds import Kind
 from muster.kube.objects import Key, Object, controller_of, key_of, meta, version_of
 
-# Merged from informer: A local copy of one kind's objects that keeps itself current: list, then watch, then list
-# again when told to.
-
-
 OnChange: TypeAlias = Callable[[Object | None, Object | None], None]
-"""(before, after): None before an object exists and after it has gone."""
+"""(before, after): None before the object exists and after it is deleted."""
 
 Indexer: TypeAlias = Callable[[Object], Iterable[Hashable]]
 
 Trim: TypeAlias = Callable[[Object], Object]
-"""What of an object is of interest, as an object of its own."""
+"""Returns the part of an object to keep, as an object of its own."""
 
 log = logging.getLogger(__name__)
 
 _FIRST_DELAY, _LONGEST_DELAY = 0.05, 5.0
 _LASTING = 1.0
-"""Seconds after which a watch has been a good one, also if it had nothing to tell."""
+"""Seconds after which a watch counts as successful even without events."""
 _CONNECTION_TROUBLE = (Unavailable, TooManyRequests, OSError)
 
 
 class Informer:
-    """`async with` it, or run `run()` as a task and await `synced`.
+    """Use it with `async with`, or run `run()` as a task and await `synced`.
 
-    `on_change` is called for every change, also for those that only a new list shows; it must not wait. When it fails,
-    that is logged and the copy stays current all the same. With `keep`, the copy is of what that answers, and what
-    changes nothing of it is no change."""
+    `on_change` is called for every change, including those found by a new list; it must not block. Its errors are
+    logged, and the copy stays current. With `keep`, only what that function returns is cached, and a change of anything
+    else is ignored.
+    """
 
     def __init__(
         self,
@@ -68,7 +65,7 @@ class Informer:
 
     async def __aenter__(self) -> Informer:
         self._task = asyncio.create_task(self.run(), name=f"informer {self.kind.plural}")
-        self._task.add_done_callback(lambda _: self.synced.set())  # nobody shall wait for one that has ended
+        self._task.add_done_callback(lambda _: self.synced.set())  # no waiter may hang on an informer that has ended
         try:
             await self.synced.wait()
             if self._task.done():
@@ -87,11 +84,11 @@ class Informer:
         return self.objects.get(Key(namespace, name))
 
     def by(self, index: str, value: Hashable) -> list[Object]:
-        """The objects that an indexer filed under `value`."""
+        """Returns the objects that an indexer filed under `value`."""
         return list(self._indices[index].get(value, {}).values())
 
     async def run(self) -> None:
-        """Until cancelled; BadRequest if the cluster does not understand the question, which it never will."""
+        """Runs until cancelled. Raises BadRequest if the cluster rejects the request, which a retry cannot change."""
         version = ""
         delay = _FIRST_DELAY
         loop = asyncio.get_running_loop()
@@ -115,8 +112,9 @@ class Informer:
             except (ApiError, OSError) as error:
                 if not isinstance(error, _CONNECTION_TROUBLE):
                     version = ""
-                log.warning("watching %s: %s; trying again in %.1f s", self.kind.plural, error, delay)
-            # A watch that just ends goes on where it was. Not at once, lest one that always ends keep the loop busy.
+                log.warning("watch of %s: %s; retrying in %.1f s", self.kind.plural, error, delay)
+            # A watch that just ends continues where it was; not at once, because one that always ends would keep the
+            # loop busy.
             if loop.time() - began > _LASTING:
                 delay = _FIRST_DELAY
             await asyncio.sleep(delay)
@@ -168,10 +166,10 @@ class Informer:
             try:
                 self._on_change(before, obj)
             except Exception:
-                log.exception("a change of %s %s could not be handled", self.kind.plural, key)
+                log.exception("on_change failed for %s %s", self.kind.plural, key)
 
     async def _stop(self) -> BaseException | None:
-        """What had ended it before, if anything had."""
+        """Returns the error that ended it, if there is one."""
         if self._task is None:
             return None
         self._task.cancel()
@@ -180,17 +178,13 @@ class Informer:
 
 
 def index_by_controller(obj: Object) -> Iterable[Hashable]:
-    """Indexer: the uid of the owner that manages the object."""
+    """Indexer: the uid of the controlling owner."""
     owner = controller_of(obj)
     return [] if owner is None else [owner["uid"]]
 
 
-# Merged from informers: Several informers of one kind that look like one: of some namespaces only, or of what several
-# selectors find.
-
-
 class InformerSet:
-    """One informer per namespace ("" stands for all of them) and selector. No object may be found by two of these."""
+    """One informer per namespace ("" means all) and selector. No object may match two of them."""
 
     def __init__(
         self,
@@ -228,7 +222,7 @@ class InformerSet:
             await part.synced.wait()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
             for part in self._parts:
                 group.create_task(part.run())

@@ -1,4 +1,4 @@
-"""JSONPath as Kubernetes has it: printer columns (`.status.phase`) and templates (`{.items[*].metadata.name}`)."""
+"""Kubernetes' JSONPath: printer columns (`.status.phase`) and templates (`{.items[*].metadata.name}`)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Selector: TypeAlias = Callable[[list[Any]], list[Any]]
 
 
 class JsonPathError(ValueError):
-    """The path cannot be read; the message says where and what would do."""
+    """The path is invalid; the message says where, and what to write."""
 
 
 def first_value(value: Any, path: str) -> Any:
-    """What the path finds first, or None: the cell of a printer column. A path may have braces or not."""
+    """Returns the first match, or None: the cell of a printer column. The braces are optional."""
     found = all_values(value, path)
     return found[0] if found else None
 
 
 def all_values(value: Any, path: str) -> list[Any]:
-    """Everything the path finds, in document order."""
+    """Returns all matches, in document order."""
     return _path(_bare(path))([value])
 
 
 def render(value: Any, template: str) -> str:
-    """What `-o jsonpath=` prints: text with `{...}` in it, where braces hold a path, a quoted string, or
-    `range PATH` ... `end`. What a path finds is joined by spaces; objects and lists are written as JSON."""
+    """Returns what `-o jsonpath=` prints: text with `{...}`, where braces hold a path, a quoted string, or `range PATH`
+    ... `end`. Matches are joined by spaces; objects and lists are printed as JSON."""
     parts = _template(template if "{" in template else "{" + template + "}")
     return "".join(_render(parts, value, value))
 
@@ -97,7 +97,7 @@ def _template(template: str) -> list[Any]:
 
 
 def _pieces(template: str) -> Iterator[tuple[str, str | None]]:
-    """(text, None) outside braces and ('', content) inside; quotes protect braces."""
+    """Yields (text, None) outside braces and ('', content) inside; quotes protect braces."""
     at = 0
     while at < len(template):
         start = template.find("{", at)
@@ -153,7 +153,7 @@ _NAME = re.compile(r"(?:[^.\[\]\\\s]|\\.)+")
 
 @lru_cache(maxsize=2048)
 def _path(path: str) -> Selector:
-    """Compiles a path; fields that are not there simply find nothing."""
+    """Compiles a path; missing fields match nothing."""
     steps: list[Selector] = []
     at = 1 if path[:1] in ("$", "@") else 0
     while at < len(path):

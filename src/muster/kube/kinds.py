@@ -1,4 +1,4 @@
-"""What a kind is (names, schema, columns, rules) and the catalogue that finds one by any of its names."""
+"""`Kind` (names, schema, columns, rules) and the `Catalogue` that finds a kind by any of its names."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from muster.kube.errors import Cause, Invalid, NotFound
 from muster.kube.objects import Object, join_api_version
 
 Schema: TypeAlias = dict[str, Any]
-"""An OpenAPI v3 structural schema, as a CustomResourceDefinition carries it."""
+"""An OpenAPI v3 structural schema, as in a CustomResourceDefinition."""
 
 Defaulter: TypeAlias = Callable[[Object], Object]
-"""Fills in what the user left out. Pure: answers a new object, or the same one if nothing was missing."""
+"""Fills in defaults. Pure: returns a new object, or the same one if nothing was missing."""
 
 Warnings: TypeAlias = Callable[[Object], list[Cause]]
-"""What is accepted but has no effect, or hardly the one that was meant."""
+"""Returns what is accepted but has no effect, or hardly the intended one."""
 
 Rule: TypeAlias = Callable[[Object, Object | None], list[Cause]]
-"""What a schema cannot say: (new object, old object or None) -> what is wrong."""
+"""Validates beyond the schema: (new object, old object or None) -> what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of `get`, as in a CRD's additionalPrinterColumns. Priority 1 is shown with `-o wide` only."""
+    """A column of `get`, as in a CRD's additionalPrinterColumns. Priority 1 is shown with `-o wide` only."""
 
     name: str
     json_path: str = ""
@@ -34,12 +34,12 @@ class Column:
     priority: int = 0
     description: str = ""
     cell: Callable[[Object, datetime], Any] | None = None
-    """Computes the cell where a path cannot, as for a Pod's READY."""
+    """Computes the cell where a path cannot, such as a Pod's READY."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where `kubectl scale` finds its numbers."""
+    """The paths of the scale subresource."""
 
     replicas: str = ".spec.replicas"
     status_replicas: str = ".status.replicas"
@@ -48,7 +48,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """Everything a cluster has to know of a kind of object."""
+    """Everything a cluster needs to know about a kind of object."""
 
     group: str
     version: str
@@ -65,8 +65,8 @@ class Kind:
     validate: Rule | None = None
     warnings: Warnings | None = None
     apart: tuple[str, str] | None = None
-    """A map, such as ("status", "nodes"), that grows too large to be written with the rest: the embedded cluster stores
-    its entries one by one."""
+    """A map, such as ("status", "nodes"), that grows too large to be written with the rest of the object. The embedded
+    cluster stores its entries as rows."""
 
     @property
     def api_version(self) -> str:
@@ -89,15 +89,15 @@ class Kind:
 
 
 class Catalogue:
-    """The kinds a cluster knows. Packages register theirs; clients find them by any name they are known under."""
+    """The kinds of a cluster. Packages register theirs; clients find them by any of their names."""
 
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
         self._kinds: dict[tuple[str, str], Kind] = {(kind.api_version, kind.kind): kind for kind in kinds}
         self._names: _Names | None = None
 
     def register(self, kind: Kind) -> Kind:
-        """Adds a kind, or replaces the one of the same apiVersion and kind. Of two that share a name, the first one
-        registered keeps it, as in Kubernetes; the other still has its name with the group behind it."""
+        """Adds a kind, or replaces the one of the same apiVersion and kind. If two kinds share a name, the first one
+        registered keeps it, as in Kubernetes; the other is found by its name with the group."""
         self._kinds[kind.api_version, kind.kind] = kind
         self._names = None
         return kind
@@ -122,7 +122,8 @@ class Catalogue:
         return self.of(str(obj.get("apiVersion") or ""), str(obj.get("kind") or ""))
 
     def find(self, word: str) -> Kind:
-        """Any name a user may type: `po`, `pods`, `Pod`, `pytorchjobs.kubeflow.org`, `jobs.v1.batch`."""
+        """Finds a kind by any name a user may type: `po`, `pods`, `Pod`, `pytorchjobs.kubeflow.org`,
+        `jobs.v1.batch`."""
         words = self._index().words
         found = words.get(word.lower())
         if found is not None:
@@ -132,18 +133,18 @@ class Catalogue:
         raise NotFound(f'the server doesn\'t have a resource type "{word}"{hint}')
 
     def find_resource(self, group: str, version: str, plural: str) -> Kind:
-        """By what stands in a URL."""
+        """Finds a kind by its URL."""
         found = self._index().urls.get((group, version, plural))
         if found is None:
             raise NotFound("the server could not find the requested resource")
         return found
 
     def of_resource(self, resource: str) -> Kind | None:
-        """By `Kind.resource`, in whichever version."""
+        """Finds a kind by `Kind.resource`, in any version."""
         return self._index().resources.get(resource)
 
     def in_group(self, group: str, kind: str) -> Kind | None:
-        """In whichever version: an owner reference may name an older one."""
+        """Finds a kind in any version: an owner reference may name an older one."""
         return self._index().groups.get((group, kind))
 
     def __iter__(self) -> Iterator[Kind]:
@@ -156,7 +157,7 @@ class Catalogue:
 
 
 class _Names(NamedTuple):
-    """Every way to a kind but its own apiVersion and kind."""
+    """Indexes of kinds by other names than apiVersion and kind."""
 
     words: dict[str, Kind]
     urls: dict[tuple[str, str, str], Kind]
@@ -165,7 +166,7 @@ class _Names(NamedTuple):
 
 
 def _names_of(kinds: list[Kind]) -> _Names:
-    """Full names go before short ones, and among those the kind registered first."""
+    """Full names take precedence over short ones, then the kind registered first."""
     words: dict[str, Kind] = {}
     full = [(word, kind) for kind in kinds for word in (kind.plural, kind.singular)]
     short = [(word, kind) for kind in kinds for word in kind.short_names]

@@ -1,4 +1,8 @@
-"""Reads and writes YAML manifests as Kubernetes does, and keeps the line of every field for later errors."""
+"""Reads and writes YAML manifests as Kubernetes does, and keeps the line of every field for later errors.
+
+Scalars follow YAML 1.1 with three exceptions that Kubernetes makes: times stay strings, there are no base-60 numbers,
+and `y` and `n` are booleans. The result contains only what JSON can represent.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,6 @@ import yaml
 from muster.kube.field_errors import Step, split_path
 from muster.kube.objects import Object
 
-# Merged from yaml_values: YAML as Kubernetes reads and writes it.
-#
-# Scalars follow YAML 1.1 with three exceptions that Kubernetes makes: times stay strings, there are no base-60
-# numbers,
-# and `y` and `n` are booleans. What comes out is what JSON can hold.
-
-
 _WORDS: dict[str, Any] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
@@ -34,15 +31,15 @@ _MAY_BE_SPECIAL = frozenset("+-.0123456789yYnNtTfFoO~")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _OCTAL = re.compile(r"[-+]?0[0-7]+")
 _TIME = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([Tt ].*)?")
-_LARGEST = 2**64 - 1
+_MAX_VALUES = 2**64 - 1
 
 
 class NotJsonError(ValueError):
-    """A value that YAML can write and JSON cannot."""
+    """A value that YAML can represent and JSON cannot."""
 
 
 def parse_scalar(text: str) -> Any:
-    """The value of an unquoted scalar."""
+    """Returns the value of an unquoted scalar."""
     if text and text[0] not in _MAY_BE_SPECIAL:
         return text
     word = _WORDS.get(text, text)
@@ -56,7 +53,7 @@ def parse_scalar(text: str) -> Any:
 
 
 def parse_key(value: Any) -> str:
-    """A key of a mapping: Kubernetes turns numbers and booleans into the text that JSON has for them."""
+    """Returns a key of a mapping as text: Kubernetes turns numbers and booleans into their JSON text."""
     if isinstance(value, str):
         return value
     if value is True or value is False:
@@ -72,19 +69,19 @@ def _number(text: str) -> Any:
         except ValueError:
             pass
         else:
-            return number if -(2**63) <= number <= _LARGEST else _whole(float(number))
+            return number if -(2**63) <= number <= _MAX_VALUES else _whole(float(number))
     return _whole(float(plain)) if _FLOAT.fullmatch(plain) else text
 
 
 def _whole(number: float) -> int | float:
-    """JSON does not tell 3.0 from 3."""
+    """JSON does not distinguish 3.0 from 3."""
     if number in (float("inf"), float("-inf")):
         raise NotJsonError("this number is too large")
     return int(number) if number.is_integer() and abs(number) < 1e21 else number
 
 
 def dump(obj: Object) -> str:
-    """The object as `kubectl get -o yaml` prints it: keys in alphabetical order, lists not indented."""
+    """Formats the object as `kubectl get -o yaml` does: keys in alphabetical order, lists not indented."""
     text: str = yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, width=10**6, allow_unicode=True)
     return text
 
@@ -111,9 +108,6 @@ _Dumper: Any = type(
 _Dumper.add_representer(str, _represent_string)
 
 
-# Merged from manifests: Reading manifests, with the line of every field kept for the errors that come later.
-
-
 __all__ = [
     "Document",
     "ManifestError",
@@ -124,11 +118,11 @@ __all__ = [
     "parse_mapping",
 ]
 
-LARGEST = 2_000_000
-"""How many values a document may have once its aliases are written out."""
+MAX_VALUES = 2_000_000
+"""How many values a document may have after its aliases are expanded."""
 
-DEEPEST = 200
-"""How many lists and mappings may lie in each other."""
+MAX_DEPTH = 200
+"""How deeply lists and mappings may be nested."""
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _PLAIN, _STRING = "?", "tag:yaml.org,2002:str"
@@ -153,16 +147,16 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """One object of a manifest and where its fields stand."""
+    """One object of a manifest, and the position of its fields."""
 
     object: Object
     source: str
     node: yaml.Node
     warnings: tuple[str, ...] = ()
-    """What was read but is probably not what was meant: a key that is set twice, where Kubernetes takes the last."""
+    """What was read but is probably a mistake: a key that is set twice, of which Kubernetes takes the last."""
 
     def where(self, path: str = "") -> str:
-        """`train.yaml:14` for `spec.containers[0].image`, or the line of the nearest parent that is there."""
+        """Returns `train.yaml:14` for `spec.containers[0].image`, or the line of the nearest existing parent."""
         return f"{self.source}:{self.line(path)}"
 
     def line(self, path: str = "") -> int:
@@ -177,8 +171,8 @@ class Document:
 
 
 def load_manifests(text: str, source: str, *, named: bool = True) -> list[Document]:
-    """The objects of a manifest, in order. `kind: List` is unrolled, empty documents are left out. `source` is the
-    name that errors will give the text. With `named=False` an object may have no name yet."""
+    """Returns the objects of a manifest, in order. `kind: List` is expanded, empty documents are skipped. Errors refer
+    to the text as `source`. With `named=False` an object need not have a name yet."""
     documents: list[Document] = []
     for node in _compose(text, source):
         if isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == _PLAIN:
@@ -192,8 +186,7 @@ def load_manifests(text: str, source: str, *, named: bool = True) -> list[Docume
 
 
 def load_mapping(path: Path) -> Document | None:
-    """A file that holds one mapping of no particular kind, such as settings; None if there is no file or nothing in
-    it."""
+    """Reads a file with one mapping of no particular kind, such as settings; None if it is missing or empty."""
     return parse_mapping(_read(path), str(path)) if path.exists() else None
 
 
@@ -210,14 +203,13 @@ def parse_mapping(text: str, source: str) -> Document | None:
 
 
 def parse_values(text: str, source: str) -> list[Any]:
-    """The documents of a text, whatever they are; empty ones are left out."""
+    """Returns the documents of a text, whatever they are; empty ones are skipped."""
     nodes = [n for n in _compose(text, source) if not (isinstance(n, yaml.ScalarNode) and n.value == "")]
     return [_Values(text, source).of(node) for node in nodes]
 
 
 def load_manifest_files(paths: Iterable[str | Path], *, named: bool = True) -> list[Document]:
-    """Everything in these files, in the files of these directories (sorted by name), and for '-' in the standard
-    input."""
+    """Reads these files, the files of these directories (sorted by name), and standard input for '-'."""
     documents: list[Document] = []
     for path in paths:
         if str(path) == "-":
@@ -229,7 +221,7 @@ def load_manifest_files(paths: Iterable[str | Path], *, named: bool = True) -> l
 
 
 def find_manifest_files(paths: Iterable[str]) -> list[str]:
-    """These paths, with all manifests that are in a directory or anywhere below it in its place."""
+    """Returns the paths, with directories replaced by all manifests below them."""
     found: list[str] = []
     for path in paths:
         below = Path(path).rglob("*") if path != "-" and Path(path).is_dir() else ()
@@ -240,7 +232,7 @@ def find_manifest_files(paths: Iterable[str]) -> list[str]:
 
 def _files(path: Path, given: str) -> list[Path]:
     if path.exists() and not path.is_dir():
-        return [path]  # a pipe as well: FILE may be <(helm template ...)
+        return [path]  # also a pipe: FILE may be <(helm template ...)
     if path.is_dir():
         found = sorted(f for f in path.iterdir() if f.suffix in _SUFFIXES and f.is_file())
         if not found:
@@ -249,10 +241,10 @@ def _files(path: Path, given: str) -> list[Path]:
             )
         return found
     if given.startswith(("http://", "https://")):
-        raise ManifestError("an address is not read from here; download the file and name it", given)
+        raise ManifestError("a URL cannot be read here; download the file first", given)
     near = get_close_matches(path.name, [f.name for f in path.parent.iterdir()], n=1) if path.parent.is_dir() else []
     hint = f'; did you mean "{path.parent / near[0]}"?' if near else ""
-    raise ManifestError(f"there is no such file{hint}", given)
+    raise ManifestError(f"no such file{hint}", given)
 
 
 def _read(file: Path) -> str:
@@ -265,7 +257,7 @@ def _read(file: Path) -> str:
 
 
 class _Resolver:
-    """Tells only unquoted scalars from the rest; what they mean is decided by `yaml_values.scalar`."""
+    """Only marks unquoted scalars; `parse_scalar` determines their value."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:
         if kind is yaml.ScalarNode:
@@ -281,10 +273,10 @@ _Loader: Any = type("_Loader", (_Resolver, getattr(yaml, "CBaseLoader", yaml.Bas
 
 
 def _compose(text: str, source: str) -> Iterator[yaml.Node]:
-    if text.lstrip()[:1] in ("{", "["):  # JSON may be indented by tabs, which YAML does not take
+    if text.lstrip()[:1] in ("{", "["):  # JSON may be indented with tabs, which YAML rejects
         text = "\n".join(" " * (len(line) - len(line.lstrip("\t"))) + line.lstrip("\t") for line in text.split("\n"))
     try:
-        _refuse_bottomless(text, source)
+        _check_depth(text, source)
         loader = _Loader(text)
         while loader.check_node():
             yield loader.get_node()
@@ -298,9 +290,9 @@ def _compose(text: str, source: str) -> Iterator[yaml.Node]:
         raise ManifestError(str(error), source) from None
 
 
-def _refuse_bottomless(text: str, source: str) -> None:
-    """The parser makes a node by calling itself for what lies in it, and in C nothing stops that but the end of the
-    stack, which is the end of the process. A level takes a bracket or a column, so most texts need no look."""
+def _check_depth(text: str, source: str) -> None:
+    """Rejects texts that are nested too deeply. The C parser recurses for every level and would overflow the stack,
+    which ends the process. A level takes a bracket or a column, so most texts need no check."""
     if text.count("[") + text.count("{") + max(map(len, text.split("\n"))) < _SURELY_SHALLOW:
         return
     depth = 0
@@ -309,13 +301,13 @@ def _refuse_bottomless(text: str, source: str) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             mark = event.start_mark
             raise ManifestError(_TOO_DEEP, source, mark.line + 1, mark.column + 1, text)
 
 
 class _Values:
-    """Makes plain values of nodes; counts what aliases multiply. `strict`: a key may not be set twice."""
+    """Converts nodes to plain values, and limits the expansion of aliases. `strict`: no key may be set twice."""
 
     def __init__(self, text: str, source: str, *, strict: bool = False) -> None:
         self.text = text
@@ -339,12 +331,12 @@ class _Values:
         if identity in self.open:
             raise self._error("this alias contains itself", node)
         self.open.add(identity)
-        if len(self.open) > DEEPEST:
+        if len(self.open) > MAX_DEPTH:
             raise self._error(_TOO_DEEP, node)
         value, size = self._mapping(node) if type(node) is yaml.MappingNode else self._sequence(node)
         self.open.discard(identity)
-        if size > LARGEST:
-            raise self._error(f"this has more than {LARGEST:,} values once its aliases are written out", node)
+        if size > MAX_VALUES:
+            raise self._error(f"this has more than {MAX_VALUES:,} values once its aliases are written out", node)
         self.made[identity], self.sizes[identity] = value, size
         return value, size
 
@@ -410,10 +402,10 @@ class _Values:
         return ManifestError(message, self.source, mark.line + 1, mark.column + 1, self.text)
 
 
-_SHOWN = 100
-"""Of a line that is very long: this much before and after the place."""
+_CONTEXT_CHARACTERS = 100
+"""How much of a very long line is shown before and after the position."""
 _SURELY_SHALLOW = 5_000
-_TOO_DEEP = f"this lies in more than {DEEPEST} lists and mappings"
+_TOO_DEEP = f"this lies in more than {MAX_DEPTH} lists and mappings"
 _KNOWN_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null", "timestamp"))
 _TEMPLATE = 'this looks like a template ("{{ ... }}") that has not been filled in; render it first, or quote it'
 
@@ -461,14 +453,14 @@ def _place(node: yaml.Node, field: str) -> yaml.Node:
 
 
 def _entry(node: yaml.Node, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
-    """Where a field or item begins, and what it holds."""
+    """Returns where a field or item begins, and its value."""
     if isinstance(node, yaml.SequenceNode):
         if isinstance(step, int) and step < len(node.value):
             return node.value[step], node.value[step]
         return None
     if not isinstance(node, yaml.MappingNode):
         return None
-    for key_node, value_node in reversed(node.value):  # of two that are the same, the last one counts
+    for key_node, value_node in reversed(node.value):  # of two equal keys, the last one counts
         if key_node.value == str(step):
             return key_node, value_node
     for key_node, value_node in node.value:
@@ -518,8 +510,8 @@ def _snippet(text: str, line: int, column: int) -> str:
     lines = text.split("\n")
     if not text or not 0 < line <= len(lines):
         return ""
-    first = max(0, column - _SHOWN) if len(lines[line - 1]) > 2 * _SHOWN else 0
-    part = lines[line - 1].rstrip("\r")[first : first + 2 * _SHOWN]
+    first = max(0, column - _CONTEXT_CHARACTERS) if len(lines[line - 1]) > 2 * _CONTEXT_CHARACTERS else 0
+    part = lines[line - 1].rstrip("\r")[first : first + 2 * _CONTEXT_CHARACTERS]
     shown = "".join(char if char.isprintable() or char == "\t" else "?" for char in part)
     lead = "".join("\t" if char == "\t" else " " for char in shown[: column - 1 - first])
     gutter = f"{line:>5} | "

@@ -17,21 +17,21 @@ NODE_METRICS: Final = Kind(
 POD_METRICS: Final = Kind(GROUP, "v1beta1", "PodMetrics", "pods", has_status=False, columns=(_AGE,))
 
 WHOLE_NODE: Final = ""
-"""Stands for the whole machine among the uids of Pods."""
+"""The key of the whole machine among the uids of Pods."""
 
 
 class ResourceUsage(NamedTuple):
     cores: float
     memory: int
-    """in bytes"""
+    """In bytes."""
 
 
 UsageByPod = Mapping[str, ResourceUsage]
-"""By the uid of a Pod."""
+"""By the uid of the Pod."""
 
 
 def pod_metrics(pods: Iterable[Object], rates: UsageByPod, now: str, window: float) -> list[Object]:
-    """Of the Pods that run. What a Pod uses is measured as a whole: its first container stands for all of them."""
+    """Returns the metrics of running Pods. Usage is measured per Pod and reported for its first container."""
     return [
         _metrics(POD_METRICS, pod, now, window)
         | {"containers": [{"name": spec_of(pod)["containers"][0]["name"], "usage": _usage(rates[uid_of(pod)])}]}
@@ -43,7 +43,7 @@ def pod_metrics(pods: Iterable[Object], rates: UsageByPod, now: str, window: flo
 def node_metrics(
     nodes: Iterable[Object], pods: Iterable[Object], own: str, rates: UsageByPod, now: str, window: float
 ) -> list[Object]:
-    """`own` is the node that is this machine; any other uses what its Pods use."""
+    """`own` is the node of this machine; the usage of others is that of their Pods."""
     on: dict[str, ResourceUsage] = {}
     for pod in pods:
         rate = rates.get(uid_of(pod))

@@ -1,4 +1,4 @@
-"""The name syntaxes of Kubernetes (DNS labels, qualified names, ...), each with the sentence that explains it."""
+"""The name syntaxes of Kubernetes (DNS labels, qualified names, ...), each with its explanation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_dns_name(name: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def is_qualified_name(name: str) -> bool:
-    """A label's key, a resource's name, a taint's key: `app`, `nvidia.com/gpu`."""
+    """A label key, resource name or taint key: `app`, `nvidia.com/gpu`."""
     prefix, slash, rest = name.rpartition("/")
     return _NAME_PART.fullmatch(rest) is not None and (not slash or is_dns_name(prefix))
 
@@ -64,7 +64,7 @@ def is_env_name(name: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def is_file_key(name: str) -> bool:
-    """A key of a ConfigMap or Secret, which becomes the name of a file."""
+    """A key of a ConfigMap or Secret, which becomes a file name."""
     return _FILE_KEY.fullmatch(name) is not None and not name.startswith("..") and name != "."
 
 

@@ -1,7 +1,7 @@
-"""Kubernetes objects as plain dictionaries, and the few questions one asks of any of them.
+"""Kubernetes objects as plain dictionaries, and accessors for their common fields.
 
-An `Object` is read-only by convention: whoever wants to change one makes a new one. That is what lets the embedded
-cluster hand the same dictionary to a hundred watchers without copying it.
+An `Object` is read-only by convention: to change one, create a new one. So the embedded cluster can share the same
+dictionary with a hundred watchers without copying it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Object: TypeAlias = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """What tells two objects of one kind apart. Cluster-scoped objects have the namespace ''."""
+    """Identifies an object among those of its kind. Cluster-scoped objects have the namespace ''."""
 
     namespace: str
     name: str
@@ -47,8 +47,8 @@ def uid_of(obj: Mapping[str, Any]) -> str:
 
 
 def creation_order(obj: Mapping[str, Any]) -> tuple[str, str]:
-    """A key that sorts objects by when they were created. A creationTimestamp is whole seconds; of objects of the
-    embedded cluster the uid tells the rest."""
+    """Returns a sort key by creation. A creationTimestamp has whole seconds; in the embedded cluster, the uid orders
+    objects within a second."""
     m = meta(obj)
     return str(m.get("creationTimestamp") or ""), str(m.get("uid") or "")[9:]
 
@@ -88,7 +88,7 @@ def join_api_version(group: str, version: str) -> str:
 
 
 def copy_of(obj: Object) -> Object:
-    """A deep copy that may be changed. JSON there and back is the fastest one there is."""
+    """Returns a deep copy that may be changed. A JSON round trip is the fastest way."""
     copied: Object = orjson.loads(orjson.dumps(obj))
     return copied
 
@@ -109,7 +109,7 @@ def owners_of(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def controller_of(obj: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The one owner that manages this object, if any."""
+    """Returns the controlling owner, if any."""
     return next((ref for ref in owners_of(obj) if ref.get("controller")), None)
 
 
@@ -119,16 +119,16 @@ def owned_by(objects: Iterable[Object], owner: Object) -> list[Object]:
 
 
 def timestamp(moment: datetime | None = None) -> str:
-    """RFC 3339 in whole seconds, as `metav1.Time` is written."""
+    """RFC 3339 in whole seconds, like `metav1.Time`."""
     return (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(moment: datetime | None = None) -> str:
-    """RFC 3339 in microseconds, as `metav1.MicroTime` is written."""
+    """RFC 3339 in microseconds, like `metav1.MicroTime`."""
     return (moment or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str) -> datetime:
-    """Reads both forms; the answer is aware and in UTC, which is also what a time without a zone is taken for."""
+    """Parses both forms. The result is in UTC, which is also assumed for a time without a zone."""
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -14,17 +14,14 @@ from muster.kube.errors import BadRequest, Cause, Invalid, TooLarge
 from muster.kube.field_errors import join_path
 from muster.kube.kinds import Schema
 
-# Merged from patches: The two patches that need no schema: JSON merge patch (RFC 7386) and JSON patch (RFC 6902).
-
-
 MAX_OPERATIONS = 10_000
-MOST_COPIED_BYTES = 3 * 1024 * 1024
-"""What the `copy` operations of one patch may add up to: a few dozen of them can double a document into terabytes."""
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+"""The maximum total size of the `copy` operations of one patch. A few dozen could double a document into terabytes."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """`target` with `patch` merged in: null removes, objects merge, everything else replaces. Neither is changed; the
-    answer shares what both left alone."""
+    """Returns `target` with `patch` merged in: null removes, objects merge, everything else replaces. Neither is
+    changed; the result shares unchanged parts."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -39,8 +36,8 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def diff_merge(old: Any, new: Any) -> Any:
-    """The smallest merge patch that turns `old` into `new`. A merge patch cannot set a field to null, so a null in
-    `new` means that the field is not there."""
+    """Returns the smallest merge patch that turns `old` into `new`. A merge patch cannot set a field to null, so a null
+    in `new` means that the field is absent."""
     if not isinstance(new, dict) or not isinstance(old, dict):
         return new
     patch: dict[str, Any] = {name: None for name in old if new.get(name) is None and old[name] is not None}
@@ -52,8 +49,8 @@ def diff_merge(old: Any, new: Any) -> Any:
 
 
 def json_patch(target: Any, operations: Sequence[Any]) -> Any:
-    """`target` after all `operations`, or an error and nothing done: BadRequest for a patch that is none, Invalid (422)
-    for one that does not fit the target. `target` is not changed."""
+    """Returns `target` after all `operations`. Raises BadRequest for an invalid patch, and Invalid (422) for one that
+    does not fit the target. `target` is not changed."""
     if not isinstance(operations, Sequence) or isinstance(operations, str | bytes):
         raise BadRequest(f"a JSON patch is a list of operations, not {_name_of_type(operations)}")
     if len(operations) > MAX_OPERATIONS:
@@ -65,7 +62,7 @@ def json_patch(target: Any, operations: Sequence[Any]) -> Any:
 
 
 def json_equal(a: Any, b: Any) -> bool:
-    """Equality as JSON has it: 1 and 1.0 are the same number, 1 and true are not the same thing."""
+    """JSON equality: 1 and 1.0 are equal, 1 and true are not."""
     if isinstance(a, dict):
         return isinstance(b, dict) and a.keys() == b.keys() and all(json_equal(v, b[k]) for k, v in a.items())
     if isinstance(a, list):
@@ -166,8 +163,8 @@ class _JsonPatch:
             except orjson.JSONEncodeError:
                 self._fail(path, "the document would nest too deeply")
             self._copied += len(packed)
-            if self._copied > MOST_COPIED_BYTES:
-                raise TooLarge(f"{self._where} of the JSON patch: its copies exceed {MOST_COPIED_BYTES} bytes")
+            if self._copied > MAX_COPIED_BYTES:
+                raise TooLarge(f"{self._where} of the JSON patch: its copies exceed {MAX_COPIED_BYTES} bytes")
             self._add(path, orjson.loads(packed))
         elif source != path:
             if path[: len(source)] == source:
@@ -213,11 +210,8 @@ def _name_of_type(value: Any) -> str:
     return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
-# Merged from strategic: Strategic merge patch: a merge patch that knows from the schema how to tell the items of a
-# list apart.
-#
-# A list is merged where its schema has `x-kubernetes-patch-strategy: merge`; its items are objects with the field
-# `x-kubernetes-patch-merge-key` in common, or plain values. Every other list is replaced.
+# Strategic merge patch. A list is merged where its schema has `x-kubernetes-patch-strategy: merge`. Its items are
+# objects that share the field `x-kubernetes-patch-merge-key`, or plain values. Every other list is replaced.
 
 
 _DIRECTIVE = "$patch"
@@ -227,8 +221,8 @@ _DELETE = "$deleteFromPrimitiveList/"
 
 
 def strategic_merge(target: Any, patch: Any, schema: Schema) -> Any:
-    """`target` with `patch` merged in; neither is changed, and the answer shares what the patch left alone. The patch
-    may carry the directives `$patch: replace|delete|merge`, `$retainKeys`, `$setElementOrder/<list>` and
+    """Returns `target` with `patch` merged in. Neither is changed; the result shares unchanged parts. The patch may
+    contain the directives `$patch: replace|delete|merge`, `$retainKeys`, `$setElementOrder/<list>` and
     `$deleteFromPrimitiveList/<list>`."""
     if not isinstance(patch, dict):
         _raise_invalid_patch("", "a strategic merge patch must be an object")
@@ -257,7 +251,7 @@ def _merge_object(target: dict[str, Any], patch: dict[str, Any], schema: Schema,
                 _raise_invalid_patch(at, "the patch orders or deletes items of this field, so its value must be a list")
             _set(merged, name, _merged_value(old, patch[name], child, at))
         elif name not in patch and not isinstance(old, list):
-            continue  # directives for a list that is not there
+            continue  # directives for a list that does not exist
         else:
             live = old if isinstance(old, list) else []
             merged[name] = _merge_list(live, patch.get(name), child, at, orders.get(name), deletions.get(name))
@@ -265,7 +259,7 @@ def _merge_object(target: dict[str, Any], patch: dict[str, Any], schema: Schema,
 
 
 def _merged_value(old: Any, new: Any, schema: Schema, path: str) -> Any:
-    """None where the field goes."""
+    """Returns None if the field is removed."""
     if not isinstance(new, dict):
         return new
     if not isinstance(old, dict):
@@ -301,7 +295,7 @@ def _merge_list(
 def _merge_items(
     live: list[Any], patch: list[Any], items: Schema, key: str, path: str
 ) -> tuple[list[Any], list[dict[str, Any]]]:
-    """The merged items, and those of the patch that are to be there."""
+    """Returns the merged items, and the patch's items that must be present."""
     wanted: list[dict[str, Any]] = []
     deleted: set[bytes] = set()
     replace = False
@@ -319,7 +313,7 @@ def _merge_items(
         elif directive not in ("merge", "delete"):
             _raise_invalid_patch(at, f'"$patch: {directive}" is unknown; it may be replace, delete or merge')
         elif item.get(key) is None:
-            _raise_invalid_patch(join_path(at, key), f"required: the items of this list are told apart by their {key}")
+            _raise_invalid_patch(join_path(at, key), f"required: the items of this list are identified by their {key}")
         elif directive == "delete":
             deleted.add(_identity(item, key))
         else:
@@ -337,8 +331,8 @@ def _merge_items(
 
 
 def _in_order(merged: list[Any], order: list[Any], live: list[Any], key: str) -> list[Any]:
-    """Items that `order` names come in its order, the others in that of the live list. Between the two, the live order
-    counts where it knows both, and else those that are named come first."""
+    """Items named in `order` come in its order, others in the order of the live list. Between the two, the live order
+    applies if it has both, otherwise named items come first."""
     wanted, known = _places(order, key), _places(live, key)
     named = [item for item in merged if _identity(item, key) in wanted]
     named.sort(key=lambda item: wanted[_identity(item, key)])
@@ -396,14 +390,14 @@ def _set(merged: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _identity(item: Any, key: str) -> bytes:
-    """What tells the items of a list apart, so that long lists can be looked up."""
+    """Identifies an item of a list, for lookups in long lists."""
     if key:
         item = item.get(key) if isinstance(item, dict) else [item]
     return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
 
 
 def _places(items: list[Any], key: str) -> dict[bytes, int]:
-    """Where each item is first found."""
+    """Returns the first position of each item."""
     return {_identity(items[place], key): place for place in reversed(range(len(items)))}
 
 

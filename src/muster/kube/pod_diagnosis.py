@@ -9,7 +9,7 @@ from muster.kube.events import last_event_time
 from muster.kube.objects import Object, is_deleting, meta, spec_of, status_of
 
 MAX_DIAGNOSED_PODS = 3
-"""Of many Pods that tell of a failure, so many are told of."""
+"""How many Pods to diagnose at most."""
 
 
 class ContainerFailure(NamedTuple):
@@ -49,10 +49,11 @@ _CODES = {
 
 
 def diagnose_pod(pod: Object, events: Sequence[Object] = ()) -> list[str]:
-    """Nothing when all is well; else one line per cause, the nearest first. Without events, what the Pod knows."""
+    """Returns one line per cause, the nearest first; none when all is well. Without events, only the Pod's status is
+    used."""
     causes: list[str] = []
     for cause in _causes(pod, events):
-        # What the status says, an event has often said before, in almost the same words.
+        # The status often repeats an event in almost the same words.
         core = cause.partition(": ")[2].removeprefix("Error: ") or cause
         if not any(core in known for known in causes):
             causes.append(cause)
@@ -60,8 +61,8 @@ def diagnose_pod(pod: Object, events: Sequence[Object] = ()) -> list[str]:
 
 
 def find_pending_cause(events: Sequence[Object]) -> str:
-    """What a Pod that has not begun waits for where its status is silent: the last trouble that it met, or the image
-    that is being pulled; '' once something came after that. The events are those of the Pod, in the order of time."""
+    """Returns what a Pod that has not started waits for if its status does not say: the last problem, or the image that
+    is being pulled; '' if another event followed. The events are those of the Pod, in the order of time."""
     last = next((event for event in reversed(events) if _tells_of_waiting(event)), None)
     if last is None or last_event_time(last) < last_event_time(events[-1]):
         return ""
@@ -69,7 +70,7 @@ def find_pending_cause(events: Sequence[Object]) -> str:
 
 
 def find_failed_containers(pod: Object) -> list[ContainerFailure]:
-    """The containers whose last run ended with another code than 0, those of the present first."""
+    """Returns the containers whose last run exited with a code other than 0, current runs first."""
     found = []
     for init, statuses in ((True, "initContainerStatuses"), (False, "containerStatuses")):
         for status in status_of(pod).get(statuses) or ():
@@ -91,7 +92,7 @@ def find_failed_containers(pod: Object) -> list[ContainerFailure]:
 
 
 def pick_telling_pods(pods: Sequence[Object]) -> list[Object]:
-    """The Pods that explain a failure: those that failed themselves; failing that, those that never got to run."""
+    """Returns the Pods that explain a failure: those that failed, otherwise those that never ran."""
     failed = [p for p in pods if status_of(p).get("phase") == "Failed" or find_failed_containers(p)]
     return failed or [p for p in pods if status_of(p).get("phase") not in ("Succeeded", "Failed")]
 
@@ -151,7 +152,7 @@ def _tells_of_waiting(event: Object) -> bool:
 def _held(pod: Object) -> Iterator[str]:
     finalizers = meta(pod).get("finalizers")
     if finalizers:
-        yield f"being deleted; held by the finalizers {', '.join(finalizers)}"
+        yield f"being deleted; waiting for the finalizers {', '.join(finalizers)}"
 
 
 def _said(reason: Any, message: Any) -> str:

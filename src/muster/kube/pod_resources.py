@@ -9,15 +9,15 @@ from typing import Any, TypeAlias
 from muster.kube.quantity import Quantity, format_quantity, milli_value, whole_value
 
 Amounts: TypeAlias = dict[str, int]
-"""Resource by resource; cpu in thousandths, everything else in whole units."""
+"""Amounts by resource: cpu in thousandths, everything else in whole units."""
 
 _POD_LEVEL = ("cpu", "memory")
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """The larger of what the init containers need on their way and what all containers need together, plus overhead.
-    Sidecars (init containers that restart always) run along with whatever comes after them. A container that names
-    only a limit requests as much. Every Pod asks for one of `pods`; what is asked none of is left out."""
+    """Returns the larger of what the init containers need in sequence and what all containers need together, plus
+    overhead. Sidecars (init containers that restart always) run along with everything after them. A container with only
+    a limit requests as much. Every Pod requests one of `pods`; amounts of zero are left out."""
     together: Amounts = {}
     for container in spec.get("containers") or ():
         _add(together, container_requests(container))
@@ -47,7 +47,7 @@ def container_requests(container: Mapping[str, Any]) -> Amounts:
 
 
 def parse_amounts(resources: Mapping[str, Quantity]) -> Amounts:
-    """A resource list in the units of the scheduler."""
+    """Converts a resource list to the scheduler's units."""
     return {name: parse_amount(name, text) for name, text in resources.items()}
 
 
@@ -56,7 +56,7 @@ def parse_amount(name: str, text: Quantity) -> int:
 
 
 def parse_group_resources(resources: Mapping[str, Quantity]) -> Amounts:
-    """A PodGroup's minResources. Volcano's controllers also write quota names into it: `requests.cpu` means cpu, while
+    """Parses a PodGroup's minResources. Volcano's controllers also write quota names: `requests.cpu` means cpu, while
     limits and object counts do not concern a scheduler."""
     found: Amounts = {}
     for name, text in resources.items():
@@ -68,7 +68,7 @@ def parse_group_resources(resources: Mapping[str, Quantity]) -> Amounts:
 
 
 def format_amounts(found: Mapping[str, int]) -> dict[str, str]:
-    """The other way round: as a resource list is written."""
+    """The inverse: formats amounts as a resource list."""
     return {
         name: format_quantity(Fraction(amount, 1000)) if name == "cpu" else format_quantity(Fraction(amount), "Ki")
         for name, amount in found.items()
@@ -90,7 +90,7 @@ def _requests_or_limits(resources: Mapping[str, Any]) -> Amounts:
 
 
 def _pod_level(resources: Mapping[str, Any]) -> Amounts:
-    """`spec.resources`, which stands for the sum of the containers where it names a resource."""
+    """Returns `spec.resources`, which replaces the sum of the containers for the resources it names."""
     if not resources:
         return {}
     asked = _requests_or_limits(resources)

@@ -23,8 +23,7 @@ from muster.kube.name_validation import (
 )
 from muster.kube.objects import Object
 
-# Merged from placement_validation: The rules for where a Pod may run: node selectors, affinity, tolerations,
-# spreading, scheduling gates.
+# Where a Pod may run: node selectors, affinity, tolerations, spread constraints, scheduling gates.
 
 
 _REQUIRED, _PREFERRED = (
@@ -55,7 +54,7 @@ def validate_placement(spec: Object, path: str) -> Iterator[Cause]:
 
 
 def validate_label_selector(selector: Object | None, path: str) -> Iterator[Cause]:
-    """matchLabels and matchExpressions."""
+    """Validates matchLabels and matchExpressions."""
     if not selector:
         return
     yield from check_labels(f"{path}.matchLabels", selector.get("matchLabels"))
@@ -134,7 +133,7 @@ def _weight(term: Object, path: str) -> Iterator[Cause]:
 
 
 def _node_term(term: Object, path: str, *, any_value: bool = False) -> Iterator[Cause]:
-    """`any_value`: a preference that no label can meet is taken all the same, as Kubernetes does."""
+    """`any_value`: accept a preference that no label can match, as Kubernetes does."""
     for field in ("matchExpressions", "matchFields"):
         for number, rule in enumerate(term.get(field) or ()):
             at = f"{path}.{field}[{number}]"
@@ -175,8 +174,7 @@ def _spread(constraint: Object, path: str) -> Iterator[Cause]:
     yield from validate_label_selector(constraint.get("labelSelector"), f"{path}.labelSelector")
 
 
-# Merged from pod_validation: The rules of Pods and Pod templates that their schema cannot say. What is checked here
-# fits its schema already.
+# Pods and Pod templates.
 
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -189,7 +187,7 @@ _MAY_CHANGE = (
 
 
 def validate_pod(pod: Object, old: Object | None) -> list[Cause]:
-    """A new Pod, or a change of `old`, of which little may change."""
+    """Validates a new Pod, or an update of `old`, in which little may change."""
     spec = pod.get("spec")
     if spec is None:
         return [required("spec", "a Pod needs at least one container")]
@@ -202,7 +200,7 @@ def validate_pod(pod: Object, old: Object | None) -> list[Cause]:
 
 
 def validate_pod_template(template: Object, path: str) -> list[Cause]:
-    """A `{metadata, spec}` inside another kind."""
+    """Validates a `{metadata, spec}` template of another kind."""
     metadata = template.get("metadata") or {}
     causes = list(check_labels(f"{path}.metadata.labels", metadata.get("labels")))
     if template.get("spec") is None:
@@ -290,7 +288,7 @@ def _host_alias(alias: Object, path: str) -> Iterator[Cause]:
 
 
 def _spec_changes(spec: Object, before: Object) -> Iterator[Cause]:
-    """What an update changes that it may not."""
+    """Yields the changes that an update must not make."""
     for field in sorted({*spec, *before}):
         new, old = spec.get(field), before.get(field)
         if new == old or (not new and not old):
@@ -311,9 +309,9 @@ def _spec_changes(spec: Object, before: Object) -> Iterator[Cause]:
             case "terminationGracePeriodSeconds":
                 if not (old is not None and old < 0 and new == 1):
                     yield forbidden(at, _MAY_CHANGE)
-            case "nodeName" if not old:  # how the scheduler binds a Pod
+            case "nodeName" if not old:  # the scheduler binds a Pod this way
                 continue
-            case "nodeSelector" | "affinity" if before.get("schedulingGates"):  # not yet ready to be placed
+            case "nodeSelector" | "affinity" if before.get("schedulingGates"):  # not yet ready to be scheduled
                 continue
             case _:
                 yield forbidden(at, _MAY_CHANGE)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 Quantity: TypeAlias = str | int | float
-"""A quantity as it stands in a manifest. A number there means the same as its decimal text."""
+"""A quantity as in a manifest. A number means the same as its decimal text."""
 
 _NUMBER = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?", re.ASCII)
 _LONGEST = 64
@@ -19,7 +19,7 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 _MEANT = {suffix.lower(): suffix for suffix in ("k", "M", "G", "T", "P", *_BINARY)}
 _NANO = 10**9
-_LARGEST_BINARY = 2**63 - 1
+_MAX_BINARY = 2**63 - 1
 
 
 class QuantityError(ValueError):
@@ -28,8 +28,8 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=65536)
 def parse_quantity(text: Quantity) -> Fraction:
-    """The exact value, as Kubernetes reads it: finer than nano is rounded away from zero, and a quantity with a binary
-    suffix ends at 2^63 - 1."""
+    """Returns the exact value, as Kubernetes reads it: digits below nano are rounded away from zero, and a quantity
+    with a binary suffix is at most 2^63 - 1."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise QuantityError(f"{text!r} is not a quantity; write a number with an optional suffix, such as 500m or 2Gi")
     written = text if isinstance(text, str) else repr(text)
@@ -39,7 +39,7 @@ def parse_quantity(text: Quantity) -> Fraction:
     sign, digits, suffix = found[1], found[2], found[3] or ""
     value = Fraction("0" + digits if digits[0] == "." else digits.removesuffix("."))
     if suffix in _BINARY:
-        value = min(value * 2 ** _BINARY[suffix], Fraction(_LARGEST_BINARY))
+        value = min(value * 2 ** _BINARY[suffix], Fraction(_MAX_BINARY))
     else:
         value *= Fraction(10) ** (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
     value = _up_to_nano(value)
@@ -47,29 +47,29 @@ def parse_quantity(text: Quantity) -> Fraction:
 
 
 def format_quantity(value: Fraction, like: str = "") -> str:
-    """`value` as Kubernetes prints it: no fraction, the largest suffix that loses nothing, of the family (decimal `k`,
-    binary `Ki`, exponent `e3`) that `like`, a quantity or a suffix, belongs to."""
+    """Formats `value` as Kubernetes does: no fraction, and the largest suffix that loses nothing. The family of the
+    suffix (decimal `k`, binary `Ki`, exponent `e3`) is that of `like`, a quantity or a suffix."""
     if value == 0:
         return "0"
-    if like.endswith("i") and 1024 <= abs(value) <= _LARGEST_BINARY and value.denominator == 1:
+    if like.endswith("i") and 1024 <= abs(value) <= _MAX_BINARY and value.denominator == 1:
         return _format_binary(value.numerator)
     return _format_decimal(value, exponents=re.search(r"[eE][+-]?[0-9]+$", like) is not None)
 
 
 def canonical_quantity(text: Quantity) -> str:
-    """The one way to write this quantity: `1000m` -> `1`, `0.5` -> `500m`, `1024Mi` -> `1Gi`."""
+    """Returns the canonical form: `1000m` -> `1`, `0.5` -> `500m`, `1024Mi` -> `1Gi`."""
     return format_quantity(parse_quantity(text), text if isinstance(text, str) else "")
 
 
 @lru_cache(maxsize=65536)
 def milli_value(text: Quantity) -> int:
-    """In thousandths, rounded up (away from zero): how cpu is counted."""
+    """Returns thousandths, rounded up (away from zero), as cpu is counted."""
     return _up(parse_quantity(text) * 1000)
 
 
 @lru_cache(maxsize=65536)
 def whole_value(text: Quantity) -> int:
-    """In whole units, rounded up (away from zero): how memory and devices are counted."""
+    """Returns whole units, rounded up (away from zero), as memory and devices are counted."""
     return _up(parse_quantity(text))
 
 
@@ -78,7 +78,7 @@ ResourceList: TypeAlias = Mapping[str, Quantity]
 
 
 def sum_resources(lists: Iterable[ResourceList]) -> dict[str, str]:
-    """Name by name. A sum is written in the manner of the first quantity in it that is not zero."""
+    """Sums by name. A sum is formatted like its first quantity that is not zero."""
     total: dict[str, Fraction] = {}
     manner: dict[str, str] = {}
     for resources in lists:
@@ -91,7 +91,7 @@ def sum_resources(lists: Iterable[ResourceList]) -> dict[str, str]:
 
 
 def subtract_resources(left: ResourceList, right: ResourceList) -> dict[str, str]:
-    """`left - right`, name by name; what only `right` has comes out negative."""
+    """Returns `left - right` by name; names that only `right` has are negative."""
     return {
         name: format_quantity(
             parse_quantity(left.get(name, 0)) - parse_quantity(right.get(name, 0)),
@@ -102,7 +102,7 @@ def subtract_resources(left: ResourceList, right: ResourceList) -> dict[str, str
 
 
 def max_resources(lists: Iterable[ResourceList]) -> dict[str, str]:
-    """The largest quantity of every name, as for init containers, which run one after another."""
+    """Returns the largest quantity of every name, as for init containers, which run one after another."""
     largest: dict[str, Quantity] = {}
     for resources in lists:
         for name, text in resources.items():
@@ -112,7 +112,7 @@ def max_resources(lists: Iterable[ResourceList]) -> dict[str, str]:
 
 
 def missing_resources(requests: ResourceList, available: ResourceList) -> list[str]:
-    """The names of which `available` has too little, sorted. Nobody lacks what he asks none of."""
+    """Returns the sorted names of which `available` has too little. A request of zero is always met."""
     return sorted(
         name
         for name, text in requests.items()
@@ -132,7 +132,7 @@ def _explain(written: str) -> str:
         return f'"{written}" is not a quantity; write a number with an optional suffix, such as 500m, 2Gi or 1e3'
     rest = written[number.end() :]
     if rest.strip() != rest or rest != rest.replace(" ", ""):
-        return f'"{written}" is not a quantity: no spaces, please; write "{"".join(written.split())}"'
+        return f'"{written}" is not a quantity: it must not contain spaces; write "{"".join(written.split())}"'
     near = _MEANT.get(rest.lower().removesuffix("b"))
     hint = f'; did you mean "{number[0]}{near}"?' if near else ""
     known = " ".join([*filter(None, _DECIMAL), *_BINARY])

@@ -32,7 +32,7 @@ def obj(
     keep_unknown: bool = False,
     **more: Any,
 ) -> Schema:
-    """An object with these fields and, unless `keep_unknown`, no others. `atomic`: appliers own it as a whole."""
+    """An object with these fields and, unless `keep_unknown`, no others. `atomic`: it has one owner as a whole."""
     schema: Schema = {"type": "object", "properties": dict(properties)}
     if required:
         schema["required"] = list(required)
@@ -53,9 +53,9 @@ def list_of(
     duplicates: bool = False,
     **more: Any,
 ) -> Schema:
-    """A list. With `map_keys` its items are told apart by those fields, else it is replaced as a whole; with a
-    `patch_merge_key`, strategic merge patches merge it by that one. `duplicates`: Kubernetes lets two items share their
-    keys all the same, as in `env`, where the later one wins."""
+    """A list. With `map_keys`, its items are identified by those fields, otherwise it is replaced as a whole. With a
+    `patch_merge_key`, strategic merge patches merge it by that field. `duplicates`: Kubernetes accepts two items with
+    the same keys, as in `env`, where the later one wins."""
     schema: Schema = {"type": "array", "items": item}
     if map_keys:
         schema["x-kubernetes-list-type"] = "map"
@@ -74,7 +74,7 @@ def list_of(
 
 
 def map_of(value: Schema, *, atomic: bool = False, **more: Any) -> Schema:
-    """An object with any keys, all of one type of value."""
+    """An object with any keys, all with the same type of value."""
     schema: Schema = {"type": "object", "additionalProperties": value}
     if atomic:
         schema["x-kubernetes-map-type"] = "atomic"
@@ -118,7 +118,7 @@ INT_OR_STRING: Final[Schema] = {"x-kubernetes-int-or-string": True}
 QUANTITY: Final[Schema] = {"x-kubernetes-int-or-string": True, "format": "quantity"}
 ANY: Final[Schema] = {"x-kubernetes-preserve-unknown-fields": True}
 SCALAR: Final[Schema] = {"x-kubernetes-preserve-unknown-fields": True, "x-muster-scalar": True}
-"""A string, a number or a boolean: what will be text in the end."""
+"""A string, a number or a boolean, which becomes text in the end."""
 STRINGS: Final[Schema] = list_of(STRING)
 STRING_MAP: Final[Schema] = map_of(STRING)
 RESOURCES: Final[Schema] = map_of(QUANTITY)
@@ -148,8 +148,8 @@ _resolved: dict[str, Schema] = dict(CONSTANTS)
 
 
 def upstream_schema(name: str) -> Schema:
-    """The schema of a Kubernetes type, such as "core.v1.Pod", resolved on first use. Types that refer to the same type
-    share one schema, so it is compiled once."""
+    """Returns the schema of a Kubernetes type, such as "core.v1.Pod", resolved on first use. Types that refer to the
+    same type share one schema, so it is compiled once."""
     known = _resolved.get(name)
     if known is None:
         if not _raw:
@@ -173,7 +173,7 @@ def _resolve(schema: Schema | str) -> Schema:
 OBJECT_META: Final = upstream_schema("meta.v1.ObjectMeta")
 
 EMPTY: Final[Schema] = {"type": "object", "additionalProperties": False}
-"""An object whose being there is all it says."""
+"""An object without fields, whose presence is all that matters."""
 
 
 def root(fields: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:

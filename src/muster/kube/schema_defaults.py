@@ -17,14 +17,14 @@ _memo: dict[int, tuple[Schema, _Fill | None]] = {}
 
 
 def apply_defaults(value: Any, schema: Schema) -> Any:
-    """The value with the schema's defaults filled in where a field is missing. The value itself if nothing was."""
+    """Returns the value with the schema's defaults for missing fields; the same value if none is missing."""
     fill = _compiled(schema)
     return value if fill is None else fill(value)
 
 
 def prune(value: Any, schema: Schema) -> Any:
-    """The value without the fields that the schema does not have, and without nulls where it allows none. The value
-    itself if there was nothing to drop."""
+    """Returns the value without fields that the schema does not have, and without nulls that it does not allow; the
+    same value if there are none."""
     if isinstance(value, dict):
         return _prune_object(value, schema)
     items = schema.get("items")
@@ -64,12 +64,12 @@ def _compiled(schema: Schema) -> _Fill | None:
     if len(_memo) > _MEMO_LIMIT:
         _memo.clear()
     fill = _compile(schema)
-    _memo[id(schema)] = (schema, fill)  # holding the schema keeps its id from being given to another
+    _memo[id(schema)] = (schema, fill)  # keeps the schema alive, so that its id is not reused
     return fill
 
 
 def _compile(schema: Schema) -> _Fill | None:
-    """None where there is no default anywhere below: most of a schema is never looked at."""
+    """Returns None if there is no default below, so most of a schema is never visited."""
     items = schema.get("items")
     if isinstance(items, dict):
         fill_item = _compiled(items)
@@ -118,7 +118,7 @@ def _list_filler(fill_item: _Fill) -> _Fill:
 
 
 def _fresh(default: Any) -> Callable[[], Any]:
-    """Makes the default anew each time where sharing one would let a change leak."""
+    """Creates the default anew each time if sharing it would let a change leak."""
     if not isinstance(default, dict | list):
         return lambda: default
     encoded = orjson.dumps(default)

@@ -27,15 +27,15 @@ from muster.kube.field_errors import (
 from muster.kube.kinds import Schema
 from muster.kube.quantity import QuantityError, parse_quantity
 
-# Merged from schema_limits: The limits a schema sets on the value itself: how large, how long, how many, which
-# pattern.
+# Limits on the value itself: how large, how long, how many, which pattern.
 
 
 _Rule: TypeAlias = Callable[[Any], "str | None"]
 
 
 def limits_check(schema: Schema) -> Callable[[Any], list[Cause] | None] | None:
-    """One check for all limits in the schema; None if it sets none. A limit on another type of value is met."""
+    """Returns one check for all limits in the schema, or None if it has none. A limit for another type of value is
+    ignored."""
     rules: list[Callable[[Any], str | None]] = []
     for keyword, rule in _LIMITS.items():
         if schema.get(keyword) is not None and schema[keyword] is not False:
@@ -110,12 +110,6 @@ _LIMITS: dict[str, Callable[[Any, Schema], _Rule]] = {
 }
 
 
-# Merged from schema_checks: Checking a value against a structural schema.
-#
-# A schema is compiled once into nested closures. Each answers None for a value that fits, so that the path of a field
-# is only ever spelt out for one that does not.
-
-
 Check: TypeAlias = Callable[[Any], "list[Cause] | None"]
 
 _UNKNOWN = "unknown"
@@ -128,8 +122,8 @@ _INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1
 
 
 def validate(value: Any, schema: Schema, path: str = "") -> list[Cause]:
-    """What does not fit the schema, each with its path below `path`; an empty list if all is well. A null is the same
-    as an absent field."""
+    """Returns what does not fit the schema, each with its path below `path`; an empty list if all is well. A null
+    counts as an absent field."""
     problems = _compiled(schema)(value)
     if problems is None:
         return []
@@ -137,7 +131,7 @@ def validate(value: Any, schema: Schema, path: str = "") -> list[Cause]:
 
 
 def unknown_fields(value: Any, schema: Schema, path: str = "") -> list[str]:
-    """The paths of the fields that the schema does not have."""
+    """Returns the paths of fields that the schema does not have."""
     problems = _compiled(schema)(value)
     return [join_path(path, cause.field) for cause in problems or () if cause.reason == _UNKNOWN]
 
@@ -146,10 +140,10 @@ def _compiled(schema: Schema) -> Check:
     known = _memo.get(id(schema))
     if known is not None:
         return known[1]
-    if len(_memo) > _MEMO_LIMIT:  # custom kinds come and go; what is still used is soon compiled again
+    if len(_memo) > _MEMO_LIMIT:  # custom kinds come and go; schemas in use are soon compiled again
         _memo.clear()
     check = _compile(schema)
-    _memo[id(schema)] = (schema, check)  # holding the schema keeps its id from being given to another
+    _memo[id(schema)] = (schema, check)  # keeps the schema alive, so that its id is not reused
     return check
 
 
@@ -261,7 +255,7 @@ def _list_check(schema: Schema) -> Check:
 
 
 def _map_keys(schema: Schema) -> tuple[tuple[str, Any], ...] | None:
-    """The keys (with their defaults) that tell two items apart; () for a set, None where duplicates are allowed."""
+    """Returns the keys (with their defaults) that identify an item; () for a set, None where duplicates are allowed."""
     if schema.get("x-muster-duplicates"):
         return None
     match schema.get("x-kubernetes-list-type"):
@@ -375,7 +369,7 @@ def _enum_check(allowed: list[Any]) -> Check:
 
 
 def _logic_check(schema: Schema) -> Check | None:
-    """allOf, anyOf, oneOf and not. Inside them only value rules count: the fields are declared by the schema around."""
+    """Checks allOf, anyOf, oneOf and not. They only restrict values: the enclosing schema declares the fields."""
     if schema.get("x-kubernetes-int-or-string"):
         return None
     groups: list[tuple[str, list[Check]]] = [
@@ -404,7 +398,7 @@ def _logic_check(schema: Schema) -> Check | None:
 
 
 def _open(schema: Schema) -> Schema:
-    """The schema with unknown fields allowed at every level."""
+    """Returns the schema with unknown fields allowed at every level."""
     opened = dict(schema)
     if "properties" in opened:
         opened["properties"] = {key: _open(sub) for key, sub in opened["properties"].items()}
@@ -424,7 +418,7 @@ def _finished(cause: Cause, schema: Schema, path: str) -> Cause:
 
 
 def _about_unknown(schema: Schema, field: str) -> str:
-    """Says what the field may have been meant to be: one spelt alike here, or one of this name close by."""
+    """Suggests the intended field: a similar name here, or the same name nearby."""
     *parents, end = split_path(field)
     last = str(end)
     chain = [schema]

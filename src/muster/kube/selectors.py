@@ -73,7 +73,7 @@ class FieldSelector:
         return True
 
     def exact(self, path: str) -> str | None:
-        """The one value the field at `path` must have, if there is one: `metadata.name` makes a list a get."""
+        """Returns the one value that the field at `path` must have, if any: `metadata.name` makes a list a get."""
         return next((value for at, equal, value in self.requirements if at == path and equal), None)
 
     def __bool__(self) -> bool:
@@ -85,12 +85,13 @@ class FieldSelector:
 
 @lru_cache(maxsize=4096)
 def parse_labels(text: str) -> LabelSelector:
-    """`app=web,tier in (a, b),!legacy,gpus>3`: the form of `kubectl get -l` and of the labelSelector parameter."""
+    """Parses `app=web,tier in (a, b),!legacy,gpus>3`: the form of `kubectl get -l` and of the labelSelector
+    parameter."""
     return compile_requirements(_Parser(text).requirements())
 
 
 def label_selector_from(selector: Mapping[str, Any]) -> LabelSelector:
-    """From the form inside objects: `matchLabels` and `matchExpressions`."""
+    """Converts the form in objects: `matchLabels` and `matchExpressions`."""
     for name in selector:
         if name not in ("matchLabels", "matchExpressions"):
             _refuse(name, f'unknown field "{name}" in a label selector; it has matchLabels and matchExpressions')
@@ -105,19 +106,19 @@ def label_selector_from(selector: Mapping[str, Any]) -> LabelSelector:
 
 
 def compile_expressions(expressions: Sequence[Mapping[str, Any]]) -> LabelSelector:
-    """From a node selector term's `matchExpressions`, which also know Gt and Lt."""
+    """Compiles the `matchExpressions` of a node selector term, which also have Gt and Lt."""
     return compile_requirements(_requirements(expressions, "matchExpressions", tuple(_TESTS)))
 
 
 def match_expressions(expressions: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
-    """One look. Who looks at many nodes keeps what `compile_expressions` answers."""
+    """Matches once. To match many nodes, keep the result of `compile_expressions`."""
     return compile_expressions(expressions).matches(labels)
 
 
 @lru_cache(maxsize=4096)
 def parse_fields(text: str) -> FieldSelector:
-    """`metadata.name=web,status.phase!=Running`: the form of `kubectl get --field-selector`. A value may hold `,`, `=`
-    and `\\` behind a backslash."""
+    """Parses `metadata.name=web,status.phase!=Running`: the form of `kubectl get --field-selector`. In a value, `,`,
+    `=` and `\\` are escaped with a backslash."""
     found = [_field_requirement(term, text) for term in _split_terms(text) if term.strip()]
     return FieldSelector(tuple(found), tuple((tuple(path.split(".")), equal, value) for path, equal, value in found))
 

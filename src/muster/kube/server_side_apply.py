@@ -22,12 +22,7 @@ from muster.kube.objects import Object, meta
 from muster.kube.patches import json_equal
 from muster.kube.schema import OBJECT_META
 
-# Merged from fieldsets: Sets of an object's fields, as `metadata.managedFields` records them (FieldsV1).
-#
-# A path is a tuple of FieldsV1's own keys: `f:spec`, then `k:{"name":"web"}` for the item of a list that is told
-# apart by
-# its name, `v:"x"` for a value of a set. A field that is a member of the set and has members below it is `.` on the
-# wire.
+# Sets of fields in the form of `metadata.managedFields` (FieldsV1).
 
 
 FieldPath: TypeAlias = tuple[str, ...]
@@ -42,7 +37,7 @@ def to_fields_v1(paths: Iterable[FieldPath]) -> dict[str, Any]:
             if below is None:
                 below = node[step] = {}
             elif not below:
-                below["."] = {}  # it came as a member, for paths come sorted
+                below["."] = {}  # it is a member itself, because paths are sorted
             node = below
     return root
 
@@ -83,17 +78,13 @@ def _spell_step(step: str) -> str:
     return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in keys)}]"
 
 
-# Merged from granular: An object as its owners see it: which of its fields can have an owner of their own, by its
-# schema, and how a
-# configuration is merged into it or fields are taken out of it field by field.
-#
-# Maps are taken apart unless `x-kubernetes-map-type` is atomic. A list is taken apart if `x-kubernetes-list-type` is
-# set,
-# or map, where `x-kubernetes-list-map-keys` tell the items apart; every other list is one field.
+# Which fields of an object can have an owner, by its schema, and how a configuration is merged or fields are removed.
+# Maps are split into fields unless `x-kubernetes-map-type` is atomic. Lists are split into items if
+# `x-kubernetes-list-type` is set, or map with `x-kubernetes-list-map-keys`; every other list is one field.
 
 
 BRANCH = ...
-"""Stands for the value of a member that has fields of its own: it comes and goes, but it does not change."""
+"""The value of a member that has fields of its own: it is added and removed, but never changed."""
 
 _NOBODYS = frozenset({"apiVersion", "kind"})
 _NOBODYS_METADATA = frozenset({
@@ -104,7 +95,7 @@ _NOT_APPLIED = ("resourceVersion", "uid", "generation", "creationTimestamp", "se
 
 
 def owned_fields(obj: Object, schema: Schema) -> dict[FieldPath, Any]:
-    """Every field of `obj` that can have an owner, with its value. What the server fills in has none."""
+    """Returns every field of `obj` that can have an owner, with its value. Fields filled in by the server have none."""
     fields = {name: value for name, value in obj.items() if name not in _NOBODYS}
     metadata = {k: v for k, v in (fields.pop("metadata", None) or {}).items() if k not in _NOBODYS_METADATA}
     found: dict[FieldPath, Any] = {}
@@ -113,15 +104,15 @@ def owned_fields(obj: Object, schema: Schema) -> dict[FieldPath, Any]:
 
 
 def merge_config(current: Object, config: Object, schema: Schema) -> Object:
-    """`current` with everything `config` says. Items of a list that is taken apart keep the order of `config`, and
-    those it does not name stay beside their neighbours."""
+    """Returns `current` with everything in `config`. Items of a split list take the order of `config`; items that it
+    does not name stay beside their neighbours."""
     metadata = {k: v for k, v in (config.get("metadata") or {}).items() if not current or k not in _NOT_APPLIED}
     merged: Object = _merge(current, {**config, "metadata": metadata}, schema, ())
     return merged
 
 
 def remove_fields(obj: Object, gone: AbstractSet[FieldPath], held: AbstractSet[FieldPath], schema: Schema) -> Object:
-    """`obj` without the fields in `gone`, and without what that leaves empty unless it is among those `held`."""
+    """Returns `obj` without the fields in `gone`, and without what that leaves empty unless it is in `held`."""
     left: Object = (_remove(obj, gone, held, schema, ()) or {}) if gone else obj
     return left
 
@@ -143,7 +134,7 @@ def _walk(value: Any, schema: Schema, path: FieldPath, found: dict[FieldPath, An
         for number, item in enumerate(value):
             at = (*path, _item_step(item, schema) or f"i:{number}")
             if at in found:
-                continue  # a second item of the same key, as Kubernetes allows in `env`
+                continue  # a second item with the same key, which Kubernetes allows in `env`
             found[at] = BRANCH
             if isinstance(item, dict):
                 _walk(item, schema.get("items") or {}, at, found)
@@ -164,7 +155,7 @@ def _merge(old: Any, new: Any, schema: Schema, path: FieldPath) -> Any:
 def _merge_items(old: list[Any], new: list[Any], schema: Schema, path: FieldPath) -> list[Any]:
     wanted = _by_step(new, schema, path)
     if len(wanted) < len(new):
-        return new  # two items of one key cannot be merged with anything: the list is taken as it is
+        return new  # two items with one key cannot be merged: take the list as it is
     before = [(_item_step(item, schema) or "", item) for item in old]
     places = {step: place for place, (step, _) in reversed(list(enumerate(before)))}
     merged: list[Any] = []
@@ -197,7 +188,7 @@ def _by_step(items: list[Any], schema: Schema, path: FieldPath) -> dict[str, Any
         step = _item_step(item, schema)
         if step is None:
             keys = " and ".join(schema.get("x-kubernetes-list-map-keys") or ())
-            _raise_mismatch(path, number, f"the items of this list are told apart by {keys}, which this one lacks")
+            _raise_mismatch(path, number, f"the items of this list are identified by {keys}, which this one lacks")
         if step in found and not schema.get("x-muster-duplicates"):
             _raise_mismatch(path, number, f"there is another item {format_field_path((step,))} in this list")
         found[step] = item
@@ -207,7 +198,7 @@ def _by_step(items: list[Any], schema: Schema, path: FieldPath) -> dict[str, Any
 def _remove(
     value: Any, gone: AbstractSet[FieldPath], held: AbstractSet[FieldPath], schema: Schema, path: FieldPath
 ) -> Any:
-    """None where nothing is left. `gone` is relative to `path`."""
+    """Returns None if nothing is left. `gone` is relative to `path`."""
     if _is_atomic(value, schema):
         return value
     here = {steps[0] for steps in gone if len(steps) == 1}
@@ -247,7 +238,7 @@ def _child(schema: Schema, name: str) -> Schema:
 
 
 def _is_atomic(value: Any, schema: Schema) -> bool:
-    """Whether `value` has one owner as a whole: a scalar, and a list or map that the schema does not take apart."""
+    """Whether `value` has one owner as a whole: a scalar, or a list or map that the schema does not split."""
     if isinstance(value, dict):
         return schema.get("x-kubernetes-map-type") == "atomic"
     if isinstance(value, list):
@@ -256,7 +247,7 @@ def _is_atomic(value: Any, schema: Schema) -> bool:
 
 
 def _item_step(item: Any, schema: Schema) -> str | None:
-    """How an item of the list that `schema` describes is called in a path; None if it lacks a key."""
+    """Returns the path step of an item of the list that `schema` describes; None if it lacks a key."""
     if schema.get("x-kubernetes-list-type") == "set":
         return f"v:{orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode()}"
     if not isinstance(item, dict):
@@ -278,23 +269,19 @@ def _raise_mismatch(path: FieldPath, number: int, why: str) -> NoReturn:
     raise Invalid(f"{field}: {why}", causes=[Cause(field, why)])
 
 
-# Merged from apply: Server-side apply: everyone who applies a configuration owns the fields in it, and nobody changes
-# another's unasked.
-#
-# `server_side_apply` is the apply patch. `track_update` keeps the record right when somebody changes an applied
-# object in
-# another way; for an object that nobody ever applied there is no record, and nothing to do.
+# The apply patch, and the record of owners.
 
 
 BEFORE_FIRST_APPLY = "before-first-apply"
-"""Owns, as in Kubernetes, all that an object had when it was applied for the first time."""
+"""Owns, as in Kubernetes, everything that an object had when it was applied for the first time."""
 
 CLIENT_SIDE_APPLY = "kubectl-client-side-apply"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Owner(NamedTuple):
-    """Who: one manager may own fields by applying and others by updating, and some of a subresource."""
+    """An owner of fields. One manager may own some fields by applying, others by updating, and some of a
+    subresource."""
 
     manager: str
     operation: str
@@ -303,7 +290,7 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldSet:
-    """What an owner has, and since when."""
+    """The fields of an owner, and since when it has owned them."""
 
     fields: frozenset[FieldPath]
     time: str
@@ -323,11 +310,12 @@ def server_side_apply(
     *,
     subresource: str = "",
 ) -> Object:
-    """`current` with `config` applied by `manager`: the very object `current` if that changes nothing. Raises Conflict
-    naming the owners if others own what would change, unless `force` takes it from them. What the manager applied
-    before and now leaves out goes, unless others own it too. A null in `config` counts as left out.
+    """Returns `current` with `config` applied by `manager`, or the same object if nothing changes. Raises Conflict with
+    the owners if others own what would change, unless `force` takes it from them. Fields that the manager applied
+    before and now omits are removed, unless others own them too. A null in `config` counts as omitted.
 
-    With a subresource, `config` must hold nothing but its part of the object."""
+    With a subresource, `config` must contain only its part of the object.
+    """
     if not manager:
         raise BadRequest("fieldManager is required for an apply patch: it says who owns the fields")
     if meta(config).get("managedFields"):
@@ -352,16 +340,15 @@ def server_side_apply(
     mine = frozenset(wanted)
     since = before.time if before is not None and before.fields == mine else now
     record[me] = FieldSet(mine, since, str(config.get("apiVersion") or current.get("apiVersion", "")))
-    applied = _with_record(_with_note(merged, config, manager), record)
+    applied = _with_record(_with_last_applied(merged, config, manager), record)
     return current if json_equal(applied, current) else applied
 
 
 def track_update(
     old: Object | None, new: Object, schema: Schema, manager: str, now: str, *, subresource: str = ""
 ) -> Object:
-    """`new` with a record of who owns what, after `manager` turned `old` into it by other means than apply. An object
-    that nobody ever applied has no record and gets none: that is the quick way out. Whoever sends
-    `managedFields: [{}]` erases the record."""
+    """Returns `new` with its owners recorded, after `manager` updated `old` by other means than apply. An object that
+    was never applied has no record and gets none, which is the fast path. `managedFields: [{}]` erases the record."""
     kept = (meta(old).get("managedFields") or []) if old is not None else []
     sent = meta(new).get("managedFields")
     if old is None or not kept or sent == [{}]:
@@ -387,7 +374,7 @@ def track_update(
 def _changes(
     before: Mapping[FieldPath, Any], after: Mapping[FieldPath, Any]
 ) -> tuple[frozenset[FieldPath], frozenset[FieldPath]]:
-    """(those that are new or have another value, those that are gone)"""
+    """Returns (new and changed fields, removed fields)."""
     changed = frozenset(
         path for path, value in after.items() if path not in before or not _unchanged(before[path], value)
     )
@@ -448,8 +435,8 @@ def _record_of(obj: Object) -> ManagedFields:
 
 
 def _first_record(current: Object, schema: Schema) -> ManagedFields:
-    """The status is left out: its writers show themselves with their next update. What kubectl applied by itself, it
-    has left a note about; when it moves on to server-side apply, it takes over what the owner of the note owns."""
+    """Leaves out the status, whose writers are recorded with their next update. Fields in kubectl's last-applied
+    annotation belong to kubectl, which takes them over when it moves on to server-side apply."""
     fields = frozenset(owned_fields({name: value for name, value in current.items() if name != "status"}, schema))
     kubectls = fields & _applied_by_kubectl(current, schema)
     since, version = meta(current).get("creationTimestamp", ""), str(current.get("apiVersion", ""))
@@ -457,9 +444,9 @@ def _first_record(current: Object, schema: Schema) -> ManagedFields:
     return {Owner(name, "Update"): FieldSet(held, since, version) for name, held in holdings.items() if held}
 
 
-def _with_note(merged: Object, config: Object, manager: str) -> Object:
-    """kubectl's note must not fall behind what kubectl applies on the server: somebody may apply from a client again,
-    and would delete what the note says they once had."""
+def _with_last_applied(merged: Object, config: Object, manager: str) -> Object:
+    """Keeps kubectl's last-applied annotation up to date: a later client-side apply would delete what an outdated
+    annotation lists."""
     annotations = meta(merged).get("annotations") or {}
     if manager != "kubectl" or LAST_APPLIED not in annotations:
         return merged
@@ -507,7 +494,7 @@ def _entries(record: ManagedFields) -> Iterable[dict[str, Any]]:
 
 
 def _with_metadata(schema: Schema) -> Schema:
-    """A custom kind's schema says nothing of metadata, which is the same everywhere."""
+    """Adds metadata, which is the same everywhere, to a custom kind's schema."""
     properties = schema.get("properties") or {}
     if (properties.get("metadata") or {}).get("properties"):
         return schema

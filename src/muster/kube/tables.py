@@ -1,4 +1,4 @@
-"""Objects as the table that `get` prints."""
+"""The tables that `get` prints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Table(NamedTuple):
 def build_table(
     kind: Kind, objects: Iterable[Object], now: datetime, *, wide: bool = False, with_namespace: bool = False
 ) -> Table:
-    """NAME comes first, unless the kind places it itself; a kind without columns shows its age."""
+    """NAME comes first unless the kind places it itself; a kind without columns shows its age."""
     columns = columns_of(kind)
     if not wide:
         columns = tuple(column for column in columns if column.priority == 0)
@@ -57,7 +57,7 @@ def format_cell(column: Column, obj: Object, now: datetime) -> Any:
 
 
 def format_age(since: Any, now: datetime) -> str:
-    """How long ago a time of the API was; an absent one is `<unknown>`."""
+    """Returns how long ago a timestamp was; `<unknown>` if it is missing."""
     if not since:
         return "<unknown>"
     try:
@@ -69,7 +69,8 @@ def format_age(since: Any, now: datetime) -> str:
 def table_to_object(
     answer: Table, *, resource_version: str = "", continue_: str = "", include: str = "Metadata"
 ) -> Object:
-    """The `meta.k8s.io/v1` Table that kubectl asks for. `include`: None, Metadata or Object, as in its query."""
+    """Returns the `meta.k8s.io/v1` Table that kubectl requests. `include`: None, Metadata or Object, as in its
+    query."""
     list_meta = {"resourceVersion": resource_version}
     if continue_:
         list_meta["continue"] = continue_
@@ -92,7 +93,7 @@ def table_to_object(
 
 
 def format_duration(seconds: float) -> str:
-    """As kubectl writes ages: `42s`, `3m12s`, `25m`, `5h3m`, `2d4h`, `400d`, `3y20d`."""
+    """Formats a duration like kubectl: `42s`, `3m12s`, `25m`, `5h3m`, `2d4h`, `400d`, `3y20d`."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"

@@ -1,4 +1,7 @@
-"""Validates the built-in kinds other than Pods and CustomResourceDefinitions beyond their schemas."""
+"""Validates the built-in kinds other than Pods and CustomResourceDefinitions beyond their schemas.
+
+Each rule gets the new object, which fits its schema, and the old one or None.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,7 @@ from muster.kube.pod_validation import (
 from muster.kube.quantity import parse_quantity
 from muster.kube.schema import upstream_schema
 
-# Merged from validation: The rules of the built-in kinds other than Pods and Jobs that their schemas cannot say.
-#
-# Each rule is given the new object, which fits its schema, and the old one or None.
-
-
-LARGEST_DATA = 1 << 20
+MAX_DATA_BYTES = 1 << 20
 HIGHEST_PRIORITY = 1_000_000_000
 
 Checks: TypeAlias = Callable[[Object, Object | None], Iterator[Cause]]
@@ -52,7 +50,7 @@ _IMMUTABLE = "field is immutable"
 
 
 def validator(checks: Checks) -> Rule:
-    """A rule written as a generator. What holds for objects of every kind is added."""
+    """Turns a generator of causes into a rule, and adds the checks for every kind."""
 
     @wraps(checks)
     def answer(obj: Object, old: Object | None) -> list[Cause]:
@@ -62,7 +60,7 @@ def validator(checks: Checks) -> Rule:
 
 
 def validate_metadata(obj: Object, old: Object | None) -> list[Cause]:
-    """No object owns itself: it would never be collected."""
+    """No object may own itself: it would never be garbage collected."""
     uid = uid_of(obj)
     return [
         invalid(f"metadata.ownerReferences[{number}].uid", uid, "an object cannot own itself")
@@ -72,7 +70,7 @@ def validate_metadata(obj: Object, old: Object | None) -> list[Cause]:
 
 
 def check_unchanged(obj: Object, old: Object | None, fields: tuple[str, ...], path: str = "") -> Iterator[Cause]:
-    """The fields that differ from those of the old object, which they may not."""
+    """Yields the fields that differ from the old object, though they must not."""
     if old is None:
         return
     for field in fields:
@@ -175,8 +173,8 @@ def _keys(data: Object, path: str) -> Iterator[Cause]:
 
 
 def _size(size: int) -> Iterator[Cause]:
-    if size > LARGEST_DATA:
-        yield Cause("", f"Too long: may not be more than {LARGEST_DATA} bytes, has {size}", "FieldValueTooLong")
+    if size > MAX_DATA_BYTES:
+        yield Cause("", f"Too long: may not be more than {MAX_DATA_BYTES} bytes, has {size}", "FieldValueTooLong")
 
 
 def _frozen(obj: Object, old: Object | None, fields: tuple[str, ...]) -> Iterator[Cause]:
@@ -290,7 +288,7 @@ def _not_negative(resources: Object | None, path: str) -> Iterator[Cause]:
             yield invalid(f"{path}[{name}]", amount, "must be greater than or equal to 0")
 
 
-# Merged from job_validation: The rules of Jobs that their schema cannot say.
+# Jobs.
 
 
 _COUNTS = (
@@ -383,7 +381,7 @@ def _own_pods(spec: Object) -> Iterator[Cause]:
 
 
 def _template_changes(spec: Object, before: Object) -> Iterator[Cause]:
-    """Fixed, but for where a suspended Job's Pods may run."""
+    """The template is immutable, except for where the Pods of a suspended Job may run."""
     new, was = spec.get("template") or {}, before.get("template") or {}
     if new == was:
         return
@@ -397,7 +395,7 @@ def _without(template: Object) -> Object:
     return {**template, "metadata": None, "spec": spec}
 
 
-# Merged from storage_validation: The rules of PersistentVolumes and their claims.
+# PersistentVolumes and PersistentVolumeClaims.
 
 
 _NOT_A_SOURCE = frozenset({
@@ -470,7 +468,8 @@ def _claim_changes(spec: Object, before: Object) -> Iterator[Cause]:
         new, was = spec.get(field), before.get(field)
         if new == was or field == "volumeAttributesClassName":
             continue
-        if field in ("volumeName", "storageClassName") and not was:  # how a claim is bound, or given the default class
+        # This is how a claim is bound, or gets the default class.
+        if field in ("volumeName", "storageClassName") and not was:
             continue
         if field != "resources":
             yield forbidden(f"spec.{field}", _CLAIM_IS_FIXED)

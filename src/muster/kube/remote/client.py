@@ -33,10 +33,10 @@ from muster.kube.remote.transport import OnAnswer, Transport
 Parameters: TypeAlias = list[tuple[str, str]]
 
 Gate: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
-"""What a request of that HTTP method has to pass, and stays in until it is answered."""
+"""Wraps a request of that HTTP method until its response."""
 
 PAGE = 1000
-"""How many objects are asked for at once when a whole list is wanted."""
+"""The page size for a whole list."""
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _PATCHES: dict[PatchType, str] = {
@@ -49,7 +49,7 @@ _SHORTEST_WATCH, _LONGEST_WATCH = 300, 600
 
 
 class RemoteCluster:
-    """`async with` it. Until `discover` has been called, its catalogue holds the kinds Muster knows by itself."""
+    """Use it with `async with`. Until `discover` is called, its catalogue holds the kinds that Muster knows."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class RemoteCluster:
         self._gate: Gate = _open_gate
 
     def through(self, gate: Gate) -> RemoteCluster:
-        """The same cluster over the same connections, each of whose requests has to pass the gate; watches and logs,
-        which last, do not."""
+        """Returns the same cluster over the same connections, with every request in the gate, except watches and logs,
+        which last."""
         gated = copy.copy(self)
         gated._gate = gate
         return gated
@@ -89,7 +89,7 @@ class RemoteCluster:
         return self._catalogue
 
     async def discover(self, *, again: bool = False) -> Catalogue:
-        """The catalogue with exactly the kinds the server has. Asks it once, unless `again`."""
+        """Returns the catalogue with exactly the kinds of the server. Asks the server once, unless `again`."""
         if self._discovered and not again:
             return self._catalogue
         served = await discover(self._transport)
@@ -97,13 +97,13 @@ class RemoteCluster:
         for kind in known.values():
             self._catalogue.unregister(kind)
         for kind in served:
-            # A kind that Muster knows stays the same one, with its columns and rules.
+            # A kind that Muster knows stays the same, with its columns and rules.
             self._catalogue.register(known.get((kind.api_version, kind.kind), kind))
         self._discovered = True
         return self._catalogue
 
     async def find(self, word: str) -> Kind:
-        """By any name a user may type, with a look at the server for kinds that Muster does not know."""
+        """Finds a kind by any name a user may type; asks the server about kinds that Muster does not know."""
         return (await self.discover()).find(word)
 
     async def version(self) -> Object:
@@ -130,7 +130,7 @@ class RemoteCluster:
         limit: int = 0,
         continue_: str = "",
     ) -> Listing:
-        """An empty namespace means all of them. Without a limit the whole list, fetched in pages."""
+        """An empty namespace means all namespaces. Without a limit, returns the whole list, fetched in pages."""
         scope = (kind, namespace, labels, fields)
         if limit or continue_:
             return await self._page(*scope, limit, continue_)
@@ -143,7 +143,7 @@ class RemoteCluster:
             try:
                 page = await self._page(*scope, PAGE, page.continue_)
             except Gone:
-                # The pages took longer than the server remembers; one request is always consistent.
+                # The pages took longer than the server's history; a single request is always consistent.
                 return await self._page(*scope, 0, "")
 
     async def watch(
@@ -199,7 +199,7 @@ class RemoteCluster:
         uid: str = "",
         resource_version: str = "",
     ) -> Object:
-        """Where the server only says that it is done, the answer holds no more than the object's name and uid."""
+        """If the server only confirms the deletion, the result has just the object's name and uid."""
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -260,8 +260,8 @@ class RemoteCluster:
         self, kind: Kind, namespace: str = "", *, name: str = "", labels: str = "", fields: str = "", limit: int = 0,
         include: str = "Metadata",
     ) -> Object:  # fmt: skip
-        """The server's own table of one object or a list: a `meta.k8s.io/v1` Table. A server that has none for the kind
-        answers the objects themselves. `include`: None, Metadata or Object, what each row carries."""
+        """Returns the server's `meta.k8s.io/v1` Table of one object or a list. A server without a table for the kind
+        returns the objects. `include`: None, Metadata or Object, what each row carries."""
         parameters = [("includeObject", include), *_selectors(labels, fields)]
         if limit:
             parameters.append(("limit", str(limit)))
@@ -272,7 +272,7 @@ class RemoteCluster:
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", resource_version: str = "",
         include: str = "Metadata",
     ) -> AsyncIterator[WatchEvent]:  # fmt: skip
-        """As `watch`, with tables of one row for objects. Only the first has the columns."""
+        """Like `watch`, with one-row tables for objects. Only the first has the columns."""
         parameters = [
             ("includeObject", include), *_selectors(labels, fields), *_some(resourceVersion=resource_version),
         ]  # fmt: skip
@@ -288,7 +288,7 @@ class RemoteCluster:
         except orjson.JSONDecodeError:
             found = None
         if not isinstance(found, dict):
-            raise Unavailable(f"{self.access.server}{path} answered something that is not a Kubernetes object")
+            raise Unavailable(f"{self.access.server}{path} sent a response that is not a Kubernetes object")
         return found
 
     async def _page(self, kind: Kind, namespace: str, labels: str, fields: str, limit: int, continue_: str) -> Listing:
@@ -303,7 +303,7 @@ class RemoteCluster:
     async def _events(
         self, path: str, parameters: Parameters, *, accept: str = "application/json"
     ) -> AsyncGenerator[WatchEvent, None]:
-        # The server ends every watch after a while; one that it lost without telling us ends soon after.
+        # The server ends every watch after a while; a connection that it has lost ends soon after.
         seconds = random.randint(_SHORTEST_WATCH, _LONGEST_WATCH)  # noqa: S311 (not a secret)
         asked = [("watch", "true"), ("timeoutSeconds", str(seconds)), *parameters]
         async with self._transport.stream(path, asked, accept=accept, seconds=seconds + 30.0) as pieces:
@@ -347,14 +347,14 @@ def _event(line: bytes) -> WatchEvent:
         told = orjson.loads(line)
         type_, obj = told["type"], told["object"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise Unavailable("the watch broke: what arrived is not an event") from None
+        raise Unavailable("the watch failed: the server sent something that is not an event") from None
     if type_ == "ERROR":
         raise from_status(obj)
     return WatchEvent(type_, obj)
 
 
 def _complete(kind: Kind, obj: Object) -> None:
-    """The items of a list do not say what they are; here they must."""
+    """Adds apiVersion and kind, which the items of a list lack."""
     obj.setdefault("apiVersion", kind.api_version)
     obj.setdefault("kind", kind.kind)
 
@@ -364,7 +364,7 @@ def _selectors(labels: str, fields: str) -> Parameters:
 
 
 def _some(**parameters: str) -> Parameters:
-    """Those that say anything."""
+    """Returns the parameters that are not empty."""
     return [(name, value) for name, value in parameters.items() if value]
 
 

@@ -1,4 +1,4 @@
-"""The kinds an API server has, from what it tells about itself."""
+"""Discovers the kinds of an API server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALL_AT_ONCE = (
 
 
 async def discover(transport: Transport) -> list[Kind]:
-    """Every kind that can be listed, in the version the server prefers first. They have no schema."""
+    """Returns every kind that can be listed, in the server's preferred version first. They have no schema."""
     found: list[Kind] = []
     for path in ("/api", "/apis"):
         told = orjson.loads(await transport.request("GET", path, accept=_ALL_AT_ONCE))
@@ -48,7 +48,7 @@ def kinds_in_aggregate(told: Mapping[str, Any]) -> list[Kind]:
 
 
 def kinds_in_list(told: Mapping[str, Any]) -> list[Kind]:
-    """From an APIResourceList."""
+    """Reads an APIResourceList."""
     group, version = split_api_version(str(told.get("groupVersion") or ""))
     resources = told.get("resources") or ()
     parts: dict[str, list[str]] = {}
@@ -64,8 +64,8 @@ def kinds_in_list(told: Mapping[str, Any]) -> list[Kind]:
 
 
 async def _one_by_one(transport: Transport, told: Mapping[str, Any]) -> list[Kind]:
-    """What servers before Kubernetes 1.27 need: a request for every group and version. One that is broken, as an
-    aggregated API often is, does not hide the others."""
+    """For servers before Kubernetes 1.27: one request for every group and version. A broken one, which is common for
+    aggregated APIs, does not hide the others."""
     if told.get("kind") == "APIVersions":
         paths = [f"/api/{version}" for version in told.get("versions") or ()]
     else:

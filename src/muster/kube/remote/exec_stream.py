@@ -1,6 +1,7 @@
 """exec over WebSocket: the channel protocol, and a command running in a container of a remote cluster.
 
-Every message begins with the number of its channel.
+Every message begins with the number of its channel. Our client uses the protocol to reach any API server, and our API
+server to serve any client.
 """
 
 from __future__ import annotations
@@ -13,11 +14,6 @@ import aiohttp
 import orjson
 
 from muster.kube.errors import ApiError, Unavailable, from_status
-
-# Merged from channels: The protocol of exec over WebSocket: every message begins with the number of its channel.
-#
-# Both ends use it: our client to reach any API server, our API to serve any client.
-
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 
@@ -37,7 +33,7 @@ def resize_message(rows: int, columns: int) -> bytes:
 
 
 def parse_resize(data: bytes) -> tuple[int, int] | None:
-    """(rows, columns) of a resize message; None where it makes no sense."""
+    """Returns (rows, columns) of a resize message; None if it is invalid."""
     try:
         size = orjson.loads(data)
         return int(size["Height"]), int(size["Width"])
@@ -46,7 +42,7 @@ def parse_resize(data: bytes) -> tuple[int, int] | None:
 
 
 def exit_status_of(code: int) -> dict[str, Any]:
-    """The Status that tells how a command ended."""
+    """Returns the Status that reports how a command ended."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {
@@ -59,7 +55,7 @@ def exit_status_of(code: int) -> dict[str, Any]:
 
 
 def exit_code_of(status: bytes) -> int:
-    """The code in such a Status. Raises ApiError where the command could not be run at all."""
+    """Returns the exit code in such a Status. Raises ApiError if the command could not be run."""
     try:
         told = orjson.loads(status)
     except orjson.JSONDecodeError:
@@ -73,11 +69,8 @@ def exit_code_of(status: bytes) -> int:
     raise from_status(told)
 
 
-# Merged from streams: A command in a container of a real cluster, over WebSocket.
-
-
 class RemoteProcess:
-    """`muster.kube.cluster.Process`. As with any pipe, somebody has to read `output` for the command to get on."""
+    """A `muster.kube.cluster.Process`. As with any pipe, `output` must be read for the command to proceed."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
@@ -109,7 +102,7 @@ class RemoteProcess:
     async def wait(self) -> int:
         await asyncio.shield(self._reader)
         if not self._told:
-            raise Unavailable("the connection ended before the command did; it may still be running")
+            raise Unavailable("the connection was lost before the command ended; the command may still be running")
         return exit_code_of(self._told)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How to reach an API server: from a kubeconfig file, or from inside a Pod."""
+"""Reads how to reach an API server: from a kubeconfig file, or inside a Pod."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import yaml
 log = logging.getLogger(__name__)
 
 POD_CREDENTIALS = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes puts a Pod's token and its cluster's certificate authority."""
+"""Where Kubernetes mounts a Pod's token and its cluster's certificate authority."""
 
 
 class KubeconfigError(ValueError):
-    """The file is missing, cannot be read, or does not say what is needed. The message says what to do."""
+    """The file is missing, unreadable or incomplete. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """A token that somebody else keeps fresh, as the kubelet does for a Pod."""
+    """A token file that another program renews, as the kubelet does for a Pod."""
 
     path: Path
 
@@ -43,7 +43,7 @@ class Password:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A program that prints credentials, as cloud providers have them."""
+    """A program that prints credentials, as cloud providers have."""
 
     command: str
     arguments: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ Credentials: TypeAlias = Token | TokenFile | Password | Plugin | None
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An API server and who we are to it. PEM texts, not paths."""
+    """An API server and our credentials for it, as PEM texts and not paths."""
 
     server: str
     namespace: str = "default"
@@ -69,12 +69,12 @@ class Access:
     key: bytes = field(default=b"", repr=False)
     credentials: Credentials = None
     source: str = ""
-    """Where this was read, for messages."""
+    """Where this was read from, for messages."""
 
 
 def load_kubeconfig(path: str | Path | Sequence[str | Path], context: str = "") -> Access:
-    """The access that a kubeconfig's context describes: the current one, unless another is named. Of several files, as
-    in KUBECONFIG, the first that has an entry wins."""
+    """Returns the access of a kubeconfig's context: the current one, unless another is named. Of several files, as in
+    KUBECONFIG, the first that has an entry wins."""
     paths = [Path(path)] if isinstance(path, str | Path) else [Path(p) for p in path]
     existing = [p.expanduser() for p in paths if p.expanduser().exists()]
     if not existing:
@@ -87,7 +87,7 @@ def in_cluster(
     environment: Mapping[str, str] = os.environ,
     credentials: Path = POD_CREDENTIALS,
 ) -> Access:
-    """The access that Kubernetes gives to every Pod."""
+    """Returns the access that Kubernetes gives to every Pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host or not (credentials / "token").exists():
         raise KubeconfigError(
@@ -104,7 +104,7 @@ def in_cluster(
 
 
 def access_of(config: Mapping[str, Any], context: str = "", source: str = "kubeconfig") -> Access:
-    """The same from a kubeconfig that is already read. Paths in it must be absolute."""
+    """The same for a kubeconfig that is already parsed. Its paths must be absolute."""
     wanted = context or config.get("current-context") or ""
     contexts = _by_name(config, "contexts", "context")
     if not wanted:
@@ -164,7 +164,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise KubeconfigError(f"{path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        # The text around the error is left out: it may hold a token.
+        # Omit the text around the error: it may contain a token.
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}" if mark else ""
         raise KubeconfigError(f"{path}{where} is not YAML") from None
@@ -180,7 +180,7 @@ _PATHS = {
 
 
 def _merge(configs: list[tuple[Path, dict[str, Any]]]) -> dict[str, Any]:
-    """One kubeconfig out of several, with paths made absolute: they are relative to their file."""
+    """Merges several kubeconfigs, and makes paths absolute: they are relative to their file."""
     merged: dict[str, Any] = {"clusters": [], "users": [], "contexts": []}
     for path, config in configs:
         merged.setdefault("current-context", config.get("current-context"))
@@ -216,7 +216,7 @@ def _names(entries: Mapping[str, Any]) -> str:
 
 
 def _pem(holder: Mapping[str, Any], name: str, source: str) -> bytes:
-    """A certificate or key, given as data or as a file."""
+    """Returns a certificate or key, given as data or as a file."""
     data = holder.get(f"{name}-data")
     if data:
         try:

@@ -25,18 +25,16 @@ from muster.kube.errors import ApiError, Unauthorized, Unavailable, from_status
 from muster.kube.objects import parse_time
 from muster.kube.remote.kubeconfig import Access, Password, Plugin, Token, TokenFile
 
-# Merged from credentials: The Authorization header of every request, kept fresh.
-
-
 REREAD_SECONDS = 60.0
-"""How long a token file's content is trusted. Kubernetes rotates them long before they expire."""
+"""How long a token file's content is used before it is read again. Kubernetes rotates tokens long before they
+expire."""
 
 _PLUGIN_SECONDS = 60.0
 _EARLY_SECONDS = 10.0
 
 
 class Credentials:
-    """Answers the header, and on `renew` forgets what it knew, as after a 401."""
+    """Returns the Authorization header. `renew` discards cached credentials, as after a 401."""
 
     def __init__(self, access: Access, clock: Callable[[], float] = time.time) -> None:
         self._access = access
@@ -45,7 +43,7 @@ class Credentials:
         self._until = 0.0
         self._lock = asyncio.Lock()
         self.certificate: tuple[bytes, bytes] | None = None
-        """A client certificate and key that a plugin gave us instead of a token."""
+        """A client certificate and key that a plugin returned instead of a token."""
 
     @property
     def can_renew(self) -> bool:
@@ -55,7 +53,7 @@ class Credentials:
         self._until = 0.0
 
     async def header(self) -> str:
-        """'' where the server needs none, or takes a client certificate."""
+        """Returns '' if the server needs no header, or takes a client certificate."""
         match self._access.credentials:
             case None:
                 return ""
@@ -87,7 +85,7 @@ class Credentials:
 
 
 async def run_plugin(plugin: Plugin, access: Access) -> dict[str, Any]:
-    """The status of the ExecCredential that the plugin prints."""
+    """Returns the status of the ExecCredential that the plugin prints."""
     spec: dict[str, Any] = {"interactive": False}
     if plugin.provide_cluster:
         authority = base64.b64encode(access.authority).decode()
@@ -130,13 +128,9 @@ async def run_plugin(plugin: Plugin, access: Access) -> dict[str, Any]:
     return status
 
 
-# Merged from transport: Requests to an API server over aiohttp: TLS, credentials, retries, and errors that say what
-# to do.
-
-
 Parameters = Iterable[tuple[str, str]]
 OnAnswer = Callable[[str, URL, int, float], None]
-"""(method, URL, code, seconds until it answered): told of every request, also of those that are repeated."""
+"""(method, URL, code, seconds until the response): called for every request, including repeated ones."""
 
 _TRIES = 8
 _CONNECT_SECONDS = 10.0
@@ -161,7 +155,7 @@ class Transport:
         self._on_answer = on_answer
         self._base_headers = {"User-Agent": agent}
         if _is_here(access.server):
-            # Compressing costs more than the loopback device does.
+            # Compression costs more than the loopback device saves.
             self._base_headers["Accept-Encoding"] = "identity"
         self._session: aiohttp.ClientSession | None = None
         self._certificate: tuple[bytes, bytes] | None = None
@@ -182,7 +176,7 @@ class Transport:
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> bytes:
-        """The answer's body. Raises ApiError; waits and asks again where the server says so."""
+        """Returns the response's body. Raises ApiError. Waits and repeats the request if the server says so."""
         content = None if body is None else orjson.dumps(body)
         for attempt in range(_TRIES):
             headers = {"Accept": accept, **({"Content-Type": content_type} if content is not None else {})}
@@ -202,7 +196,7 @@ class Transport:
     async def stream(
         self, path: str, parameters: Parameters = (), *, accept: str = "application/json", seconds: float | None = None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An answer that goes on, in the pieces it arrives in. A connection that breaks raises Unavailable."""
+        """Yields a streamed response in the pieces in which it arrives. A broken connection raises Unavailable."""
         async with self._open("GET", path, parameters, {"Accept": accept}, None, seconds) as response:
             if response.status >= 400:
                 raise await _error(response)
@@ -225,7 +219,7 @@ class Transport:
                 )  # fmt: skip
             except aiohttp.WSServerHandshakeError as error:
                 refused = error
-        # The library drops the body of a refusal; asking without the upgrade brings the reason.
+        # The library drops the body of a rejected upgrade; a request without the upgrade returns the reason.
         raise await self._reason(path, parameters, refused)
 
     async def _reason(self, path: str, parameters: Parameters, refused: aiohttp.WSServerHandshakeError) -> ApiError:
@@ -299,7 +293,7 @@ class Transport:
 
     @asynccontextmanager
     async def _reporting(self) -> AsyncIterator[None]:
-        """Turns what goes wrong on the way into something that can be acted on."""
+        """Turns connection errors into errors that say what to do."""
         where = f"the API server at {self.access.server}"
         source = f" ({self.access.source})" if self.access.source else ""
         try:
@@ -314,9 +308,9 @@ class Transport:
         except aiohttp.ClientConnectorError as error:
             raise Unavailable(f"cannot reach {where}{source}: {error.os_error.strerror or error.os_error}") from None
         except TimeoutError:
-            raise Unavailable(f"{where}{source} did not answer in time") from None
+            raise Unavailable(f"{where}{source} did not respond in time") from None
         except aiohttp.ClientPayloadError:
-            raise Unavailable(f"the connection to {where}{source} broke in the middle of an answer") from None
+            raise Unavailable(f"the connection to {where}{source} was lost during a response") from None
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"the connection to {where}{source} broke: {error or type(error).__name__}") from None
 
@@ -328,14 +322,14 @@ class Transport:
 
 
 def warning_text(header: str) -> str:
-    """What is between the quotes of `299 - "unknown field \\"x\\""`."""
+    """Returns the text between the quotes of `299 - "unknown field \\"x\\""`."""
     _, quote, rest = header.partition('"')
     text = rest.rpartition('"')[0] if quote else header
     return text.replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _payload(content: bytes | None) -> bytes | io.BytesIO | None:
-    """What is large goes out in pieces, so that the loop is not held up."""
+    """Sends large content in pieces, so that the event loop is not blocked."""
     return io.BytesIO(content) if content is not None and len(content) > _LARGE else content
 
 
@@ -357,8 +351,8 @@ async def _error(response: aiohttp.ClientResponse) -> ApiError:
 
 
 def _wait(response: aiohttp.ClientResponse, error: ApiError, attempt: int) -> float | None:
-    """How long to wait before asking again; None says not to. A server that gives no time gets one of ours for 429
-    only: repeating anything else might do it twice."""
+    """Returns how long to wait before repeating; None means not to. Without a time from the server, only 429 is
+    repeated: repeating anything else might do it twice."""
     if attempt + 1 == _TRIES or response.status not in (429, 502, 503, 504):
         return None
     if error.retry_after is not None and (response.status == 429 or "Retry-After" in response.headers):
@@ -367,7 +361,7 @@ def _wait(response: aiohttp.ClientResponse, error: ApiError, attempt: int) -> fl
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """On a stream that goes on: TLS would say good-bye, and nobody waits for that any more when a program ends."""
+    """Closes a running stream without TLS's closing handshake, which a program that ends need not wait for."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -395,7 +389,7 @@ def _tls(access: Access, certificate: tuple[bytes, bytes] | None) -> ssl.SSLCont
 
 
 def _load_chain(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
-    # The ssl module takes a client certificate from files only.
+    # The ssl module reads a client certificate from files only.
     with tempfile.TemporaryDirectory(prefix="muster-") as directory:
         certificate_path, key_path = Path(directory, "tls.crt"), Path(directory, "tls.key")
         certificate_path.write_bytes(chain)
