@@ -231,7 +231,8 @@ async def test_a_liveness_probe_restarts_it(node: Node) -> None:
     )  # fmt: skip
     await node.until("p", lambda pod: (status_of(pod).get("containerStatuses") or [{}])[0].get("restartCount", 0) > 0)
     events = await node.events("p")
-    assert any(event.startswith("Unhealthy: Liveness probe failed") for event in events)
+    assert any(event.startswith("Unhealthy: Liveness probe failed: ") for event in events)
+    assert not any(event.count("probe failed") > 1 for event in events)
     assert "Killing: Container main failed liveness probe, will be restarted" in events
 
 

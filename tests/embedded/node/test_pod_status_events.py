@@ -43,8 +43,12 @@ NOTES = {"main": 'Running "x" in the environment of this machine (no image is pu
             ["Warning BackOff Back-off restarting failed container main in pod p_team(u)"],
         ),
         (
-            {"e": "unhealthy", "c": "main", "probe": "readiness", "message": "refused"},
+            {"e": "unhealthy", "c": "main", "probe": "readiness", "message": "Readiness probe failed: refused"},
             ["Warning Unhealthy Readiness probe failed: refused"],
+        ),
+        (
+            {"e": "unhealthy", "c": "main", "probe": "preStop", "message": "PreStopHook failed: exit code 1"},
+            ["Warning FailedPreStopHook PreStopHook failed: exit code 1"],
         ),
         ({"e": "killing", "c": "main"}, ["Normal Killing Stopping container main"]),
         (

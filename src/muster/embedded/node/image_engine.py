@@ -9,14 +9,18 @@ import platform
 import shutil
 import tarfile
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from muster.embedded.node.environment import expand_all
 from muster.embedded.node.hosts import hostname_of
+from muster.embedded.node.pod_context import NotReady
+from muster.embedded.node.pod_status import containers_of, go_duration
 from muster.embedded.node.supervisor.contract import Mount, PreparedContainer
-from muster.kube.objects import Object, uid_of
+from muster.kube.event_recorder import EventRecorder
+from muster.kube.objects import Object, spec_of, uid_of
 
 EngineName = Literal["podman", "docker"]
 
@@ -25,6 +29,7 @@ CHECK_IMAGE = "localhost/muster-check:1"
 _CHECK_SECONDS = 20.0
 """What a check may take. An engine that is slower has most likely stopped answering altogether."""
 _NO_ANSWER = 124
+_PULL_BACKOFF_BASE, _PULL_BACKOFF_MAX = 10.0, 300.0
 _ULIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
 _PODMAN_GLOBALS: tuple[tuple[str, ...], ...] = (
     (),
@@ -166,6 +171,62 @@ def pull_policy(container: Mapping[str, Any]) -> str:
     image = str(container.get("image") or "")
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     return "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
+
+
+class ImageNotReady(NotReady):
+    """The image is not here and could not be had; it is tried again, less and less often."""
+
+    def __init__(self, reason: str, message: str, container: str, retry_seconds: float | None) -> None:
+        super().__init__(message, container)
+        self.reason = reason
+        self.retry_seconds = retry_seconds
+
+
+class ImagePulls:
+    """Of one Pod: remembers what it has, and how long to wait after a failure."""
+
+    def __init__(self) -> None:
+        self._there: set[str] = set()
+        self._failures = 0
+        self._not_before = 0.0
+        self._message = ""
+
+    async def ensure(self, engine: ImageEngine, pod: Object, recorder: EventRecorder) -> None:
+        """Raises ImageMissing."""
+        for container, _ in containers_of(spec_of(pod)):
+            image, name = str(container.get("image") or ""), str(container.get("name") or "")
+            if image in self._there:
+                continue
+            policy = pull_policy(container)
+            if policy != "Always" and await image_present(engine, image):
+                recorder.event(pod, "Normal", "Pulled", f'Container image "{image}" already present on machine')
+            elif policy == "Never":
+                message = f'Container image "{image}" is not present with pull policy of Never'
+                raise ImageNotReady("ErrImageNeverPull", message, name, 30.0)
+            else:
+                await self._pull(engine, pod, image, name, recorder)
+            self._there.add(image)
+
+    async def _pull(
+        self, engine: ImageEngine, pod: Object, image: str, container: str, recorder: EventRecorder
+    ) -> None:
+        now = time.time()
+        if now < self._not_before:
+            left = self._not_before - now
+            message = f'Back-off pulling image "{image}": {self._message}'
+            raise ImageNotReady("ImagePullBackOff", message, container, left)
+        recorder.event(pod, "Normal", "Pulling", f'Pulling image "{image}"')
+        try:
+            await pull(engine, image)
+        except PullError as error:
+            delay = min(_PULL_BACKOFF_BASE * 2.0**self._failures, _PULL_BACKOFF_MAX)
+            self._failures += 1
+            self._not_before = time.time() + delay
+            self._message = str(error)
+            raise ImageNotReady("ErrImagePull", str(error), container, min(1.0, delay)) from None
+        self._failures = 0
+        took = go_duration(time.time() - now)
+        recorder.event(pod, "Normal", "Pulled", f'Successfully pulled image "{image}" in {took}')
 
 
 def _mount_option(mount: Mount) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from muster.embedded.node.journal import ContainerExit, ContainerProgress, Progress
-from muster.embedded.node.supervisor.contract import JournalEntry
+from muster.embedded.node.supervisor.contract import ContainerRole, JournalEntry
 from muster.kube.objects import Object, meta, name_of, namespace_of, parse_time, spec_of, status_of, uid_of
 from muster.kube.quantity import parse_quantity
 
@@ -81,6 +81,15 @@ def has_ended(pod: Mapping[str, Any]) -> bool:
 def is_sidecar(container: Mapping[str, Any]) -> bool:
     """For one of the init containers."""
     return container.get("restartPolicy") == "Always"
+
+
+def containers_of(spec: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], ContainerRole]]:
+    """In the order in which they start."""
+    found: list[tuple[Mapping[str, Any], ContainerRole]] = [
+        (c, "sidecar" if is_sidecar(c) else "init") for c in spec.get("initContainers") or ()
+    ]
+    found.extend((c, "main") for c in spec.get("containers") or ())
+    return found
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
@@ -287,8 +296,8 @@ def journal_events(pod: Object, entry: JournalEntry, notes: Mapping[str, str]) -
             where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
             return [PodEvent("Warning", "BackOff", f"Back-off restarting failed container {name} in pod {where}")]
         case "unhealthy":
-            probe = (entry.get("probe") or "").capitalize()
-            return [PodEvent("Warning", "Unhealthy", f"{probe} probe failed: {entry.get('message', '')}")]
+            reason = "FailedPreStopHook" if entry.get("probe") == "preStop" else "Unhealthy"
+            return [PodEvent("Warning", reason, entry.get("message") or "")]
         case "killing":
             return [_killing(name, entry)]
         case "finished" if entry.get("reason"):

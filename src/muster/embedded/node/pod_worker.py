@@ -19,8 +19,7 @@ import orjson
 
 from muster.embedded.node.annotations import requested_stop_grace
 from muster.embedded.node.hosts import LOCALHOST, AddressPool, HostsFiles, PodHost
-from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, find_engine
-from muster.embedded.node.image_pulls import ImagePulls
+from muster.embedded.node.image_engine import EngineName, EngineProblem, ImageEngine, ImagePulls, find_engine
 from muster.embedded.node.journal import (
     Journal,
     Progress,

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -34,10 +34,11 @@ from muster.embedded.node.images import (
 )
 from muster.embedded.node.logs import DEFAULT_CONTAINER_LINK
 from muster.embedded.node.pod_context import ConfigError, ContainerError, PodContext
-from muster.embedded.node.pod_status import is_sidecar
+from muster.embedded.node.pod_status import containers_of
 from muster.embedded.node.settings import AgentSettings
 from muster.embedded.node.supervisor.contract import (
     POD_FILE,
+    ContainerRole,
     Hook,
     Isolation,
     Mount,
@@ -146,8 +147,6 @@ def _http(
     )
 
 
-Role: TypeAlias = Literal["init", "sidecar", "main"]
-
 SHARED_MEMORY: Mount = {"type": "tmpfs", "target": "/dev/shm"}
 """Of the Pod, so that its containers can share it; of the container, which is less work, where it is alone."""
 
@@ -186,7 +185,7 @@ class ResolvedContainer:
     """A container on its way: its variables, and what stands in for its image (None where an engine has the image)."""
 
     spec: Mapping[str, Any]
-    role: Role
+    role: ContainerRole
     env: dict[str, str]
     plan: LaunchPlan | None
 
@@ -199,22 +198,13 @@ class ResolvedContainer:
         return str(self.spec.get("image") or "")
 
 
-def containers_of(spec: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Role]]:
-    """In the order in which they start."""
-    found: list[tuple[Mapping[str, Any], Role]] = [
-        (c, "sidecar" if is_sidecar(c) else "init") for c in spec.get("initContainers") or ()
-    ]
-    found.extend((c, "main") for c in spec.get("containers") or ())
-    return found
-
-
 def termination_grace(spec: Mapping[str, Any]) -> float:
     grace = spec.get("terminationGracePeriodSeconds")
     return 30.0 if grace is None else float(grace)
 
 
 def resolve_container(
-    pod: Object, container: Mapping[str, Any], role: Role, around: PodContext, here: NodeContext,
+    pod: Object, container: Mapping[str, Any], role: ContainerRole, around: PodContext, here: NodeContext,
     engine: ImageEngine | None, devices: Mapping[str, str],
 ) -> ResolvedContainer:  # fmt: skip
     """Works out what can be missing. Raises NotReady, and touches nothing."""

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from muster.embedded.node.supervisor.attempt import exec_command, kill_command
 from muster.embedded.node.supervisor.contract import EngineCommands
-from muster.embedded.node.supervisor.engine import exec_command, kill_command
 
 ENGINE: EngineCommands = {
     "name": "box",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from muster.embedded.node.supervisor.contract import ContainerRole, RestartPolicy
 from muster.embedded.node.supervisor.lifecycle import (
     DEADLINE_MESSAGE,
     Action,
@@ -12,8 +13,6 @@ from muster.embedded.node.supervisor.lifecycle import (
     EndPod,
     Finish,
     PodState,
-    RestartPolicy,
-    Role,
     Start,
     StartOrder,
     Stop,
@@ -24,7 +23,7 @@ from muster.embedded.node.supervisor.lifecycle import (
 )
 
 
-def pod_of(policy: RestartPolicy = "Never", deadline: float | None = None, **roles: Role) -> PodState:
+def pod_of(policy: RestartPolicy = "Never", deadline: float | None = None, **roles: ContainerRole) -> PodState:
     containers = [ContainerState(name, role) for name, role in roles.items()]
     return PodState(containers, policy, deadline=deadline, grace=30.0, backoff_base=10.0, backoff_max=300.0)
 
@@ -75,7 +74,7 @@ def test_a_pod_ends_when_no_main_container_will_run_again(
         ("Never", "sidecar", 1, True),
     ],
 )
-def test_who_is_restarted(policy: RestartPolicy, role: Role, code: int, again: bool) -> None:
+def test_who_is_restarted(policy: RestartPolicy, role: ContainerRole, code: int, again: bool) -> None:
     pod = pod_of(policy, it=role, other="main")
     assert go_on(pod, 0.0)[0] == Start("it", 0)
     record_exit(pod, "it", code, 1.0)

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from muster.embedded.node.supervisor.contract import JournalEntry
+from muster.embedded.node.supervisor.contract import JournalEntry, RestartPolicy
 from muster.embedded.node.supervisor.lifecycle import (
     BackOff,
     ContainerState,
     Finish,
     PodState,
-    RestartPolicy,
     Start,
     apply_action,
     decide,

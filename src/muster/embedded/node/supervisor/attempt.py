@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from muster.embedded.node.supervisor import cgroups, engine, output_files, probe_runs, termination
-from muster.embedded.node.supervisor.contract import PreparedContainer, PreparedPod
+from muster.embedded.node.supervisor import cgroups, output_files
+from muster.embedded.node.supervisor.contract import EngineCommands, PreparedContainer, PreparedPod
 from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
 from muster.embedded.node.supervisor.log_writer import LogStream, LogWriter, read_tail
-from muster.embedded.node.supervisor.probes import CheckKind, HealthWatch
+from muster.embedded.node.supervisor.probes import CheckKind, HealthWatch, ProbeRun, start_probe
 from muster.embedded.node.supervisor.processes import Processes, ProgramMissing, StartError, host_pid, send_signal
 from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, Sandbox
 
@@ -21,6 +21,7 @@ START_ERROR_CODE = 128
 _SHELL_NOT_FOUND_CODE = 127
 """A shell exits with it if it cannot find a command."""
 _READ_BYTES = 65536
+_MESSAGE_BYTES = 4096
 _MEMORY_PERIOD = 0.2
 _SWEEP_PERIOD = 0.01
 _MAX_SWEEPS = 200
@@ -71,7 +72,7 @@ class Attempt:
         self._log: LogWriter | None = None
         self._cgroup: cgroups.Cgroup | None = None
         self._health: HealthWatch | None = None
-        self._hook: probe_runs.Probing | None = None
+        self._hook: ProbeRun | None = None
         self._ready = self._out_of_memory = self._swept = False
         self._sweeps = 0
         self._status: int | None = None
@@ -82,7 +83,7 @@ class Attempt:
     def start(self) -> None:
         pod, container = self._host.pod, self.container
         self._log = LogWriter(container["logDir"], self.number, pod["logFileBytes"], pod["logFiles"])
-        termination.empty(container.get("terminationMessageFile"), self.number)
+        clear_termination_message(container.get("terminationMessageFile"), self.number)
         memory, cpu = container.get("memoryLimit"), container.get("cpuLimit")
         if (memory or cpu) and not self._engine:
             self._cgroup = cgroups.limit(f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu)
@@ -112,7 +113,7 @@ class Attempt:
             self._watch_memory()
         hook = container.get("postStart")
         if hook:
-            self._hook = probe_runs.begin(self._loop, hook, _HOOK_TIMEOUT, self._run_probe, self._post_started)
+            self._hook = start_probe(self._loop, hook, _HOOK_TIMEOUT, self._run_probe, self._post_started)
         else:
             self._post_started(True, "")
 
@@ -129,7 +130,7 @@ class Attempt:
         self._end_checks()
         hook = self.container.get("preStop")
         if hook and until > now:
-            self._hook = probe_runs.begin(self._loop, hook, _HOOK_TIMEOUT, self._run_probe, self._pre_stopped)
+            self._hook = start_probe(self._loop, hook, _HOOK_TIMEOUT, self._run_probe, self._pre_stopped)
         elif until > now:
             self._signal(signal_number(self.container.get("stopSignal")))
 
@@ -145,7 +146,7 @@ class Attempt:
         """Starts a process beside the main one."""
         sandbox, container = self._host.sandbox, self.container
         if self._engine:
-            argv = engine.exec_command(self._engine, argv, env or {}, cwd, terminal=terminal)
+            argv = exec_command(self._engine, argv, env or {}, cwd, terminal=terminal)
             return sandbox.run_engine(container, self.number, argv, stdio, terminal=terminal)
         return sandbox.run_inside(
             container,
@@ -215,7 +216,7 @@ class Attempt:
     def _signal(self, number: int) -> None:
         if self._engine:
             with suppress(StartError):
-                argv = engine.kill_command(self._engine, number)
+                argv = kill_command(self._engine, number)
                 self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.nothing] * 3)
         else:
             send_signal(self._owned(), number)
@@ -349,7 +350,7 @@ class Attempt:
         code = 128 + number if number else code
         out_of_memory = self._out_of_memory or bool(code and self._cgroup and self._cgroup.was_out_of_memory())
         reason = "OOMKilled" if out_of_memory else "Error" if code else "Completed"
-        message = termination.message(self.container.get("terminationMessageFile"))
+        message = read_termination_message(self.container.get("terminationMessageFile"))
         if not message and code and self.container.get("terminationMessageFromLogs"):
             message = read_tail(self._log.path)
         if not message and code == _SHELL_NOT_FOUND_CODE:
@@ -391,3 +392,46 @@ def signal_number(name: str | None) -> int:
     base, sign, offset = name.partition("+") if "+" in name else name.partition("-")
     number = getattr(signal, base, signal.SIGTERM)
     return int(number) + (int(f"{sign}{offset}") if offset.isdigit() else 0)
+
+
+def exec_command(
+    engine: EngineCommands, argv: list[str], env: Mapping[str, str], cwd: str, *, terminal: bool
+) -> list[str]:
+    prefix = engine["exec"]
+    cut = prefix.index("exec") + 1 if "exec" in prefix else len(prefix) - 1
+    options = ["-i", "-t"] if terminal else ["-i"]
+    for name, value in env.items():
+        options += ["-e", f"{name}={value}"]
+    if cwd:
+        options += ["-w", cwd]
+    return [*prefix[:cut], *options, *prefix[cut:], *argv]
+
+
+def kill_command(engine: EngineCommands, number: int) -> list[str]:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = str(number)
+    return [*engine["kill"], name, engine["name"]]
+
+
+def clear_termination_message(path: str | None, attempt: int) -> None:
+    """What an earlier attempt said is not this one's last word."""
+    if path and attempt:
+        with suppress(OSError):
+            os.truncate(path, 0)
+
+
+def read_termination_message(path: str | None) -> str:
+    if not path:
+        return ""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(descriptor, _MESSAGE_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)

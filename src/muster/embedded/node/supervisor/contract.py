@@ -19,6 +19,8 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, TypedDict
 
 Isolation: TypeAlias = Literal["namespaces", "user-namespaces", "none"]
+ContainerRole: TypeAlias = Literal["init", "sidecar", "main"]
+RestartPolicy: TypeAlias = Literal["Always", "OnFailure", "Never"]
 
 POD_FILE = "pod.json"
 JOURNAL = "journal"
@@ -91,7 +93,7 @@ class ContainerOrder(TypedDict, total=False):
 
 class PreparedContainer(TypedDict, total=False):
     name: str
-    role: Literal["init", "sidecar", "main"]
+    role: ContainerRole
     argv: list[str]
     env: dict[str, str]  # all of it; with an engine: on top of the supervisor's own, for the engine's command
     cwd: str
@@ -126,7 +128,7 @@ class PreparedPod(TypedDict, total=False):
     name: str
     hostname: str
     address: str  # podIP; the supervisor has no need of it, the agent finds it here after a restart
-    restartPolicy: Literal["Always", "OnFailure", "Never"]
+    restartPolicy: RestartPolicy
     grace: float
     deadline: float | None  # epoch seconds at which activeDeadlineSeconds is over
     isolation: Isolation  # 'none' where an engine runs the containers

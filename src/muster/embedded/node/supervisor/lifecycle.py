@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-RestartPolicy: TypeAlias = Literal["Always", "OnFailure", "Never"]
-Role: TypeAlias = Literal["init", "sidecar", "main"]
+from muster.embedded.node.supervisor.contract import ContainerRole, RestartPolicy
 
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
@@ -60,7 +59,7 @@ class ContainerState:
         "attempt", "code", "ended", "name", "passed", "phase", "restarts", "role", "started", "stopped", "until",
     )  # fmt: skip
 
-    def __init__(self, name: str, role: Role) -> None:
+    def __init__(self, name: str, role: ContainerRole) -> None:
         self.name = name
         self.role = role
         self.phase: Literal["waiting", "running", "stopping", "exited"] = "waiting"
