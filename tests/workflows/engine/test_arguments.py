@@ -5,16 +5,19 @@ from typing import Any
 import pytest
 
 from muster.workflows.engine.arguments import ABSENT, fill_inputs, has_location, takes_only_inputs
+from muster.workflows.engine.clock import EngineClock
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Template
+
+CLOCK = EngineClock().expressions
 
 MAPS = {"settings": {"size": "9"}}
 
 
 def filled(template: Template, arguments: dict[str, Any] | None = None, own: dict[str, str] | None = None) -> Template:
     return fill_inputs(
-        template, arguments or {}, {"workflow.name": "wf", "workflow.parameters.p": "g"}, own or {}, MAPS.get
+        template, arguments or {}, {"workflow.name": "wf", "workflow.parameters.p": "g"}, own or {}, MAPS.get, CLOCK
     )
 
 

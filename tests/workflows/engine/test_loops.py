@@ -6,15 +6,20 @@ from typing import Any
 
 import pytest
 
+from muster.workflows.engine.clock import EngineClock
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.loops import RawJson, expand_loop, is_loop, parse_raw_items, raw_json_text
 from muster.workflows.lang.errors import ExpressionError
+
+CLOCK = EngineClock().expressions
 
 STEP = {"name": "fan", "template": "t", "arguments": {"parameters": [{"name": "m", "value": "{{item}}"}]}}
 
 
 def values(step: dict[str, Any], scope: dict[str, Any] | None = None) -> dict[str, str]:
-    return {item.name: item.step["arguments"]["parameters"][0]["value"] for item in expand_loop(step, scope or {})}
+    return {
+        item.name: item.step["arguments"]["parameters"][0]["value"] for item in expand_loop(step, scope or {}, CLOCK)
+    }
 
 
 @pytest.mark.parametrize(
@@ -58,11 +63,11 @@ def test_a_json_list_of_any_length() -> None:
 @pytest.mark.parametrize("text", ["hello", '{"a": 1}', "3", "[1,"])
 def test_what_is_no_list_is_refused(text: str) -> None:
     with pytest.raises(WorkflowError, match="withParam value could not be parsed as a JSON list"):
-        expand_loop({**STEP, "withParam": text}, {})
+        expand_loop({**STEP, "withParam": text}, {}, CLOCK)
 
 
 def test_what_is_no_list_does_not_matter_to_a_step_that_does_not_run() -> None:
-    assert expand_loop({**STEP, "withParam": "hello", "when": "1 == 2"}, {}) == []
+    assert expand_loop({**STEP, "withParam": "hello", "when": "1 == 2"}, {}, CLOCK) == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,7 @@ def test_sequences(sequence: dict[str, Any], expected: list[str]) -> None:
 )
 def test_sequences_that_cannot_be(sequence: dict[str, Any], problem: str) -> None:
     with pytest.raises(WorkflowError, match=problem):
-        expand_loop({**STEP, "withSequence": sequence}, {})
+        expand_loop({**STEP, "withSequence": sequence}, {}, CLOCK)
 
 
 def test_other_variables_are_seen_next_to_the_item() -> None:
@@ -108,12 +113,12 @@ def test_other_variables_are_seen_next_to_the_item() -> None:
 def test_a_variable_that_is_not_there_is_an_error_unless_the_step_does_not_run() -> None:
     step = {**STEP, "withItems": ["a"], "arguments": {"parameters": [{"name": "m", "value": "{{nope}}"}]}}
     with pytest.raises(ExpressionError, match="nope"):
-        expand_loop(step, {})
+        expand_loop(step, {}, CLOCK)
     assert values({**step, "when": "false"}) == {"fan(0:a)": "{{nope}}"}
 
 
 def test_the_condition_may_ask_about_the_item() -> None:
-    whens = [i.step["when"] for i in expand_loop({**STEP, "withItems": [1, 2], "when": "{{item}} > 1"}, {})]
+    whens = [i.step["when"] for i in expand_loop({**STEP, "withItems": [1, 2], "when": "{{item}} > 1"}, {}, CLOCK)]
     assert whens == ["1 > 1", "2 > 1"]
 
 

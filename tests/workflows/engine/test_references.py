@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from muster.workflows.engine.arguments import ABSENT
+from muster.workflows.engine.clock import EngineClock
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.references import resolve_arguments, resolve_artifact, resolve_outputs, resolve_step
 from muster.workflows.engine.scope import Scope
 from muster.workflows.lang.errors import ExpressionError
+
+CLOCK = EngineClock().expressions
 
 FILE = {"name": "f", "s3": {"key": "runs/f.tgz"}}
 
@@ -26,7 +29,7 @@ def scope() -> Scope:
 
 def argument(value: str, **step: Any) -> Any:
     written = {"name": "s", "template": "t", "arguments": {"parameters": [{"name": "m", "value": value}]}, **step}
-    return resolve_step(written, scope(), {"workflow.name": "wf"})["arguments"]["parameters"][0]["value"]
+    return resolve_step(written, scope(), {"workflow.name": "wf"}, CLOCK)["arguments"]["parameters"][0]["value"]
 
 
 @pytest.mark.parametrize(
@@ -62,14 +65,14 @@ def test_references_that_lead_nowhere_show_the_text(value: str, problem: str) ->
 
 def test_of_a_step_that_does_not_run_only_the_condition_is_looked_at() -> None:
     step = {"name": "s", "when": "{{steps.a.outputs.result}} == 4", "template": "{{steps.gone.ip}}"}
-    assert resolve_step(step, scope(), {}) == {**step, "when": "3 == 4"}
+    assert resolve_step(step, scope(), {}, CLOCK) == {**step, "when": "3 == 4"}
 
 
 def test_a_condition_that_makes_no_sense_is_an_error_unless_an_item_may_give_it_some() -> None:
     with pytest.raises(ExpressionError, match="a == "):
-        resolve_step({"name": "s", "when": "a == "}, scope(), {})
+        resolve_step({"name": "s", "when": "a == "}, scope(), {}, CLOCK)
     assert (
-        resolve_step({"name": "s", "when": "{{item.x}} == 1", "withItems": [1]}, scope(), {})["when"]
+        resolve_step({"name": "s", "when": "{{item.x}} == 1", "withItems": [1]}, scope(), {}, CLOCK)["when"]
         == "{{item.x}} == 1"
     )
 
@@ -80,7 +83,7 @@ def test_hooks_wait_and_inline_templates_keep_what_is_theirs() -> None:
         "hooks": {"exit": {"arguments": {"parameters": [{"value": "{{steps.s.outputs.result}}"}]}}},
         "inline": {"steps": [[{"when": "{{steps.inner.status}} {{steps.a.status}}"}]]},
     }
-    found = resolve_step(step, scope(), {})
+    found = resolve_step(step, scope(), {}, CLOCK)
     assert found["hooks"] == step["hooks"]
     assert found["inline"]["steps"][0][0]["when"] == "{{steps.inner.status}} Succeeded"
 
@@ -99,26 +102,26 @@ def test_hooks_wait_and_inline_templates_keep_what_is_theirs() -> None:
     ],
 )
 def test_artifacts_of_others(written: dict[str, Any], expected: dict[str, Any] | None) -> None:
-    assert resolve_artifact(written, scope(), {}) == expected
+    assert resolve_artifact(written, scope(), {}, CLOCK) == expected
 
 
 def test_an_artifact_that_is_passed_has_the_name_it_is_passed_under() -> None:
     artifacts = [{"name": "x", "from": "{{steps.a.outputs.artifacts.f}}"}, {"name": "y", "raw": {"data": "1"}}]
-    found = resolve_step({"name": "s", "arguments": {"artifacts": artifacts}}, scope(), {})
+    found = resolve_step({"name": "s", "arguments": {"artifacts": artifacts}}, scope(), {}, CLOCK)
     assert found["arguments"]["artifacts"] == [{**FILE, "name": "x"}, {"name": "y", "raw": {"data": "1"}}]
 
 
 def test_an_artifact_that_is_not_there_is_left_out_if_it_may_be() -> None:
     missing = {"name": "x", "from": "{{steps.gone.outputs.artifacts.f}}"}
     with pytest.raises(ExpressionError, match=r'Unable to resolve: "steps\.gone\.outputs\.artifacts\.f"'):
-        resolve_step({"name": "s", "arguments": {"artifacts": [missing]}}, scope(), {})
-    found = resolve_step({"name": "s", "arguments": {"artifacts": [{**missing, "optional": True}]}}, scope(), {})
+        resolve_step({"name": "s", "arguments": {"artifacts": [missing]}}, scope(), {}, CLOCK)
+    found = resolve_step({"name": "s", "arguments": {"artifacts": [{**missing, "optional": True}]}}, scope(), {}, CLOCK)
     assert found["arguments"]["artifacts"] == []
 
 
 def test_what_is_no_artifact_is_refused() -> None:
     with pytest.raises(WorkflowError, match="is not an artifact"):
-        resolve_artifact({"name": "x", "fromExpression": "steps.a.status"}, scope(), {})
+        resolve_artifact({"name": "x", "fromExpression": "steps.a.status"}, scope(), {}, CLOCK)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,7 @@ def test_what_is_no_artifact_is_refused() -> None:
 )
 def test_outputs_of_a_template(source: dict[str, Any], expected: str) -> None:
     template = {"outputs": {"parameters": [{"name": "o", "globalName": "g", "valueFrom": source}]}}
-    assert resolve_outputs(template, scope(), {}) == {
+    assert resolve_outputs(template, scope(), {}, CLOCK) == {
         "parameters": [{"name": "o", "globalName": "g", "value": expected}]
     }
 
@@ -152,7 +155,7 @@ def test_outputs_of_a_template(source: dict[str, Any], expected: str) -> None:
 def test_outputs_that_cannot_be(source: dict[str, Any] | None, problem: str) -> None:
     template = {"outputs": {"parameters": [{"name": "o", "valueFrom": source}]}}
     with pytest.raises((WorkflowError, ExpressionError), match=problem):
-        resolve_outputs(template, scope(), {})
+        resolve_outputs(template, scope(), {}, CLOCK)
 
 
 def test_artifacts_among_the_outputs() -> None:
@@ -164,11 +167,11 @@ def test_artifacts_among_the_outputs() -> None:
             ]
         }
     }
-    assert resolve_outputs(template, scope(), {}) == {"artifacts": [{**FILE, "name": "o", "globalName": "g"}]}
-    assert resolve_outputs({}, scope(), {}) is None
+    assert resolve_outputs(template, scope(), {}, CLOCK) == {"artifacts": [{**FILE, "name": "o", "globalName": "g"}]}
+    assert resolve_outputs({}, scope(), {}, CLOCK) is None
 
 
 def test_a_hook_may_name_what_is_not_known_yet() -> None:
     arguments = {"parameters": [{"name": "m", "value": "{{steps.gone.ip}} {{steps.a.status}}"}]}
-    found = resolve_arguments(arguments, scope(), {})
+    found = resolve_arguments(arguments, scope(), {}, CLOCK)
     assert found["parameters"][0]["value"] == "{{steps.gone.ip}} Succeeded"

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.clock import format_timestamp
+from muster.workflows.engine.clock import EngineClock, format_timestamp
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.retry import Decision, decide, last_retry, seconds_left
 from muster.workflows.model import Node, Phase
+
+CLOCK = EngineClock().expressions
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -55,7 +57,7 @@ AGAIN = Decision(retry=True)
     ],
 )
 def test_what_comes_after_a_failure(strategy: dict[str, Any], attempts: list[Node], expected: Decision) -> None:
-    assert decide(strategy, attempts, after(100)) == expected
+    assert decide(strategy, attempts, after(100), CLOCK) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,11 +77,11 @@ def test_what_comes_after_a_failure(strategy: dict[str, Any], attempts: list[Nod
     ],
 )
 def test_backing_off(backoff: dict[str, Any], attempts: int, now: int, expected: Decision) -> None:
-    assert decide({"limit": 9, "backoff": backoff}, [attempt()] * attempts, after(now)) == expected
+    assert decide({"limit": 9, "backoff": backoff}, [attempt()] * attempts, after(now), CLOCK) == expected
 
 
 def test_an_enormous_backoff_is_not_an_accident() -> None:
-    decision = decide({"limit": 500, "backoff": {"duration": "10h", "factor": 10}}, [attempt()] * 300, after(20))
+    decision = decide({"limit": 500, "backoff": {"duration": "10h", "factor": 10}}, [attempt()] * 300, after(20), CLOCK)
     assert decision.until is not None
 
 
@@ -95,7 +97,7 @@ def test_an_enormous_backoff_is_not_an_accident() -> None:
 )
 def test_strategies_that_cannot_be(strategy: dict[str, Any], problem: str) -> None:
     with pytest.raises(WorkflowError, match=problem):
-        decide(strategy, [attempt()], after(100))
+        decide(strategy, [attempt()], after(100), CLOCK)
 
 
 def test_what_the_next_attempt_knows_of_the_last() -> None:

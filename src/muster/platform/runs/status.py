@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from muster.kube.objects import Object, annotations_of, name_of, parse_time, spec_of, status_of, version_of
 from muster.platform.graphs.bindings import NODE
-from muster.workflows.engine.names import pod_name
+from muster.workflows.engine.node_names import pod_name
 from muster.workflows.executors.resource import RETRIES
 
 State: TypeAlias = Literal["waiting", "running", "succeeded", "failed", "stopped"]

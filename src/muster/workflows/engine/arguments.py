@@ -7,8 +7,8 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from muster.workflows.engine.clock import CHANCE
 from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.tags import find_tags_in, substitute
@@ -55,6 +55,7 @@ def fill_inputs(
     variables: Mapping[str, str],
     own: MutableMapping[str, str],
     config_maps: ConfigMaps,
+    clock: Clock,
     *,
     takes_only_inputs: bool = False,
 ) -> Template:
@@ -70,27 +71,28 @@ def fill_inputs(
         filled = dict(inputs)
         if inputs.get("parameters"):
             filled["parameters"] = [
-                _parameter(p, given.get(p["name"]), variables, config_maps) for p in inputs["parameters"]
+                _parameter(p, given.get(p["name"]), variables, config_maps, clock) for p in inputs["parameters"]
             ]
         if inputs.get("artifacts"):
             filled["artifacts"] = [_artifact(a, files.get(a["name"])) for a in inputs["artifacts"]]
         template = {**template, "inputs": filled}
-    return substitute_template(template, variables, own, takes_only_inputs=takes_only_inputs)
+    return substitute_template(template, variables, own, clock, takes_only_inputs=takes_only_inputs)
 
 
 def substitute_template(
     template: Template,
     variables: Mapping[str, str],
     own: MutableMapping[str, str],
+    clock: Clock,
     *,
     takes_only_inputs: bool = False,
 ) -> Template:
     """Substitutes the workflow's variables first, then the inputs, which may contain them."""
     scope = ChainMap(own, dict(variables) if not isinstance(variables, dict) else variables)
     if not takes_only_inputs:
-        template = substitute(template, scope, allow_unresolved=True, clock=CHANCE)
+        template = substitute(template, scope, allow_unresolved=True, clock=clock)
     elif template.get("inputs"):
-        filled = substitute(template["inputs"], scope, allow_unresolved=True, clock=CHANCE)
+        filled = substitute(template["inputs"], scope, allow_unresolved=True, clock=clock)
         template = {**template, "inputs": filled}
     inputs, outputs = template.get("inputs") or {}, template.get("outputs") or {}
     local = dict[str, str](own)
@@ -106,7 +108,7 @@ def substitute_template(
         path = (parameter.get("valueFrom") or {}).get("path")
         if path:
             local[f"outputs.parameters.{parameter['name']}.path"] = path
-    result: Template = substitute(template, ChainMap(local, scope.maps[1]), allow_unresolved=True, clock=CHANCE)
+    result: Template = substitute(template, ChainMap(local, scope.maps[1]), allow_unresolved=True, clock=clock)
     return result
 
 
@@ -124,7 +126,11 @@ def has_location(artifact: Mapping[str, Any]) -> bool:
 
 
 def _parameter(
-    declared: Mapping[str, Any], given: Mapping[str, Any] | None, variables: Mapping[str, str], config_maps: ConfigMaps
+    declared: Mapping[str, Any],
+    given: Mapping[str, Any] | None,
+    variables: Mapping[str, str],
+    config_maps: ConfigMaps,
+    clock: Clock,
 ) -> dict[str, Any]:
     parameter = dict(declared)
     name = parameter["name"]
@@ -145,7 +151,7 @@ def _parameter(
     source = parameter.get("valueFrom") or {}
     if source.get("configMapKeyRef"):
         where = f"inputs.parameters.{name}"
-        parameter["value"] = config_map_value(source, where, variables, config_maps)
+        parameter["value"] = config_map_value(source, where, variables, config_maps, clock)
     elif parameter.get("value") is None:
         raise WorkflowError(f"inputs.parameters.{name} was not supplied")
     parameter["value"] = to_text(parameter["value"])
@@ -153,10 +159,10 @@ def _parameter(
 
 
 def config_map_value(
-    source: Mapping[str, Any], where: str, variables: Mapping[str, str], config_maps: ConfigMaps
+    source: Mapping[str, Any], where: str, variables: Mapping[str, str], config_maps: ConfigMaps, clock: Clock
 ) -> str:
     """Returns the value of a `configMapKeyRef`, or the default next to it. Raises WorkflowError."""
-    ref = substitute(source["configMapKeyRef"], variables, clock=CHANCE)
+    ref = substitute(source["configMapKeyRef"], variables, clock=clock)
     data = config_maps(str(ref.get("name") or ""))
     if data is not None and ref.get("key") in data:
         return data[ref["key"]]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from muster.workflows.engine.arguments import fill_inputs
-from muster.workflows.engine.clock import throw_for
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import is_ended, is_fulfilled
 from muster.workflows.engine.synchronization import locks_of
@@ -164,10 +163,16 @@ class Call(Parent):
         step = str(self.holder.get("name") or "")
         if step:
             own["tasks.name"] = own["steps.name"] = step
-        throw_for(self.id)
+        self.run.clock.seed(self.id)
         plain = self.run.templates.takes_only_inputs(template)
         filled = fill_inputs(
-            template, self.arguments, self.run.variables, own, self.run.config_map, takes_only_inputs=plain
+            template,
+            self.arguments,
+            self.run.variables,
+            own,
+            self.run.config_map,
+            self.run.clock.expressions,
+            takes_only_inputs=plain,
         )
         shown = (filled.get("annotations") or {}).get(_DISPLAY_NAME)
         if shown and not _SHOWABLE.match(shown):

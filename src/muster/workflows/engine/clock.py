@@ -10,43 +10,48 @@ from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_time import parse_duration
 
-_EPOCH_UNITS = 1_000_000_000
+_NANOSECONDS = 1_000_000_000
 
 
-class _Moment:
-    nanoseconds = 0
+class _SeededRandom(random.Random):
+    """Random numbers that depend only on the last seed. Few expressions use any, so seeding waits until one does."""
 
-
-class _Dice(random.Random):
-    """Fall the same way for the same name. Hardly any text throws them, so they are shaken only then."""
-
-    name: str | None = None
+    next_seed: str | None = None
 
     def random(self) -> float:
-        self._shake()
+        self._apply_seed()
         return super().random()
 
     def getrandbits(self, bits: int, /) -> int:
-        self._shake()
+        self._apply_seed()
         return super().getrandbits(bits)
 
-    def _shake(self) -> None:
-        name, self.name = self.name, None
-        if name is not None:
-            self.seed(name)
+    def _apply_seed(self) -> None:
+        seed, self.next_seed = self.next_seed, None
+        if seed is not None:
+            self.seed(seed)
 
 
-_dice = _Dice(0)
-CHANCE = Clock(lambda: _Moment.nanoseconds, _dice)
+class EngineClock:
+    """The time and the random numbers that expressions see.
 
+    The time is that of the current step. Random numbers are the same each time the text of a node is evaluated, so a
+    restart changes nothing. Handed to the engine with every ClusterView; runs that take their steps one after another
+    can share one, and should: the functions that expressions call are built once per Clock, and that is slow.
+    """
 
-def set_time(now: datetime) -> None:
-    _Moment.nanoseconds = int(now.timestamp() * _EPOCH_UNITS)
+    def __init__(self) -> None:
+        self._nanoseconds = 0
+        self._random = _SeededRandom(0)
+        self.expressions = Clock(lambda: self._nanoseconds, self._random)
+        """What the functions of `muster.workflows.lang` take."""
 
+    def set_time(self, now: datetime) -> None:
+        self._nanoseconds = int(now.timestamp() * _NANOSECONDS)
 
-def throw_for(name: str) -> None:
-    """From here on, chance is that of this node."""
-    _dice.name = name
+    def seed(self, name: str) -> None:
+        """From now on, random numbers are those of this node."""
+        self._random.next_seed = name
 
 
 _FAR = timedelta(days=365 * 290)

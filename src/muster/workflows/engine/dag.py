@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.clock import throw_for
 from muster.workflows.engine.dag_graph import Graph, phase_of, results_of
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.hooks import Child, HookMaker
@@ -208,14 +207,14 @@ class Dag(Work, Owner):
             return False
         heapq.heappop(self.ready)
         task = self.graph.tasks[name]
-        throw_for(self._name(name))
+        self.run.clock.seed(self._name(name))
         try:
             results = {need: self.settled[need] for need in self.graph.needs[name]}
             if not self.graph.holds(name, results):
                 self._skip(name, name, task, "Omitted", "omitted: depends condition not met")
                 return True
             scope = self.variables_for(task)
-            step = resolve_step(task, scope, self.run.variables)
+            step = resolve_step(task, scope, self.run.variables, self.run.clock.expressions)
             if not is_loop(task):
                 self._begin_single(name, step)
                 return True
@@ -323,7 +322,7 @@ class Dag(Work, Owner):
 
     def _resolved_again(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            return resolve_step(task, self.variables_for(task), self.run.variables)
+            return resolve_step(task, self.variables_for(task), self.run.variables, self.run.clock.expressions)
         except (WorkflowError, ExpressionError):
             return task  # It could be resolved when it started, and its node has the inputs.
 
@@ -331,13 +330,15 @@ class Dag(Work, Owner):
         task = self.graph.tasks[name]
         try:
             scope = self.variables_for(task)
-            return self._expanded(name, resolve_step(task, scope, self.run.variables), scope)
+            return self._expanded(
+                name, resolve_step(task, scope, self.run.variables, self.run.clock.expressions), scope
+            )
         except (WorkflowError, ExpressionError):
             return []
 
     def _expanded(self, name: str, step: Mapping[str, Any], scope: Scope) -> list[Child]:
         found = []
-        for index, item in enumerate(expand_loop(step, scope.texts(self.run.variables))):
+        for index, item in enumerate(expand_loop(step, scope.texts(self.run.variables), self.run.clock.expressions)):
             child = self._child(item.name, item.step, None, index)
             # Hooks of a loop belong to its group; only the exit hook also runs for each item.
             child.step = {f: v for f, v in child.step.items() if f != "hooks"} | _only_exit(item.step)
@@ -420,7 +421,7 @@ class Dag(Work, Owner):
     def _succeed(self) -> None:
         try:
             scope = self.variables_for(self.template.get("outputs") or {}) if self.template.get("outputs") else Scope()
-            outputs = resolve_outputs(self.template, scope, self.run.variables)
+            outputs = resolve_outputs(self.template, scope, self.run.variables, self.run.clock.expressions)
         except (WorkflowError, ExpressionError) as error:
             self._wind_up()
             self.fail(error_message(error))

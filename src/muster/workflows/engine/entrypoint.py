@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from muster.workflows.engine import names
+from muster.workflows.engine import node_names
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.clock import CHANCE
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.hooks import HOOKS, exit_hook, holder_of
 from muster.workflows.engine.node_tree import WORKFLOW_PHASE, has_failed
@@ -48,13 +47,13 @@ class Entrypoint(Owner):
         self.entry.restore()
         self._know_result()
         for event, hook in self._events().items():
-            call = self._hook(names.hook(self.run.name, event), hook)
+            call = self._hook(node_names.hook(self.run.name, event), hook)
             if call.node is not None:
                 self.hooks[event] = call
                 call.restore()
         last = exit_hook(self.run.spec, self.run.spec.get("arguments") or {})
-        if last is not None and self.run.tree.named(names.on_exit(self.run.name)) is not None:
-            self.exit = self._hook(names.on_exit(self.run.name), last, on_exit=True)
+        if last is not None and self.run.tree.named(node_names.on_exit(self.run.name)) is not None:
+            self.exit = self._hook(node_names.on_exit(self.run.name), last, on_exit=True)
             self.exit.restore()
 
     def notice(self, call: Call) -> None:
@@ -138,13 +137,13 @@ class Entrypoint(Owner):
         """Starts the hooks whose condition holds. Returns whether all started hooks have ended."""
         assert self.entry is not None
         for event, hook in self._events().items():
-            name = names.hook(self.run.name, event)
+            name = node_names.hook(self.run.name, event)
             if event in self.hooks:
                 continue
             try:
                 if not hook.get("expression"):
                     raise WorkflowError(f"Expression required for hook {name}")
-                if not evaluate_bool(str(hook["expression"]), self.run.variables, CHANCE):
+                if not evaluate_bool(str(hook["expression"]), self.run.variables, self.run.clock.expressions):
                     continue
                 call = self.hooks[event] = self._hook(name, hook)
             except (WorkflowError, ExpressionError) as error:
@@ -161,7 +160,7 @@ class Entrypoint(Owner):
         if arguments:
             scope = Scope()
             scope.add_outputs("workflow", self.run.outputs)
-            arguments = resolve_arguments(arguments, scope, self.run.variables)
+            arguments = resolve_arguments(arguments, scope, self.run.variables, self.run.clock.expressions)
         return Call(
             self.run,
             self,
@@ -183,7 +182,7 @@ class Entrypoint(Owner):
             try:
                 if last.get("expression"):
                     self.run.warn_once("ExitExpression", "hooks.exit.expression is ignored: it always runs at the end")
-                self.exit = self._hook(names.on_exit(self.run.name), last, on_exit=True)
+                self.exit = self._hook(node_names.on_exit(self.run.name), last, on_exit=True)
             except (WorkflowError, ExpressionError) as error:
                 self.run.finish("Error", f"error in exit template execution : {error_message(error)}")
                 return False
@@ -216,6 +215,6 @@ def _failure(run: Run, node: Node) -> dict[str, str]:
         "message": node.get("message") or "",
         "templateName": template,
         "phase": node["phase"],
-        "podName": names.pod_name(run.name, node["name"], template),
+        "podName": node_names.pod_name(run.name, node["name"], template),
         "finishedAt": node.get("finishedAt") or "",
     }

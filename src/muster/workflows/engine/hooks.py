@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from muster.workflows.engine import names
+from muster.workflows.engine import node_names
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.clock import CHANCE
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.node_tree import is_completed, is_fulfilled
 from muster.workflows.engine.references import resolve_arguments
@@ -96,9 +95,11 @@ class Child:
         expression = hook.get("expression")
         if not expression:
             if event != _EXIT:
-                raise WorkflowError(f"Expression required for hook {names.hook(self.name, event)}")
+                raise WorkflowError(f"Expression required for hook {node_names.hook(self.name, event)}")
             return True
-        return evaluate_bool(str(expression), maker.scope_of(self).texts(self.run.variables), CHANCE)
+        return evaluate_bool(
+            str(expression), maker.scope_of(self).texts(self.run.variables), self.run.clock.expressions
+        )
 
 
 class HookMaker:
@@ -130,14 +131,16 @@ class HookMaker:
 
     def arguments(self, child: Child, hook: Mapping[str, Any]) -> dict[str, Any]:
         arguments = hook.get("arguments") or {}
-        return resolve_arguments(arguments, self.scope_of(child), self.run.variables) if arguments else {}
+        if not arguments:
+            return {}
+        return resolve_arguments(arguments, self.scope_of(child), self.run.variables, self.run.clock.expressions)
 
     def made(self, child: Child, event: str, hook: Mapping[str, Any], arguments: Mapping[str, Any]) -> Call:
         is_exit = event == _EXIT
         call = Call(
             self.run,
             self.owner,
-            names.on_exit(child.name) if is_exit else names.hook(child.name, event),
+            node_names.on_exit(child.name) if is_exit else node_names.hook(child.name, event),
             holder_of(hook),
             self.context,
             arguments,

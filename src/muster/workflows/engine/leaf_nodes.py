@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from muster.workflows.engine import progress
-from muster.workflows.engine.clock import CHANCE, parse_duration_field, parse_timestamp
+from muster.workflows.engine.clock import parse_duration_field, parse_timestamp
 from muster.workflows.engine.errors import WorkflowError, error_message
-from muster.workflows.engine.node_tree import NodeTree, is_ended
+from muster.workflows.engine.node_tree import NodeTree, is_ended, parse_progress
 from muster.workflows.engine.scope import Scope, named_globally
 from muster.workflows.engine.templates import type_of
 from muster.workflows.engine.work_queue import Work
@@ -31,7 +30,7 @@ def add_workflow_volumes(run: Run, template: Template, scope: Scope) -> Template
     own = template.get("volumes") or []
     taken = {volume.get("name") for volume in own}
     known = {name: value for name, value in scope.parameters.items() if value is not None}
-    filled = substitute(found, {**run.variables, **known}, allow_unresolved=True, clock=CHANCE)
+    filled = substitute(found, {**run.variables, **known}, allow_unresolved=True, clock=run.clock.expressions)
     return {**template, "volumes": [*own, *(volume for volume in filled if volume.get("name") not in taken)]}
 
 
@@ -162,7 +161,7 @@ class LeafNode(Work):
         fields: dict[str, Any] = {"message": outcome.message or None}
         if outcome.host:
             fields["hostNodeName"] = outcome.host
-        if progress.parse(outcome.progress):
+        if parse_progress(outcome.progress):
             fields["progress"] = outcome.progress
         self.run.tree.change(self.id, **fields)
         self.run.tree.mark(self.id, phase)
@@ -199,7 +198,7 @@ class LeafNode(Work):
             outputs=outputs or None,
             daemoned=None,
             resourcesDuration=dict(outcome.durations) or None,
-            progress=outcome.progress if progress.parse(outcome.progress) else node.get("progress"),
+            progress=outcome.progress if parse_progress(outcome.progress) else node.get("progress"),
             finishedAt=outcome.finished or None,
         )
         self._note_containers(outcome)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from muster.workflows.engine.arguments import to_text
-from muster.workflows.engine.clock import CHANCE
 from muster.workflows.engine.errors import WorkflowError
+from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import to_json
 from muster.workflows.lang.govaluate import evaluate_when
@@ -99,7 +99,7 @@ def is_loop(step: Mapping[str, Any]) -> bool:
     return bool(step.get("withItems")) or bool(step.get("withParam")) or step.get("withSequence") is not None
 
 
-def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any]) -> list[LoopItem]:
+def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any], clock: Clock) -> list[LoopItem]:
     """Returns one step or task per item. Raises WorkflowError and ExpressionError."""
     try:
         items = _items(step)
@@ -115,9 +115,9 @@ def expand_loop(step: Mapping[str, Any], scope: Mapping[str, Any]) -> list[LoopI
         variables, shown = _variables(item)
         name = f"{step['name']}({index}:{shown.replace('(', '').replace(')', '')})"
         # An inline template sees the item as well, but some of its tags are not known yet.
-        inline = {"inline": _partly(kept["inline"], variables, scope)} if "inline" in kept else {}
-        hooks = {"hooks": _partly(kept["hooks"], variables, {})} if kept.get("hooks") else {}
-        filled = _filled(body, variables, scope) if runs else _partly(body, variables, scope)
+        inline = {"inline": _partly(kept["inline"], variables, scope, clock)} if "inline" in kept else {}
+        hooks = {"hooks": _partly(kept["hooks"], variables, {}, clock)} if kept.get("hooks") else {}
+        filled = _filled(body, variables, scope, clock) if runs else _partly(body, variables, scope, clock)
         out.append(LoopItem(name, {**filled, **inline, **hooks, "name": name, **_template_name(step)}))
     return out
 
@@ -126,14 +126,14 @@ def _template_name(step: Mapping[str, Any]) -> dict[str, Any]:
     return {"template": step["template"]} if step.get("template") else {}
 
 
-def _filled(body: dict[str, Any], variables: dict[str, str], scope: Mapping[str, Any]) -> dict[str, Any]:
-    filled: dict[str, Any] = substitute(body, _Over(variables, scope), clock=CHANCE)
+def _filled(body: dict[str, Any], variables: dict[str, str], scope: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+    filled: dict[str, Any] = substitute(body, _Over(variables, scope), clock=clock)
     return filled
 
 
-def _partly(value: Any, variables: dict[str, str], scope: Mapping[str, Any]) -> Any:
+def _partly(value: Any, variables: dict[str, str], scope: Mapping[str, Any], clock: Clock) -> Any:
     known = {name: found for name, found in scope.items() if found is not None}
-    return substitute(value, {**known, **variables}, allow_unresolved=True, clock=CHANCE)
+    return substitute(value, {**known, **variables}, allow_unresolved=True, clock=clock)
 
 
 class _Over(dict[str, Any]):

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from muster.workflows.engine import names, progress
+from muster.workflows.engine import node_names
 from muster.workflows.model import Node, Phase
 
 COMPLETED: frozenset[str] = frozenset(("Succeeded", "Failed", "Error"))
@@ -61,6 +61,25 @@ _LEAVES = frozenset(("Pod", "Container", "HTTP", "Plugin", "Suspend"))
 _WEIGHED = _LEAVES | {"Steps", "DAG"}
 
 
+_COMMON_PROGRESS: Mapping[str, tuple[int, int] | None] = {"": None, "0/1": (0, 1), "1/1": (1, 1)}
+
+
+def parse_progress(text: str) -> tuple[int, int] | None:
+    """Returns (done, total), or None if the text is not a progress."""
+    if text in _COMMON_PROGRESS:
+        return _COMMON_PROGRESS[text]
+    done, _, total = text.partition("/")
+    if not (done.isdecimal() and total.isdecimal()):
+        return None
+    n, m = int(done), int(total)
+    return (n, m) if n <= m and m > 0 else None
+
+
+def complete_progress(text: str) -> str:
+    parsed = parse_progress(text)
+    return f"{parsed[1]}/{parsed[1]}" if parsed else text
+
+
 class Content:
     """Counts of what is inside a boundary: a Steps or DAG node, or the whole workflow."""
 
@@ -106,7 +125,7 @@ class NodeTree:
     def id_of(self, name: str) -> str:
         known = self._ids.get(name)
         if known is None:
-            known = self._ids[name] = names.node_id(self.workflow, name)
+            known = self._ids[name] = node_names.node_id(self.workflow, name)
         return known
 
     def named(self, name: str) -> Node | None:
@@ -151,7 +170,7 @@ class NodeTree:
         if not node.get("finishedAt") and is_fulfilled({**node, "phase": phase}):
             fields["finishedAt"] = self.now
         if phase == "Succeeded" and node["type"] in _LEAVES:
-            fields["progress"] = progress.complete(node.get("progress") or "0/1")
+            fields["progress"] = complete_progress(node.get("progress") or "0/1")
         return self.change(node_id, **fields)
 
     def close(self, node_id: str, phase: Phase, message: str | None = None) -> Node:
@@ -166,7 +185,7 @@ class NodeTree:
         done = total = 0
         durations: dict[str, int] = {}
         for child in self.children(node_id):
-            parsed = progress.parse(child.get("progress") or "")
+            parsed = parse_progress(child.get("progress") or "")
             done, total = (done + parsed[0], total + parsed[1]) if parsed else (done, total)
             for resource, amount in (child.get("resourcesDuration") or {}).items():
                 durations[resource] = durations.get(resource, 0) + amount
@@ -264,7 +283,7 @@ class NodeTree:
 
     def _weigh_amounts(self, node: Node, content: Content, sign: int) -> None:
         contents = (content, self.all) if node["type"] in _LEAVES else (content,)
-        parsed = progress.parse(node.get("progress") or "")
+        parsed = parse_progress(node.get("progress") or "")
         if parsed:
             for each in contents:
                 each.done += sign * parsed[0]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.workflows.engine.arguments import ABSENT, to_text
-from muster.workflows.engine.clock import CHANCE
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.loops import is_loop
 from muster.workflows.engine.scope import Scope
+from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
@@ -22,13 +22,13 @@ _LATER = ("hooks", "inline")
 _LOCATIONS = {"azure": "blob", "http": "url", "artifactory": "url", "hdfs": "path"}
 
 
-def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
+def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any], clock: Clock) -> dict[str, Any]:
     """Returns the step with its references resolved; if it does not run, only its `when`. Raises WorkflowError,
     ExpressionError."""
     texts = scope.texts(variables)
     out = dict(step)
     if step.get("when"):
-        out["when"] = substitute(str(step["when"]), texts, required=_REQUIRED, clock=CHANCE)
+        out["when"] = substitute(str(step["when"]), texts, required=_REQUIRED, clock=clock)
         if not _may_run(out):
             return out
     later = {field: out.pop(field) for field in _LATER if field in out}
@@ -36,35 +36,37 @@ def resolve_step(step: Mapping[str, Any], scope: Scope, variables: dict[str, Any
     if arguments and arguments.get("parameters"):
         marked = [_marked(p, scope) for p in arguments["parameters"]]
         out["arguments"] = {**arguments, "parameters": marked}
-    out = substitute(out, texts, required=_REQUIRED, clock=CHANCE)
+    out = substitute(out, texts, required=_REQUIRED, clock=clock)
     if "inline" in later:
         known = {name: value for name, value in texts.items() if value is not None}
-        later["inline"] = substitute(later["inline"], known, allow_unresolved=True, clock=CHANCE)
-    return {**_with_artifacts(out, scope, variables), **later}
+        later["inline"] = substitute(later["inline"], known, allow_unresolved=True, clock=clock)
+    return {**_with_artifacts(out, scope, variables, clock), **later}
 
 
-def resolve_arguments(arguments: Mapping[str, Any], scope: Scope, variables: dict[str, Any]) -> dict[str, Any]:
+def resolve_arguments(
+    arguments: Mapping[str, Any], scope: Scope, variables: dict[str, Any], clock: Clock
+) -> dict[str, Any]:
     """Resolves the arguments of a hook; references that are not known yet stay."""
     out = dict(arguments)
     if arguments.get("parameters"):
         out["parameters"] = [_marked(p, scope) for p in arguments["parameters"]]
-    out = substitute(out, scope.texts(variables), required=(), clock=CHANCE)
-    holder = _with_artifacts({"arguments": out}, scope, variables, keep_optional=True)
+    out = substitute(out, scope.texts(variables), required=(), clock=clock)
+    holder = _with_artifacts({"arguments": out}, scope, variables, clock, keep_optional=True)
     found: dict[str, Any] = holder["arguments"]
     return found
 
 
-def resolve_outputs(template: Template, scope: Scope, variables: dict[str, Any]) -> Outputs | None:
+def resolve_outputs(template: Template, scope: Scope, variables: dict[str, Any], clock: Clock) -> Outputs | None:
     """Returns the outputs of a steps or dag template. Raises WorkflowError and ExpressionError."""
     declared = template.get("outputs") or {}
     outputs = Outputs()
     if declared.get("parameters"):
-        outputs["parameters"] = [_output(p, scope, variables) for p in declared["parameters"]]
+        outputs["parameters"] = [_output(p, scope, variables, clock) for p in declared["parameters"]]
     if declared.get("artifacts"):
         outputs["artifacts"] = []
         for artifact in declared["artifacts"]:
             try:
-                found = resolve_artifact(artifact, scope, variables)
+                found = resolve_artifact(artifact, scope, variables, clock)
             except ExpressionError as error:
                 if artifact.get("optional") and "Unable to resolve" in error.message:
                     continue
@@ -76,12 +78,14 @@ def resolve_outputs(template: Template, scope: Scope, variables: dict[str, Any])
     return outputs or None
 
 
-def resolve_artifact(artifact: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> dict[str, Any] | None:
+def resolve_artifact(
+    artifact: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any], clock: Clock
+) -> dict[str, Any] | None:
     """Returns the artifact that `from` or `fromExpression` refers to, or None without either. Raises WorkflowError and
     ExpressionError."""
     expression, source = artifact.get("fromExpression"), artifact.get("from")
     if expression:
-        found = evaluate_in(str(expression), scope.values(variables), CHANCE)
+        found = evaluate_in(str(expression), scope.values(variables), clock)
         shown = str(expression)
     elif source:
         shown = str(source).removeprefix("{{").removesuffix("}}").strip()
@@ -94,7 +98,7 @@ def resolve_artifact(artifact: Mapping[str, Any], scope: Scope, variables: Mappi
         raise WorkflowError(f"Variable {{{{{shown}}}}} is not an artifact")
     out = dict(found)
     if artifact.get("subPath"):
-        sub = substitute(str(artifact["subPath"]), scope.texts({}), allow_unresolved=True, clock=CHANCE)
+        sub = substitute(str(artifact["subPath"]), scope.texts({}), allow_unresolved=True, clock=clock)
         out = _below(out, sub)
     return out
 
@@ -118,7 +122,7 @@ def _marked(parameter: Mapping[str, Any], scope: Scope) -> Mapping[str, Any]:
 
 
 def _with_artifacts(
-    step: dict[str, Any], scope: Scope, variables: Mapping[str, Any], *, keep_optional: bool = False
+    step: dict[str, Any], scope: Scope, variables: Mapping[str, Any], clock: Clock, *, keep_optional: bool = False
 ) -> dict[str, Any]:
     arguments = step.get("arguments")
     if not arguments or not arguments.get("artifacts"):
@@ -126,7 +130,7 @@ def _with_artifacts(
     artifacts = []
     for artifact in arguments["artifacts"]:
         try:
-            found = resolve_artifact(artifact, scope, variables)
+            found = resolve_artifact(artifact, scope, variables, clock)
         except (WorkflowError, ExpressionError):
             if not artifact.get("optional"):
                 raise
@@ -137,13 +141,13 @@ def _with_artifacts(
     return {**step, "arguments": {**arguments, "artifacts": artifacts}}
 
 
-def _output(declared: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> dict[str, Any]:
+def _output(declared: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
     source = declared.get("valueFrom")
     if not source:
         raise WorkflowError(f"output parameter '{declared.get('name')}' must have a valueFrom")
     default = source.get("default")
     try:
-        value = _output_value(source, scope, variables)
+        value = _output_value(source, scope, variables, clock)
     except ExpressionError:
         if default is None:
             raise
@@ -158,10 +162,10 @@ def _output(declared: Mapping[str, Any], scope: Scope, variables: Mapping[str, A
     return {**{f: v for f, v in declared.items() if f != "valueFrom"}, "value": to_text(value)}
 
 
-def _output_value(source: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any]) -> Any:
+def _output_value(source: Mapping[str, Any], scope: Scope, variables: Mapping[str, Any], clock: Clock) -> Any:
     if source.get("expression"):
         text = str(source["expression"])
-        value = evaluate_in(text, scope.values(variables), CHANCE)
+        value = evaluate_in(text, scope.values(variables), clock)
         if value is None:
             raise ExpressionError(f'failed to evaluate expression "{text}"', text, 0)
         return value
@@ -170,7 +174,7 @@ def _output_value(source: Mapping[str, Any], scope: Scope, variables: Mapping[st
         return ""
     name = written.removeprefix("{{").removesuffix("}}").strip()
     if name.startswith("="):
-        return evaluate_in(name[1:], scope.values(variables), CHANCE)
+        return evaluate_in(name[1:], scope.values(variables), clock)
     if name in scope.parameters:
         return scope.parameters[name]
     if name in variables:

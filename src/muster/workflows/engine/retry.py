@@ -8,18 +8,17 @@ from typing import Any, NamedTuple
 
 from muster.workflows.engine.arguments import substitute_template
 from muster.workflows.engine.clock import (
-    CHANCE,
     format_duration,
     parse_duration_field,
     parse_timestamp,
     seconds_between,
-    throw_for,
 )
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.leaf_nodes import LeafNode
 from muster.workflows.engine.node_tree import has_failed, is_ended
 from muster.workflows.engine.templates import POD_TYPES, node_type, type_of
 from muster.workflows.engine.work_queue import Parent, Work
+from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.environment import evaluate_bool
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_numbers import format_float
@@ -56,7 +55,7 @@ class Decision(NamedTuple):
     """The earliest time of the next attempt."""
 
 
-def decide(strategy: Mapping[str, Any], attempts: Sequence[Node], now: datetime) -> Decision:
+def decide(strategy: Mapping[str, Any], attempts: Sequence[Node], now: datetime, clock: Clock) -> Decision:
     """Decides what to do after the last attempt has failed. Raises WorkflowError and ExpressionError."""
     last = attempts[-1]
     limit = _limit(strategy)
@@ -79,7 +78,7 @@ def decide(strategy: Mapping[str, Any], attempts: Sequence[Node], now: datetime)
     if limit is not None and len(attempts) > limit:
         return Decision(message="No more retries left")
     known = last_retry(attempts, default_exit_code="-1")
-    if strategy.get("expression") and not evaluate_bool(str(strategy["expression"]), known, CHANCE):
+    if strategy.get("expression") and not evaluate_bool(str(strategy["expression"]), known, clock):
         return Decision(message="retryStrategy.expression evaluated to false")
     return Decision(retry=True)
 
@@ -212,7 +211,7 @@ class Retry(Work, Parent):
                 self._give_up(attempts[-1], stop)
                 return
             try:
-                decision = decide(self.strategy, attempts, self.run.now)
+                decision = decide(self.strategy, attempts, self.run.now, self.run.clock.expressions)
             except (WorkflowError, ExpressionError) as error:
                 self.fail(error_message(error))
                 return
@@ -264,8 +263,8 @@ class Retry(Work, Parent):
         if type_of(self.template) in POD_TYPES:
             own["pod.name"] = self.run.pod_name(name, self.template)
         try:
-            throw_for(self.run.tree.id_of(name))
-            template = substitute_template(self.template, self.run.variables, own)
+            self.run.clock.seed(self.run.tree.id_of(name))
+            template = substitute_template(self.template, self.run.variables, own, self.run.clock.expressions)
         except (WorkflowError, ExpressionError) as error:
             self.fail(error_message(error))
             return None

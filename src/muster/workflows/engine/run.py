@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
-from muster.workflows.engine import control, names
+from muster.workflows.engine import node_names, shutdown
 from muster.workflows.engine.arguments import to_text
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.clock import format_timestamp, parse_timestamp, seconds_between, set_time
+from muster.workflows.engine.clock import format_timestamp, parse_timestamp, seconds_between
 from muster.workflows.engine.dag import Dag
 from muster.workflows.engine.entrypoint import Entrypoint
 from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, SuspendNode, Unsupported
@@ -107,7 +107,8 @@ class Run:
         self.uid = uid_of(workflow)
         self.world = world
         self.now = world.now.astimezone(UTC)
-        set_time(self.now)
+        self.clock = world.clock
+        self.clock.set_time(self.now)
         self.tree = NodeTree(self.name, dict(nodes))
         self.tree.now = format_timestamp(self.now)
         self.book = Status(status_of(workflow))
@@ -191,9 +192,10 @@ class Run:
 
     def begin(self, world: ClusterView) -> None:
         self.world = self.templates.world = world
+        self.clock = world.clock
         self.now = world.now.astimezone(UTC)
         self.tree.now = format_timestamp(self.now)
-        set_time(self.now)
+        self.clock.set_time(self.now)
         self._know_duration()
 
     def observe(self, outcomes: Mapping[str, Outcome]) -> None:
@@ -290,7 +292,7 @@ class Run:
         return strategy if strategy is not None else self.spec.get("retryStrategy")
 
     def pod_name(self, node_name: str, template: Template) -> str:
-        return names.pod_name(self.name, node_name, str(template.get("name") or ""))
+        return node_names.pod_name(self.name, node_name, str(template.get("name") or ""))
 
     def work_for(self, call: Call) -> Work:
         if self.retry_strategy(call.template) is not None:
@@ -309,7 +311,7 @@ class Run:
         node = Node(
             id=self.tree.id_of(name),
             name=name,
-            displayName=names.display_name(name, around["name"] if around is not None else ""),
+            displayName=node_names.display_name(name, around["name"] if around is not None else ""),
             type=kind,
             templateScope=context.scope,
             phase=phase,
@@ -331,7 +333,7 @@ class Run:
             return False
         if around.results is None:
             around.results = results_wanted(around.template)
-        return names.step_of(node_name) in around.results
+        return node_names.step_of(node_name) in around.results
 
     def recall(self, memoize: Mapping[str, Any]) -> tuple[dict[str, Any], Outputs | None]:
         return find_memo(memoize, self.config_map, self.now, self._memos)
@@ -379,7 +381,7 @@ class Run:
         if self.finished:
             return
         self.daemons.dismiss_all()
-        control.abandon(self, f"the workflow has ended: {message}" if message else "the workflow has ended")
+        shutdown.abandon(self, f"the workflow has ended: {message}" if message else "the workflow has ended")
         self.locking.release_all()
         self.book.finish(phase, message, self.tree.now)
         succeeded = phase == "Succeeded"
@@ -397,10 +399,10 @@ class Run:
     def _apply_controls(self) -> None:
         if self.shutdown and self.shutdown != self._shutdown_applied:
             self._shutdown_applied = self.shutdown
-            control.apply_shutdown(self)
+            shutdown.apply_shutdown(self)
         if self.is_over_deadline and not self._deadline_applied:
             self._deadline_applied = True
-            control.apply_deadline(self)
+            shutdown.apply_deadline(self)
 
     def _restore_outputs(self) -> None:
         """Restores the workflow's outputs, in case its status is older than its nodes."""

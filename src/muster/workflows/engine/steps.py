@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.clock import throw_for
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.hooks import Child, HookMaker
 from muster.workflows.engine.loops import expand_loop, is_loop
@@ -134,16 +133,16 @@ class Steps(Work, Owner):
     def _expanded(self) -> Group:
         """Returns the group's steps with references resolved, one for each item of a loop."""
         group = Group(self._group_name(self.index), self.index)
-        throw_for(group.name)
+        self.run.clock.seed(group.name)
         try:
             found: list[Mapping[str, Any]] = []
             for written in self.groups[self.index]:
                 scope = self.variables_for(written)
-                step = resolve_step(written, scope, self.run.variables)
+                step = resolve_step(written, scope, self.run.variables, self.run.clock.expressions)
                 if not is_loop(step):
                     found.append(step)
                     continue
-                items = expand_loop(step, scope.texts(self.run.variables))
+                items = expand_loop(step, scope.texts(self.run.variables), self.run.clock.expressions)
                 found.extend(item.step for item in items)
                 if not items:
                     found.append({**step, "when": "", "_empty": True})
@@ -307,7 +306,7 @@ class Steps(Work, Owner):
     def _succeed(self) -> None:
         try:
             scope = self.variables_for(self.template["outputs"]) if self.template.get("outputs") else Scope()
-            outputs = resolve_outputs(self.template, scope, self.run.variables)
+            outputs = resolve_outputs(self.template, scope, self.run.variables, self.run.clock.expressions)
         except (WorkflowError, ExpressionError) as error:
             self._wind_up()
             self.fail(error_message(error))

@@ -20,9 +20,10 @@ from muster.kube.objects import (
     uid_of,
 )
 from muster.workflows.engine.arguments import ConfigMaps, config_map_value, parameters_json, to_text
-from muster.workflows.engine.clock import CHANCE, format_timestamp, parse_timestamp, throw_for
+from muster.workflows.engine.clock import format_timestamp, parse_timestamp
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.templates import merge_workflow_spec
+from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.environment import evaluate_in
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.tags import substitute
@@ -35,7 +36,9 @@ _LAYOUTS = {
 }  # fmt: skip
 
 
-def workflow_variables(workflow: Object, spec: Object, now: datetime, config_maps: ConfigMaps) -> dict[str, str]:
+def workflow_variables(
+    workflow: Object, spec: Object, now: datetime, config_maps: ConfigMaps, clock: Clock
+) -> dict[str, str]:
     """Returns the variables that are known before anything runs. Raises WorkflowError."""
     created = parse_timestamp(str(meta(workflow).get("creationTimestamp") or format_timestamp(now)))
     found = {
@@ -54,7 +57,7 @@ def workflow_variables(workflow: Object, spec: Object, now: datetime, config_map
         found["workflow.scheduledTime"] = annotations_of(workflow)[_SCHEDULED]
     if spec.get("priority") is not None:
         found["workflow.priority"] = str(spec["priority"])
-    _add_parameters(found, spec, config_maps)
+    _add_parameters(found, spec, config_maps, clock)
     return found | metadata_variables(workflow, spec)
 
 
@@ -72,7 +75,7 @@ def metadata_variables(workflow: Object, spec: Object) -> dict[str, str]:
     return found
 
 
-def _add_parameters(found: dict[str, str], spec: Object, config_maps: ConfigMaps) -> None:
+def _add_parameters(found: dict[str, str], spec: Object, config_maps: ConfigMaps, clock: Clock) -> None:
     parameters = (spec.get("arguments") or {}).get("parameters") or []
     found["workflow.parameters"] = found["workflow.parameters.json"] = parameters_json(parameters)
     for parameter in parameters:
@@ -81,7 +84,7 @@ def _add_parameters(found: dict[str, str], spec: Object, config_maps: ConfigMaps
             found[f"workflow.parameters.{name}"] = to_text(parameter["value"])
         elif source.get("configMapKeyRef"):
             where = f"arguments.parameters.{name}"
-            found[f"workflow.parameters.{name}"] = config_map_value(source, where, found, config_maps)
+            found[f"workflow.parameters.{name}"] = config_map_value(source, where, found, config_maps, clock)
         elif parameter.get("default") is not None:
             found[f"workflow.parameters.{name}"] = to_text(parameter["default"])
         else:
@@ -117,25 +120,26 @@ def resolve_workflow(workflow: Object, world: ClusterView, now: datetime, config
         if spec_of(workflow).get("suspend") is None:
             spec.pop("suspend", None)
     resolved = Resolved(spec, stored_spec=stored)
+    clock = world.clock.expressions
     try:
-        resolved.variables = workflow_variables(workflow, spec, now, config_maps)
-        throw_for(resolved.variables["workflow.uid"])
-        resolved.spec = substituted_spec(spec, resolved.variables)
+        resolved.variables = workflow_variables(workflow, spec, now, config_maps, clock)
+        world.clock.seed(resolved.variables["workflow.uid"])
+        resolved.spec = substitute_spec(spec, resolved.variables, clock)
     except (WorkflowError, ExpressionError) as error:
         resolved.phase, resolved.message = "Failed", f"failed to set global parameters: {error_message(error)}"
         return resolved
     try:
-        _add_metadata(resolved)
+        _add_metadata(resolved, clock)
     except (WorkflowError, ExpressionError) as error:
         resolved.phase, resolved.message = "Error", error_message(error)
     return resolved
 
 
-def substituted_spec(spec: Object, variables: Mapping[str, str]) -> Object:
+def substitute_spec(spec: Object, variables: Mapping[str, str], clock: Clock) -> Object:
     """Returns the spec with the workflow's variables filled in, except in its templates, which are filled in later."""
     outer = {name: value for name, value in spec.items() if name != "templates"}
     return {
-        **substitute(outer, variables, allow_unresolved=True, clock=CHANCE),
+        **substitute(outer, variables, allow_unresolved=True, clock=clock),
         "templates": spec.get("templates") or [],
     }
 
@@ -153,14 +157,14 @@ def _stored(workflow: Object, spec: Object, world: ClusterView) -> Object:
     return merge_workflow_spec(spec, spec_of(template))
 
 
-def _add_metadata(resolved: Resolved) -> None:
+def _add_metadata(resolved: Resolved, clock: Clock) -> None:
     wanted: Mapping[str, Any] = resolved.spec.get("workflowMetadata") or {}
     for name in ("labels", "annotations"):
         if wanted.get(name):
             resolved.metadata[name] = {key: str(value) for key, value in wanted[name].items()}
     for key, source in (wanted.get("labelsFrom") or {}).items():
         text = str(source.get("expression") or "")
-        value = evaluate_in(text, resolved.variables, CHANCE)
+        value = evaluate_in(text, resolved.variables, clock)
         if not isinstance(value, str):
             raise WorkflowError(f"failed to evaluate label \"{key}\": expression '{text}' must give a string")
         resolved.metadata.setdefault("labels", {})[key] = value
@@ -168,4 +172,4 @@ def _add_metadata(resolved: Resolved) -> None:
         for key, value in values.items():
             resolved.variables[f"workflow.{name}.{key}"] = value
     if resolved.metadata:
-        resolved.spec = substituted_spec(resolved.spec, resolved.variables)
+        resolved.spec = substitute_spec(resolved.spec, resolved.variables, clock)
