@@ -400,5 +400,5 @@ async def test_a_workflow_that_can_not_be_stored_ends_and_says_why(s: Stage) -> 
     await s.launched("a", "b")
     s.hands.tell("wf", "a", found="x" * 2_000_000)
     assert await s.ended("wf") == "Error"
-    assert "bytes; an object may have at most" in status_of(s.workflow("wf"))["message"]
+    assert "bytes; the limit is" in status_of(s.workflow("wf"))["message"]
     await s.until(lambda: ("b", False) in s.hands.stopped)
