@@ -1,10 +1,19 @@
+""""""
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 
-from muster.workflows.lang.environment import evaluate_bool, evaluate_in, expand_scope
+from muster.workflows.lang.environment import (
+    evaluate_bool,
+    evaluate_in,
+    expand_scope,
+    find_missing,
+    required_variables,
+    root_variables,
+)
 from muster.workflows.lang.errors import ExpressionError
 from tests.workflows.lang.sample_scope import complaint_about, value_of
 
@@ -90,3 +99,39 @@ def test_a_variable_hides_a_function_of_the_same_name() -> None:
 def test_a_name_inside_an_unknown_function_may_be_missing() -> None:
     """As in Argo, which finds such a name before it evaluates anything."""
     assert evaluate_in("sprig.default('none', retries)", {}) == "none"
+
+
+@pytest.mark.parametrize(
+    ("expression", "needed"),
+    [
+        ("1 + 1", []),
+        ("item", ["item"]),
+        ("item.requiredKey", ["item", "item.requiredKey"]),
+        ("tasks['a-b'].outputs.result", ["tasks", "tasks.a-b", "tasks.a-b.outputs", "tasks.a-b.outputs.result"]),
+        ("item.optionalKey ?? 'fallback'", ["item"]),
+        ("item['optionalKey'] ?? ''", ["item"]),
+        ("item?.optionalKey", ["item"]),
+        ("item.a?.b", ["item"]),
+        ("item.requiredKey + (item.optionalKey ?? 'x')", ["item", "item.requiredKey"]),
+        ("tasks.a.outputs.result ?? 'default'", ["tasks"]),
+        ("sprig.int(retries)", ["sprig", "sprig.int", "retries"]),
+        ("upper(name)", ["name"]),
+        ("filter(items, .name == other)", ["items", "other"]),
+        ("let a = x; a.b + y", ["x", "y"]),
+        ("items[i].name", ["items", "i"]),
+    ],
+)
+def test_what_an_expression_needs(expression: str, needed: list[str]) -> None:
+    assert list(required_variables(expression)) == needed
+
+
+def test_what_is_missing() -> None:
+    env = {"workflow": {"status": None}, "item": "x"}
+    names = ("workflow", "workflow.status", "workflow.name", "item", "item.key", "tasks", "tasks.a")
+    assert find_missing(names, env) == ["workflow.name", "item.key", "tasks", "tasks.a"]
+
+
+def test_what_of_a_scope_can_matter() -> None:
+    assert root_variables("a.b + c") is not None
+    assert {"a", "c", "duration"} <= (root_variables("a.b + c") or set())
+    assert root_variables("$env['x']") is None

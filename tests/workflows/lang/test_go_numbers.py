@@ -17,7 +17,7 @@ from muster.workflows.lang.go_numbers import (
     quotient,
     remainder,
     to_int,
-    wrap,
+    wrap_int64,
 )
 
 MOST, LEAST = 2**63 - 1, -(2**63)
@@ -56,7 +56,7 @@ def test_a_printed_float_reads_as_itself(number: float) -> None:
     ("number", "wrapped"), [(5, 5), (MOST, MOST), (MOST + 1, LEAST), (LEAST - 1, MOST), (2**64, 0)]
 )
 def test_integers_have_64_bits(number: int, wrapped: int) -> None:
-    assert wrap(number) == wrapped
+    assert wrap_int64(number) == wrapped
 
 
 @pytest.mark.parametrize(("number", "cut"), [(1.9, 1), (-1.9, -1), (1e30, LEAST), (math.nan, LEAST)])
@@ -137,6 +137,6 @@ def test_divisions_never_raise(a: float, b: float, result: float) -> None:
 
 @given(st.integers(LEAST, MOST), st.integers(LEAST, MOST).filter(bool))
 def test_quotient_and_remainder_belong_together(a: int, b: int) -> None:
-    assert wrap(quotient(a, b) * b + remainder(a, b)) == a
+    assert wrap_int64(quotient(a, b) * b + remainder(a, b)) == a
     assert abs(remainder(a, b)) < abs(b)
     assert remainder(a, b) == 0 or (remainder(a, b) < 0) == (a < 0)

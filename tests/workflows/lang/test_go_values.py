@@ -14,10 +14,10 @@ from muster.workflows.lang.go_values import (
     NilList,
     Strings,
     deep_equal,
+    equality_key,
+    format_value,
     go_kind,
     go_type,
-    identity,
-    shown,
 )
 
 
@@ -43,7 +43,7 @@ from muster.workflows.lang.go_values import (
 def test_kinds_types_and_how_values_print(value: Any, kind: str, name: str, text: str | None) -> None:
     assert go_kind(value) == kind
     assert go_type(value) == name
-    assert text is None or shown(value) == text
+    assert text is None or format_value(value) == text
 
 
 EQUAL: list[tuple[Any, Any, bool]] = [
@@ -72,12 +72,12 @@ def test_equal_means_the_same_types_all_the_way_down(a: Any, b: Any, same: bool)
 
 @pytest.mark.parametrize(("a", "b", "same"), [pair for pair in EQUAL if not isinstance(pair[1], NilList)])
 def test_identities_agree_with_equality(a: Any, b: Any, same: bool) -> None:
-    assert (identity(a) == identity(b)) is same
+    assert (equality_key(a) == equality_key(b)) is same
 
 
 def test_identities_of_numbers() -> None:
-    assert identity([1, 2.0], of_numbers=True) == identity(Strings([1.0, 2]), of_numbers=True)
-    assert identity(True, of_numbers=True) != identity(1, of_numbers=True)
+    assert equality_key([1, 2.0], of_numbers=True) == equality_key(Strings([1.0, 2]), of_numbers=True)
+    assert equality_key(True, of_numbers=True) != equality_key(1, of_numbers=True)
 
 
 def test_a_function_takes_exactly_its_types() -> None:

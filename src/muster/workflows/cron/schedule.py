@@ -23,10 +23,10 @@ from muster.workflows.lang.go_time import (
     SECOND,
     UTC_ZONE,
     Zone,
-    civil,
     load_zone,
-    moment,
     parse_duration,
+    to_civil,
+    to_unix_nanoseconds,
 )
 
 _LOCALTIME = Path("/etc/localtime")
@@ -150,17 +150,17 @@ class _Search:
         """Units smaller than the step have been reset."""
 
     def found(self) -> int | None:
-        limit = civil(self.at, self.zone).year + _YEARS
-        while civil(self.at, self.zone).year <= limit:
+        limit = to_civil(self.at, self.zone).year + _YEARS
+        while to_civil(self.at, self.zone).year <= limit:
             if self._month() and self._day() and self._hour() and self._minute() and self._second():
                 return self.at
         return None
 
     def _month(self) -> bool:
-        while (now := civil(self.at, self.zone)).month not in self.months.allowed:
+        while (now := to_civil(self.at, self.zone)).month not in self.months.allowed:
             self.is_whole = True
-            self.at = moment(now.year, now.month + 1, 1, 0, 0, self.zone)
-            while civil(self.at, self.zone).month == now.month:  # where the first midnight of a month is skipped
+            self.at = to_unix_nanoseconds(now.year, now.month + 1, 1, 0, 0, self.zone)
+            while to_civil(self.at, self.zone).month == now.month:  # where the first midnight of a month is skipped
                 self.at += HOUR
             if now.month == 12:
                 return False
@@ -168,47 +168,47 @@ class _Search:
 
     def _day(self) -> bool:
         while not self._fits_day():
-            before, now = self.at, civil(self.at, self.zone)
+            before, now = self.at, to_civil(self.at, self.zone)
             clock = 0 if not self.is_whole else now.hour * 3600 + now.minute * 60 + now.second
             self.is_whole = True
-            self.at = moment(now.year, now.month, now.day + 1, clock, 0, self.zone)
+            self.at = to_unix_nanoseconds(now.year, now.month, now.day + 1, clock, 0, self.zone)
             # Midnight may be skipped or occur twice.
-            after = civil(self.at, self.zone)
+            after = to_civil(self.at, self.zone)
             if after.hour:
                 self.at += (24 - after.hour) * HOUR if after.hour > 12 else -after.hour * HOUR
             if self.at <= before:  # Samoa once skipped a whole day
                 self.at = before + DAY
-            if civil(self.at, self.zone).day == 1:
+            if to_civil(self.at, self.zone).day == 1:
                 return False
         return True
 
     def _fits_day(self) -> bool:
-        now = civil(self.at, self.zone)
+        now = to_civil(self.at, self.zone)
         by_month, by_week = now.day in self.days.allowed, now.weekday in self.weekdays.allowed
         return by_month and by_week if self.days.is_free or self.weekdays.is_free else by_month or by_week
 
     def _hour(self) -> bool:
-        while (now := civil(self.at, self.zone)).hour not in self.hours.allowed:
+        while (now := to_civil(self.at, self.zone)).hour not in self.hours.allowed:
             if not self.is_whole:
                 self.is_whole = True
-                self.at = moment(now.year, now.month, now.day, now.hour * 3600, 0, self.zone)
+                self.at = to_unix_nanoseconds(now.year, now.month, now.day, now.hour * 3600, 0, self.zone)
             self.at += HOUR
-            if civil(self.at, self.zone).hour == 0:
+            if to_civil(self.at, self.zone).hour == 0:
                 return False
         return True
 
     def _minute(self) -> bool:
-        while (now := civil(self.at, self.zone)).minute not in self.minutes.allowed:
+        while (now := to_civil(self.at, self.zone)).minute not in self.minutes.allowed:
             if not self.is_whole:
                 self.is_whole = True
                 self.at -= now.second * SECOND
             self.at += MINUTE
-            if civil(self.at, self.zone).minute == 0:
+            if to_civil(self.at, self.zone).minute == 0:
                 return False
         return True
 
     def _second(self) -> bool:
-        second = civil(self.at, self.zone).second
+        second = to_civil(self.at, self.zone).second
         if second == 0:
             return True
         self.is_whole = True

@@ -9,39 +9,39 @@ from typing import Any
 from muster.workflows.lang import jsonpath
 from muster.workflows.lang.clock import SYSTEM_CLOCK, Clock
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.expr.builtins_numbers import to_float, to_integer
+from muster.workflows.lang.expr.builtins import to_float, to_integer
 from muster.workflows.lang.expr.evaluator import evaluate
 from muster.workflows.lang.expr.parser import parse
 from muster.workflows.lang.expr.syntax import BUILTINS, Binary, Let, Member, Name, Node, String, walk
 from muster.workflows.lang.go_encoding import to_json
-from muster.workflows.lang.go_values import Function, shown
+from muster.workflows.lang.go_values import Function, format_value
 from muster.workflows.lang.sprig.catalog import SPRIG_FUNCTIONS
 
-# Merged from references: Which variables an expression needs, as Argo asks before it evaluates one.
+# -- Variables that an expression needs
 
 
 @lru_cache(maxsize=2048)
-def references(text: str) -> tuple[str, ...]:
+def required_variables(text: str) -> tuple[str, ...]:
     """Names and member paths (`tasks`, `tasks.a`, `tasks.a.outputs`, ...) that an expression needs, each once.
 
     Members left of `??` and those that `?.` looks into may be missing, so they are not needed; the variable they start
     from is. Raises ExpressionError if the expression cannot be read."""
     tree = parse(text)
-    guarded = set(_guarded(tree))
+    guarded = set(_optional_members(tree))
     declared = {node.name for node in walk(tree) if isinstance(node, Let)}
     found: dict[str, None] = {}
     for node in walk(tree):
         if isinstance(node, Name) and node.value not in declared:
             found.setdefault(node.value)
         elif isinstance(node, Member) and node not in guarded:
-            path = _path(node)
+            path = _member_path(node)
             if path and path[0] not in declared:
                 found.setdefault(".".join(path))
     return tuple(found)
 
 
 @lru_cache(maxsize=2048)
-def roots(text: str) -> frozenset[str] | None:
+def root_variables(text: str) -> frozenset[str] | None:
     """The variables of a scope that can matter to an expression: those it names, and those that would stand in for one
     of the language's functions. None: all of them. Raises ExpressionError if the expression cannot be read."""
     tree = parse(text)
@@ -51,12 +51,12 @@ def roots(text: str) -> frozenset[str] | None:
     return None if "$env" in names else BUILTINS | names | declared
 
 
-def missing(names: tuple[str, ...], env: Mapping[str, Any]) -> list[str]:
+def find_missing(names: tuple[str, ...], env: Mapping[str, Any]) -> list[str]:
     """Those of the names that an environment does not have. One that is there and nil is there."""
-    return [name for name in names if not _is_there(name, env)]
+    return [name for name in names if not _exists(name, env)]
 
 
-def _guarded(tree: Node) -> Iterator[Node]:
+def _optional_members(tree: Node) -> Iterator[Node]:
     for node in walk(tree):
         if isinstance(node, Binary) and node.operator == "??":
             yield from (part for part in walk(node.left) if isinstance(part, Member))
@@ -64,7 +64,7 @@ def _guarded(tree: Node) -> Iterator[Node]:
             yield node.base
 
 
-def _path(node: Member) -> list[str] | None:
+def _member_path(node: Member) -> list[str] | None:
     parts: list[str] = []
     current: Node = node
     while isinstance(current, Member):
@@ -75,7 +75,7 @@ def _path(node: Member) -> list[str] | None:
     return [current.value, *reversed(parts)] if isinstance(current, Name) else None
 
 
-def _is_there(name: str, env: Mapping[str, Any]) -> bool:
+def _exists(name: str, env: Mapping[str, Any]) -> bool:
     if name in env:
         return True
     current: Any = env
@@ -86,15 +86,14 @@ def _is_there(name: str, env: Mapping[str, Any]) -> bool:
     return True
 
 
-# Merged from environment: What an expression of Argo sees: the scope's variables as nested maps, and the functions
-# Argo adds to expr-lang.
+# -- Variables and functions that an expression sees
 
 
 def build_environment(scope: Mapping[str, Any], text: str | None = None) -> dict[str, Any]:
     """The environment over a flat scope such as `{"inputs.parameters.size": "3"}`, or as much of it as an expression
     can see. Where one name is the beginning of another (`inputs.parameters`, a JSON text for simple tags), the longer
     ones win. Raises ExpressionError if the expression cannot be read."""
-    return expand_scope(scope, None if text is None else roots(text)) | _FUNCTIONS
+    return expand_scope(scope, None if text is None else root_variables(text)) | _FUNCTIONS
 
 
 def evaluate_in(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
@@ -106,7 +105,7 @@ def evaluate_bool(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLO
     """The value of a condition, such as that of a hook or of a retry strategy."""
     result = evaluate_in(text, scope, clock)
     if not isinstance(result, bool):
-        raise ExpressionError(f"unable to cast expression result '{shown(result)}' to bool", text, 0)
+        raise ExpressionError(f"unable to cast expression result '{format_value(result)}' to bool", text, 0)
     return result
 
 
@@ -119,13 +118,13 @@ def expand_scope(scope: Mapping[str, Any], wanted: Collection[str] | None = None
             continue
         prefix, _, last = name.rpartition(".")
         if prefix not in inner:
-            _open(inner, prefix)
+            _create_maps(inner, prefix)
         if name not in inner:
             inner[prefix][last] = value
     return out
 
 
-def _open(inner: dict[str, dict[str, Any]], prefix: str) -> None:
+def _create_maps(inner: dict[str, dict[str, Any]], prefix: str) -> None:
     """Makes the maps that lead to a prefix."""
     upper = ""
     for part in prefix.split("."):

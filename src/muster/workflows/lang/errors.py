@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.workflows.lang.go_strings import well_formed
+from muster.workflows.lang.go_strings import replace_invalid_bytes
 
 _LONGEST = 4000
 """Characters of a message: values stand in some of them, and those can be megabytes."""
@@ -19,7 +19,7 @@ class ExpressionError(ValueError):
 
     def __init__(self, message: str, text: str = "", at: int | None = None, hint: str = "") -> None:
         super().__init__(message)
-        self.message = well_formed(message if len(message) <= _LONGEST else message[:_LONGEST] + "...")
+        self.message = replace_invalid_bytes(message if len(message) <= _LONGEST else message[:_LONGEST] + "...")
         self.text = text
         self.at = at
         self.hint = hint

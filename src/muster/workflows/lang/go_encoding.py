@@ -14,13 +14,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_numbers import positional, scientific, shortest
+from muster.workflows.lang.go_numbers import format_positional, format_scientific, shortest_digits
 from muster.workflows.lang.go_strings import from_bytes, to_bytes
 from muster.workflows.lang.go_values import AnyMap, Groups, Opaque, go_type, is_nil
 
-# Merged from base64_text: Base64 and base32 as Go reads them: line breaks are skipped, anything else is an error that
-# names the byte.
-
+# -- Base64 and base32
 
 _ALPHABET64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _ALPHABET32 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
@@ -35,7 +33,7 @@ def decode64(text: str) -> str:
     try:
         return from_bytes(base64.b64decode(data.replace(b"\n", b"").replace(b"\r", b""), validate=True))
     except binascii.Error:
-        raise ExpressionError(f"illegal base64 data at input byte {_fault64(data)}") from None
+        raise ExpressionError(f"illegal base64 data at input byte {_find_fault64(data)}") from None
 
 
 def encode32(text: str) -> str:
@@ -47,10 +45,10 @@ def decode32(text: str) -> str:
     try:
         return from_bytes(base64.b32decode(data.replace(b"\n", b"").replace(b"\r", b"")))
     except binascii.Error:
-        raise ExpressionError(f"illegal base32 data at input byte {_fault32(data)}") from None
+        raise ExpressionError(f"illegal base32 data at input byte {_find_fault32(data)}") from None
 
 
-def _fault64(data: bytes) -> int:
+def _find_fault64(data: bytes) -> int:
     """Where the data stops being base64: a byte that is none, wrong padding, or a group that is not full."""
     filled, padding = 0, 0
     for at, byte in enumerate(data):
@@ -69,7 +67,7 @@ def _fault64(data: bytes) -> int:
     return len(data) if padding else len(data) - filled
 
 
-def _fault32(data: bytes) -> int:
+def _find_fault32(data: bytes) -> int:
     for at, byte in enumerate(data):
         if byte not in _ALPHABET32 and byte not in b"\r\n=":
             return at
@@ -77,9 +75,7 @@ def _fault32(data: bytes) -> int:
     return padding if padding >= 0 else len(data) - len(data) % 8
 
 
-# Merged from gojson: JSON as Go's encoding/json reads and writes it: every number a float, keys sorted, `<`, `>` and
-# `&` escaped.
-
+# -- JSON
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SPECIAL = re.compile('["\\\\\x00-\x1f\u2028\u2029\udc80-\udcff]')
@@ -91,7 +87,7 @@ def to_json(value: Any, *, indent: str = "", escape_html: bool = True) -> str:
     """The value as json.Marshal writes it, or with `indent` as json.MarshalIndent does."""
     special = _SPECIAL_HTML if escape_html else _SPECIAL
     try:
-        return "".join(_written(value, special, indent, "\n" if indent else ""))
+        return "".join(_encode_value(value, special, indent, "\n" if indent else ""))
     except RecursionError:
         raise ExpressionError("json: the value is nested too deeply") from None
 
@@ -99,37 +95,39 @@ def to_json(value: Any, *, indent: str = "", escape_html: bool = True) -> str:
 def from_json(text: str) -> Any:
     """The value json.Unmarshal makes of a text."""
     try:
-        value = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=_refused)
+        value = json.loads(text, parse_int=_decode_number, parse_float=_decode_number, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
-        raise ExpressionError(_complaint(text, error)) from None
+        raise ExpressionError(_describe_error(text, error)) from None
     except RecursionError:
         raise ExpressionError("json: the text is nested too deeply") from None
-    return _whole(value) if "\\u" in text else value
+    return _replace_surrogates(value) if "\\u" in text else value
 
 
-def _written(value: Any, special: re.Pattern[str], indent: str, line: str) -> list[str]:
+def _encode_value(value: Any, special: re.Pattern[str], indent: str, line: str) -> list[str]:
     match value:
         case None:
             return ["null"]
         case bool():
             return ["true" if value else "false"]
         case str():
-            return [_string(value, special)]
+            return [_encode_string(value, special)]
         case float():
-            return [_float(value)]
+            return [_encode_float(value)]
         case list():
             if is_nil(value):
                 return ["null"]
-            return _joined("[", "]", [_written(v, special, indent, line + indent) for v in value], line, indent)
+            return _join_parts(
+                "[", "]", [_encode_value(v, special, indent, line + indent) for v in value], line, indent
+            )
         case AnyMap() | Groups():
             raise ExpressionError(f"json: unsupported type: {go_type(value)}")
         case Mapping():
             colon = ": " if indent else ":"
             pairs = [
-                [_string(key, special), colon, *_written(value[key], special, indent, line + indent)]
+                [_encode_string(key, special), colon, *_encode_value(value[key], special, indent, line + indent)]
                 for key in sorted(value)
             ]
-            return _joined("{", "}", pairs, line, indent)
+            return _join_parts("{", "}", pairs, line, indent)
         case Opaque():
             return [value.as_json()]
         case int():
@@ -138,7 +136,7 @@ def _written(value: Any, special: re.Pattern[str], indent: str, line: str) -> li
             raise ExpressionError(f"json: unsupported type: {go_type(value)}")
 
 
-def _joined(opening: str, closing: str, parts: list[list[str]], line: str, indent: str) -> list[str]:
+def _join_parts(opening: str, closing: str, parts: list[list[str]], line: str, indent: str) -> list[str]:
     if not parts:
         return [opening + closing]
     inner = line + indent if line else ""
@@ -150,37 +148,37 @@ def _joined(opening: str, closing: str, parts: list[list[str]], line: str, inden
     return out
 
 
-def _string(text: str, special: re.Pattern[str]) -> str:
-    return '"' + special.sub(_escaped, from_bytes(to_bytes(text))) + '"'
+def _encode_string(text: str, special: re.Pattern[str]) -> str:
+    return '"' + special.sub(_escape, from_bytes(to_bytes(text))) + '"'
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     char = found[0]
     return _ESCAPES.get(char) or ("\\ufffd" if "\udc80" <= char <= "\udcff" else f"\\u{ord(char):04x}")
 
 
-def _float(number: float) -> str:
-    digits, exponent = shortest(number)
+def _encode_float(number: float) -> str:
+    digits, exponent = shortest_digits(number)
     if not digits:
         raise ExpressionError(f"json: unsupported value: {'NaN' if math.isnan(number) else f'{number:+}'.title()}")
     if -7 < exponent < 21 or number == 0:
-        return positional(number, digits, exponent)
-    written = scientific(number, digits, exponent)
+        return format_positional(number, digits, exponent)
+    written = format_scientific(number, digits, exponent)
     return re.sub(r"e-0(\d)$", r"e-\1", written)
 
 
-def _number(text: str) -> float:
+def _decode_number(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ExpressionError(f"json: cannot unmarshal number {text} into Go value of type float64")
     return number
 
 
-def _refused(word: str) -> Any:
+def _reject_constant(word: str) -> Any:
     raise ExpressionError(f"invalid character {word[0]!r} looking for beginning of value")
 
 
-def _complaint(text: str, error: json.JSONDecodeError) -> str:
+def _describe_error(text: str, error: json.JSONDecodeError) -> str:
     """Go's words for what is wrong."""
     at = error.pos
     while at < len(text) and text[at] in " \t\r\n":
@@ -198,11 +196,11 @@ def _complaint(text: str, error: json.JSONDecodeError) -> str:
         "Illegal trailing comma before end of array": "looking for beginning of value",
     }.get(error.msg.removesuffix(": "))
     if error.msg.startswith("Expecting ',' delimiter"):
-        looking = "after object key:value pair" if _inside_object(text[:at]) else "after array element"
-    return f"invalid character {_character(text[at])} {looking or error.msg}"
+        looking = "after object key:value pair" if _is_inside_object(text[:at]) else "after array element"
+    return f"invalid character {_quote_character(text[at])} {looking or error.msg}"
 
 
-def _inside_object(before: str) -> bool:
+def _is_inside_object(before: str) -> bool:
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', "", before)
     open_brackets: list[str] = []
     for char in bare:
@@ -213,11 +211,11 @@ def _inside_object(before: str) -> bool:
     return open_brackets[-1:] == ["{"]
 
 
-def _character(char: str) -> str:
+def _quote_character(char: str) -> str:
     return {"'": "'\\''", "\n": "'\\n'", "\t": "'\\t'", "\r": "'\\r'"}.get(char, f"'{char}'")
 
 
-def _whole(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     """Half a surrogate pair, which only an escape can bring, is no character."""
 
     def change(text: str) -> str:
@@ -226,7 +224,7 @@ def _whole(value: Any) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
-        return [_whole(v) for v in value]
+        return [_replace_surrogates(v) for v in value]
     if isinstance(value, dict):
-        return {change(k): _whole(v) for k, v in value.items()}
+        return {change(k): _replace_surrogates(v) for k, v in value.items()}
     return value

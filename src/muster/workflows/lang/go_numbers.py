@@ -15,7 +15,7 @@ _WORDS = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
 _PREFIXED = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F_]+)|0[bB]([01_]+)|0[oO]?([0-7_]*)|([1-9][0-9_]*))", re.ASCII)
 
 
-def wrap(number: int) -> int:
+def wrap_int64(number: int) -> int:
     """The number as 64 bits hold it."""
     return number if -_HALF <= number < _HALF else (number + _HALF) % (2 * _HALF) - _HALF
 
@@ -106,20 +106,20 @@ def remainder(a: int, b: int) -> int:
 def quotient(a: int, b: int) -> int:
     """A division that cuts towards zero."""
     whole = abs(a) // abs(b)
-    return wrap(whole if (a < 0) == (b < 0) else -whole)
+    return wrap_int64(whole if (a < 0) == (b < 0) else -whole)
 
 
 def format_float(number: float) -> str:
     """A float as `%v` prints it: the fewest digits, with an exponent below 1e-4 and from 1e6 on."""
-    digits, exponent = shortest(number)
+    digits, exponent = shortest_digits(number)
     if not digits:
         return {math.inf: "+Inf", -math.inf: "-Inf"}.get(number, "NaN")
     if not -4 <= exponent < 6:
-        return scientific(number, digits, exponent)
-    return positional(number, digits, exponent)
+        return format_scientific(number, digits, exponent)
+    return format_positional(number, digits, exponent)
 
 
-def shortest(number: float) -> tuple[str, int]:
+def shortest_digits(number: float) -> tuple[str, int]:
     """The fewest decimal digits that mean this float, and the exponent of the first one. No digits: not finite."""
     if not math.isfinite(number):
         return "", 0
@@ -132,12 +132,12 @@ def shortest(number: float) -> tuple[str, int]:
     return stripped.rstrip("0"), int(exponent or 0) + len(whole) - 1 - (len(digits) - len(stripped))
 
 
-def scientific(number: float, digits: str, exponent: int) -> str:
+def format_scientific(number: float, digits: str, exponent: int) -> str:
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{_sign(number)}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-def positional(number: float, digits: str, exponent: int) -> str:
+def format_positional(number: float, digits: str, exponent: int) -> str:
     if exponent < 0:
         return f"{_sign(number)}0.{'0' * (-exponent - 1)}{digits}"
     whole = digits[: exponent + 1].ljust(exponent + 1, "0")

@@ -49,16 +49,16 @@ def from_bytes(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def well_formed(text: str) -> str:
+def replace_invalid_bytes(text: str) -> str:
     """Text as it leaves the expression: bytes that are no characters become U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return to_bytes("".join("\ufffd" if _lone(c) else c for c in text)).decode("utf-8", "replace")
+        return to_bytes("".join("\ufffd" if _is_lone_surrogate(c) else c for c in text)).decode("utf-8", "replace")
     return text
 
 
-def quoted(text: str) -> str:
+def quote_string(text: str) -> str:
     """A Go string literal (`%q`)."""
     out = ['"']
     for char in text:
@@ -66,7 +66,7 @@ def quoted(text: str) -> str:
             out.append("\\" + char)
         elif char in _SIMPLE_ESCAPES:
             out.append(_SIMPLE_ESCAPES[char])
-        elif _printable(char):
+        elif _is_printable(char):
             out.append(char)
         elif "\udc80" <= char <= "\udcff":
             out.append(f"\\x{ord(char) - 0xDC00:02x}")
@@ -77,9 +77,9 @@ def quoted(text: str) -> str:
     return "".join(out) + '"'
 
 
-def _printable(char: str) -> bool:
+def _is_printable(char: str) -> bool:
     return char == " " or unicodedata.category(char)[0] in "LMNPS"
 
 
-def _lone(char: str) -> bool:
+def _is_lone_surrogate(char: str) -> bool:
     return "\ud800" <= char <= "\udfff" and not "\udc80" <= char <= "\udcff"

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_numbers import wrap
+from muster.workflows.lang.go_numbers import wrap_int64
 from muster.workflows.lang.go_values import Method, Opaque
 
 SECOND = 1_000_000_000
@@ -74,23 +74,23 @@ class Zone(Opaque):
 UTC_ZONE = Zone("UTC")
 
 
-def civil(nanoseconds: int, zone: Zone) -> Civil:
+def to_civil(nanoseconds: int, zone: Zone) -> Civil:
     """What calendars show at a moment of the Unix epoch."""
     name, offset = zone.at(nanoseconds // SECOND)
     seconds, nanosecond = divmod(nanoseconds, SECOND)
     days, clock = divmod(seconds + offset, 86_400)
-    year, month, day = _date_of(days)
+    year, month, day = _date_of_day(days)
     return Civil(
         year, month, day, clock // 3600, clock // 60 % 60, clock % 60, nanosecond,
-        (days + 4) % 7, days - _days(year, 1, 1) + 1, name, offset,
+        (days + 4) % 7, days - _days_since_epoch(year, 1, 1) + 1, name, offset,
     )  # fmt: skip
 
 
-def moment(year: int, month: int, day: int, clock: int, nanosecond: int, zone: Zone) -> int:
+def to_unix_nanoseconds(year: int, month: int, day: int, clock: int, nanosecond: int, zone: Zone) -> int:
     """Nanoseconds of the Unix epoch for a date and the seconds since its midnight in a zone. Months and days may
     overflow, as in time.Date."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
-    seconds = (_days(year, month, 1) + day - 1) * 86_400 + clock
+    seconds = (_days_since_epoch(year, month, 1) + day - 1) * 86_400 + clock
     # A zone's rules go by moments, not by clocks: take the clock for UTC, then look again where that leads.
     guess = seconds - zone.at(seconds)[1]
     seconds -= zone.at(guess)[1]
@@ -141,10 +141,10 @@ def format_duration(nanoseconds: int) -> str:
     sign, rest = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if rest < SECOND:
         unit, name = next((u, n) for u, n in ((1_000_000, "ms"), (1000, "µs"), (1, "ns")) if rest >= u)
-        return f"{sign}{_decimal(rest, unit)}{name}"
+        return f"{sign}{_format_decimal(rest, unit)}{name}"
     minutes, seconds = divmod(rest, MINUTE)
     hours, minutes = divmod(minutes, 60)
-    shown = f"{_decimal(seconds, SECOND)}s"
+    shown = f"{_format_decimal(seconds, SECOND)}s"
     if hours or minutes:
         shown = f"{minutes}m{shown}"
     return f"{sign}{hours}h{shown}" if hours else sign + shown
@@ -156,16 +156,16 @@ def round_duration(nanoseconds: int, unit: int) -> int:
         return nanoseconds
     rest = abs(nanoseconds) % unit
     rounded = abs(nanoseconds) - rest + (unit if rest * 2 >= unit else 0)
-    return wrap(-rounded if nanoseconds < 0 else rounded)
+    return wrap_int64(-rounded if nanoseconds < 0 else rounded)
 
 
-def _decimal(amount: int, unit: int) -> str:
+def _format_decimal(amount: int, unit: int) -> str:
     whole, rest = divmod(amount, unit)
     fraction = str(rest).zfill(len(str(unit)) - 1).rstrip("0") if rest else ""
     return f"{whole}.{fraction}" if fraction else str(whole)
 
 
-def _days(year: int, month: int, day: int) -> int:
+def _days_since_epoch(year: int, month: int, day: int) -> int:
     """Days since 1970-01-01 in the Gregorian calendar, for any year."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
@@ -173,7 +173,7 @@ def _days(year: int, month: int, day: int) -> int:
     return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
 
 
-def _date_of(days: int) -> tuple[int, int, int]:
+def _date_of_day(days: int) -> tuple[int, int, int]:
     era, of_era = divmod(days + 719_468, 146_097)
     year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)

@@ -7,11 +7,10 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_strings import quoted
-from muster.workflows.lang.go_time import MONTHS, SECOND, UTC_ZONE, WEEKDAYS, Civil, Zone, moment
+from muster.workflows.lang.go_strings import quote_string
+from muster.workflows.lang.go_time import MONTHS, SECOND, UTC_ZONE, WEEKDAYS, Civil, Zone, to_unix_nanoseconds
 
-# Merged from layouts: Go's way to format times: a layout shows what 2006-01-02 15:04:05.999 would look like.
-
+# -- Formatting
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 RFC3339_NANO = "2006-01-02T15:04:05.999999999Z07:00"
@@ -39,7 +38,7 @@ class Element(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def elements(layout: str) -> tuple[Element, ...]:
+def split_layout(layout: str) -> tuple[Element, ...]:
     if len(layout) > _MAX_LAYOUT:
         raise ExpressionError(f"a layout of {len(layout)} characters is too long (at most {_MAX_LAYOUT})")
     found: list[Element] = []
@@ -52,10 +51,10 @@ def elements(layout: str) -> tuple[Element, ...]:
 
 def format_time(when: Civil, layout: str) -> str:
     """A moment in the form of the layout."""
-    return "".join(before + _shown(code, when) for before, code in elements(layout))
+    return "".join(before + _format_element(code, when) for before, code in split_layout(layout))
 
 
-def _shown(code: str, when: Civil) -> str:
+def _format_element(code: str, when: Civil) -> str:
     match code:
         case "":
             return ""
@@ -94,14 +93,14 @@ def _shown(code: str, when: Civil) -> str:
         case "pm":
             return "pm" if when.hour >= 12 else "am"
         case "MST":
-            return when.zone or _offset("-0700", when.offset)
+            return when.zone or _format_offset("-0700", when.offset)
         case _ if ZONE.match(code):
-            return "Z" if code[0] == "Z" and when.offset == 0 else _offset(code, when.offset)
+            return "Z" if code[0] == "Z" and when.offset == 0 else _format_offset(code, when.offset)
         case _:
-            return _fraction(code, when.nanosecond)
+            return _format_fraction(code, when.nanosecond)
 
 
-def _offset(code: str, seconds: int) -> str:
+def _format_offset(code: str, seconds: int) -> str:
     sign, seconds = ("-" if seconds < 0 else "+"), abs(seconds)
     colon = ":" if ":" in code else ""
     shown = f"{sign}{seconds // 3600:02d}"
@@ -112,7 +111,7 @@ def _offset(code: str, seconds: int) -> str:
     return shown
 
 
-def _fraction(code: str, nanosecond: int) -> str:
+def _format_fraction(code: str, nanosecond: int) -> str:
     digits = f"{nanosecond:09d}".ljust(len(code) - 1, "0")[: len(code) - 1]
     if code[1] == "9":
         digits = digits.rstrip("0")
@@ -120,8 +119,7 @@ def _fraction(code: str, nanosecond: int) -> str:
     return code[0] + digits
 
 
-# Merged from time_parsing: Reading a time along one of Go's layouts.
-
+# -- Parsing
 
 _FRACTION = re.compile(r"[.,][0-9]+")
 _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
@@ -148,12 +146,12 @@ class _Reader:
 
     def fail(self, element: str) -> NoReturn:
         raise ExpressionError(
-            f"parsing time {quoted(self.text)} as {quoted(self.layout)}: "
-            f"cannot parse {quoted(self.rest)} as {quoted(element)}"
+            f"parsing time {quote_string(self.text)} as {quote_string(self.layout)}: "
+            f"cannot parse {quote_string(self.rest)} as {quote_string(element)}"
         )
 
     def complain(self, message: str) -> NoReturn:
-        raise ExpressionError(f"parsing time {quoted(self.text)}: {message}")
+        raise ExpressionError(f"parsing time {quote_string(self.text)}: {message}")
 
     def literal(self, expected: str) -> None:
         """Literal text; a space stands for any number of them."""
@@ -288,45 +286,45 @@ class _Reader:
         self.parts.zone_name, self.rest = name, self.rest[len(name) :]
 
 
-def parse_time(layout: str, text: str, zone: Zone = UTC_ZONE) -> tuple[int, Zone]:
+def parse_with_layout(layout: str, text: str, zone: Zone = UTC_ZONE) -> tuple[int, Zone]:
     """(nanoseconds of the Unix epoch, zone) of a time in the form of the layout; in `zone` unless it names one."""
     reader = _Reader(layout, text)
-    parts = elements(layout)
+    parts = split_layout(layout)
     for number, (before, code) in enumerate(parts):
         reader.literal(before)
         if not code:
             if reader.rest:
-                reader.complain(f"extra text: {quoted(reader.rest)}")
+                reader.complain(f"extra text: {quote_string(reader.rest)}")
             break
         if not reader.rest and not code.startswith((".9", ",9")):
             reader.fail(code)
         reader.read(code, parts[number + 1].code)
-    return _assembled(reader, zone)
+    return _assemble(reader, zone)
 
 
-def _assembled(reader: _Reader, default: Zone) -> tuple[int, Zone]:
+def _assemble(reader: _Reader, default: Zone) -> tuple[int, Zone]:
     parts = reader.parts
     if parts.afternoon is not None:
         parts.hour = parts.hour % 12 + (12 if parts.afternoon else 0)
     month, day = _month_and_day(reader)
     clock = parts.hour * 3600 + parts.minute * 60 + parts.second
     if parts.zone is not None:
-        return moment(parts.year, month, day, clock, parts.nanosecond, parts.zone), parts.zone
+        return to_unix_nanoseconds(parts.year, month, day, clock, parts.nanosecond, parts.zone), parts.zone
     if parts.offset is not None:
-        when = moment(parts.year, month, day, clock - parts.offset, parts.nanosecond, UTC_ZONE)
+        when = to_unix_nanoseconds(parts.year, month, day, clock - parts.offset, parts.nanosecond, UTC_ZONE)
         name, offset = default.at(when // SECOND)
         if offset == parts.offset and parts.zone_name in ("", name):
             return when, default
         return when, Zone(parts.zone_name, parts.offset)
     if parts.zone_name:
-        when = moment(parts.year, month, day, clock, parts.nanosecond, default)
+        when = to_unix_nanoseconds(parts.year, month, day, clock, parts.nanosecond, default)
         if default.at(when // SECOND)[0] == parts.zone_name:
             return when, default
         hours = int(parts.zone_name[3:] or "0") if parts.zone_name.startswith("GMT") else 0
         # An offset in the name changes how the time shows, not which one it is: that is how Go does it.
-        when = moment(parts.year, month, day, clock, parts.nanosecond, UTC_ZONE)
+        when = to_unix_nanoseconds(parts.year, month, day, clock, parts.nanosecond, UTC_ZONE)
         return when, Zone(parts.zone_name, hours * 3600)
-    return moment(parts.year, month, day, clock, parts.nanosecond, default), default
+    return to_unix_nanoseconds(parts.year, month, day, clock, parts.nanosecond, default), default
 
 
 def _month_and_day(reader: _Reader) -> tuple[int, int]:

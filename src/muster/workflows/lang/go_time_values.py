@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_numbers import quotient, wrap
+from muster.workflows.lang.go_numbers import quotient, wrap_int64
 from muster.workflows.lang.go_time import (
     HOUR,
     MINUTE,
@@ -18,12 +18,12 @@ from muster.workflows.lang.go_time import (
     ZERO_TIME,
     Civil,
     Zone,
-    civil,
     format_duration,
-    moment,
     round_duration,
+    to_civil,
+    to_unix_nanoseconds,
 )
-from muster.workflows.lang.go_time_layout import RFC3339_NANO, format_time, parse_time
+from muster.workflows.lang.go_time_layout import RFC3339_NANO, format_time, parse_with_layout
 from muster.workflows.lang.go_values import Int64, Method, Opaque
 
 _LONGEST = 2**63 - 1
@@ -93,7 +93,7 @@ class Time(Opaque):
 
     @property
     def civil(self) -> Civil:
-        return civil(self.nanoseconds, self.zone)
+        return to_civil(self.nanoseconds, self.zone)
 
     def format(self, layout: str) -> str:
         return format_time(self.civil, layout)
@@ -116,51 +116,51 @@ class Time(Opaque):
         return f'"{self.format(RFC3339_NANO)}"'
 
 
-def parsed_time(layout: str, text: str, zone: Zone = UTC_ZONE) -> Time:
+def parse_time(layout: str, text: str, zone: Zone = UTC_ZONE) -> Time:
     """The time that a text in the form of the layout means."""
-    return Time(*parse_time(layout, text, zone))
+    return Time(*parse_with_layout(layout, text, zone))
 
 
 def _add_date(when: Time, years: int, months: int, days: int) -> Time:
     at = when.civil
     clock = at.hour * 3600 + at.minute * 60 + at.second
-    moved = moment(at.year + years, at.month + months, at.day + days, clock, at.nanosecond, when.zone)
+    moved = to_unix_nanoseconds(at.year + years, at.month + months, at.day + days, clock, at.nanosecond, when.zone)
     return Time(moved, when.zone)
 
 
-def _truncated(when: Time, unit: int) -> Time:
+def _truncate(when: Time, unit: int) -> Time:
     return when if unit <= 0 else when.plus(-((when.nanoseconds - ZERO_TIME) % unit))
 
 
-def _rounded(when: Time, unit: int) -> Time:
+def _round(when: Time, unit: int) -> Time:
     if unit <= 0:
         return when
     rest = (when.nanoseconds - ZERO_TIME) % unit
     return when.plus(-rest if rest * 2 < unit else unit - rest)
 
 
-def _compared(when: Time, other: Time) -> int:
+def _compare(when: Time, other: Time) -> int:
     return (when.nanoseconds > other.nanoseconds) - (when.nanoseconds < other.nanoseconds)
 
 
-def _calendar(field: str) -> Any:
+def _calendar_field(field: str) -> Any:
     return lambda when: getattr(when.civil, field)
 
 
 Time.methods = {
-    "Year": Method("", "int", _calendar("year")),
+    "Year": Method("", "int", _calendar_field("year")),
     "Month": Method("", "time.Month", lambda t: Month(t.civil.month)),
-    "Day": Method("", "int", _calendar("day")),
-    "Hour": Method("", "int", _calendar("hour")),
-    "Minute": Method("", "int", _calendar("minute")),
-    "Second": Method("", "int", _calendar("second")),
-    "Nanosecond": Method("", "int", _calendar("nanosecond")),
+    "Day": Method("", "int", _calendar_field("day")),
+    "Hour": Method("", "int", _calendar_field("hour")),
+    "Minute": Method("", "int", _calendar_field("minute")),
+    "Second": Method("", "int", _calendar_field("second")),
+    "Nanosecond": Method("", "int", _calendar_field("nanosecond")),
     "Weekday": Method("", "time.Weekday", lambda t: Weekday(t.civil.weekday)),
-    "YearDay": Method("", "int", _calendar("year_day")),
+    "YearDay": Method("", "int", _calendar_field("year_day")),
     "Unix": Method("", "int64", lambda t: Int64(t.nanoseconds // SECOND)),
     "UnixMilli": Method("", "int64", lambda t: Int64(t.nanoseconds // 1_000_000)),
     "UnixMicro": Method("", "int64", lambda t: Int64(t.nanoseconds // 1000)),
-    "UnixNano": Method("", "int64", lambda t: Int64(wrap(t.nanoseconds))),
+    "UnixNano": Method("", "int64", lambda t: Int64(wrap_int64(t.nanoseconds))),
     "UTC": Method("", "time.Time", lambda t: t.within(UTC_ZONE)),
     "Local": Method("", "time.Time", lambda t: t.within(UTC_ZONE)),
     "Location": Method("", "*time.Location", lambda t: t.zone),
@@ -171,10 +171,10 @@ Time.methods = {
     "Add": Method("time.Duration", "time.Time", Time.plus),
     "AddDate": Method("int, int, int", "time.Time", _add_date),
     "Sub": Method("time.Time", "time.Duration", Time.minus),
-    "Before": Method("time.Time", "bool", lambda t, other: _compared(t, other) < 0),
-    "After": Method("time.Time", "bool", lambda t, other: _compared(t, other) > 0),
-    "Equal": Method("time.Time", "bool", lambda t, other: _compared(t, other) == 0),
-    "Compare": Method("time.Time", "int", _compared),
-    "Truncate": Method("time.Duration", "time.Time", _truncated),
-    "Round": Method("time.Duration", "time.Time", _rounded),
+    "Before": Method("time.Time", "bool", lambda t, other: _compare(t, other) < 0),
+    "After": Method("time.Time", "bool", lambda t, other: _compare(t, other) > 0),
+    "Equal": Method("time.Time", "bool", lambda t, other: _compare(t, other) == 0),
+    "Compare": Method("time.Time", "int", _compare),
+    "Truncate": Method("time.Duration", "time.Time", _truncate),
+    "Round": Method("time.Duration", "time.Time", _round),
 }

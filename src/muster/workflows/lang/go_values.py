@@ -121,7 +121,7 @@ class Function:
         if len(arguments) > least and not self.variadic:
             raise ExpressionError("reflect: Call with too many input arguments")
         types = self.parameters[:least] + self.parameters[-1:] * (len(arguments) - least)
-        given = map(_argument, arguments, types)
+        given = map(_convert_argument, arguments, types)
         return self.call(clock, *given) if self.takes_clock else self.call(*given)
 
 
@@ -194,7 +194,7 @@ def is_nil(value: Any) -> bool:
     return value is None or type(value) in (NilList, NilStrings)
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """The value as Go prints it (`%v`): `[1 a <nil>]`, `map[a:1]`, `1e+06`."""
     match value:
         case None:
@@ -208,16 +208,18 @@ def shown(value: Any) -> str:
         case float():
             return format_float(value)
         case list():
-            return f"[{' '.join(map(shown, value))}]"
+            return f"[{' '.join(map(format_value, value))}]"
         case Mapping():
-            return f"map[{' '.join(f'{shown(k)}:{shown(value[k])}' for k in sorted(value, key=_key_order))}]"
+            return (
+                f"map[{' '.join(f'{format_value(k)}:{format_value(value[k])}' for k in sorted(value, key=_sort_key))}]"
+            )
         case Opaque():
             return value.shown()
         case _:
             return go_type(value)
 
 
-def cut(text: str, start: int, stop: int) -> str:
+def slice_bytes(text: str, start: int, stop: int) -> str:
     """Bytes `start` to `stop` of a string."""
     return text[start:stop] if text.isascii() else from_bytes(to_bytes(text)[start:stop])
 
@@ -239,26 +241,26 @@ def deep_equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def identity(value: Any, *, of_numbers: bool = False) -> Any:
+def equality_key(value: Any, *, of_numbers: bool = False) -> Any:
     """Something hashable that is the same for equal values: as deep_equal has it or, `of_numbers`, as expr-lang does,
     to which 1 and 1.0 are the same number."""
     if of_numbers and is_number(value):
         return float(value) if type(value) is float else int(value)
     if isinstance(value, list):
         kind = "list" if of_numbers else go_type(value)
-        return kind, *(identity(element, of_numbers=of_numbers) for element in value)
+        return kind, *(equality_key(element, of_numbers=of_numbers) for element in value)
     if isinstance(value, Mapping):
-        return go_type(value), frozenset((key, identity(inner)) for key, inner in value.items())
+        return go_type(value), frozenset((key, equality_key(inner)) for key, inner in value.items())
     return go_type(value), value
 
 
-def _key_order(key: Any) -> tuple[int, Any]:
+def _sort_key(key: Any) -> tuple[int, Any]:
     if isinstance(key, str):
         return 1, key
     return (0, key) if isinstance(key, int | float) else (2, str(key))
 
 
-def _argument(value: Any, wanted: str) -> Any:
+def _convert_argument(value: Any, wanted: str) -> Any:
     if wanted in ("any", "interface {}"):
         return value
     if value is None:

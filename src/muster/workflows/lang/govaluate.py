@@ -15,12 +15,11 @@ from muster.workflows.lang.go_regex import compile_regex
 from muster.workflows.lang.go_strings import is_digit, is_letter, is_space, upper
 from muster.workflows.lang.go_time import SECOND
 from muster.workflows.lang.go_time_layout import ANSIC, KITCHEN, RFC3339, RUBY_DATE, UNIX_DATE
-from muster.workflows.lang.go_time_values import Time, parsed_time
-from muster.workflows.lang.go_values import deep_equal, shown
+from muster.workflows.lang.go_time_values import Time, parse_time
+from muster.workflows.lang.go_values import deep_equal, format_value
 from muster.workflows.lang.limits import MAX_DEPTH, MAX_TEXT
 
-# Merged from govaluate_lexer: The words of a `when`: text to tokens, and which token may follow which.
-
+# -- Lexer: which tokens there are, and which may follow which
 
 _TIMES = (
     ANSIC,
@@ -76,7 +75,7 @@ class Token(NamedTuple):
     at: int
 
 
-def tokens(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
     """The tokens of a `when`, in an order that makes sense. Raises ExpressionError."""
     found: list[Token] = []
     at = 0
@@ -88,18 +87,18 @@ def tokens(text: str) -> list[Token]:
         found.append(token)
     if sum((token.kind == "CLAUSE") - (token.kind == "CLAUSE_CLOSE") for token in found):
         raise ExpressionError("Unbalanced parenthesis", at=len(text))
-    check_order(found, len(text))
+    check_token_order(found, len(text))
     return found
 
 
-def check_order(found: list[Token], end: int) -> None:
+def check_token_order(found: list[Token], end: int) -> None:
     """Refuses a token where it cannot stand."""
     before = Token("UNKNOWN", None, 0)
     for token in found:
         if token.kind not in _FOLLOWING[before.kind]:
             if before.kind == "VARIABLE" and token.kind == "CLAUSE":
                 raise ExpressionError(f"Undefined function {before.value}", at=before.at)
-            states = f"{before.kind} [{_seen(before)}] to {token.kind} [{_seen(token)}]"
+            states = f"{before.kind} [{_show_token(before)}] to {token.kind} [{_show_token(token)}]"
             hint = _EMPTY_HINT if _wants_value(before) and not _is_value(token) else _WORDS_HINT
             raise ExpressionError(f"Cannot transition token types from {states}", at=token.at, hint=hint)
         before = token
@@ -115,9 +114,9 @@ def _is_value(token: Token) -> bool:
     return token.kind in _MAY_END or token.kind in ("CLAUSE", "PREFIX")
 
 
-def _seen(token: Token) -> str:
+def _show_token(token: Token) -> str:
     """As Go prints a token's value; a parenthesis is a number to it."""
-    return str(ord(token.value)) if token.kind in ("CLAUSE", "CLAUSE_CLOSE") else shown(token.value)
+    return str(ord(token.value)) if token.kind in ("CLAUSE", "CLAUSE_CLOSE") else format_value(token.value)
 
 
 def _token(text: str, at: int, before: str) -> tuple[Token, int]:
@@ -193,7 +192,7 @@ def _quoted(text: str, at: int) -> tuple[Token, int]:
     value, end = _until(text, at + 1, "'\"")
     if end >= len(text):
         raise ExpressionError("Unclosed string literal", at=at)
-    moment = _moment(value)
+    moment = _parse_time_literal(value)
     return Token("STRING" if moment is None else "TIME", value if moment is None else moment, at), end + 1
 
 
@@ -229,23 +228,19 @@ def _is_symbol(char: str) -> bool:
     return not (is_digit(char) or is_letter(char) or char in "()[]'\"")
 
 
-def _moment(text: str) -> Time | None:
+def _parse_time_literal(text: str) -> Time | None:
     """The time that a string looks like, if it does."""
     if not 4 <= len(text) <= 64 or not any(map(is_digit, text)):
         return None
     for layout in _TIMES:
         try:
-            return parsed_time(layout, text)
+            return parse_time(layout, text)
         except ExpressionError:
             continue
     return None
 
 
-# Merged from govaluate: `when`: the govaluate dialect as Argo uses it, where a word without quotes is a string.
-#
-# Argo evaluates the text after `{{ }}` substitution: `heads == tails`, `3 > 2 && 'a b' != ''`. Its quirks are kept: a
-# dash is a minus, a dot looks for a field, a quoted date is a number of seconds.
-
+# -- Parser and evaluator
 
 _LEVELS = (
     (",",),
@@ -300,35 +295,35 @@ def evaluate_when(text: str) -> bool:
     words. No text at all means yes."""
     if text == "":
         return True
-    tree = _parsed(text)
+    tree = _parse(text)
     try:
-        value = _value(tree)
+        value = _evaluate(tree)
     except ExpressionError as error:
         # Argo writes the word like this.
         raise _placed(error, text, "Failed to evaluate 'when' expresion") from None
     if not isinstance(value, bool):
-        raise ExpressionError(f"Expected boolean evaluation for '{text}'. Got {shown(value)}", text, 0)
+        raise ExpressionError(f"Expected boolean evaluation for '{text}'. Got {format_value(value)}", text, 0)
     return value
 
 
 def parse_when(text: str) -> None:
     """Raises ExpressionError for a `when` that cannot be read."""
     if text != "":
-        _parsed(text)
+        _parse(text)
 
 
 @lru_cache(maxsize=2048)
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"a 'when' of {len(text)} characters is too long (at most {MAX_TEXT})")
     try:
-        found = _with_patterns(tokens(text))
+        found = _mark_patterns(tokenize(text))
     except ExpressionError as error:
         raise _placed(error, text, "Invalid 'when' expression") from None
     try:
         strings = [token._replace(kind="STRING") if token.kind == "VARIABLE" else token for token in found]
-        check_order(strings, len(text))
-        return _Parser(_with_patterns(strings)).operation()
+        check_token_order(strings, len(text))
+        return _Parser(_mark_patterns(strings)).operation()
     except ExpressionError as error:
         raise _placed(error, text, "Failed to parse 'when' expression") from None
 
@@ -375,7 +370,7 @@ class _Parser:
             case "NUMERIC" | "STRING" | "BOOLEAN" | "PATTERN":
                 return Literal(token.value, token.at)
             case kind:
-                message = f"Unable to plan token kind: '{kind}', value: '{shown(token.value)}'"
+                message = f"Unable to plan token kind: '{kind}', value: '{format_value(token.value)}'"
                 raise ExpressionError(message, at=token.at)
 
     def clause(self, opening: Token) -> Any:
@@ -388,7 +383,7 @@ class _Parser:
         return inner
 
 
-def _with_patterns(found: list[Token]) -> list[Token]:
+def _mark_patterns(found: list[Token]) -> list[Token]:
     """Strings behind `=~` as patterns. One that is wrong is an error even if nothing gets to it."""
     out = found[:1]
     for before, token in pairwise(found):
@@ -402,7 +397,7 @@ def _with_patterns(found: list[Token]) -> list[Token]:
     return out
 
 
-def _value(node: Any) -> Any:
+def _evaluate(node: Any) -> Any:
     match node:
         case None:
             return None
@@ -411,23 +406,23 @@ def _value(node: Any) -> Any:
         case Field(path, at):
             raise ExpressionError(f"No parameter '{path[0]}' found.", at=at, hint=_DOT_HINT)
         case Prefix(operator, operand, at):
-            return _prefixed(operator, _value(operand), at)
+            return _apply_prefix(operator, _evaluate(operand), at)
         case _:
-            return _operated(node)
+            return _evaluate_operation(node)
 
 
-def _operated(node: Operation) -> Any:
+def _evaluate_operation(node: Operation) -> Any:
     """Chains of operators can be long, so their left-hand sides are taken in a loop."""
     spine = [node]
     while isinstance(spine[-1].left, Operation):
         spine.append(spine[-1].left)
-    left = _value(spine[-1].left)
+    left = _evaluate(spine[-1].left)
     for part in reversed(spine):
-        left = _applied(part, left)
+        left = _apply_operator(part, left)
     return left
 
 
-def _applied(node: Operation, left: Any) -> Any:
+def _apply_operator(node: Operation, left: Any) -> Any:
     match node.operator:
         case "&&" if left is False:
             return False
@@ -437,7 +432,7 @@ def _applied(node: Operation, left: Any) -> Any:
             return left
         case "?" if left is False:
             return None
-    right = _value(node.right)
+    right = _evaluate(node.right)
     match node.operator:
         case ",":
             return [*left, right] if isinstance(left, list) else [left, right]
@@ -462,20 +457,20 @@ def _applied(node: Operation, left: Any) -> Any:
             _expect(right, list, node, "comparator", "number")
             return any(deep_equal(left, element) for element in right)
         case ">" | ">=" | "<" | "<=":
-            return _compared(node, left, right)
+            return _compare(node, left, right)
         case "+" if isinstance(left, str) or isinstance(right, str):
-            return shown(left) + shown(right)
+            return format_value(left) + format_value(right)
         case "+" if not (isinstance(left, float) and isinstance(right, float)):
-            raise _unusable(left, node, "modifier", "number")
+            raise _operand_error(left, node, "modifier", "number")
         case operator:
             for side in (left, right):
                 _expect(side, float, node, "modifier", "number")
             return _ARITHMETIC[operator](left, right)
 
 
-def _compared(node: Operation, left: Any, right: Any) -> bool:
+def _compare(node: Operation, left: Any, right: Any) -> bool:
     if type(left) is not type(right) or not isinstance(left, str | float):
-        raise _unusable(left, node, "comparator", "number")
+        raise _operand_error(left, node, "comparator", "number")
     match node.operator:
         case ">":
             return bool(left > right)
@@ -495,10 +490,10 @@ def _matches(node: Operation, text: str, pattern: str) -> bool:
         raise ExpressionError(message, at=node.at) from None
 
 
-def _prefixed(operator: str, value: Any, at: int) -> Any:
+def _apply_prefix(operator: str, value: Any, at: int) -> Any:
     wanted = bool if operator == "!" else float
     if type(value) is not wanted:
-        raise ExpressionError(f"Value '{shown(value)}' cannot be used with the prefix '{operator}'", at=at)
+        raise ExpressionError(f"Value '{format_value(value)}' cannot be used with the prefix '{operator}'", at=at)
     if operator == "!":
         return not value
     return -value if operator == "-" else float(~to_int(value))
@@ -506,12 +501,12 @@ def _prefixed(operator: str, value: Any, at: int) -> Any:
 
 def _expect(value: Any, wanted: type, node: Operation, role: str, name: str) -> None:
     if type(value) is not wanted:
-        raise _unusable(value, node, role, name)
+        raise _operand_error(value, node, role, name)
 
 
-def _unusable(value: Any, node: Operation, role: str, wanted: str) -> ExpressionError:
+def _operand_error(value: Any, node: Operation, role: str, wanted: str) -> ExpressionError:
     operator = "=" if node.operator == "==" else node.operator
-    message = f"Value '{shown(value)}' cannot be used with the {role} '{operator}', it is not a {wanted}"
+    message = f"Value '{format_value(value)}' cannot be used with the {role} '{operator}', it is not a {wanted}"
     return ExpressionError(message, at=node.at, hint=_DASH_HINT if operator == "-" else "")
 
 

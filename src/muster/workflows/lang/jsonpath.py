@@ -37,16 +37,16 @@ _MAX_WORK = 300_000
 def query(text: str, path: str) -> Any:
     """What a path finds in a JSON text. Raises ExpressionError."""
     value = from_json(text)
-    steps = compiled_path(path)
+    steps = compile_path(path)
     _work.set([0])
     try:
         return _apply(steps, value, value)
-    except (RecursionError, _TooMuch):
+    except (RecursionError, _BudgetExceeded):
         raise ExpressionError("the path finds too much, or the JSON is nested too deeply") from None
 
 
 @lru_cache(maxsize=512)
-def compiled_path(path: str) -> tuple[Step, ...]:
+def compile_path(path: str) -> tuple[Step, ...]:
     """The steps of a path."""
     try:
         return parse_path(path, _apply)
@@ -54,7 +54,7 @@ def compiled_path(path: str) -> tuple[Step, ...]:
         raise ExpressionError(f"invalid JSONPath selector '{path}' {error.message}") from None
 
 
-class _TooMuch(Exception):
+class _BudgetExceeded(Exception):
     """Ends a search that a few `..` can make endless. No ExpressionError: those only say that a branch has nothing."""
 
 
@@ -65,7 +65,7 @@ def _apply(steps: Sequence[Step], root: Any, current: Any) -> Any:
     work = _work.get()
     work[0] += 1
     if work[0] > _MAX_WORK:
-        raise _TooMuch
+        raise _BudgetExceeded
     if not steps:
         return current
     step, rest = steps[0], steps[1:]
@@ -81,34 +81,34 @@ def _apply(steps: Sequence[Step], root: Any, current: Any) -> Any:
         case Index(index):
             return _apply(rest, root, _element_of(current, index))
         case Computed(script):
-            return _apply((_computed(script, root, current), *rest), root, current)
+            return _apply((_evaluate_subscript(script, root, current), *rest), root, current)
         case Wildcard():
             _expect(current, "wildcard", "array map slice")
-            return _each(_elements(current), rest, root)
+            return _apply_to_each(_elements(current), rest, root)
         case Filter(script):
             if not script.text:
                 raise ExpressionError("invalid expression. is empty")
             _expect(current, "filter", "array map slice")
-            kept = [element for element in _elements(current) if _included(script, root, element)]
-            return _listed(kept, rest, root)
+            kept = [element for element in _elements(current) if _passes_filter(script, root, element)]
+            return _apply_to_list(kept, rest, root)
         case Range():
-            return _listed(_ranged(step, root, current), rest, root)
+            return _apply_to_list(_select_range(step, root, current), rest, root)
         case Union(members):
-            return _listed(_united(members, root, current), rest, root)
+            return _apply_to_list(_select_union(members, root, current), rest, root)
         case Recursive():
-            return list(_everywhere(rest, root, current))
+            return list(_apply_recursively(rest, root, current))
 
 
-def _listed(elements: list[Any], rest: Sequence[Step], root: Any) -> Any:
+def _apply_to_list(elements: list[Any], rest: Sequence[Step], root: Any) -> Any:
     """What follows a list of finds: an index picks one of them, anything else looks into each."""
     if not rest:
         return elements
     if isinstance(rest[0], Index):
         return _apply(rest, root, elements)
-    return _each(elements, rest, root)
+    return _apply_to_each(elements, rest, root)
 
 
-def _each(elements: list[Any], rest: Sequence[Step], root: Any) -> list[Any]:
+def _apply_to_each(elements: list[Any], rest: Sequence[Step], root: Any) -> list[Any]:
     if not rest:
         return elements
     found: list[Any] = []
@@ -122,7 +122,7 @@ def _each(elements: list[Any], rest: Sequence[Step], root: Any) -> list[Any]:
     return found
 
 
-def _everywhere(rest: Sequence[Step], root: Any, current: Any) -> Iterator[Any]:
+def _apply_recursively(rest: Sequence[Step], root: Any, current: Any) -> Iterator[Any]:
     if current is None:
         return
     if rest:
@@ -138,14 +138,14 @@ def _everywhere(rest: Sequence[Step], root: Any, current: Any) -> Iterator[Any]:
         yield current
     if isinstance(current, dict | list):
         for element in _elements(current):
-            yield from _everywhere(rest, root, element)
+            yield from _apply_recursively(rest, root, element)
 
 
 def _elements(value: Any) -> list[Any]:
     return [value[key] for key in sorted(value)] if isinstance(value, dict) else list(value)
 
 
-def _included(script: Script, root: Any, element: Any) -> bool:
+def _passes_filter(script: Script, root: Any, element: Any) -> bool:
     try:
         value = script.evaluate(root, element)
     except ExpressionError:
@@ -178,8 +178,8 @@ def _element_of(current: Any, index: int) -> Any:
     return current[at]
 
 
-def _computed(script: Script, root: Any, current: Any) -> Step:
-    value = _result(script, root, current)
+def _evaluate_subscript(script: Script, root: Any, current: Any) -> Step:
+    value = _evaluate_script(script, root, current)
     if value is None:
         raise ExpressionError("unexpected expression result. expected [int string] got [nil]")
     if isinstance(value, str):
@@ -189,7 +189,7 @@ def _computed(script: Script, root: Any, current: Any) -> Step:
     return Index(int(value))
 
 
-def _result(script: Script, root: Any, current: Any) -> Any:
+def _evaluate_script(script: Script, root: Any, current: Any) -> Any:
     try:
         return script.evaluate(root, current)
     except ExpressionError as error:
@@ -197,12 +197,12 @@ def _result(script: Script, root: Any, current: Any) -> Any:
         raise ExpressionError(prefix + error.message) from None
 
 
-def _ranged(step: Range, root: Any, current: Any) -> list[Any]:
+def _select_range(step: Range, root: Any, current: Any) -> list[Any]:
     _expect(current, "range", _LIST)
     size = len(current)
-    start = _clamped(_bound(step.start, root, current, 0), size)
-    stop = _clamped(_bound(step.stop, root, current, size), size)
-    stride = _bound(step.step, root, current, 1)
+    start = _clamp(_range_bound(step.start, root, current, 0), size)
+    stop = _clamp(_range_bound(step.stop, root, current, size), size)
+    stride = _range_bound(step.step, root, current, 1)
     if stride == 0:
         raise ExpressionError("range: invalid token out of range")
     if stride < 0:
@@ -210,24 +210,24 @@ def _ranged(step: Range, root: Any, current: Any) -> list[Any]:
     return [current[at] for at in range(start, stop, stride)]
 
 
-def _bound(end: int | Script | None, root: Any, current: Any, default: int) -> int:
+def _range_bound(end: int | Script | None, root: Any, current: Any, default: int) -> int:
     if end is None:
         return default
     if isinstance(end, int):
         return end
-    value = _result(end, root, current)
+    value = _evaluate_script(end, root, current)
     if value is None or not _is_whole(value):
         got = "nil" if value is None else go_kind(value)
         raise ExpressionError(f"range: invalid token unexpected expression result. expected [int] got [{got}]")
     return int(value)
 
 
-def _clamped(at: int, size: int) -> int:
+def _clamp(at: int, size: int) -> int:
     return min(max(size + at if at < 0 else at, 0), size)
 
 
-def _united(members: Sequence[int | str | Script], root: Any, current: Any) -> list[Any]:
-    wanted = [_result(member, root, current) if isinstance(member, Script) else member for member in members]
+def _select_union(members: Sequence[int | str | Script], root: Any, current: Any) -> list[Any]:
+    wanted = [_evaluate_script(member, root, current) if isinstance(member, Script) else member for member in members]
     if all(isinstance(member, str) for member in wanted):
         _expect(current, "union", _MAP)
         return [current[key] for key in wanted if key in current]

@@ -13,16 +13,10 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_encoding import from_json
 from muster.workflows.lang.go_numbers import divide, parse_float, parse_int, power, remainder
 from muster.workflows.lang.go_regex import compile_regex
-from muster.workflows.lang.go_values import Int64, deep_equal, shown
+from muster.workflows.lang.go_values import Int64, deep_equal, format_value
 from muster.workflows.lang.limits import MAX_DEPTH
 
-# Merged from jsonpath_script: Expressions inside JSONPath brackets: filters `?(@.age > 42)` and scripts
-# `(@.length-1)`.
-#
-# The dialect is that of the Go library behind Argo's `jsonpath` function. It finds operators by looking for their
-# text,
-# loosest first, and it keeps strings in single quotes while it computes.
-
+# -- Filters and scripts
 
 Select: TypeAlias = Callable[[Any, Any], Any]
 """What a path inside the expression finds, given the root and the current element."""
@@ -173,7 +167,7 @@ def _plain(node: Any, known: Mapping[str, Any]) -> Any:
 def _number(node: Any, known: Mapping[str, Any]) -> float:
     if node is None:
         raise ExpressionError("invalid argument. is nil")
-    number = parse_float(shown(_plain(node, known)))
+    number = parse_float(format_value(_plain(node, known)))
     if number is None:
         raise ExpressionError("invalid argument. expected number")
     return number
@@ -182,7 +176,7 @@ def _number(node: Any, known: Mapping[str, Any]) -> float:
 def _integer(node: Any, known: Mapping[str, Any]) -> int:
     if node is None:
         raise ExpressionError("invalid argument. is nil")
-    number = parse_int(shown(_plain(node, known)))
+    number = parse_int(format_value(_plain(node, known)))
     if number is None:
         raise ExpressionError("invalid argument. expected integer")
     return number
@@ -192,7 +186,7 @@ def _boolean(node: Any, known: Mapping[str, Any]) -> bool:
     value = _plain(node, known)
     if value is None:
         return False
-    word = shown(value)
+    word = format_value(value)
     if word not in _TRUE and word not in _FALSE:
         raise ExpressionError("invalid argument. expected boolean")
     return word in _TRUE
@@ -203,10 +197,10 @@ def _string(node: Any, known: Mapping[str, Any]) -> str:
         raise ExpressionError("invalid argument. is nil")
     value = _evaluated(node, known)
     if not isinstance(value, str):
-        return shown(value)
+        return format_value(value)
     if value in known:
         value = known[value]
-        return _in_quotes(_without(value, '"')) if isinstance(value, str) else shown(value)
+        return _in_quotes(_without(value, '"')) if isinstance(value, str) else format_value(value)
     unquoted = _without(value, '"')
     return value if unquoted == value else _in_quotes(unquoted)
 
@@ -258,9 +252,7 @@ def _elements(node: Any, known: Mapping[str, Any]) -> list[Any]:
     raise ExpressionError("invalid argument. expected array, map, or slice")
 
 
-# Merged from jsonpath_syntax: The steps of a JSONPath, in the dialect of the Go library behind Argo's `jsonpath`
-# function.
-
+# -- Steps
 
 _NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 

@@ -11,9 +11,6 @@ from typing import Any
 
 from muster.workflows.lang.errors import ExpressionError
 
-# Merged from limits: What an expression may cost. Expressions come with workflows, and one process runs everybody's.
-
-
 MAX_TEXT = 100_000
 """Characters of an expression."""
 MAX_NODES = 10_000
@@ -40,11 +37,6 @@ def check_count(elements: int) -> int:
     if elements >= MEMORY:
         raise ExpressionError("memory budget exceeded")
     return elements
-
-
-# Merged from weights: How much a value is in all. A list that holds another one twice, which does the same, and so
-# on, is small until
-# somebody prints or compares it.
 
 
 class SizeTracker:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from muster.workflows.lang.clock import SYSTEM_CLOCK, Clock
-from muster.workflows.lang.environment import build_environment, evaluate_in, missing, references
+from muster.workflows.lang.environment import build_environment, evaluate_in, find_missing, required_variables
 from muster.workflows.lang.errors import ExpressionError, MissingVariable
 from muster.workflows.lang.expr.evaluator import evaluate
 from muster.workflows.lang.go_encoding import to_json
-from muster.workflows.lang.go_strings import SPACES, well_formed
+from muster.workflows.lang.go_strings import SPACES, replace_invalid_bytes
 
-_LATE = frozenset(
+_LATE_VARIABLES = frozenset(
     (
         "item",
         "retries",
@@ -67,7 +67,7 @@ def substitute(
     """
     replacer = _Replacer(scope, allow_unresolved, required, clock)
     try:
-        return _mapped(value, replacer.replaced)
+        return _map_strings(value, replacer.replaced)
     except RecursionError:
         raise ExpressionError("the template is nested too deeply") from None
 
@@ -89,7 +89,7 @@ def find_tags(text: str, *, allow_open: bool = False) -> Iterator[Tag]:
 
 def find_tags_in(value: Any) -> Iterator[Tag]:
     """The tags of every string in a value."""
-    for text in _strings(value):
+    for text in _iterate_strings(value):
         yield from find_tags(text)
 
 
@@ -161,19 +161,19 @@ class _Replacer:
         kept = f"{{{{={tag.text}}}}}"
         try:
             env = build_environment(self.scope, tag.text)
-            lacking = missing(references(tag.text), env)
+            lacking = find_missing(required_variables(tag.text), env)
         except ExpressionError as error:
             raise self.failed(error, tag, text) from None
         for name in lacking:
             if self.must_resolve(name):
                 raise MissingVariable(f"failed to evaluate expression: {name} is missing", text, tag.at)
         may_stay = bool(lacking) or not (self.strict or self.required)
-        if may_stay and not _LATE.isdisjoint(lacking):
+        if may_stay and not _LATE_VARIABLES.isdisjoint(lacking):
             return kept
         try:
             result = evaluate(tag.text, env, self.clock)
             if result is not None:
-                return _as_text(result)
+                return _to_text(result)
         except ExpressionError as error:
             if not may_stay:
                 raise self.failed(error, tag, text) from None
@@ -191,10 +191,10 @@ class _Replacer:
         return ExpressionError(prefix + error.message, text, at, hint)
 
 
-def _as_text(result: Any) -> str:
+def _to_text(result: Any) -> str:
     """A string as it is, anything else as JSON."""
     if isinstance(result, str):
-        return well_formed(result)
+        return replace_invalid_bytes(result)
     try:
         written = to_json(result)
     except ExpressionError as error:
@@ -203,23 +203,23 @@ def _as_text(result: Any) -> str:
     return written[1:-1] if len(written) > 1 and written[0] == written[-1] == '"' else written
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _mapped(inner, change) for key, inner in value.items()}
+        return {change(key): _map_strings(inner, change) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_mapped(inner, change) for inner in value]
+        return [_map_strings(inner, change) for inner in value]
     return value
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _iterate_strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield key
-            yield from _strings(inner)
+            yield from _iterate_strings(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from _strings(inner)
+            yield from _iterate_strings(inner)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.expr.lexer import tokens
+from muster.workflows.lang.expr.lexer import tokenize
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from muster.workflows.lang.expr.lexer import tokens
     ],
 )
 def test_tokens(text: str, found: list[str]) -> None:
-    assert [str(token) for token in tokens(text)] == found
+    assert [str(token) for token in tokenize(text)] == found
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,6 @@ def test_tokens(text: str, found: list[str]) -> None:
 )
 def test_what_is_no_token(text: str, message: str, at: int) -> None:
     with pytest.raises(ExpressionError) as caught:
-        list(tokens(text))
+        list(tokenize(text))
     assert caught.value.message == message
     assert caught.value.at == at

@@ -1,10 +1,12 @@
+""""""
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 
-from muster.workflows.lang.go_strings import well_formed
+from muster.workflows.lang.go_strings import replace_invalid_bytes
 from tests.workflows.lang.sample_scope import value_of
 
 
@@ -60,4 +62,56 @@ from tests.workflows.lang.sample_scope import value_of
 )
 def test_strings(expression: str, value: Any) -> None:
     found = value_of(expression)
-    assert (well_formed(found) if isinstance(found, str) else found) == value
+    assert (replace_invalid_bytes(found) if isinstance(found, str) else found) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("sprig.upper('hello é')", "HELLO É"),
+        ("sprig.lower('HELLO')", "hello"),
+        ("sprig.title('hello world-wide')", "Hello World-Wide"),
+        ("sprig.untitle('Hello World')", "hello world"),
+        ("sprig.swapcase('This Is A.Test')", "tHIS iS a.tEST"),
+        ("sprig.camelcase('http_server')", "HttpServer"),
+        ("sprig.camelcase('_complex__case_')", "_Complex_Case_"),
+        ("sprig.camelcase('GOLANG_IS_GREAT')", "GolangIsGreat"),
+        ("sprig.camelcase('')", ""),
+        ("sprig.camelcase('--')", "---"),
+        ("sprig.snakecase('FirstName')", "first_name"),
+        ("sprig.snakecase('HTTPServer')", "http_server"),
+        ("sprig.snakecase('NoHTTPS')", "no_https"),
+        ("sprig.snakecase('GO PATH')", "go_path"),
+        ("sprig.snakecase('http2xx')", "http_2xx"),
+        ("sprig.snakecase('HTTP20xOK')", "http_20x_ok"),
+        ("sprig.snakecase('Duration2m3s')", "duration_2m3s"),
+        ("sprig.snakecase('Bld4Floor3rd')", "bld4_floor_3rd"),
+        ("sprig.kebabcase('FirstName')", "first-name"),
+        ("sprig.kebabcase('some words.and-more')", "some-words.and-more"),
+    ],
+)
+def test_cases(expression: str, value: Any) -> None:
+    assert value_of(expression) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("sprig.regexMatch('^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+$', 'test@acme.com')", True),
+        ("sprig.regexMatch('(', 'a')", False),
+        ("sprig.regexFindAll('[2,4,6,8]', '123456789', -1)", ["2", "4", "6", "8"]),
+        ("sprig.regexFindAll('[2,4,6,8]', '123456789', 2)", ["2", "4"]),
+        ("sprig.regexFind('[a-zA-Z][1-9]', 'abcd1234')", "d1"),
+        ("sprig.regexFind('x', 'abc')", ""),
+        ("sprig.regexReplaceAll('a(x*)b', '-ab-axxb-', '${1}W')", "-W-xxW-"),
+        ("sprig.regexReplaceAll('a(x*)b', '-ab-axxb-', '$1W')", "---"),
+        ("sprig.regexReplaceAll('(?P<n>x+)', 'axxb', '<${n}$$>')", "a<xx$>b"),
+        ("sprig.regexReplaceAllLiteral('a(x*)b', '-ab-axxb-', '${1}')", "-${1}-${1}-"),
+        ("sprig.regexSplit('z+', 'pizza', -1)", ["pi", "a"]),
+        ("sprig.regexSplit('z', 'pizza', 2)", ["pi", "za"]),
+        ("sprig.regexQuoteMeta('1.2.3')", "1\\.2\\.3"),
+        ("sprig.mustRegexFind('l+', 'hello')", "ll"),
+    ],
+)
+def test_regular_expressions(expression: str, value: Any) -> None:
+    assert value_of(expression) == value

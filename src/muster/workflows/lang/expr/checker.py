@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.expr.builtins import FUNCTIONS
+from muster.workflows.lang.expr.builtins import BUILTIN_FUNCTIONS
 from muster.workflows.lang.expr.syntax import (
     BUILTINS,
     PREDICATES,
@@ -44,10 +44,10 @@ from muster.workflows.lang.expr.types import (
     UNKNOWN,
     Signature,
     Type,
-    coalesced,
+    coalesce_types,
     list_of,
-    named,
     predicate_type,
+    type_named,
     type_of,
 )
 from muster.workflows.lang.go_regex import compile_regex
@@ -180,7 +180,7 @@ class _Checker:
     def operation(self, node: Binary, left: Type, right: Type) -> Type:
         operator = node.operator
         if operator == "??":
-            return coalesced(left, right)
+            return coalesce_types(left, right)
         if operator == "in":
             found = self.membership(node, left, right)
         elif operator in ("==", "!="):
@@ -304,7 +304,7 @@ class _Checker:
         if callee.function is None:
             raise self.fail(node, f"{callee.name} is not callable")
         function = callee.function
-        signature = Signature(tuple(map(named, function.parameters)), named(function.result))
+        signature = Signature(tuple(map(type_named, function.parameters)), type_named(function.result))
         self.arguments(name, signature, _Visited(self, node.arguments), node, variadic=function.variadic)
         return signature.result
 
@@ -331,7 +331,7 @@ class _Checker:
             return self.predicate_call(node)
         if node.name == "get":
             return self.get(node)
-        function = FUNCTIONS[node.name]
+        function = BUILTIN_FUNCTIONS[node.name]
         if function.check is not None:
             types = [self.visit(argument) for argument in node.arguments]
             try:

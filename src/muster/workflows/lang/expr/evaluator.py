@@ -7,11 +7,9 @@ from typing import Any, TypeGuard
 
 from muster.workflows.lang.clock import SYSTEM_CLOCK, Clock
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.expr.builtins import FUNCTIONS
-from muster.workflows.lang.expr.builtins_collections import length
+from muster.workflows.lang.expr.builtins import BUILTIN_FUNCTIONS, length
 from muster.workflows.lang.expr.checker import check
 from muster.workflows.lang.expr.operators import (
-    about_strings,
     add,
     arithmetic,
     as_bool,
@@ -21,9 +19,10 @@ from muster.workflows.lang.expr.operators import (
     equal,
     fetch,
     is_in,
+    match_strings,
     negate,
-    slice_of,
-    sorted_by,
+    slice_value,
+    sort_by_keys,
 )
 from muster.workflows.lang.expr.parser import parse
 from muster.workflows.lang.expr.syntax import (
@@ -54,10 +53,10 @@ from muster.workflows.lang.go_strings import to_bytes
 from muster.workflows.lang.go_values import Byte, Function, Groups, Ints, go_kind, go_type, is_nil
 from muster.workflows.lang.limits import MAX_STEPS, MEMORY, SizeTracker
 
-# Merged from predicates: Functions of expr-lang that ask a predicate about every element of a list.
+# -- Functions with a predicate
 
 
-class Rounds:
+class Iteration:
     """The list a predicate is asked about, and where in it the asking is."""
 
     def __init__(self, values: Any) -> None:
@@ -90,54 +89,54 @@ class Rounds:
             yield self.values[index]
 
 
-def _all(rounds: Rounds, asked: Callable[[], Any]) -> bool:
+def _all(rounds: Iteration, asked: Callable[[], Any]) -> bool:
     return all(as_bool(asked()) for _ in rounds.forwards())
 
 
-def _none(rounds: Rounds, asked: Callable[[], Any]) -> bool:
+def _none(rounds: Iteration, asked: Callable[[], Any]) -> bool:
     return not any(as_bool(asked()) for _ in rounds.forwards())
 
 
-def _any(rounds: Rounds, asked: Callable[[], Any]) -> bool:
+def _any(rounds: Iteration, asked: Callable[[], Any]) -> bool:
     return any(as_bool(asked()) for _ in rounds.forwards())
 
 
-def _count(rounds: Rounds, asked: Callable[[], Any]) -> int:
+def _count(rounds: Iteration, asked: Callable[[], Any]) -> int:
     return sum(as_bool(asked()) for _ in rounds.forwards())
 
 
-def _filter(rounds: Rounds, asked: Callable[[], Any]) -> list[Any]:
+def _filter(rounds: Iteration, asked: Callable[[], Any]) -> list[Any]:
     return [element for element in rounds.forwards() if as_bool(asked())]
 
 
-def _map(rounds: Rounds, asked: Callable[[], Any]) -> list[Any]:
+def _map(rounds: Iteration, asked: Callable[[], Any]) -> list[Any]:
     return [asked() for _ in rounds.forwards()]
 
 
-def _find(rounds: Rounds, asked: Callable[[], Any]) -> Any:
+def _find(rounds: Iteration, asked: Callable[[], Any]) -> Any:
     return next((element for element in rounds.forwards() if as_bool(asked())), None)
 
 
-def _find_last(rounds: Rounds, asked: Callable[[], Any]) -> Any:
+def _find_last(rounds: Iteration, asked: Callable[[], Any]) -> Any:
     return next((element for element in rounds.backwards() if as_bool(asked())), None)
 
 
-def _find_index(rounds: Rounds, asked: Callable[[], Any]) -> int | None:
+def _find_index(rounds: Iteration, asked: Callable[[], Any]) -> int | None:
     return next((rounds.index for _ in rounds.forwards() if as_bool(asked())), None)
 
 
-def _find_last_index(rounds: Rounds, asked: Callable[[], Any]) -> int | None:
+def _find_last_index(rounds: Iteration, asked: Callable[[], Any]) -> int | None:
     return next((rounds.index for _ in rounds.backwards() if as_bool(asked())), None)
 
 
-def _sum(rounds: Rounds, asked: Callable[[], Any]) -> Any:
+def _sum(rounds: Iteration, asked: Callable[[], Any]) -> Any:
     total: Any = 0
     for _ in rounds.forwards():
         total = add(asked(), total)
     return total
 
 
-def _group_by(rounds: Rounds, asked: Callable[[], Any]) -> Groups:
+def _group_by(rounds: Iteration, asked: Callable[[], Any]) -> Groups:
     groups = Groups()
     for element in rounds.forwards():
         key = asked()
@@ -147,14 +146,14 @@ def _group_by(rounds: Rounds, asked: Callable[[], Any]) -> Groups:
     return groups
 
 
-def _sort_by(rounds: Rounds, asked: Callable[[], Any], order: Any = "asc") -> list[Any]:
+def _sort_by(rounds: Iteration, asked: Callable[[], Any], order: Any = "asc") -> list[Any]:
     if as_string(order) not in ("asc", "desc"):
         raise ExpressionError("unknown order, use asc or desc")
     keys = [asked() for _ in rounds.forwards()]
-    return sorted_by(rounds.values, keys, descending=order == "desc")
+    return sort_by_keys(rounds.values, keys, descending=order == "desc")
 
 
-def _reduce(rounds: Rounds, asked: Callable[[], Any], *initial: Any) -> Any:
+def _reduce(rounds: Iteration, asked: Callable[[], Any], *initial: Any) -> Any:
     rounds.accumulator = initial[0] if initial else rounds.element()
     for _ in rounds.forwards(0 if initial else 1):
         rounds.accumulator = asked()
@@ -180,7 +179,7 @@ PREDICATE_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-# Merged from evaluator: Running expr-lang: the value of a syntax tree over an environment.
+# -- Evaluation
 
 
 def evaluate(text: str, env: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
@@ -204,7 +203,7 @@ class _Evaluator:
         self.env = env
         self.clock = clock
         self.variables: dict[str, Any] = {}
-        self.rounds: list[Rounds] = []
+        self.rounds: list[Iteration] = []
         self.steps = 0
         self.memory = 0
         self.weights = SizeTracker()
@@ -294,7 +293,7 @@ class _Evaluator:
             case "..":
                 return self.range(as_int(left), as_int(right))
             case "matches" | "contains" | "startsWith" | "endsWith":
-                return about_strings(operator, left, right)
+                return match_strings(operator, left, right)
             case _:
                 return arithmetic(operator, left, right)
 
@@ -343,7 +342,7 @@ class _Evaluator:
         start = self.value(node.start) if node.start is not None else 0
         if node.stop is None:
             stop = len(base.encode("utf-8", "surrogateescape")) if isinstance(base, str) else length(base)
-        return slice_of(base, start, stop)
+        return slice_value(base, start, stop)
 
     def array(self, node: Array) -> list[Any]:
         self.grow(len(node.elements))
@@ -384,8 +383,8 @@ class _Evaluator:
         arguments = [self.value(argument) for argument in node.arguments]
         self.spend(*arguments)
         if node.name == "now":
-            return FUNCTIONS["now"].call(self.clock.now(), *arguments)
-        result = FUNCTIONS[node.name].call(*arguments)
+            return BUILTIN_FUNCTIONS["now"].call(self.clock.now(), *arguments)
+        result = BUILTIN_FUNCTIONS[node.name].call(*arguments)
         if node.name in _COUNTED:
             self.grow(len(result))
         return result
@@ -398,7 +397,7 @@ class _Evaluator:
             while terms:
                 total = add(terms.pop(), total)
             return total
-        rounds = Rounds(self.value(collection))
+        rounds = Iteration(self.value(collection))
         further = [self.value(argument) for argument in rest[1:]]
         body = rest[0] if rest else None
         self.rounds.append(rounds)

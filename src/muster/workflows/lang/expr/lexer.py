@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_strings import is_space, is_word, quoted
+from muster.workflows.lang.go_strings import is_space, is_word, quote_string
 
 Kind: TypeAlias = Literal["Identifier", "Number", "String", "Operator", "Bracket", "EOF"]
 
@@ -28,10 +28,10 @@ class Token(NamedTuple):
     """Where it starts, in characters."""
 
     def __str__(self) -> str:
-        return self.kind if self.kind == "EOF" else f"{self.kind}({quoted(self.value)})"
+        return self.kind if self.kind == "EOF" else f"{self.kind}({quote_string(self.value)})"
 
 
-def tokens(text: str) -> Iterator[Token]:
+def tokenize(text: str) -> Iterator[Token]:
     """The tokens of an expression, with an EOF at the end. Raises ExpressionError where the text makes no token."""
     at, end = 0, len(text)
     while at < end:
@@ -112,7 +112,7 @@ def _number_end(text: str, at: int) -> int:
             end += 1
         end = _run(text, end, digits + "_")
     if end < len(text) and is_word(text[end]):
-        raise ExpressionError(f"bad number syntax: {quoted(text[at : end + 1])}", text, end)
+        raise ExpressionError(f"bad number syntax: {quote_string(text[at : end + 1])}", text, end)
     return end
 
 

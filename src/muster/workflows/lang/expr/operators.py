@@ -7,7 +7,7 @@ from functools import cmp_to_key
 from typing import Any, NoReturn
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_numbers import divide, power, remainder, to_int, wrap
+from muster.workflows.lang.go_numbers import divide, power, remainder, to_int, wrap_int64
 from muster.workflows.lang.go_regex import compile_regex
 from muster.workflows.lang.go_time_values import Duration, Time
 from muster.workflows.lang.go_values import (
@@ -20,13 +20,13 @@ from muster.workflows.lang.go_values import (
     StringMap,
     Strings,
     byte_length,
-    cut,
     deep_equal,
+    format_value,
     go_type,
     is_integer,
     is_nil,
     is_number,
-    shown,
+    slice_bytes,
 )
 from muster.workflows.lang.limits import check_length
 
@@ -69,42 +69,42 @@ def _compare(operator: str, a: Any, b: Any) -> int:
         return (a.nanoseconds > b.nanoseconds) - (a.nanoseconds < b.nanoseconds)
     if type(a) is type(b) and type(a) in (str, Duration):
         return int(a > b) - int(a < b)
-    return mismatched(operator, a, b)
+    return mismatch_error(operator, a, b)
 
 
-def mismatched(operator: str, a: Any, b: Any) -> NoReturn:
+def mismatch_error(operator: str, a: Any, b: Any) -> NoReturn:
     raise ExpressionError(f"invalid operation: {go_type(a)} {operator} {go_type(b)}")
 
 
 def add(a: Any, b: Any) -> Any:
     if is_number(a) and is_number(b):
-        return float(a) + float(b) if float in (type(a), type(b)) else wrap(int(a) + int(b))
+        return float(a) + float(b) if float in (type(a), type(b)) else wrap_int64(int(a) + int(b))
     if type(a) is str and type(b) is str:
         check_length(len(a) + len(b))
         return a + b
     if isinstance(b, Duration) and isinstance(a, Duration | Time):
-        return a.plus(b) if isinstance(a, Time) else Duration(wrap(int(a) + int(b)))
+        return a.plus(b) if isinstance(a, Time) else Duration(wrap_int64(int(a) + int(b)))
     if isinstance(a, Duration) and isinstance(b, Time):
         return b.plus(a)
-    return mismatched("+", a, b)
+    return mismatch_error("+", a, b)
 
 
 def subtract(a: Any, b: Any) -> Any:
     if is_number(a) and is_number(b):
-        return float(a) - float(b) if float in (type(a), type(b)) else wrap(int(a) - int(b))
+        return float(a) - float(b) if float in (type(a), type(b)) else wrap_int64(int(a) - int(b))
     if isinstance(a, Time) and isinstance(b, Time):
         return a.minus(b)
     if isinstance(b, Duration) and isinstance(a, Duration | Time):
-        return a.plus(-int(b)) if isinstance(a, Time) else Duration(wrap(int(a) - int(b)))
-    return mismatched("-", a, b)
+        return a.plus(-int(b)) if isinstance(a, Time) else Duration(wrap_int64(int(a) - int(b)))
+    return mismatch_error("-", a, b)
 
 
 def multiply(a: Any, b: Any) -> Any:
     if not all(is_number(x) or isinstance(x, Duration) for x in (a, b)):
-        mismatched("*", a, b)
+        mismatch_error("*", a, b)
     if float in (type(a), type(b)):
         return float(a) * float(b)
-    product = wrap(int(a) * int(b))
+    product = wrap_int64(int(a) * int(b))
     return Duration(product) if isinstance(a, Duration) or isinstance(b, Duration) else product
 
 
@@ -119,11 +119,11 @@ def arithmetic(operator: str, a: Any, b: Any) -> Any:
             return multiply(a, b)
         case "/":
             if not (is_number(a) and is_number(b)):
-                mismatched("/", a, b)
+                mismatch_error("/", a, b)
             return divide(float(a), float(b))
         case "%":
             if not (is_integer(a) and is_integer(b)):
-                mismatched("%", a, b)
+                mismatch_error("%", a, b)
             if b == 0:
                 raise ExpressionError("runtime error: integer divide by zero")
             return remainder(int(a), int(b))
@@ -134,10 +134,10 @@ def arithmetic(operator: str, a: Any, b: Any) -> Any:
 def negate(value: Any) -> Any:
     if not is_number(value):
         raise ExpressionError(f"invalid operation: - {go_type(value)}")
-    return -value if type(value) is float else wrap(-int(value))
+    return -value if type(value) is float else wrap_int64(-int(value))
 
 
-def about_strings(operator: str, a: Any, b: Any) -> bool:
+def match_strings(operator: str, a: Any, b: Any) -> bool:
     """`contains`, `startsWith`, `endsWith` and `matches`; nil has no text, so it never does."""
     if is_nil(a) or is_nil(b):
         return False
@@ -176,22 +176,22 @@ def fetch(base: Any, key: Any) -> Any:
             return method
     elif isinstance(base, list | str):
         return _element(base, key)
-    raise ExpressionError(f"cannot fetch {shown(key)} from {go_type(base)}")
+    raise ExpressionError(f"cannot fetch {format_value(key)} from {go_type(base)}")
 
 
-def slice_of(base: Any, start: Any, stop: Any) -> Any:
+def slice_value(base: Any, start: Any, stop: Any) -> Any:
     """`base[start:stop]`; negative places count from the end, and places beyond the ends are the ends."""
     if not isinstance(base, list | str):
-        raise ExpressionError(f"cannot slice {shown(start)}")
+        raise ExpressionError(f"cannot slice {format_value(start)}")
     length = byte_length(base) if isinstance(base, str) else len(base)
     first, last = as_int(start), as_int(stop)
     first = max(length + first if first < 0 else first, 0)
     last = min(max(length + last if last < 0 else last, 0), length)
     first = min(first, last)
-    return cut(base, first, last) if isinstance(base, str) else type(base)(base[first:last])
+    return slice_bytes(base, first, last) if isinstance(base, str) else type(base)(base[first:last])
 
 
-def sorted_by(values: list[Any], keys: list[Any], descending: bool) -> list[Any]:
+def sort_by_keys(values: list[Any], keys: list[Any], descending: bool) -> list[Any]:
     """The values in the order of their keys."""
 
     def order(a: int, b: int) -> int:

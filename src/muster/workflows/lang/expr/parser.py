@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.expr.lexer import Kind, Token, tokens
+from muster.workflows.lang.expr.lexer import Kind, Token, tokenize
 from muster.workflows.lang.expr.syntax import (
     BINARY,
     BUILTINS,
@@ -63,7 +63,7 @@ class _Parser:
     def __init__(self, text: str, overridden: frozenset[str]) -> None:
         self.text = text
         self.overridden = overridden
-        self.tokens = tokens(text)
+        self.tokens = tokenize(text)
         self.current = next(self.tokens)
         self.predicates = 0
         self.nodes = 0

@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-# Merged from grammar: The tables of expr-lang's grammar: how tightly operators bind, and which functions are the
-# language's own.
-
+# -- Grammar tables
 
 UNARY = {"not": 50, "!": 50, "-": 90, "+": 90}
 BINARY = {
@@ -54,7 +52,7 @@ FUNCTIONS = frozenset(
 BUILTINS = FUNCTIONS | PREDICATES.keys()
 
 
-# Merged from syntax: The parts of an expr-lang expression. Every part knows where in the text it stands (`at`).
+# -- Nodes of the syntax tree
 
 
 @dataclass(frozen=True, slots=True, eq=False)

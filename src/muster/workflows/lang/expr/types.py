@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Function, go_type
 
-# Merged from gotypes: Static types of expr-lang: what can be said about a value before anything runs.
-
+# -- Types
 
 _ANY_NAMES = ("unknown", "interface {}")
 _INTEGERS = frozenset(("int", "int64", "uint8"))
@@ -80,11 +79,11 @@ class Type:
         if self.elem is not None:
             return self.elem
         closing = self.name.find("]")
-        return named(self.name[closing + 1 :]) if closing > 0 else UNKNOWN
+        return type_named(self.name[closing + 1 :]) if closing > 0 else UNKNOWN
 
     @property
     def key(self) -> Type:
-        return named(self.name[4 : self.name.find("]")]) if self.is_map else UNKNOWN
+        return type_named(self.name[4 : self.name.find("]")]) if self.is_map else UNKNOWN
 
     def assignable_to(self, other: Type) -> bool:
         if self.known_nil:
@@ -105,7 +104,7 @@ class Type:
         )
 
 
-def named(name: str) -> Type:
+def type_named(name: str) -> Type:
     return _COMMON.get(name) or Type(name)
 
 
@@ -119,7 +118,7 @@ def type_of(value: Any) -> Type:
         return NIL
     if isinstance(value, Function):
         return Type(go_type(value), function=value)
-    return named(go_type(value))
+    return type_named(go_type(value))
 
 
 UNKNOWN = Type("unknown")
@@ -131,8 +130,7 @@ TIME, DURATION = Type("time.Time"), Type("time.Duration")
 _COMMON = {t.name: t for t in (ANY, BOOL, INT, FLOAT, STRING, ARRAY, MAP, TIME, DURATION)} | {"any": ANY}
 
 
-# Merged from signatures: Functions of the language with the types they take and give.
-
+# -- Signatures of functions
 
 Check: TypeAlias = Callable[[Sequence[Type]], Type]
 """The type of the result for types of arguments; raises ExpressionError when those will not do."""
@@ -149,12 +147,12 @@ class BuiltinFunction(NamedTuple):
     check: Check | None = None
 
 
-def typed(call: Callable[..., Any], *signatures: str) -> BuiltinFunction:
+def with_signatures(call: Callable[..., Any], *signatures: str) -> BuiltinFunction:
     """A function with signatures such as `string, int -> bool`, tried in that order."""
-    return BuiltinFunction(call, tuple(map(_signature, signatures)))
+    return BuiltinFunction(call, tuple(map(_parse_signature, signatures)))
 
 
-def checked(call: Callable[..., Any], check: Check) -> BuiltinFunction:
+def with_check(call: Callable[..., Any], check: Check) -> BuiltinFunction:
     return BuiltinFunction(call, check=check)
 
 
@@ -163,19 +161,19 @@ def expect_count(arguments: Sequence[Type], count: int) -> None:
         raise ExpressionError(f"invalid number of arguments (expected {count}, got {len(arguments)})")
 
 
-def one_of(kinds: str, message: str, result: Type | None = None) -> Check:
+def check_kind(kinds: str, message: str, result: Type | None = None) -> Check:
     """A check that the one argument is of some kinds (or unknown). Without a result, that is the argument's type."""
 
     def check(arguments: Sequence[Type]) -> Type:
         expect_count(arguments, 1)
-        if not fits(arguments[0], kinds):
+        if not is_of_kind(arguments[0], kinds):
             raise ExpressionError(message.replace("%s", arguments[0].label))
         return result or arguments[0]
 
     return check
 
 
-def fits(argument: Type, kinds: str) -> bool:
+def is_of_kind(argument: Type, kinds: str) -> bool:
     """Whether a type is of one of the kinds: number, integer, string, array, map. Unknown fits anything."""
     if argument.is_unknown:
         return True
@@ -189,16 +187,17 @@ def fits(argument: Type, kinds: str) -> bool:
     return any(tests[kind] for kind in kinds.split())
 
 
-def _signature(text: str) -> Signature:
+def _parse_signature(text: str) -> Signature:
     parameters, _, result = text.partition("->")
-    return Signature(tuple(named(p.strip()) for p in parameters.split(",") if p.strip()), named(result.strip()))
+    return Signature(
+        tuple(type_named(p.strip()) for p in parameters.split(",") if p.strip()), type_named(result.strip())
+    )
 
 
-# Merged from operator_types: Types of operators: what comes out of two operands, or None where the operator takes no
-# such operands.
+# -- Result types of operators
 
 
-def coalesced(left: Type, right: Type) -> Type:
+def coalesce_types(left: Type, right: Type) -> Type:
     """The type of `left ?? right`."""
     if left.known_nil:
         return right
@@ -295,10 +294,9 @@ OPERATIONS: dict[str, Callable[[Type, Type], Type | None]] = {
 }
 
 
-# Merged from predicate_types: Types of the functions that ask a predicate about every element of a list.
+# -- Result types of functions with a predicate
 
-
-_GROUPS = named("map[interface {}][]interface {}")
+_GROUPS = type_named("map[interface {}][]interface {}")
 _BOOLEAN = frozenset(("all", "none", "any", "one", "filter", "find", "findLast", "findIndex", "findLastIndex", "count"))
 
 

@@ -7,23 +7,14 @@ from typing import Any
 
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Function
-from muster.workflows.lang.sprig import (
-    sprig_cases,
-    sprig_chance,
-    sprig_dates,
-    sprig_defaults,
-    sprig_dicts,
-    sprig_encodings,
-    sprig_lists,
-    sprig_numbers,
-    sprig_paths,
-    sprig_reflection,
-    sprig_regex,
-    sprig_semver,
-    sprig_strings,
-    sprig_urls,
-)
-from muster.workflows.lang.sprig.sprig_functions import FunctionTable
+from muster.workflows.lang.sprig.arguments import FunctionTable
+from muster.workflows.lang.sprig.dates import DATE_FUNCTIONS
+from muster.workflows.lang.sprig.lists_and_dicts import DICT_FUNCTIONS, LIST_FUNCTIONS
+from muster.workflows.lang.sprig.numbers import NUMBER_FUNCTIONS, RANDOM_FUNCTIONS
+from muster.workflows.lang.sprig.semver import SEMVER_FUNCTIONS
+from muster.workflows.lang.sprig.strings import CASE_FUNCTIONS, REGEX_FUNCTIONS, STRING_FUNCTIONS
+from muster.workflows.lang.sprig.urls_and_paths import PATH_FUNCTIONS, URL_FUNCTIONS
+from muster.workflows.lang.sprig.values import DEFAULT_FUNCTIONS, ENCODING_FUNCTIONS, TYPE_FUNCTIONS
 
 _REFUSED = {
     "getHostByName": "an expression may not reach the network here",
@@ -47,20 +38,20 @@ def _refusal(name: str, reason: str) -> Callable[..., Any]:
 
 
 SPRIG_FUNCTIONS: FunctionTable = {
-    **sprig_strings.FUNCTIONS,
-    **sprig_cases.FUNCTIONS,
-    **sprig_numbers.FUNCTIONS,
-    **sprig_defaults.FUNCTIONS,
-    **sprig_lists.FUNCTIONS,
-    **sprig_dicts.FUNCTIONS,
-    **sprig_encodings.FUNCTIONS,
-    **sprig_paths.FUNCTIONS,
-    **sprig_reflection.FUNCTIONS,
-    **sprig_regex.FUNCTIONS,
-    **sprig_semver.FUNCTIONS,
-    **sprig_urls.FUNCTIONS,
-    **sprig_dates.FUNCTIONS,
-    **sprig_chance.FUNCTIONS,
+    **STRING_FUNCTIONS,
+    **CASE_FUNCTIONS,
+    **NUMBER_FUNCTIONS,
+    **DEFAULT_FUNCTIONS,
+    **LIST_FUNCTIONS,
+    **DICT_FUNCTIONS,
+    **ENCODING_FUNCTIONS,
+    **PATH_FUNCTIONS,
+    **TYPE_FUNCTIONS,
+    **REGEX_FUNCTIONS,
+    **SEMVER_FUNCTIONS,
+    **URL_FUNCTIONS,
+    **DATE_FUNCTIONS,
+    **RANDOM_FUNCTIONS,
     **{name: Function(name, "...any", _refusal(name, reason)) for name, reason in _REFUSED.items()},
 }
 """Every function by its name."""

@@ -1,4 +1,4 @@
-"""Semantic versions and constraints on them, as the library behind sprig reads them."""
+"""sprig's semantic versions: versions, and constraints on them, as the Go library behind sprig reads them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import Method, Opaque
+from muster.workflows.lang.sprig.arguments import function_table
 
 _TAIL = r"(?:-([0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?(?:\+([0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?"
 _VERSION = re.compile(r"v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?" + _TAIL, re.ASCII)
@@ -157,7 +158,7 @@ def _all_of(text: str) -> tuple[Constraint, ...]:
         match = _CONSTRAINT.match(text, at)
         if match is None or (found and text[at - 1] not in " \t," and match[0][:1] not in " \t"):
             raise ExpressionError(f"improper constraint: {text}")
-        found.append(_constraint(match))
+        found.append(_build_constraint(match))
         at = match.end()
         if text[at : at + 1] == ",":
             at += 1
@@ -166,9 +167,9 @@ def _all_of(text: str) -> tuple[Constraint, ...]:
     return tuple(found)
 
 
-def _constraint(found: re.Match[str]) -> Constraint:
+def _build_constraint(found: re.Match[str]) -> Constraint:
     operator, _, major, minor, patch, prerelease = found.groups()[:6]
-    places = 0 if _any(major) else 1 if _any(minor) else 2 if _any(patch) else 3
+    places = 0 if _is_wildcard(major) else 1 if _is_wildcard(minor) else 2 if _is_wildcard(patch) else 3
     numbers = [major, minor, patch][:places] + ["0"] * (3 - places)
     if not all(number.isdigit() for number in numbers):
         raise ExpressionError("constraint Parser Error")
@@ -176,7 +177,7 @@ def _constraint(found: re.Match[str]) -> Constraint:
     return Constraint(operator or "", parse_version(".".join(numbers) + tail), places)
 
 
-def _any(number: str | None) -> bool:
+def _is_wildcard(number: str | None) -> bool:
     return number in (None, "x", "X", "*")
 
 
@@ -188,9 +189,19 @@ def _compare_prereleases(a: str, b: str) -> int:
     ones, others = a.split("."), b.split(".")
     for one, other in zip(ones, others, strict=False):
         if one != other:
-            return -1 if _rank(one) < _rank(other) else 1
+            return -1 if _prerelease_key(one) < _prerelease_key(other) else 1
     return -1 if len(ones) < len(others) else 1
 
 
-def _rank(part: str) -> tuple[int, int, str]:
+def _prerelease_key(part: str) -> tuple[int, int, str]:
     return (0, int(part), "") if part.isdigit() else (1, 0, part)
+
+
+def _semver_compare(constraint: str, version: str) -> bool:
+    return satisfies(parse_constraints(constraint), parse_version(version))
+
+
+SEMVER_FUNCTIONS = function_table(
+    ("semver", "string", parse_version),
+    ("semverCompare", "string, string", _semver_compare),
+)

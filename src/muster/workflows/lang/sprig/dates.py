@@ -1,4 +1,4 @@
-"""sprig: dates in Go's layouts, and durations."""
+"""sprig's functions on dates and durations, with Go's layouts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_numbers import parse_int, wrap
+from muster.workflows.lang.go_numbers import parse_int, wrap_int64
 from muster.workflows.lang.go_time import (
     DAY,
     HOUR,
@@ -20,9 +20,9 @@ from muster.workflows.lang.go_time import (
     parse_duration,
     round_duration,
 )
-from muster.workflows.lang.go_time_values import Time, parsed_time
+from muster.workflows.lang.go_time_values import Time, parse_time
 from muster.workflows.lang.go_values import Int64
-from muster.workflows.lang.sprig.sprig_functions import function_table
+from muster.workflows.lang.sprig.arguments import function_table
 
 _UNITS = ((365 * DAY, "y"), (30 * DAY, "mo"), (DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s"))
 _HTML = "2006-01-02"
@@ -69,7 +69,7 @@ def _duration_or_zero(text: Any) -> int:
 
 def _date_or_zero(layout: str, text: str) -> Time:
     try:
-        return parsed_time(layout, text)
+        return parse_time(layout, text)
     except ExpressionError:
         return Time(ZERO_TIME)
 
@@ -81,7 +81,7 @@ def _seconds(value: Any) -> int:
     return (parse_int(value) or 0) if isinstance(value, str) else 0
 
 
-FUNCTIONS = function_table(
+DATE_FUNCTIONS = function_table(
     ("now", "", lambda clock: Time(clock.now())),
     ("ago", "any", _ago),
     ("date", "string, any", lambda clock, layout, value: _format_in_zone(clock, layout, value, "Local")),
@@ -94,7 +94,7 @@ FUNCTIONS = function_table(
     ("dateModify date_modify", "string, time.Time", lambda text, when: when.plus(_duration_or_zero(text))),
     ("mustDateModify must_date_modify", "string, time.Time", lambda text, when: when.plus(parse_duration(text))),
     ("toDate", "string, string", _date_or_zero),
-    ("mustToDate", "string, string", parsed_time),
+    ("mustToDate", "string, string", parse_time),
     ("unixEpoch", "time.Time", lambda when: str(when.nanoseconds // SECOND)),
-    ("duration", "any", lambda value: format_duration(wrap(_seconds(value) * SECOND))),
+    ("duration", "any", lambda value: format_duration(wrap_int64(_seconds(value) * SECOND))),
 )

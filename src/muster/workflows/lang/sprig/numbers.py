@@ -1,17 +1,31 @@
-"""sprig: arithmetic that reads numbers out of anything, in 64 bits or in decimals."""
+"""sprig's functions on numbers, in 64 bits or in decimals, and its random numbers and strings."""
 
 from __future__ import annotations
 
+import base64
 import math
+import string
+import uuid
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
+from muster.workflows.lang.clock import Clock
 from muster.workflows.lang.errors import ExpressionError
-from muster.workflows.lang.go_numbers import divide, parse_clamped_int, parse_int, power, quotient, remainder, wrap
-from muster.workflows.lang.go_values import Int64, Ints, shown
-from muster.workflows.lang.limits import check_count
-from muster.workflows.lang.sprig.sprig_functions import function_table, integer, number
+from muster.workflows.lang.go_numbers import (
+    divide,
+    parse_clamped_int,
+    parse_int,
+    power,
+    quotient,
+    remainder,
+    wrap_int64,
+)
+from muster.workflows.lang.go_values import Int64, Ints, format_value
+from muster.workflows.lang.limits import check_count, check_length
+from muster.workflows.lang.sprig.arguments import function_table, to_float64, to_int64
+
+# -- Arithmetic
 
 _EXACT = Context(prec=2000)
 _ROUNDED = Context(prec=2000, rounding=ROUND_HALF_UP)
@@ -20,22 +34,22 @@ _DIVISION_PLACES = Decimal(1).scaleb(-16)
 
 def _folded(function: Callable[[int, int], int]) -> Callable[..., Int64]:
     def call(first: Any, *rest: Any) -> Int64:
-        total = integer(first)
+        total = to_int64(first)
         for value in rest:
-            total = wrap(function(total, integer(value)))
+            total = wrap_int64(function(total, to_int64(value)))
         return Int64(total)
 
     return call
 
 
 def _add(*values: Any) -> Int64:
-    return Int64(wrap(sum(map(integer, values))))
+    return Int64(wrap_int64(sum(map(to_int64, values))))
 
 
 def _divided(a: Any, b: Any, function: Callable[[int, int], int]) -> Int64:
-    if integer(b) == 0:
+    if to_int64(b) == 0:
         raise ExpressionError("runtime error: integer divide by zero")
-    return Int64(function(integer(a), integer(b)))
+    return Int64(function(to_int64(a), to_int64(b)))
 
 
 def _decimals(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[..., float]:
@@ -49,9 +63,9 @@ def _decimals(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[..., 
 
 
 def _decimal(value: Any) -> Decimal:
-    found = number(value)
+    found = to_float64(value)
     if not math.isfinite(found):
-        raise ExpressionError(f"Cannot create a Decimal from {shown(found)}")
+        raise ExpressionError(f"Cannot create a Decimal from {format_value(found)}")
     return Decimal(repr(found))
 
 
@@ -62,19 +76,19 @@ def _divide_decimals(a: Decimal, b: Decimal) -> Decimal:
 
 
 def _max_float(first: Any, *rest: Any) -> float:
-    values = [number(first), *map(number, rest)]
+    values = [to_float64(first), *map(to_float64, rest)]
     return math.nan if any(map(math.isnan, values)) else max(values)
 
 
 def _min_float(first: Any, *rest: Any) -> float:
-    values = [number(first), *map(number, rest)]
+    values = [to_float64(first), *map(to_float64, rest)]
     return math.nan if any(map(math.isnan, values)) else min(values)
 
 
 def _round(value: Any, places: int, *border: float) -> float:
     """To some decimal places; a fraction of at least `border`, normally a half, goes up."""
     scale = power(10.0, float(places))
-    scaled = scale * number(value)
+    scaled = scale * to_float64(value)
     if not math.isfinite(scaled):
         return divide(scaled, scale)
     fraction = math.modf(scaled)[0]
@@ -84,7 +98,7 @@ def _round(value: Any, places: int, *border: float) -> float:
 
 def _whole(function: Callable[[float], int]) -> Callable[[Any], float]:
     def call(value: Any) -> float:
-        found = number(value)
+        found = to_float64(value)
         return float(function(found)) if math.isfinite(found) else found
 
     return call
@@ -113,19 +127,19 @@ def _seq(*numbers: int) -> str:
 
 
 def _octal(value: Any) -> Int64:
-    digits = shown(value)
+    digits = format_value(value)
     if not digits.lstrip("+-").isascii() or parse_int(digits) is None or set(digits) & set("89"):
         return Int64(0)
-    return Int64(wrap(int(digits, 8)))
+    return Int64(wrap_int64(int(digits, 8)))
 
 
-FUNCTIONS = function_table(
+NUMBER_FUNCTIONS = function_table(
     ("atoi", "string", parse_clamped_int),
-    ("int64", "any", lambda value: Int64(integer(value))),
-    ("int", "any", integer),
-    ("float64", "any", number),
+    ("int64", "any", lambda value: Int64(to_int64(value))),
+    ("int", "any", to_int64),
+    ("float64", "any", to_float64),
     ("toDecimal", "any", _octal),
-    ("add1", "any", lambda value: Int64(wrap(integer(value) + 1))),
+    ("add1", "any", lambda value: Int64(wrap_int64(to_int64(value) + 1))),
     ("add", "...any", _add),
     ("sub", "any, any", _folded(lambda a, b: a - b)),
     ("mul", "any, ...any", _folded(lambda a, b: a * b)),
@@ -146,4 +160,47 @@ FUNCTIONS = function_table(
     ("until", "int", lambda count: _until_step(0, count, -1 if count < 0 else 1)),
     ("untilStep", "int, int, int", _until_step),
     ("seq", "...int", _seq),
+)
+
+
+# -- Random numbers and strings
+
+_PRINTABLE = "".join(map(chr, range(32, 127)))
+
+
+def _random_characters(alphabet: str) -> Callable[[Clock, int], str]:
+    def call(clock: Clock, count: int) -> str:
+        return "".join(clock.random.choice(alphabet) for _ in range(max(check_length(count), 0)))
+
+    return call
+
+
+def _random_integer(clock: Clock, low: int, high: int) -> int:
+    if high <= low:
+        raise ExpressionError("invalid argument to Intn")
+    return clock.random.randrange(low, high)
+
+
+def _shuffle(clock: Clock, text: str) -> str:
+    letters = list(text)
+    clock.random.shuffle(letters)
+    return "".join(letters)
+
+
+def _random_bytes(clock: Clock, count: int) -> str:
+    if count < 0:
+        raise ExpressionError("runtime error: makeslice: len out of range")
+    return base64.b64encode(clock.random.randbytes(check_length(count))).decode()
+
+
+RANDOM_FUNCTIONS = function_table(
+    ("randAlphaNum", "int", _random_characters(string.ascii_letters + string.digits)),
+    ("randAlpha", "int", _random_characters(string.ascii_letters)),
+    ("randNumeric", "int", _random_characters(string.digits)),
+    ("randAscii", "int", _random_characters(_PRINTABLE)),
+    ("randBytes", "int", _random_bytes),
+    ("randInt", "int, int", _random_integer),
+    ("shuffle", "string", _shuffle),
+    ("uuidv4", "", lambda clock: str(uuid.UUID(bytes=clock.random.randbytes(16), version=4))),
+    takes_clock=True,
 )

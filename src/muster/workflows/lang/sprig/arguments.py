@@ -1,4 +1,4 @@
-"""What sprig's functions share: how a theme lists them, and how they read numbers and texts out of any value."""
+"""How sprig's functions are listed, and how they read numbers and texts from any value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from muster.workflows.lang.go_numbers import parse_float, parse_prefixed_int, to_int
 from muster.workflows.lang.go_time_values import Month, Weekday
-from muster.workflows.lang.go_values import Function, is_integer, shown
+from muster.workflows.lang.go_values import Function, format_value, is_integer
 
 FunctionTable: TypeAlias = dict[str, Function]
 
@@ -21,7 +21,7 @@ def function_table(*functions: tuple[str, str, Callable[..., Any]], takes_clock:
     }
 
 
-def integer(value: Any) -> int:
+def to_int64(value: Any) -> int:
     """An int64 out of anything: what cannot be one is 0."""
     if type(value) is float:
         return to_int(value)
@@ -30,7 +30,7 @@ def integer(value: Any) -> int:
     return (parse_prefixed_int(_without_zero_decimals(value)) or 0) if type(value) is str else 0
 
 
-def number(value: Any) -> float:
+def to_float64(value: Any) -> float:
     """A float64 out of anything: what cannot be one is 0."""
     if type(value) is str:
         return parse_float(value) or 0.0
@@ -39,15 +39,15 @@ def number(value: Any) -> float:
     return float(value) if is_integer(value) or isinstance(value, Month | Weekday | bool) else 0.0
 
 
-def text(value: Any) -> str:
-    return shown(value)
+def to_text(value: Any) -> str:
+    return format_value(value)
 
 
-def texts(value: Any) -> list[str]:
+def to_texts(value: Any) -> list[str]:
     """The elements of a list as texts, without nils; anything else alone."""
     if isinstance(value, list):
-        return [shown(element) for element in value if element is not None]
-    return [] if value is None else [shown(value)]
+        return [format_value(element) for element in value if element is not None]
+    return [] if value is None else [format_value(value)]
 
 
 def is_empty(value: Any) -> bool:
