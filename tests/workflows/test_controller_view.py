@@ -13,7 +13,6 @@ from muster.embedded.cluster import EmbeddedCluster
 from muster.kube.builtin import CONFIG_MAP, new_catalogue
 from muster.kube.objects import Object
 from muster.workflows.controller import StoreView
-from muster.workflows.engine.clock import EngineClock
 from muster.workflows.engine.synchronization import LockTable
 from muster.workflows.kinds import workflow_kinds
 
@@ -30,7 +29,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 
 
 def world(cluster: EmbeddedCluster, namespace: str = "default") -> StoreView:
-    return StoreView(cluster, namespace, LockTable(), EngineClock())
+    return StoreView(cluster, namespace, LockTable())
 
 
 def config_map(namespace: str, **data: str) -> Object:

@@ -49,7 +49,6 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.status_rows import StatusRowsCluster
-from muster.workflows.engine.clock import EngineClock
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import Holdings, LockTable
 from muster.workflows.executors.pod_template import claims_of
@@ -61,9 +60,8 @@ from muster.workflows.model import Actions, Executor, Launch, Locks, Memo, Node,
 class StoreView:
     """A view of one namespace, as of now."""
 
-    def __init__(self, cluster: StatusRowsCluster, namespace: str, locks: Locks, clock: EngineClock) -> None:
+    def __init__(self, cluster: StatusRowsCluster, namespace: str, locks: Locks) -> None:
         self._cluster = cluster
-        self._clock = clock
         self._namespace = namespace
         self._locks = locks
         self._now = datetime.now(UTC)
@@ -71,10 +69,6 @@ class StoreView:
     @property
     def now(self) -> datetime:
         return self._now
-
-    @property
-    def clock(self) -> EngineClock:
-        return self._clock
 
     @property
     def locks(self) -> Locks:
@@ -196,7 +190,6 @@ class WorkflowController:
         self._lint = lint
         self._metrics = metrics or Registry()
         self._locks = LockTable()
-        self._clock = EngineClock()
         self._active: dict[Key, _Active] = {}
         self._queue: Controller[Key] = Controller("workflows", self._reconcile)
         self._workflows = Informer(cluster, WORKFLOW, on_change=self._workflow_changed)
@@ -457,7 +450,7 @@ class WorkflowController:
                     await leaves.stop_others(obj, ())
 
     def _world(self, obj: Object) -> StoreView:
-        return StoreView(self._cluster, namespace_of(obj), self._locks, self._clock)
+        return StoreView(self._cluster, namespace_of(obj), self._locks)
 
     def _workflow_changed(self, before: Object | None, after: Object | None) -> None:
         self._queue.enqueue(key_of(after or before or {}))

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from muster.kube.objects import Key, Object
-from muster.workflows.engine.clock import EngineClock
 
 Phase: TypeAlias = Literal["Pending", "Running", "Succeeded", "Skipped", "Failed", "Error", "Omitted"]
 NodeType: TypeAlias = Literal[
@@ -159,11 +158,6 @@ class ClusterView(Protocol):
 
     @property
     def now(self) -> datetime: ...
-
-    @property
-    def clock(self) -> EngineClock:
-        """Time and randomness for expressions. The engine sets its time to `now`."""
-        ...
 
     @property
     def locks(self) -> Locks: ...

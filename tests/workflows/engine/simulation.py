@@ -12,7 +12,6 @@ from typing import Any
 import yaml
 
 from muster.kube.objects import Object
-from muster.workflows.engine.clock import EngineClock
 from muster.workflows.engine.memoization import entry_text
 from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import LockTable
@@ -26,7 +25,6 @@ Answer = Callable[[Launch], Outcome]
 class FakeWorld:
     now: datetime = START
     locks: LockTable = field(default_factory=LockTable)
-    clock: EngineClock = field(default_factory=EngineClock)
     config_maps: dict[str, dict[str, str]] = field(default_factory=dict)
     templates: dict[tuple[str, bool], Object] = field(default_factory=dict)
 

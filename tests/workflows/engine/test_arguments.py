@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from muster.workflows.engine.arguments import ABSENT, fill_inputs, has_location, takes_only_inputs
-from muster.workflows.engine.clock import EngineClock
+from muster.workflows.engine.clock import RunClock
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.model import Template
 
-CLOCK = EngineClock().expressions
+CLOCK = RunClock().expressions
 
 MAPS = {"settings": {"size": "9"}}
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.clock import EngineClock
+from muster.workflows.engine.clock import RunClock
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.loops import RawJson, expand_loop, is_loop, parse_raw_items, raw_json_text
 from muster.workflows.lang.errors import ExpressionError
 
-CLOCK = EngineClock().expressions
+CLOCK = RunClock().expressions
 
 STEP = {"name": "fan", "template": "t", "arguments": {"parameters": [{"name": "m", "value": "{{item}}"}]}}
 

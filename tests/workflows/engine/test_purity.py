@@ -18,7 +18,7 @@ FORBIDDEN_IMPORTS = {
     "subprocess", "sys", "tempfile", "threading", "time", "uuid",
 }  # fmt: skip
 ALLOWED = {("clock.py", "random")}
-"""Defines the seeded generator that the controller creates and hands in."""
+"""It defines the generator that is seeded with the names of nodes."""
 FORBIDDEN_METHODS = {"now", "utcnow", "today", "time", "time_ns", "monotonic", "uuid4", "SystemRandom"}
 FORBIDDEN_FUNCTIONS = {"open", "print", "input", "eval", "exec"}
 

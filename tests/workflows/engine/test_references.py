@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from muster.workflows.engine.arguments import ABSENT
-from muster.workflows.engine.clock import EngineClock
+from muster.workflows.engine.clock import RunClock
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.references import resolve_arguments, resolve_artifact, resolve_outputs, resolve_step
 from muster.workflows.engine.scope import Scope
 from muster.workflows.lang.errors import ExpressionError
 
-CLOCK = EngineClock().expressions
+CLOCK = RunClock().expressions
 
 FILE = {"name": "f", "s3": {"key": "runs/f.tgz"}}
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from muster.workflows.engine.clock import EngineClock, format_timestamp
+from muster.workflows.engine.clock import RunClock, format_timestamp
 from muster.workflows.engine.errors import WorkflowError
 from muster.workflows.engine.retry import Decision, decide, last_retry, seconds_left
 from muster.workflows.model import Node, Phase
 
-CLOCK = EngineClock().expressions
+CLOCK = RunClock().expressions
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

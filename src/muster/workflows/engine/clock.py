@@ -32,12 +32,11 @@ class _SeededRandom(random.Random):
             self.seed(seed)
 
 
-class EngineClock:
-    """The time and the random numbers that expressions see.
+class RunClock:
+    """The time and the random numbers that the expressions of a run see.
 
-    The time is that of the current step. Random numbers are the same each time the text of a node is evaluated, so a
-    restart changes nothing. Handed to the engine with every ClusterView; runs that take their steps one after another
-    can share one, and should: the functions that expressions call are built once per Clock, and that is slow.
+    The time is that of the ClusterView of the current step. Random numbers are derived from the node's name: they are
+    the same each time its text is evaluated, so a restart changes nothing.
     """
 
     def __init__(self) -> None:

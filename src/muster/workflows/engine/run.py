@@ -10,7 +10,7 @@ from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_o
 from muster.workflows.engine import node_names, shutdown
 from muster.workflows.engine.arguments import to_text
 from muster.workflows.engine.call import Call
-from muster.workflows.engine.clock import format_timestamp, parse_timestamp, seconds_between
+from muster.workflows.engine.clock import RunClock, format_timestamp, parse_timestamp, seconds_between
 from muster.workflows.engine.dag import Dag
 from muster.workflows.engine.entrypoint import Entrypoint
 from muster.workflows.engine.leaf_nodes import Daemons, LeafNode, SuspendNode, Unsupported
@@ -107,12 +107,12 @@ class Run:
         self.uid = uid_of(workflow)
         self.world = world
         self.now = world.now.astimezone(UTC)
-        self.clock = world.clock
+        self.clock = RunClock()
         self.clock.set_time(self.now)
         self.tree = NodeTree(self.name, dict(nodes))
         self.tree.now = format_timestamp(self.now)
         self.book = Status(status_of(workflow))
-        resolved = resolve_workflow(workflow, world, self.now, self.config_map)
+        resolved = resolve_workflow(workflow, world, self.now, self.config_map, self.clock)
         self.problem = (resolved.phase, resolved.message) if resolved.phase else None
         self.spec: Object = resolved.spec
         """The workflow's spec as it runs: merged with its WorkflowTemplate, its variables filled in."""
@@ -192,7 +192,6 @@ class Run:
 
     def begin(self, world: ClusterView) -> None:
         self.world = self.templates.world = world
-        self.clock = world.clock
         self.now = world.now.astimezone(UTC)
         self.tree.now = format_timestamp(self.now)
         self.clock.set_time(self.now)

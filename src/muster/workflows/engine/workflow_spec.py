@@ -20,7 +20,7 @@ from muster.kube.objects import (
     uid_of,
 )
 from muster.workflows.engine.arguments import ConfigMaps, config_map_value, parameters_json, to_text
-from muster.workflows.engine.clock import format_timestamp, parse_timestamp
+from muster.workflows.engine.clock import RunClock, format_timestamp, parse_timestamp
 from muster.workflows.engine.errors import WorkflowError, error_message
 from muster.workflows.engine.templates import merge_workflow_spec
 from muster.workflows.lang.clock import Clock
@@ -108,7 +108,9 @@ class Resolved:
     message: str = ""
 
 
-def resolve_workflow(workflow: Object, world: ClusterView, now: datetime, config_maps: ConfigMaps) -> Resolved:
+def resolve_workflow(
+    workflow: Object, world: ClusterView, now: datetime, config_maps: ConfigMaps, run_clock: RunClock
+) -> Resolved:
     spec = spec_of(workflow)
     stored = None
     if spec.get("workflowTemplateRef"):
@@ -120,10 +122,10 @@ def resolve_workflow(workflow: Object, world: ClusterView, now: datetime, config
         if spec_of(workflow).get("suspend") is None:
             spec.pop("suspend", None)
     resolved = Resolved(spec, stored_spec=stored)
-    clock = world.clock.expressions
+    clock = run_clock.expressions
     try:
         resolved.variables = workflow_variables(workflow, spec, now, config_maps, clock)
-        world.clock.seed(resolved.variables["workflow.uid"])
+        run_clock.seed(resolved.variables["workflow.uid"])
         resolved.spec = substitute_spec(spec, resolved.variables, clock)
     except (WorkflowError, ExpressionError) as error:
         resolved.phase, resolved.message = "Failed", f"failed to set global parameters: {error_message(error)}"
