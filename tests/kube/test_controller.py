@@ -104,7 +104,7 @@ async def test_it_looks_again_when_asked_to() -> None:
     async with running(reconcile) as controller:
         controller.enqueue("a")
         await until(lambda: calls == 3)
-        assert not controller._wishes
+        assert not controller._requested
 
 
 async def test_of_two_wishes_the_earlier_wins_and_an_event_takes_none_back() -> None:
@@ -172,10 +172,10 @@ async def test_a_failure_does_not_cost_an_earlier_wish() -> None:
 
     async with running(reconcile) as controller:
         controller.enqueue("a")
-        await until(lambda: controller._wishes)
+        await until(lambda: controller._requested)
         controller.enqueue("a")
         await until(lambda: calls == 3)
-        assert list(controller._wishes) == ["a"]
+        assert list(controller._requested) == ["a"]
 
 
 async def test_it_never_gives_up() -> None:
@@ -250,7 +250,7 @@ async def test_stopping_cancels_what_it_does_and_what_it_planned() -> None:
         controller.enqueue_after("b", 3600)
         await started.wait()
     assert cancelled
-    assert not controller._wishes
+    assert not controller._requested
 
 
 def test_a_look_that_is_due_at_once_needs_no_timer() -> None:

@@ -41,7 +41,7 @@ from muster.kube.objects import (
     status_of,
     uid_of,
 )
-from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, pick_telling_pods
+from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_pods_to_diagnose
 from muster.kube.tables import format_duration
 from muster.training.diagnosis import JobProblem, diagnose_job, job_state
 
@@ -81,7 +81,7 @@ def describe_training_job(
     found = _together(diagnose_job(job, pods, group, events, pod_events))
     if found:
         fields.append(("Why", found))
-    for pod in pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]:
+    for pod in select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]:
         for container, lines in (last_lines.get(uid_of(pod)) or {}).items():
             said: Sections = [("Log", "\n".join(lines))]
             fields.append((f'Last lines of pod/{name_of(pod)}, container "{container}"', said))
@@ -180,7 +180,7 @@ async def _describe_training_job(
 ) -> Sections:
     pods = sorted(await _pods_of(session, job), key=name_of)
     pod_kind = session.cluster.catalogue.of("v1", "Pod")
-    told = pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
+    told = select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
     pod_events = {uid_of(pod): await list_events(session, pod_kind, pod) for pod in told}
     lines = {uid_of(pod): await read_log_tails(session.cluster, pod, LOG_LINES) for pod in told}
     group = await _group_of(session, job)
@@ -193,7 +193,7 @@ async def _describe_workflow(session: Session, obj: Object, events: Sequence[Obj
     pods = sorted(await _pods_of(session, obj), key=name_of)
     lines = {
         uid_of(pod): await read_log_tails(session.cluster, pod, LOG_LINES)
-        for pod in pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
+        for pod in select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
     }
     return describe_workflow(with_full_status(session.cluster, obj), pods, events, lines, now)
 
@@ -252,7 +252,7 @@ def describe_workflow(
     names."""
     fields: Sections = list(summary_fields(workflow, now))
     fields.insert(2, ("Labels", format_pairs(labels_of(workflow)) or NONE))
-    told = [] if succeeded(workflow) else pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
+    told = [] if succeeded(workflow) else select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
     found = [find_waiting_node(workflow), failure_message(workflow) if is_finished(workflow) else ""]
     found += [f"pod/{name_of(pod)}: {cause}" for pod in told for cause in diagnose_pod(pod)]
     if any(found):

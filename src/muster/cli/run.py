@@ -36,7 +36,7 @@ from muster.kube.events import event_selector
 from muster.kube.events import sort_events as events_in_order
 from muster.kube.manifests import Document
 from muster.kube.objects import Object, name_of, namespace_of, status_of, uid_of
-from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, pick_telling_pods
+from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_pods_to_diagnose
 
 # Merged from summary: The last words of a run: that all went well, or what failed and why.
 
@@ -56,7 +56,7 @@ class FailureReport(NamedTuple):
 
 def format_failure(trouble: FailureReport) -> list[str]:
     lines = [f"{trouble.title} {_verdict(trouble.outcome)}"]
-    shown = pick_telling_pods(trouble.pods)
+    shown = select_pods_to_diagnose(trouble.pods)
     stories: dict[tuple[str, ...], list[str]] = {}
     for pod in shown[:MAX_DIAGNOSED_PODS]:
         stories.setdefault(tuple(_story(pod, trouble)), []).append(f"pod/{name_of(pod)}")
@@ -309,7 +309,7 @@ async def _report_failure(
 ) -> FailureReport:
     events: dict[str, list[Object]] = {}
     lines: dict[str, dict[str, list[str]]] = {}
-    for pod in pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]:
+    for pod in select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]:
         events[uid_of(pod)] = await _events(session, pod)
         lines[uid_of(pod)] = await read_log_tails(session.cluster, pod, _LOG_LINES)
     return FailureReport(called, outcome, pods, events, lines)

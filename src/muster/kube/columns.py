@@ -17,7 +17,7 @@ _ACCESS_MODES = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-_JOB_WORDS = {
+_JOB_STATES = {
     "Suspended": "Suspended",
     "FailureTarget": "FailureTarget",
     "SuccessCriteriaMet": "SuccessCriteriaMet",
@@ -67,7 +67,7 @@ def _job_status(job: Object, _: datetime) -> str:
         return "Failed"
     if is_deleting(job):
         return "Terminating"
-    return next((word for word in _JOB_WORDS if _has_condition(job, word)), "Running")
+    return next((word for word in _JOB_STATES if _has_condition(job, word)), "Running")
 
 
 def _completions(job: Object, _: datetime) -> str:
@@ -357,7 +357,7 @@ def summarize_pod(pod: Object) -> PodSummary:
     spec, status = spec_of(pod), status_of(pod)
     init_specs = spec.get("initContainers") or []
     sidecars = [c.get("name") for c in init_specs if c.get("restartPolicy") == "Always"]
-    word = _phase_word(status)
+    word = _phase_status(status)
     init = _init_state(status.get("initContainerStatuses") or [], sidecars, len(init_specs))
     ready, restarts, last_restart = init.ready, init.restarts, init.last_restart
     if init.word and not _is_true(status, "Initialized"):
@@ -387,7 +387,7 @@ class _InitState(NamedTuple):
     sidecar_last_restart: str
 
 
-def _phase_word(status: Object) -> str:
+def _phase_status(status: Object) -> str:
     gated = any(
         c.get("type") == "PodScheduled" and c.get("reason") == "SchedulingGated" for c in status.get("conditions") or []
     )
@@ -399,10 +399,10 @@ def _init_state(statuses: list[Object], sidecars: list[Any], total: int) -> _Ini
     for index, container in enumerate(statuses):
         is_sidecar = container.get("name") in sidecars
         restarts += container.get("restartCount") or 0
-        last = max(last, _last_end(container))
+        last = max(last, _last_end_time(container))
         if is_sidecar:
             sidecar_restarts += container.get("restartCount") or 0
-            sidecar_last = max(sidecar_last, _last_end(container))
+            sidecar_last = max(sidecar_last, _last_end_time(container))
         state = container.get("state") or {}
         ended, waiting = state.get("terminated"), state.get("waiting") or {}
         if ended is not None and ended.get("exitCode", 0) == 0:
@@ -411,7 +411,7 @@ def _init_state(statuses: list[Object], sidecars: list[Any], total: int) -> _Ini
             ready += bool(container.get("ready"))
             continue
         if ended is not None:
-            word = "Init:" + _end_word(ended)
+            word = "Init:" + _end_reason(ended)
         elif waiting.get("reason") and waiting["reason"] != "PodInitializing":
             word = f"Init:{waiting['reason']}"
         else:
@@ -424,13 +424,13 @@ def _main_state(status: Object, word: str, init: _InitState) -> tuple[str, int, 
     ready, restarts, last, error = 0, init.sidecar_restarts, init.sidecar_last_restart, ""
     for container in reversed(status.get("containerStatuses") or []):
         restarts += container.get("restartCount") or 0
-        last = max(last, _last_end(container))
+        last = max(last, _last_end_time(container))
         state = container.get("state") or {}
         waiting, ended = state.get("waiting") or {}, state.get("terminated")
         if waiting.get("reason"):
             word = str(waiting["reason"])
         elif ended is not None:
-            word = _end_word(ended)
+            word = _end_reason(ended)
             if ended.get("exitCode", 0) != 0:
                 error = word
         elif container.get("ready") and state.get("running") is not None:
@@ -445,13 +445,13 @@ def _main_state(status: Object, word: str, init: _InitState) -> tuple[str, int, 
     return word, ready, restarts, last
 
 
-def _end_word(ended: Object) -> str:
+def _end_reason(ended: Object) -> str:
     if ended.get("reason"):
         return str(ended["reason"])
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
 
 
-def _last_end(container: Object) -> str:
+def _last_end_time(container: Object) -> str:
     return str(((container.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or "")
 
 

@@ -55,24 +55,24 @@ def validate_container(
     elif image != image.strip():
         yield invalid(f"{path}.image", image, "must not have spaces at either end")
     if container.get("ports"):
-        yield from _ports(container["ports"], f"{path}.ports")
+        yield from _validate_ports(container["ports"], f"{path}.ports")
     for number, env in enumerate(container.get("env") or ()):
-        yield from _env(env, f"{path}.env[{number}]")
+        yield from _validate_env(env, f"{path}.env[{number}]")
     for number, source in enumerate(container.get("envFrom") or ()):
-        yield from _env_from(source, f"{path}.envFrom[{number}]")
+        yield from _validate_env_from(source, f"{path}.envFrom[{number}]")
     if container.get("volumeMounts"):
-        yield from _mounts(container["volumeMounts"], f"{path}.volumeMounts", volumes)
+        yield from _validate_mounts(container["volumeMounts"], f"{path}.volumeMounts", volumes)
     for number, device in enumerate(container.get("volumeDevices") or ()):
         if device["name"] not in volumes:
             yield not_found(f"{path}.volumeDevices[{number}].name", device["name"], volumes, "volumes of the Pod")
     if container.get("resources"):
         yield from validate_resources(container["resources"], f"{path}.resources")
-    yield from _probes(container, path, is_init=is_init)
+    yield from _validate_probes(container, path, is_init=is_init)
     if container.get("securityContext"):
-        yield from _security(container["securityContext"], f"{path}.securityContext")
+        yield from _validate_security_context(container["securityContext"], f"{path}.securityContext")
 
 
-def _ports(ports: list[Object], path: str) -> Iterator[Cause]:
+def _validate_ports(ports: list[Object], path: str) -> Iterator[Cause]:
     names: set[str] = set()
     for number, port in enumerate(ports):
         at = f"{path}[{number}]"
@@ -102,7 +102,7 @@ def check_port_reference(field: str, port: Any) -> Iterator[Cause]:
         yield invalid(field, port, f"a port is a number or a port's name: {PORT_NAME_RULE}")
 
 
-def _env(env: Object, path: str) -> Iterator[Cause]:
+def _validate_env(env: Object, path: str) -> Iterator[Cause]:
     name, source = env["name"], env.get("valueFrom")
     if not name:
         yield required(f"{path}.name")
@@ -147,7 +147,7 @@ def check_resource_reference(field: str, given: str) -> Iterator[Cause]:
         yield not_supported(field, given, plain)
 
 
-def _env_from(source: Object, path: str) -> Iterator[Cause]:
+def _validate_env_from(source: Object, path: str) -> Iterator[Cause]:
     prefix = source.get("prefix")
     if prefix and not is_env_name(prefix):
         yield invalid(f"{path}.prefix", prefix, ENV_NAME_RULE)
@@ -158,7 +158,7 @@ def _env_from(source: Object, path: str) -> Iterator[Cause]:
         yield required(f"{path}.{given[0]}.name")
 
 
-def _mounts(mounts: list[Object], path: str, volumes: Collection[str]) -> Iterator[Cause]:
+def _validate_mounts(mounts: list[Object], path: str, volumes: Collection[str]) -> Iterator[Cause]:
     paths: set[str] = set()
     for number, mount in enumerate(mounts):
         at = f"{path}[{number}]"
@@ -192,13 +192,13 @@ def validate_resources(resources: Object, path: str) -> Iterator[Cause]:
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for side, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
-            yield from _resource(f"{path}.{side}[{name}]", name, amount)
+            yield from _validate_resource(f"{path}.{side}[{name}]", name, amount)
     names = {*limits, *requests}
     if not names & {"cpu", "memory"} and any(name.startswith("hugepages-") for name in names):
         yield forbidden(path, "HugePages require cpu or memory")
     for name, amount in requests.items():
         limit = limits.get(name)
-        if not _overcommits(name):
+        if not _can_overcommit(name):
             if limit is None:
                 yield required(
                     f"{path}.limits[{name}]", f"{name} cannot be overcommitted: set a limit equal to the request"
@@ -211,7 +211,7 @@ def validate_resources(resources: Object, path: str) -> Iterator[Cause]:
             yield invalid(f"{path}.requests[{name}]", amount, why)
 
 
-def _resource(field: str, name: str, amount: Any) -> Iterator[Cause]:
+def _validate_resource(field: str, name: str, amount: Any) -> Iterator[Cause]:
     if name not in _PLAIN_RESOURCES:
         if not is_qualified_name(name):
             yield invalid(field, name, "must be a resource's name, such as cpu, memory or example.com/device")
@@ -226,15 +226,15 @@ def _resource(field: str, name: str, amount: Any) -> Iterator[Cause]:
         page = name.removeprefix("hugepages-")
         if value and value % parse_quantity(page):
             yield invalid(field, amount, f"must be a multiple of the page size, {page}")
-    elif not _overcommits(name) and value.denominator != 1:
+    elif not _can_overcommit(name) and value.denominator != 1:
         yield invalid(field, amount, f"must be an integer: there is no half of a {name}")
 
 
-def _overcommits(name: str) -> bool:
+def _can_overcommit(name: str) -> bool:
     return name in _PLAIN_RESOURCES or ("/" not in name and not name.startswith("hugepages-"))
 
 
-def _probes(container: Object, path: str, *, is_init: bool) -> Iterator[Cause]:
+def _validate_probes(container: Object, path: str, *, is_init: bool) -> Iterator[Cause]:
     plain_init = is_init and container.get("restartPolicy") != "Always"
     for field in PROBES:
         probe = container.get(field)
@@ -244,7 +244,7 @@ def _probes(container: Object, path: str, *, is_init: bool) -> Iterator[Cause]:
         if plain_init:
             yield forbidden(at, "may not be set for init containers without restartPolicy=Always")
             continue
-        yield from _handler(probe, at, _PROBE_HANDLERS)
+        yield from _validate_handler(probe, at, _PROBE_HANDLERS)
         for name, minimum in _PROBE_MINIMA.items():
             if probe.get(name) is not None and probe[name] < minimum:
                 yield invalid(f"{at}.{name}", probe[name], f"must be greater than or equal to {minimum}")
@@ -264,10 +264,10 @@ def _probes(container: Object, path: str, *, is_init: bool) -> Iterator[Cause]:
         return
     for field in ("postStart", "preStop"):
         if lifecycle.get(field) is not None:
-            yield from _handler(lifecycle[field], f"{path}.lifecycle.{field}", _HOOK_HANDLERS)
+            yield from _validate_handler(lifecycle[field], f"{path}.lifecycle.{field}", _HOOK_HANDLERS)
 
 
-def _handler(handler: Object, path: str, allowed: tuple[str, ...]) -> Iterator[Cause]:
+def _validate_handler(handler: Object, path: str, allowed: tuple[str, ...]) -> Iterator[Cause]:
     given = [key for key in allowed if handler.get(key) is not None]
     if not given:
         yield required(path, f"must specify a handler type: one of {', '.join(allowed)}")
@@ -287,7 +287,7 @@ def _handler(handler: Object, path: str, allowed: tuple[str, ...]) -> Iterator[C
             yield from check_port_reference(f"{at}.port", action["port"])
 
 
-def _security(context: Object, path: str) -> Iterator[Cause]:
+def _validate_security_context(context: Object, path: str) -> Iterator[Cause]:
     yield from check_user_ids(context, path)
     if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
         yield invalid(path, context, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
@@ -321,14 +321,14 @@ def validate_volume(volume: Object, path: str) -> Iterator[Cause]:
     for extra in sources[1:]:
         yield forbidden(f"{path}.{extra}", f"may not specify more than 1 volume type: there is {sources[0]} already")
     for kind in sources:
-        yield from _source(kind, volume[kind], f"{path}.{kind}")
+        yield from _validate_source(kind, volume[kind], f"{path}.{kind}")
 
 
-def _source(kind: str, source: Object, path: str) -> Iterator[Cause]:
+def _validate_source(kind: str, source: Object, path: str) -> Iterator[Cause]:
     name = _REQUIRED.get(kind)
     if name is not None and not source.get(name):
         yield required(f"{path}.{name}")
-    yield from _mode(source.get("defaultMode"), f"{path}.defaultMode")
+    yield from _check_mode(source.get("defaultMode"), f"{path}.defaultMode")
     match kind:
         case "hostPath":
             if ".." in source["path"].split("/"):
@@ -337,36 +337,36 @@ def _source(kind: str, source: Object, path: str) -> Iterator[Cause]:
             if source.get("sizeLimit") is not None and parse_quantity(source["sizeLimit"]) < 0:
                 yield invalid(f"{path}.sizeLimit", source["sizeLimit"], "must be greater than or equal to 0")
         case "configMap" | "secret":
-            yield from _items(source, path)
+            yield from _validate_items(source, path)
         case "downwardAPI":
-            yield from _downward(source, path)
+            yield from _validate_downward_api(source, path)
         case "projected":
             for number, part in enumerate(source.get("sources") or ()):
-                yield from _projection(part, f"{path}.sources[{number}]")
+                yield from _validate_projection(part, f"{path}.sources[{number}]")
 
 
-def _items(source: Object, path: str) -> Iterator[Cause]:
+def _validate_items(source: Object, path: str) -> Iterator[Cause]:
     for number, item in enumerate(source.get("items") or ()):
         at = f"{path}.items[{number}]"
         if not item["key"]:
             yield required(f"{at}.key")
-        yield from _item_path(item, at)
+        yield from _check_item_path(item, at)
 
 
-def _item_path(item: Object, path: str) -> Iterator[Cause]:
+def _check_item_path(item: Object, path: str) -> Iterator[Cause]:
     if not item["path"]:
         yield required(f"{path}.path")
     else:
         yield from check_inner_path(f"{path}.path", item["path"])
         if item["path"].startswith("..") and not item["path"].startswith("../"):
             yield invalid(f"{path}.path", item["path"], "must not start with '..'")
-    yield from _mode(item.get("mode"), f"{path}.mode")
+    yield from _check_mode(item.get("mode"), f"{path}.mode")
 
 
-def _downward(source: Object, path: str) -> Iterator[Cause]:
+def _validate_downward_api(source: Object, path: str) -> Iterator[Cause]:
     for number, item in enumerate(source.get("items") or ()):
         at = f"{path}.items[{number}]"
-        yield from _item_path(item, at)
+        yield from _check_item_path(item, at)
         field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
         if (field is None) == (resource is None):
             yield required(at, "must have exactly one of fieldRef and resourceFieldRef")
@@ -378,7 +378,7 @@ def _downward(source: Object, path: str) -> Iterator[Cause]:
             yield from check_resource_reference(f"{at}.resourceFieldRef.resource", resource["resource"])
 
 
-def _projection(part: Object, path: str) -> Iterator[Cause]:
+def _validate_projection(part: Object, path: str) -> Iterator[Cause]:
     given = [kind for kind in _PROJECTIONS if part.get(kind) is not None]
     for extra in given[1:]:
         yield forbidden(f"{path}.{extra}", f"may not specify more than 1 volume type: there is {given[0]} already")
@@ -387,9 +387,9 @@ def _projection(part: Object, path: str) -> Iterator[Cause]:
         if kind in ("secret", "configMap"):
             if not source.get("name"):
                 yield required(f"{at}.name")
-            yield from _items(source, at)
+            yield from _validate_items(source, at)
         elif kind == "downwardAPI":
-            yield from _downward(source, at)
+            yield from _validate_downward_api(source, at)
         elif kind == "serviceAccountToken":
             if source["path"]:
                 yield from check_inner_path(f"{at}.path", source["path"])
@@ -397,6 +397,6 @@ def _projection(part: Object, path: str) -> Iterator[Cause]:
                 yield required(f"{at}.path")
 
 
-def _mode(mode: int | None, field: str) -> Iterator[Cause]:
+def _check_mode(mode: int | None, field: str) -> Iterator[Cause]:
     if mode is not None and not 0 <= mode <= 0o777:
         yield invalid(field, mode, "must be a number between 0 and 0777 (octal), both inclusive")

@@ -17,9 +17,9 @@ OnDone: TypeAlias = Callable[[K, float, BaseException | None], None]
 """(key, seconds, error): called after every reconcile."""
 
 _FIRST_RETRY = 0.01
-_IN_A_ROW = 4
+_MAX_URGENT_IN_A_ROW = 4
 """How many urgent keys may come before one that is not."""
-_LONGEST_AWAY = 5.0
+_MAX_BACKOFF_UNAVAILABLE = 5.0
 """The maximum delay while the cluster does not respond, so that work resumes soon after it is back."""
 
 
@@ -48,7 +48,7 @@ class Controller(Generic[K]):
         self._active: set[K] = set()
         self._again: dict[K, bool] = {}
         self._failures: dict[K, int] = {}
-        self._wishes: _Timers[K] = {}
+        self._requested: _Timers[K] = {}
         self._retries: _Timers[K] = {}
 
     def enqueue(self, key: K, *, urgent: bool = False) -> None:
@@ -61,7 +61,7 @@ class Controller(Generic[K]):
 
     def enqueue_after(self, key: K, seconds: float) -> None:
         """Of several requests for one key, the earliest wins."""
-        self._set(self._wishes, key, seconds)
+        self._schedule(self._requested, key, seconds)
 
     @property
     def depth(self) -> int:
@@ -82,12 +82,12 @@ class Controller(Generic[K]):
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self._name} {number}")
         finally:
-            for timers in (self._wishes, self._retries):
+            for timers in (self._requested, self._retries):
                 for _, timer in timers.values():
                     timer.cancel()
                 timers.clear()
 
-    def _set(self, timers: _Timers[K], key: K, seconds: float) -> None:
+    def _schedule(self, timers: _Timers[K], key: K, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         if seconds <= 0:
             loop.call_soon(self.enqueue, key)  # uvloop has no timer for a time in the past
@@ -130,17 +130,17 @@ class Controller(Generic[K]):
             if _is_being_cancelled():
                 raise
             self._retry(key, error)  # something that it awaited was cancelled: that must not end the worker
-            self._tell(key, began, error)
+            self._report(key, began, error)
         except Exception as error:
             self._retry(key, error)
-            self._tell(key, began, error)
+            self._report(key, began, error)
         else:
-            self._tell(key, began, None)
+            self._report(key, began, None)
             self._failures.pop(key, None)
             if again is not None:
                 self.enqueue_after(key, again)
 
-    def _tell(self, key: K, began: float, error: BaseException | None) -> None:
+    def _report(self, key: K, began: float, error: BaseException | None) -> None:
         if self._on_done is not None:
             self._on_done(key, time.perf_counter() - began, error)
 
@@ -153,7 +153,7 @@ class Controller(Generic[K]):
             log.warning("%s %s: %s; retrying in %.2f s", self._name, key, error, delay)
         else:
             log.error("%s %s failed; retrying in %.2f s", self._name, key, delay, exc_info=error)
-        self._set(self._retries, key, delay)
+        self._schedule(self._retries, key, delay)
 
 
 class PriorityQueue(Generic[K]):
@@ -181,7 +181,7 @@ class PriorityQueue(Generic[K]):
 
     async def get(self) -> K:
         await self._filled.get()
-        is_urgent = bool(self._urgent) and (self._in_a_row < _IN_A_ROW or not self._others)
+        is_urgent = bool(self._urgent) and (self._in_a_row < _MAX_URGENT_IN_A_ROW or not self._others)
         self._in_a_row = self._in_a_row + 1 if is_urgent else 0
         lane = self._urgent if is_urgent else self._others
         key = next(iter(lane))
@@ -191,7 +191,7 @@ class PriorityQueue(Generic[K]):
 
 def backoff(failures: int, error: BaseException, longest: float) -> float:
     """Returns the seconds until the next attempt."""
-    longest = min(longest, _LONGEST_AWAY) if isinstance(error, Unavailable) else longest
+    longest = min(longest, _MAX_BACKOFF_UNAVAILABLE) if isinstance(error, Unavailable) else longest
     return min(_FIRST_RETRY * 2.0 ** (failures - 1), longest)
 
 

@@ -31,11 +31,11 @@ from muster.kube.schema import (
 from muster.kube.validation import check_unchanged, validate_metadata, validator
 
 _COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
-_FREE = map_of(ANY)
-_LEVEL = obj(
+_ANY_MAP = map_of(ANY)
+_SCHEMA_LEVEL = obj(
     {
         "type": string(["object", "array", "string", "integer", "number", "boolean"]),
-        "properties": _FREE,
+        "properties": _ANY_MAP,
         "required": STRINGS,
         "enum": list_of(ANY),
         **of(STRING, "format pattern"),
@@ -43,8 +43,8 @@ _LEVEL = obj(
         **of(integer(0), "minLength maxLength minItems maxItems minProperties maxProperties"),
         **of(BOOLEAN, "nullable uniqueItems exclusiveMinimum exclusiveMaximum"),
         **of(BOOLEAN, "x-kubernetes-preserve-unknown-fields x-kubernetes-int-or-string x-kubernetes-embedded-resource"),
-        **of(list_of(_FREE), "allOf anyOf oneOf"),
-        "not": _FREE,
+        **of(list_of(_ANY_MAP), "allOf anyOf oneOf"),
+        "not": _ANY_MAP,
         "x-kubernetes-list-type": string(["atomic", "set", "map"]),
         "x-kubernetes-list-map-keys": STRINGS,
         "x-kubernetes-map-type": string(["atomic", "granular"]),
@@ -68,7 +68,7 @@ def validate_crd(crd: Object, old: Object | None) -> Iterator[Cause]:
     yield from check_dns_label("spec.names.plural", names["plural"])
     for number, word in enumerate(names.get("shortNames") or ()):
         yield from check_dns_label(f"spec.names.shortNames[{number}]", word)
-    yield from _versions(spec["versions"])
+    yield from _validate_versions(spec["versions"])
     if old is not None:
         yield from check_unchanged(spec, spec_of(old), ("group", "scope"), "spec.")
 
@@ -84,11 +84,11 @@ def unsupported_crd_fields(crd: Object) -> list[Cause]:
         root = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         at = f"spec.versions[{number}].schema.openAPIV3Schema"
         unevaluated = "CEL expressions (x-kubernetes-validations) are not evaluated"
-        causes += [Cause(path, unevaluated) for path in _with_expressions(root, at)]
+        causes += [Cause(path, unevaluated) for path in _find_cel_rules(root, at)]
     return causes
 
 
-def _versions(versions: list[Object]) -> Iterator[Cause]:
+def _validate_versions(versions: list[Object]) -> Iterator[Cause]:
     seen: set[str] = set()
     for number, version in enumerate(versions):
         at = f"spec.versions[{number}]"
@@ -100,7 +100,7 @@ def _versions(versions: list[Object]) -> Iterator[Cause]:
         if schema is None:
             yield required(f"{at}.schema.openAPIV3Schema", "schemas are required")
         else:
-            yield from _structural(schema, f"{at}.schema.openAPIV3Schema", is_root=True)
+            yield from _validate_structural_schema(schema, f"{at}.schema.openAPIV3Schema", is_root=True)
         for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
             if column["type"] not in _COLUMN_TYPES:
                 yield not_supported(f"{at}.additionalPrinterColumns[{index}].type", column["type"], _COLUMN_TYPES)
@@ -110,9 +110,9 @@ def _versions(versions: list[Object]) -> Iterator[Cause]:
         )
 
 
-def _structural(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Cause]:
+def _validate_structural_schema(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Cause]:
     """Every level must have a type, and references are not allowed."""
-    malformed = validate(schema, _LEVEL, path)
+    malformed = validate(schema, _SCHEMA_LEVEL, path)
     if malformed:
         yield from malformed
         return
@@ -125,28 +125,28 @@ def _structural(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Ca
     if "$ref" in schema:
         yield forbidden(f"{path}.$ref", "$ref is not supported")
     for name, inner in (schema.get("properties") or {}).items():
-        yield from _structural(inner, f"{path}.properties[{name}]")
+        yield from _validate_structural_schema(inner, f"{path}.properties[{name}]")
     if isinstance(schema.get("additionalProperties"), dict):
-        yield from _structural(schema["additionalProperties"], f"{path}.additionalProperties")
+        yield from _validate_structural_schema(schema["additionalProperties"], f"{path}.additionalProperties")
     if schema.get("items") is not None:
-        yield from _structural(schema["items"], f"{path}.items")
+        yield from _validate_structural_schema(schema["items"], f"{path}.items")
     elif kind == "array":
         yield required(f"{path}.items", "must be specified")
 
 
-def _with_expressions(schema: Any, path: str) -> Iterator[str]:
+def _find_cel_rules(schema: Any, path: str) -> Iterator[str]:
     if not isinstance(schema, dict):
         return
     if schema.get("x-kubernetes-validations"):
         yield path
     for name, inner in (schema.get("properties") or {}).items():
-        yield from _with_expressions(inner, f"{path}.properties[{name}]")
+        yield from _find_cel_rules(inner, f"{path}.properties[{name}]")
     for key in ("items", "additionalProperties"):
-        yield from _with_expressions(schema.get(key), f"{path}.{key}")
+        yield from _find_cel_rules(schema.get(key), f"{path}.{key}")
 
 
 _QUANTITY_PATTERN = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
-_OURS = ("x-muster-", "x-kubernetes-patch-")
+_INTERNAL_EXTENSIONS = ("x-muster-", "x-kubernetes-patch-")
 
 
 def kinds_from_crd(crd: Object) -> list[Kind]:
@@ -156,7 +156,10 @@ def kinds_from_crd(crd: Object) -> list[Kind]:
         listed = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
         raise Invalid(f'CustomResourceDefinition "{name_of(crd)}" is invalid: {listed}', causes=causes)
     versions = [version for version in crd["spec"]["versions"] if version["served"]]
-    return [_kind(crd["spec"], version) for version in sorted(versions, key=lambda version: not version["storage"])]
+    return [
+        _kind_of_version(crd["spec"], version)
+        for version in sorted(versions, key=lambda version: not version["storage"])
+    ]
 
 
 def crd_from_kinds(kinds: Sequence[Kind]) -> Object:
@@ -181,12 +184,12 @@ def crd_from_kinds(kinds: Sequence[Kind]) -> Object:
             "group": first.group,
             "names": names,
             "scope": "Namespaced" if first.namespaced else "Cluster",
-            "versions": [_version(kind, stored=kind is first) for kind in kinds],
+            "versions": [_write_version(kind, stored=kind is first) for kind in kinds],
         },
     }
 
 
-def _kind(spec: Object, version: Object) -> Kind:
+def _kind_of_version(spec: Object, version: Object) -> Kind:
     names, subresources = spec["names"], version.get("subresources") or {}
     schema = _with_metadata((version.get("schema") or {}).get("openAPIV3Schema") or ANY)
     words = tuple(names.get("shortNames") or ())
@@ -202,9 +205,9 @@ def _kind(spec: Object, version: Object) -> Kind:
         short_names=words,
         categories=tuple(names.get("categories") or ()),
         schema=schema,
-        columns=tuple(map(_column, version.get("additionalPrinterColumns") or ())),
+        columns=tuple(map(_read_column, version.get("additionalPrinterColumns") or ())),
         has_status=subresources.get("status") is not None,
-        scale=_scale(subresources.get("scale")),
+        scale=_read_scale(subresources.get("scale")),
         default=partial(apply_defaults, schema=schema),
         validate=validate_metadata,
     )
@@ -216,7 +219,7 @@ def _with_metadata(schema: Schema) -> Schema:
     return {**schema, "type": "object", "properties": {**(schema.get("properties") or {}), **common}}
 
 
-def _column(column: Object) -> Column:
+def _read_column(column: Object) -> Column:
     return Column(
         column["name"],
         column["jsonPath"],
@@ -226,14 +229,14 @@ def _column(column: Object) -> Column:
     )
 
 
-def _scale(scale: Object | None) -> Scale | None:
+def _read_scale(scale: Object | None) -> Scale | None:
     if scale is None:
         return None
     return Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath") or "")
 
 
-def _version(kind: Kind, *, stored: bool) -> Object:
-    schema = _portable(kind.schema or {"type": "object", **ANY})
+def _write_version(kind: Kind, *, stored: bool) -> Object:
+    schema = _portable_schema(kind.schema or {"type": "object", **ANY})
     schema["properties"] = {**schema.get("properties", {}), "metadata": {"type": "object"}}
     version: Object = {
         "name": kind.version,
@@ -241,7 +244,7 @@ def _version(kind: Kind, *, stored: bool) -> Object:
         "storage": stored,
         "schema": {"openAPIV3Schema": schema},
     }
-    columns = [_printer_column(column) for column in kind.columns if column.json_path and column.name != "Name"]
+    columns = [_write_column(column) for column in kind.columns if column.json_path and column.name != "Name"]
     if columns:
         version["additionalPrinterColumns"] = columns
     subresources: Object = {}
@@ -257,7 +260,7 @@ def _version(kind: Kind, *, stored: bool) -> Object:
     return version
 
 
-def _printer_column(column: Column) -> Object:
+def _write_column(column: Column) -> Object:
     printed: Object = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
     if column.priority:
         printed["priority"] = column.priority
@@ -266,28 +269,28 @@ def _printer_column(column: Column) -> Object:
     return printed
 
 
-def _portable(schema: Schema) -> Schema:
+def _portable_schema(schema: Schema) -> Schema:
     """Returns the schema without the extensions that only we or built-in kinds use."""
     if schema.get("format") == "quantity":
         either = [{"type": "integer"}, {"type": "string"}]
         return {"anyOf": either, "pattern": _QUANTITY_PATTERN, "x-kubernetes-int-or-string": True}
     portable: Schema = {}
     for key, value in schema.items():
-        if key.startswith(_OURS) or (key == "additionalProperties" and value is False):
+        if key.startswith(_INTERNAL_EXTENSIONS) or (key == "additionalProperties" and value is False):
             continue
         if key == "properties":
-            portable[key] = {name: _portable(inner) for name, inner in value.items()}
+            portable[key] = {name: _portable_schema(inner) for name, inner in value.items()}
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
-            portable[key] = _portable(value)
+            portable[key] = _portable_schema(value)
         else:
             portable[key] = value
-    if portable.get("x-kubernetes-list-type") == "map" and not _is_keyed(schema):
+    if portable.get("x-kubernetes-list-type") == "map" and not _has_required_keys(schema):
         portable["x-kubernetes-list-type"] = "atomic"
         del portable["x-kubernetes-list-map-keys"]
     return portable
 
 
-def _is_keyed(schema: Schema) -> bool:
+def _has_required_keys(schema: Schema) -> bool:
     """An API server requires that items have their keys, or defaults for them, and that no two items have the same
     keys."""
     if schema.get("x-muster-duplicates"):

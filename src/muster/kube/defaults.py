@@ -38,10 +38,10 @@ def default_pod(pod: Object) -> Object:
     if spec is not None:
         new = default_pod_spec(spec)
         for field in ("containers", "initContainers"):
-            new = _each(new, field, _request_limits)
+            new = _map_items(new, field, _request_limits)
         if new.get("hostNetwork"):
             for field in ("containers", "initContainers"):
-                new = _each(new, field, _host_ports)
+                new = _map_items(new, field, _host_ports)
         if new.get("enableServiceLinks") is None:
             new = {**new, "enableServiceLinks": True}
         filled = with_field(filled, "spec", new)
@@ -71,11 +71,11 @@ def default_pod_spec(spec: Object) -> Object:
     if account:
         filled = fill(filled, {"serviceAccountName": account, "serviceAccount": account})
     for field in ("containers", "initContainers", "ephemeralContainers"):
-        filled = _each(filled, field, _default_container)
-    filled = _each(filled, "volumes", _default_volume)
+        filled = _map_items(filled, field, _default_container)
+    filled = _map_items(filled, "volumes", _default_volume)
     if "overhead" in filled:
         filled = with_field(filled, "overhead", plain_resources(filled["overhead"]))
-    return _in(filled, "resources", _default_resources)
+    return _map_field(filled, "resources", _default_resources)
 
 
 def fill(value: Object, defaults: Mapping[str, Any]) -> Object:
@@ -108,7 +108,7 @@ def _canonical(text: str) -> str:
         return text
 
 
-def _each(value: Object, field: str, change: Callable[[Object], Object]) -> Object:
+def _map_items(value: Object, field: str, change: Callable[[Object], Object]) -> Object:
     items = value.get(field)
     if not items:
         return value
@@ -116,7 +116,7 @@ def _each(value: Object, field: str, change: Callable[[Object], Object]) -> Obje
     return value if all(new is old for new, old in zip(changed, items, strict=True)) else {**value, field: changed}
 
 
-def _in(value: Object, field: str, change: Callable[[Object], Object]) -> Object:
+def _map_field(value: Object, field: str, change: Callable[[Object], Object]) -> Object:
     inner = value.get(field)
     return value if inner is None else with_field(value, field, change(inner))
 
@@ -132,12 +132,12 @@ def _default_container(container: Object) -> Object:
     filled = fill(container, _CONTAINER)
     if not filled.get("imagePullPolicy"):
         filled = {**filled, "imagePullPolicy": pull_policy(str(filled.get("image") or ""))}
-    filled = _in(filled, "resources", _default_resources)
-    filled = _each(filled, "ports", _default_port)
-    filled = _each(filled, "env", _default_env)
+    filled = _map_field(filled, "resources", _default_resources)
+    filled = _map_items(filled, "ports", _default_port)
+    filled = _map_items(filled, "env", _default_env)
     for field in _PROBES:
-        filled = _in(filled, field, _default_probe)
-    return _in(filled, "lifecycle", _default_lifecycle)
+        filled = _map_field(filled, field, _default_probe)
+    return _map_field(filled, "lifecycle", _default_lifecycle)
 
 
 @lru_cache(maxsize=4096)
@@ -153,12 +153,12 @@ def _default_port(port: Object) -> Object:
 
 
 def _default_env(env: Object) -> Object:
-    return _in(env, "valueFrom", _default_references)
+    return _map_field(env, "valueFrom", _default_references)
 
 
 def _default_references(source: Object) -> Object:
     """Fills in the references of an environment variable, or of a file of the downward API."""
-    return _in(_in(source, "fieldRef", _default_field_ref), "resourceFieldRef", _default_resource_ref)
+    return _map_field(_map_field(source, "fieldRef", _default_field_ref), "resourceFieldRef", _default_resource_ref)
 
 
 def _default_field_ref(reference: Object) -> Object:
@@ -175,13 +175,13 @@ def _default_probe(probe: Object) -> Object:
 
 
 def _default_handler(handler: Object) -> Object:
-    handler = _in(handler, "httpGet", lambda action: fill(action, _HTTP_GET))
-    return _in(handler, "grpc", lambda action: action if "service" in action else {**action, "service": ""})
+    handler = _map_field(handler, "httpGet", lambda action: fill(action, _HTTP_GET))
+    return _map_field(handler, "grpc", lambda action: action if "service" in action else {**action, "service": ""})
 
 
 def _default_lifecycle(lifecycle: Object) -> Object:
     for field in ("postStart", "preStop"):
-        lifecycle = _in(lifecycle, field, _default_handler)
+        lifecycle = _map_field(lifecycle, field, _default_handler)
     return lifecycle
 
 
@@ -192,10 +192,10 @@ def _default_volume(volume: Object) -> Object:
         source = volume.get(field)
         if source is not None and source.get("defaultMode") is None:
             volume = {**volume, field: {**source, **_MODE}}
-    volume = _in(volume, "downwardAPI", _default_downward)
-    volume = _in(volume, "projected", lambda source: _each(source, "sources", _default_projection))
-    volume = _in(volume, "emptyDir", _default_empty_dir)
-    volume = _in(volume, "ephemeral", lambda source: _in(source, "volumeClaimTemplate", _default_claim))
+    volume = _map_field(volume, "downwardAPI", _default_downward)
+    volume = _map_field(volume, "projected", lambda source: _map_items(source, "sources", _default_projection))
+    volume = _map_field(volume, "emptyDir", _default_empty_dir)
+    volume = _map_field(volume, "ephemeral", lambda source: _map_field(source, "volumeClaimTemplate", _default_claim))
     host_path = volume.get("hostPath")
     if host_path is not None and host_path.get("type") is None:
         volume = {**volume, "hostPath": {**host_path, "type": ""}}
@@ -211,16 +211,16 @@ def _default_empty_dir(source: Object) -> Object:
 
 
 def _default_claim(template: Object) -> Object:
-    return _in(template, "spec", lambda spec: fill(spec, {"volumeMode": "Filesystem"}))
+    return _map_field(template, "spec", lambda spec: fill(spec, {"volumeMode": "Filesystem"}))
 
 
 def _default_downward(source: Object) -> Object:
-    return _each(source, "items", _default_references)
+    return _map_items(source, "items", _default_references)
 
 
 def _default_projection(source: Object) -> Object:
-    source = _in(source, "downwardAPI", _default_downward)
-    return _in(source, "serviceAccountToken", lambda token: fill(token, {"expirationSeconds": 3600}))
+    source = _map_field(source, "downwardAPI", _default_downward)
+    return _map_field(source, "serviceAccountToken", lambda token: fill(token, {"expirationSeconds": 3600}))
 
 
 def _request_limits(container: Object) -> Object:
@@ -239,7 +239,7 @@ def _host_ports(container: Object) -> Object:
     def default(port: Object) -> Object:
         return port if port.get("hostPort") else {**port, "hostPort": port.get("containerPort")}
 
-    return _each(container, "ports", default)
+    return _map_items(container, "ports", default)
 
 
 # The other built-in kinds.
@@ -247,7 +247,7 @@ def _host_ports(container: Object) -> Object:
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 _EXTERNAL = ("NodePort", "LoadBalancer")
-_MOST_RETRIES = 2**31 - 1
+_MAX_RETRIES = 2**31 - 1
 
 
 def default_namespace(namespace: Object) -> Object:
@@ -346,7 +346,7 @@ def default_job(job: Object) -> Object:
     failure_policy = spec.get("podFailurePolicy")
     missing = {
         "parallelism": 1,
-        "backoffLimit": 6 if spec.get("backoffLimitPerIndex") is None else _MOST_RETRIES,
+        "backoffLimit": 6 if spec.get("backoffLimitPerIndex") is None else _MAX_RETRIES,
         "completionMode": "NonIndexed",
         "suspend": False,
         "manualSelector": False,

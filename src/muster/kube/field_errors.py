@@ -70,8 +70,8 @@ def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> Cause:
 
 def type_mismatch(value: Any, wanted: str) -> Cause:
     """`wanted` is an OpenAPI type, or a description of something else."""
-    text = f"expected {_TYPES.get(wanted, wanted)}, got {_described(value)}"
-    advice = _advice(value, wanted)
+    text = f"expected {_TYPES.get(wanted, wanted)}, got {_describe(value)}"
+    advice = _suggest_fix(value, wanted)
     return Cause("", f"{text}; {advice}" if advice else text, TYPE_INVALID)
 
 
@@ -87,18 +87,18 @@ def format_value(value: Any) -> str:
 def closest_word(word: str, words: Iterable[str]) -> str | None:
     """Returns the word that was probably meant, if one is close."""
     words = list(words)
-    same = {_plain(w): w for w in words}.get(_plain(word))
+    same = {_normalize(w): w for w in words}.get(_normalize(word))
     if same is not None and same != word:
         return same
     near = get_close_matches(word, words, n=1, cutoff=0.7)
     return near[0] if near else None
 
 
-def _plain(word: str) -> str:
+def _normalize(word: str) -> str:
     return word.replace("_", "").replace("-", "").lower()
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -112,7 +112,7 @@ def _described(value: Any) -> str:
     return f"an object with {', '.join([str(key) for key in value][:3])}" if value else "an empty object"
 
 
-def _advice(value: Any, wanted: str) -> str:
+def _suggest_fix(value: Any, wanted: str) -> str:
     scalar = isinstance(value, str | int | float)
     if wanted == "array":
         if scalar:

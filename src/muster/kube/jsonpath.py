@@ -24,7 +24,7 @@ def first_value(value: Any, path: str) -> Any:
 
 def all_values(value: Any, path: str) -> list[Any]:
     """Returns all matches, in document order."""
-    return _path(_bare(path))([value])
+    return _path(_strip_braces(path))([value])
 
 
 def render(value: Any, template: str) -> str:
@@ -34,7 +34,7 @@ def render(value: Any, template: str) -> str:
     return "".join(_render(parts, value, value))
 
 
-def _bare(path: str) -> str:
+def _strip_braces(path: str) -> str:
     path = path.strip()
     return path[1:-1].strip() if path.startswith("{") and path.endswith("}") else path
 
@@ -60,13 +60,13 @@ def _render(parts: list[Any], value: Any, root: Any) -> Iterator[str]:
             case _Text(text):
                 yield text
             case _Print(path, from_root):
-                yield " ".join(_shown(found) for found in path([root if from_root else value]))
+                yield " ".join(_format_value(found) for found in path([root if from_root else value]))
             case _Range(path, from_root, body):
                 for found in path([root if from_root else value]):
                     yield from _render(body, found, root)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
@@ -106,14 +106,14 @@ def _pieces(template: str) -> Iterator[tuple[str, str | None]]:
             return
         if start > at:
             yield template[at:start], None
-        end = _closing(template, start + 1, "}")
+        end = _find_closing(template, start + 1, "}")
         if end < 0:
             raise JsonPathError(f'"{{" at character {start + 1} is not closed')
         yield "", template[start + 1 : end].strip()
         at = end + 1
 
 
-def _closing(text: str, at: int, bracket: str) -> int:
+def _find_closing(text: str, at: int, bracket: str) -> int:
     quote = ""
     while at < len(text):
         char = text[at]
@@ -127,7 +127,7 @@ def _closing(text: str, at: int, bracket: str) -> int:
         elif char == bracket:
             return at
         elif char == "[" and bracket == "]":
-            at = _closing(text, at + 1, "]")
+            at = _find_closing(text, at + 1, "]")
             if at < 0:
                 return -1
         at += 1
@@ -158,7 +158,7 @@ def _path(path: str) -> Selector:
     at = 1 if path[:1] in ("$", "@") else 0
     while at < len(path):
         if path.startswith("..", at):
-            steps.append(_descend)
+            steps.append(_select_recursive)
             at += 2
             if path.startswith("[", at):
                 continue
@@ -169,7 +169,7 @@ def _path(path: str) -> Selector:
                 continue
             at = _field(path, at, steps)
         elif path[at] == "[":
-            end = _closing(path, at + 1, "]")
+            end = _find_closing(path, at + 1, "]")
             if end < 0:
                 raise JsonPathError(f'"[" in {path} is not closed')
             steps.append(_bracket(path[at + 1 : end].strip(), path))
@@ -194,7 +194,7 @@ def _field(path: str, at: int, steps: list[Selector]) -> int:
     if found is None:
         raise JsonPathError(f"a field name is missing in {path}")
     name = re.sub(r"\\(.)", r"\1", found[0])
-    steps.append(_everything if name == "*" else _key(name))
+    steps.append(_select_all if name == "*" else _key(name))
     return found.end()
 
 
@@ -202,24 +202,24 @@ def _key(name: str) -> Selector:
     return lambda values: [v[name] for v in values if isinstance(v, dict) and name in v]
 
 
-def _everything(values: list[Any]) -> list[Any]:
+def _select_all(values: list[Any]) -> list[Any]:
     found: list[Any] = []
     for value in values:
         found += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return found
 
 
-def _descend(values: list[Any]) -> list[Any]:
+def _select_recursive(values: list[Any]) -> list[Any]:
     found: list[Any] = []
     for value in values:
         found.append(value)
-        found += _descend(_everything([value]))
+        found += _select_recursive(_select_all([value]))
     return found
 
 
 def _bracket(inside: str, path: str) -> Selector:
     if inside == "*":
-        return _everything
+        return _select_all
     if inside.startswith("?(") and inside.endswith(")"):
         return _filter(inside[2:-1].strip(), path)
     if inside[:1] in ("'", '"'):
@@ -252,7 +252,7 @@ def _filter(condition: str, path: str) -> Selector:
     at = _outside_quotes(condition)
     if at is None:
         exists = _path(condition)
-        return lambda values: [item for item in _everything(values) if exists([item])]
+        return lambda values: [item for item in _select_all(values) if exists([item])]
     left, operator, right = condition[: at[0]].strip(), condition[at[0] : at[1]], condition[at[1] :].strip()
     get_left, get_right = _operand(left, path), _operand(right, path)
     holds = _OPERATORS[operator]
@@ -266,7 +266,7 @@ def _filter(condition: str, path: str) -> Selector:
         except TypeError:
             return False
 
-    return lambda values: [item for item in _everything(values) if keep(item)]
+    return lambda values: [item for item in _select_all(values) if keep(item)]
 
 
 _MISSING = object()
@@ -310,7 +310,7 @@ def _operand(text: str, path: str) -> Callable[[Any], Any]:
 
 def _split(text: str, separator: str) -> list[str]:
     parts, start = [], 0
-    while (at := _closing(text, start, separator)) >= 0:
+    while (at := _find_closing(text, start, separator)) >= 0:
         parts.append(text[start:at])
         start = at + 1
     return [*parts, text[start:]]

@@ -64,7 +64,7 @@ class Kind:
     default: Defaulter | None = None
     validate: Rule | None = None
     warnings: Warnings | None = None
-    apart: tuple[str, str] | None = None
+    stored_as_rows: tuple[str, str] | None = None
     """A map, such as ("status", "nodes"), that grows too large to be written with the rest of the object. The embedded
     cluster stores its entries as rows."""
 
@@ -93,7 +93,7 @@ class Catalogue:
 
     def __init__(self, kinds: Iterable[Kind] = ()) -> None:
         self._kinds: dict[tuple[str, str], Kind] = {(kind.api_version, kind.kind): kind for kind in kinds}
-        self._names: _Names | None = None
+        self._names: _KindIndex | None = None
 
     def register(self, kind: Kind) -> Kind:
         """Adds a kind, or replaces the one of the same apiVersion and kind. If two kinds share a name, the first one
@@ -150,13 +150,13 @@ class Catalogue:
     def __iter__(self) -> Iterator[Kind]:
         return iter(list(self._kinds.values()))
 
-    def _index(self) -> _Names:
+    def _index(self) -> _KindIndex:
         if self._names is None:
-            self._names = _names_of(list(self._kinds.values()))
+            self._names = _build_index(list(self._kinds.values()))
         return self._names
 
 
-class _Names(NamedTuple):
+class _KindIndex(NamedTuple):
     """Indexes of kinds by other names than apiVersion and kind."""
 
     words: dict[str, Kind]
@@ -165,7 +165,7 @@ class _Names(NamedTuple):
     groups: dict[tuple[str, str], Kind]
 
 
-def _names_of(kinds: list[Kind]) -> _Names:
+def _build_index(kinds: list[Kind]) -> _KindIndex:
     """Full names take precedence over short ones, then the kind registered first."""
     words: dict[str, Kind] = {}
     full = [(word, kind) for kind in kinds for word in (kind.plural, kind.singular)]
@@ -175,7 +175,7 @@ def _names_of(kinds: list[Kind]) -> _Names:
         words.setdefault(f"{word}.{kind.version}.{kind.group}", kind)
         if kind.group:
             words.setdefault(f"{word}.{kind.group}", kind)
-    return _Names(
+    return _KindIndex(
         words,
         {(kind.group, kind.version, kind.plural): kind for kind in kinds},
         {kind.resource: kind for kind in kinds},

@@ -31,7 +31,7 @@ _MAY_BE_SPECIAL = frozenset("+-.0123456789yYnNtTfFoO~")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _OCTAL = re.compile(r"[-+]?0[0-7]+")
 _TIME = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([Tt ].*)?")
-_MAX_VALUES = 2**64 - 1
+_MAX_INTEGER = 2**64 - 1
 
 
 class NotJsonError(ValueError):
@@ -69,11 +69,11 @@ def _number(text: str) -> Any:
         except ValueError:
             pass
         else:
-            return number if -(2**63) <= number <= _MAX_VALUES else _whole(float(number))
-    return _whole(float(plain)) if _FLOAT.fullmatch(plain) else text
+            return number if -(2**63) <= number <= _MAX_INTEGER else _normalize_float(float(number))
+    return _normalize_float(float(plain)) if _FLOAT.fullmatch(plain) else text
 
 
-def _whole(number: float) -> int | float:
+def _normalize_float(number: float) -> int | float:
     """JSON does not distinguish 3.0 from 3."""
     if number in (float("inf"), float("-inf")):
         raise NotJsonError("this number is too large")
@@ -90,12 +90,12 @@ def _represent_string(dumper: Any, text: str) -> Any:
     style = None
     if "\n" in text:
         style = "|"
-    elif _reads_otherwise(text):
+    elif _needs_quotes(text):
         style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-def _reads_otherwise(text: str) -> bool:
+def _needs_quotes(text: str) -> bool:
     try:
         return not isinstance(parse_scalar(text), str) or _TIME.fullmatch(text) is not None or text in ("=", "<<")
     except NotJsonError:
@@ -281,7 +281,7 @@ def _compose(text: str, source: str) -> Iterator[yaml.Node]:
         while loader.check_node():
             yield loader.get_node()
     except yaml.MarkedYAMLError as error:
-        raise _explained(error, text, source) from None
+        raise _explain_error(error, text, source) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
@@ -372,7 +372,7 @@ class _Values:
             value, count = self._make(value_node)
             size += count
             if name in mapping:
-                self._twice(name, node, key_node)
+                self._report_duplicate(name, node, key_node)
             mapping[name] = value
         for source, count in merged:
             size += count
@@ -388,7 +388,7 @@ class _Values:
                 raise self._error('"<<" takes a mapping, or a list of mappings', part)
         return [(value, size) for _, value, size in made]
 
-    def _twice(self, name: str, node: yaml.Node, again: yaml.Node) -> None:
+    def _report_duplicate(self, name: str, node: yaml.Node, again: yaml.Node) -> None:
         first = next(k for k, _ in node.value if k is not again and k.value == again.value).start_mark.line + 1
         if self.strict:
             raise self._error(f'"{name}" is already set in line {first}; keep one of the two', again)
@@ -434,20 +434,22 @@ def _objects(value: Any, node: yaml.Node, source: str, text: str, named: bool) -
     for field, example in (("apiVersion", "v1"), ("kind", "Pod")):
         found = value.get(field)
         if found is None or found == "":
-            raise error(f'{field} is missing; every object has one, such as "{field}: {example}"', _place(node, field))
+            raise error(
+                f'{field} is missing; every object has one, such as "{field}: {example}"', _find_position(node, field)
+            )
         if not isinstance(found, str):
-            raise error(f"{field} must be a string", _place(node, field))
+            raise error(f"{field} must be a string", _find_position(node, field))
     metadata = value.get("metadata")
     if metadata is None:
         raise error(f'metadata is missing; give the {kind} a name: "metadata: {{name: ...}}"', node)
     if not isinstance(metadata, dict):
-        raise error("metadata must be an object with a name", _place(node, "metadata"))
+        raise error("metadata must be an object with a name", _find_position(node, "metadata"))
     if named and not metadata.get("name") and not metadata.get("generateName"):
-        raise error(f"metadata.name is missing; give the {kind} a name", _place(node, "metadata"))
+        raise error(f"metadata.name is missing; give the {kind} a name", _find_position(node, "metadata"))
     yield Document(value, source, node)
 
 
-def _place(node: yaml.Node, field: str) -> yaml.Node:
+def _find_position(node: yaml.Node, field: str) -> yaml.Node:
     entry = _entry(node, field)
     return node if entry is None else entry[0]
 
@@ -472,7 +474,7 @@ def _entry(node: yaml.Node, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
     return None
 
 
-def _explained(error: yaml.MarkedYAMLError, text: str, source: str) -> ManifestError:
+def _explain_error(error: yaml.MarkedYAMLError, text: str, source: str) -> ManifestError:
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return ManifestError(str(error.problem or error), source)

@@ -237,10 +237,10 @@ def _merge_object(target: dict[str, Any], patch: dict[str, Any], schema: Schema,
         _raise_invalid_patch(path, f'"$patch: {directive}" is unknown; it may be replace, delete or merge')
     merged = {} if directive == "replace" else dict(target)
     if _RETAIN in patch:
-        kept = _retained(patch, path)
+        kept = _apply_retain_keys(patch, path)
         merged = {name: value for name, value in merged.items() if name in kept}
-    orders = _lists_for(_ORDER, patch, path)
-    deletions = _lists_for(_DELETE, patch, path)
+    orders = _directive_lists(_ORDER, patch, path)
+    deletions = _directive_lists(_DELETE, patch, path)
     plain = [name for name in patch if name not in (_DIRECTIVE, _RETAIN) and not name.startswith((_ORDER, _DELETE))]
     for name in dict.fromkeys([*plain, *orders, *deletions]):
         at = join_path(path, name)
@@ -249,7 +249,7 @@ def _merge_object(target: dict[str, Any], patch: dict[str, Any], schema: Schema,
         if name in patch and not isinstance(patch[name], list):
             if name in orders or name in deletions:
                 _raise_invalid_patch(at, "the patch orders or deletes items of this field, so its value must be a list")
-            _set(merged, name, _merged_value(old, patch[name], child, at))
+            _set(merged, name, _merge_value(old, patch[name], child, at))
         elif name not in patch and not isinstance(old, list):
             continue  # directives for a list that does not exist
         else:
@@ -258,7 +258,7 @@ def _merge_object(target: dict[str, Any], patch: dict[str, Any], schema: Schema,
     return merged
 
 
-def _merged_value(old: Any, new: Any, schema: Schema, path: str) -> Any:
+def _merge_value(old: Any, new: Any, schema: Schema, path: str) -> Any:
     """Returns None if the field is removed."""
     if not isinstance(new, dict):
         return new
@@ -283,13 +283,13 @@ def _merge_list(
         merged, present = _merge_items(live, patch or [], schema.get("items") or {}, key, path)
     else:
         present = patch or []
-        deleted = _places(gone or [], key)
+        deleted = _index_items(gone or [], key)
         united = {_identity(item, key): item for item in reversed([*live, *present])}
         merged = [item for identity, item in reversed(united.items()) if identity not in deleted]
     if order is not None:
         _check_order(present, order, key, path)
         present = order
-    return _in_order(merged, present, live, key)
+    return _sort_items(merged, present, live, key)
 
 
 def _merge_items(
@@ -319,7 +319,7 @@ def _merge_items(
         else:
             wanted.append(item)
     merged = [] if replace else [old for old in live if _identity(old, key) not in deleted]
-    places = _places(merged, key)
+    places = _index_items(merged, key)
     for item in wanted:
         place = places.setdefault(_identity(item, key), len(merged))
         at = f"{path}[{key}={item[key]}]"
@@ -330,10 +330,10 @@ def _merge_items(
     return merged, wanted
 
 
-def _in_order(merged: list[Any], order: list[Any], live: list[Any], key: str) -> list[Any]:
+def _sort_items(merged: list[Any], order: list[Any], live: list[Any], key: str) -> list[Any]:
     """Items named in `order` come in its order, others in the order of the live list. Between the two, the live order
     applies if it has both, otherwise named items come first."""
-    wanted, known = _places(order, key), _places(live, key)
+    wanted, known = _index_items(order, key), _index_items(live, key)
     named = [item for item in merged if _identity(item, key) in wanted]
     named.sort(key=lambda item: wanted[_identity(item, key)])
     others = [item for item in merged if _identity(item, key) not in wanted]
@@ -349,7 +349,7 @@ def _in_order(merged: list[Any], order: list[Any], live: list[Any], key: str) ->
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str, path: str) -> None:
-    wanted = _places(order, key)
+    wanted = _index_items(order, key)
     places = [wanted.get(_identity(item, key), -1) for item in patch]
     if -1 in places:
         missing = patch[places.index(-1)]
@@ -360,7 +360,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str, path: str) -> Non
         _raise_invalid_patch(path, "$setElementOrder has another order than the patch's own list")
 
 
-def _retained(patch: dict[str, Any], path: str) -> list[str]:
+def _apply_retain_keys(patch: dict[str, Any], path: str) -> list[str]:
     kept = patch[_RETAIN]
     if not isinstance(kept, list):
         _raise_invalid_patch(join_path(path, _RETAIN), "must be a list of field names")
@@ -372,7 +372,7 @@ def _retained(patch: dict[str, Any], path: str) -> list[str]:
     return kept
 
 
-def _lists_for(prefix: str, patch: dict[str, Any], path: str) -> dict[str, list[Any]]:
+def _directive_lists(prefix: str, patch: dict[str, Any], path: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for name, value in patch.items():
         if name.startswith(prefix):
@@ -396,7 +396,7 @@ def _identity(item: Any, key: str) -> bytes:
     return orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
 
 
-def _places(items: list[Any], key: str) -> dict[bytes, int]:
+def _index_items(items: list[Any], key: str) -> dict[bytes, int]:
     """Returns the first position of each item."""
     return {_identity(items[place], key): place for place in reversed(range(len(items)))}
 

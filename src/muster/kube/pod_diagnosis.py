@@ -23,12 +23,12 @@ class ContainerFailure(NamedTuple):
     running_again: bool
 
     @property
-    def never_began(self) -> bool:
+    def failed_to_start(self) -> bool:
         return self.reason in ("StartError", "ContainerCannotRun")
 
     def __str__(self) -> str:
         role = "init container" if self.init else "container"
-        if self.never_began:
+        if self.failed_to_start:
             return f'{role} "{self.container}" could not be started: {self.message or self.reason}'
         reason = f" ({self.reason})" if self.reason and self.reason != "Error" else ""
         meaning = _MEANING.get(self.reason) or _CODES.get(self.exit_code, "")
@@ -63,10 +63,10 @@ def diagnose_pod(pod: Object, events: Sequence[Object] = ()) -> list[str]:
 def find_pending_cause(events: Sequence[Object]) -> str:
     """Returns what a Pod that has not started waits for if its status does not say: the last problem, or the image that
     is being pulled; '' if another event followed. The events are those of the Pod, in the order of time."""
-    last = next((event for event in reversed(events) if _tells_of_waiting(event)), None)
+    last = next((event for event in reversed(events) if _is_waiting_event(event)), None)
     if last is None or last_event_time(last) < last_event_time(events[-1]):
         return ""
-    return _said(last.get("reason"), last.get("message"))
+    return _join_reason(last.get("reason"), last.get("message"))
 
 
 def find_failed_containers(pod: Object) -> list[ContainerFailure]:
@@ -91,7 +91,7 @@ def find_failed_containers(pod: Object) -> list[ContainerFailure]:
     return sorted(found, key=lambda end: end.running_again)
 
 
-def pick_telling_pods(pods: Sequence[Object]) -> list[Object]:
+def select_pods_to_diagnose(pods: Sequence[Object]) -> list[Object]:
     """Returns the Pods that explain a failure: those that failed, otherwise those that never ran."""
     failed = [p for p in pods if status_of(p).get("phase") == "Failed" or find_failed_containers(p)]
     return failed or [p for p in pods if status_of(p).get("phase") not in ("Succeeded", "Failed")]
@@ -105,29 +105,29 @@ def _causes(pod: Object, events: Sequence[Object]) -> Iterator[str]:
     if status.get("message") or (status.get("reason") and phase == "Failed"):
         yield ": ".join(text for text in (status.get("reason"), status.get("message")) if text)
     if phase == "Pending":
-        yield from _unscheduled(pod, events)
+        yield from _scheduling_causes(pod, events)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason = waiting.get("reason")
         if reason and reason not in ("ContainerCreating", "PodInitializing"):
-            yield f'container "{container.get("name")}": ' + _said(reason, waiting.get("message"))
+            yield f'container "{container.get("name")}": ' + _join_reason(reason, waiting.get("message"))
     for end in find_failed_containers(pod):
         again = " (the run before this one)" if end.running_again and phase == "Running" else ""
         yield str(end) + again
-        if end.message and not end.never_began:
+        if end.message and not end.failed_to_start:
             yield f'container "{end.container}" said: {end.message}'
     if phase in ("Pending", "Running") and not is_deleting(pod):
         yield from _warnings(events)
     if is_deleting(pod):
-        yield from _held(pod)
+        yield from _deletion_causes(pod)
 
 
-def _unscheduled(pod: Object, events: Sequence[Object]) -> Iterator[str]:
+def _scheduling_causes(pod: Object, events: Sequence[Object]) -> Iterator[str]:
     if spec_of(pod).get("nodeName"):
         return
     for condition in status_of(pod).get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            yield _said(condition.get("reason"), condition.get("message"))
+            yield _join_reason(condition.get("reason"), condition.get("message"))
             return
     refusals = [event for event in events if event.get("reason") == "FailedScheduling"]
     if refusals:
@@ -140,20 +140,20 @@ def _warnings(events: Sequence[Object]) -> Iterator[str]:
     latest = {e.get("reason"): e for e in events if e.get("type") == "Warning"}
     for reason, event in latest.items():
         if reason not in ("FailedScheduling", "BackOff"):
-            yield _said(reason, event.get("message"))
+            yield _join_reason(reason, event.get("message"))
 
 
-def _tells_of_waiting(event: Object) -> bool:
+def _is_waiting_event(event: Object) -> bool:
     if event.get("reason") == "FieldIgnored":
         return False
     return event.get("type") == "Warning" or event.get("reason") == "Pulling"
 
 
-def _held(pod: Object) -> Iterator[str]:
+def _deletion_causes(pod: Object) -> Iterator[str]:
     finalizers = meta(pod).get("finalizers")
     if finalizers:
         yield f"being deleted; waiting for the finalizers {', '.join(finalizers)}"
 
 
-def _said(reason: Any, message: Any) -> str:
+def _join_reason(reason: Any, message: Any) -> str:
     return ": ".join(str(text) for text in (reason, message) if text)

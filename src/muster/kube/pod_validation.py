@@ -36,11 +36,11 @@ def validate_placement(spec: Object, path: str) -> Iterator[Cause]:
     if spec.get("nodeSelector"):
         yield from check_labels(f"{path}.nodeSelector", spec["nodeSelector"])
     for number, toleration in enumerate(spec.get("tolerations") or ()):
-        yield from _toleration(toleration, f"{path}.tolerations[{number}]")
+        yield from _validate_toleration(toleration, f"{path}.tolerations[{number}]")
     if spec.get("affinity"):
-        yield from _affinity(spec["affinity"], f"{path}.affinity")
+        yield from _validate_affinity(spec["affinity"], f"{path}.affinity")
     for number, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
-        yield from _spread(constraint, f"{path}.topologySpreadConstraints[{number}]")
+        yield from _validate_spread_constraint(constraint, f"{path}.topologySpreadConstraints[{number}]")
     if spec.get("nodeName") and spec.get("schedulingGates"):
         yield forbidden(f"{path}.nodeName", "cannot be set until all schedulingGates have been cleared")
     names: set[str] = set()
@@ -59,10 +59,10 @@ def validate_label_selector(selector: Object | None, path: str) -> Iterator[Caus
         return
     yield from check_labels(f"{path}.matchLabels", selector.get("matchLabels"))
     for number, rule in enumerate(selector.get("matchExpressions") or ()):
-        yield from _requirement(rule, f"{path}.matchExpressions[{number}]")
+        yield from _validate_requirement(rule, f"{path}.matchExpressions[{number}]")
 
 
-def _requirement(rule: Object, path: str, *, any_value: bool = False) -> Iterator[Cause]:
+def _validate_requirement(rule: Object, path: str, *, any_value: bool = False) -> Iterator[Cause]:
     operator, values = rule["operator"], rule.get("values") or []
     if not is_qualified_name(rule["key"]):
         yield invalid(f"{path}.key", rule["key"], QUALIFIED_RULE)
@@ -85,7 +85,7 @@ def _is_integer(text: str) -> bool:
     return text.removeprefix("-").isdecimal()
 
 
-def _toleration(toleration: Object, path: str) -> Iterator[Cause]:
+def _validate_toleration(toleration: Object, path: str) -> Iterator[Cause]:
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
     if key and not is_qualified_name(key):
         yield invalid(f"{path}.key", key, QUALIFIED_RULE)
@@ -102,47 +102,47 @@ def _toleration(toleration: Object, path: str) -> Iterator[Cause]:
         yield invalid(f"{path}.effect", toleration.get("effect") or "", why)
 
 
-def _affinity(affinity: Object, path: str) -> Iterator[Cause]:
+def _validate_affinity(affinity: Object, path: str) -> Iterator[Cause]:
     node = affinity.get("nodeAffinity") or {}
     if node.get(_REQUIRED) is not None:
         yield from validate_node_selector(node[_REQUIRED], f"{path}.nodeAffinity.{_REQUIRED}")
     for number, term in enumerate(node.get(_PREFERRED) or ()):
         at = f"{path}.nodeAffinity.{_PREFERRED}[{number}]"
-        yield from _weight(term, at)
-        yield from _node_term(term["preference"], f"{at}.preference", any_value=True)
+        yield from _check_weight(term, at)
+        yield from _validate_node_term(term["preference"], f"{at}.preference", any_value=True)
     for side in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(side) or {}
         for number, term in enumerate(pods.get(_REQUIRED) or ()):
-            yield from _pod_term(term, f"{path}.{side}.{_REQUIRED}[{number}]")
+            yield from _validate_pod_term(term, f"{path}.{side}.{_REQUIRED}[{number}]")
         for number, term in enumerate(pods.get(_PREFERRED) or ()):
             at = f"{path}.{side}.{_PREFERRED}[{number}]"
-            yield from _weight(term, at)
-            yield from _pod_term(term["podAffinityTerm"], f"{at}.podAffinityTerm")
+            yield from _check_weight(term, at)
+            yield from _validate_pod_term(term["podAffinityTerm"], f"{at}.podAffinityTerm")
 
 
 def validate_node_selector(selector: Object, path: str) -> Iterator[Cause]:
     if not selector["nodeSelectorTerms"]:
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for number, term in enumerate(selector["nodeSelectorTerms"]):
-        yield from _node_term(term, f"{path}.nodeSelectorTerms[{number}]")
+        yield from _validate_node_term(term, f"{path}.nodeSelectorTerms[{number}]")
 
 
-def _weight(term: Object, path: str) -> Iterator[Cause]:
+def _check_weight(term: Object, path: str) -> Iterator[Cause]:
     if not 1 <= term["weight"] <= 100:
         yield invalid(f"{path}.weight", term["weight"], "must be in the range 1-100")
 
 
-def _node_term(term: Object, path: str, *, any_value: bool = False) -> Iterator[Cause]:
+def _validate_node_term(term: Object, path: str, *, any_value: bool = False) -> Iterator[Cause]:
     """`any_value`: accept a preference that no label can match, as Kubernetes does."""
     for field in ("matchExpressions", "matchFields"):
         for number, rule in enumerate(term.get(field) or ()):
             at = f"{path}.{field}[{number}]"
-            yield from _requirement(rule, at, any_value=any_value)
+            yield from _validate_requirement(rule, at, any_value=any_value)
             if field == "matchFields":
-                yield from _field_requirement(rule, at)
+                yield from _validate_field_requirement(rule, at)
 
 
-def _field_requirement(rule: Object, path: str) -> Iterator[Cause]:
+def _validate_field_requirement(rule: Object, path: str) -> Iterator[Cause]:
     if rule["key"] != "metadata.name":
         yield invalid(f"{path}.key", rule["key"], "not a valid field selector key; only metadata.name is")
     if rule["operator"] not in ("In", "NotIn"):
@@ -151,7 +151,7 @@ def _field_requirement(rule: Object, path: str) -> Iterator[Cause]:
         yield invalid(f"{path}.values", rule["values"], "must have exactly one value, the name of a node")
 
 
-def _pod_term(term: Object, path: str) -> Iterator[Cause]:
+def _validate_pod_term(term: Object, path: str) -> Iterator[Cause]:
     if not term["topologyKey"]:
         yield required(f"{path}.topologyKey", "can not be empty; kubernetes.io/hostname means one node")
     elif not is_qualified_name(term["topologyKey"]):
@@ -160,7 +160,7 @@ def _pod_term(term: Object, path: str) -> Iterator[Cause]:
         yield from validate_label_selector(term.get(field), f"{path}.{field}")
 
 
-def _spread(constraint: Object, path: str) -> Iterator[Cause]:
+def _validate_spread_constraint(constraint: Object, path: str) -> Iterator[Cause]:
     if constraint["maxSkew"] <= 0:
         yield invalid(f"{path}.maxSkew", constraint["maxSkew"], "must be greater than zero")
     if not constraint["topologyKey"]:
@@ -178,8 +178,8 @@ def _spread(constraint: Object, path: str) -> Iterator[Cause]:
 
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
-_LONGEST_DEADLINE = 2**31 - 1
-_MAY_CHANGE = (
+_MAX_DEADLINE = 2**31 - 1
+_MUTABLE_FIELDS = (
     "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`, "
     "`spec.activeDeadlineSeconds`, `spec.terminationGracePeriodSeconds` (only to 1 if it was negative), "
     "`spec.tolerations` (only additions) and `spec.schedulingGates` (only removals); delete the Pod and create it anew"
@@ -196,7 +196,7 @@ def validate_pod(pod: Object, old: Object | None) -> list[Cause]:
     before = old.get("spec") or {}
     if spec is before or spec == before:
         return []
-    return [*validate_pod_spec(spec, "spec"), *_spec_changes(spec, before)]
+    return [*validate_pod_spec(spec, "spec"), *_validate_spec_update(spec, before)]
 
 
 def validate_pod_template(template: Object, path: str) -> list[Cause]:
@@ -229,12 +229,12 @@ def _validate_spec(spec: Object, path: str) -> Iterator[Cause]:
             if container["name"] in names:
                 yield duplicate(f"{at}.name", container["name"])
             names.add(container["name"])
-    yield from _host_ports(spec, path)
-    yield from _plain_fields(spec, path)
+    yield from _validate_host_ports(spec, path)
+    yield from _validate_scalar_fields(spec, path)
     yield from validate_placement(spec, path)
 
 
-def _host_ports(spec: Object, path: str) -> Iterator[Cause]:
+def _validate_host_ports(spec: Object, path: str) -> Iterator[Cause]:
     taken: set[tuple[Any, ...]] = set()
     on_host = spec.get("hostNetwork")
     for number, container in enumerate(spec.get("containers") or ()):
@@ -253,19 +253,17 @@ def _host_ports(spec: Object, path: str) -> Iterator[Cause]:
                 )
 
 
-def _plain_fields(spec: Object, path: str) -> Iterator[Cause]:
+def _validate_scalar_fields(spec: Object, path: str) -> Iterator[Cause]:
     for field, check in (("hostname", check_dns_label), ("subdomain", check_dns_label),
                          ("serviceAccountName", check_dns_name), ("nodeName", check_dns_name),
                          ("priorityClassName", check_dns_name)):  # fmt: skip
         if spec.get(field):
             yield from check(f"{path}.{field}", spec[field])
     deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= _LONGEST_DEADLINE:
-        yield invalid(
-            f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
-        )
+    if deadline is not None and not 1 <= deadline <= _MAX_DEADLINE:
+        yield invalid(f"{path}.activeDeadlineSeconds", deadline, f"must be between 1 and {_MAX_DEADLINE}, inclusive")
     for number, alias in enumerate(spec.get("hostAliases") or ()):
-        yield from _host_alias(alias, f"{path}.hostAliases[{number}]")
+        yield from _validate_host_alias(alias, f"{path}.hostAliases[{number}]")
     if spec.get("securityContext"):
         yield from check_user_ids(spec["securityContext"], f"{path}.securityContext")
     if spec.get("resources"):
@@ -278,7 +276,7 @@ def _plain_fields(spec: Object, path: str) -> Iterator[Cause]:
         yield invalid(f"{path}.shareProcessNamespace", True, "ShareProcessNamespace and HostPID cannot both be enabled")
 
 
-def _host_alias(alias: Object, path: str) -> Iterator[Cause]:
+def _validate_host_alias(alias: Object, path: str) -> Iterator[Cause]:
     try:
         ip_address(alias["ip"])
     except ValueError:
@@ -287,7 +285,7 @@ def _host_alias(alias: Object, path: str) -> Iterator[Cause]:
         yield from check_dns_name(f"{path}.hostnames[{number}]", hostname)
 
 
-def _spec_changes(spec: Object, before: Object) -> Iterator[Cause]:
+def _validate_spec_update(spec: Object, before: Object) -> Iterator[Cause]:
     """Yields the changes that an update must not make."""
     for field in sorted({*spec, *before}):
         new, old = spec.get(field), before.get(field)
@@ -296,7 +294,7 @@ def _spec_changes(spec: Object, before: Object) -> Iterator[Cause]:
         at = f"spec.{field}"
         match field:
             case "containers" | "initContainers":
-                yield from _container_changes(new or [], old or [], at)
+                yield from _validate_container_update(new or [], old or [], at)
             case "tolerations":
                 if any(toleration not in (new or []) for toleration in old or []):
                     yield forbidden(at, "existing toleration can not be modified except its tolerationSeconds")
@@ -308,20 +306,20 @@ def _spec_changes(spec: Object, before: Object) -> Iterator[Cause]:
                     yield invalid(at, new, "must be less than or equal to previous value")
             case "terminationGracePeriodSeconds":
                 if not (old is not None and old < 0 and new == 1):
-                    yield forbidden(at, _MAY_CHANGE)
+                    yield forbidden(at, _MUTABLE_FIELDS)
             case "nodeName" if not old:  # the scheduler binds a Pod this way
                 continue
             case "nodeSelector" | "affinity" if before.get("schedulingGates"):  # not yet ready to be scheduled
                 continue
             case _:
-                yield forbidden(at, _MAY_CHANGE)
+                yield forbidden(at, _MUTABLE_FIELDS)
 
 
-def _container_changes(new: list[Object], old: list[Object], path: str) -> Iterator[Cause]:
+def _validate_container_update(new: list[Object], old: list[Object], path: str) -> Iterator[Cause]:
     if [c["name"] for c in new] != [c["name"] for c in old]:
-        yield forbidden(path, f"pod updates may not add, remove or reorder containers; {_MAY_CHANGE}")
+        yield forbidden(path, f"pod updates may not add, remove or reorder containers; {_MUTABLE_FIELDS}")
         return
     for number, (container, before) in enumerate(zip(new, old, strict=True)):
         for field in sorted({*container, *before}):
             if field != "image" and container.get(field) != before.get(field):
-                yield forbidden(f"{path}[{number}].{field}", _MAY_CHANGE)
+                yield forbidden(f"{path}[{number}].{field}", _MUTABLE_FIELDS)

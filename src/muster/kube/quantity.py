@@ -12,12 +12,12 @@ Quantity: TypeAlias = str | int | float
 """A quantity as in a manifest. A number means the same as its decimal text."""
 
 _NUMBER = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?", re.ASCII)
-_LONGEST = 64
+_MAX_LENGTH = 64
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
-_MEANT = {suffix.lower(): suffix for suffix in ("k", "M", "G", "T", "P", *_BINARY)}
+_SUFFIX_TYPOS = {suffix.lower(): suffix for suffix in ("k", "M", "G", "T", "P", *_BINARY)}
 _NANO = 10**9
 _MAX_BINARY = 2**63 - 1
 
@@ -33,7 +33,7 @@ def parse_quantity(text: Quantity) -> Fraction:
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise QuantityError(f"{text!r} is not a quantity; write a number with an optional suffix, such as 500m or 2Gi")
     written = text if isinstance(text, str) else repr(text)
-    found = _NUMBER.fullmatch(written) if len(written) <= _LONGEST else None
+    found = _NUMBER.fullmatch(written) if len(written) <= _MAX_LENGTH else None
     if found is None:
         raise QuantityError(_explain(written))
     sign, digits, suffix = found[1], found[2], found[3] or ""
@@ -42,7 +42,7 @@ def parse_quantity(text: Quantity) -> Fraction:
         value = min(value * 2 ** _BINARY[suffix], Fraction(_MAX_BINARY))
     else:
         value *= Fraction(10) ** (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
-    value = _up_to_nano(value)
+    value = _round_up_to_nano(value)
     return -value if sign == "-" else value
 
 
@@ -64,13 +64,13 @@ def canonical_quantity(text: Quantity) -> str:
 @lru_cache(maxsize=65536)
 def milli_value(text: Quantity) -> int:
     """Returns thousandths, rounded up (away from zero), as cpu is counted."""
-    return _up(parse_quantity(text) * 1000)
+    return _round_up(parse_quantity(text) * 1000)
 
 
 @lru_cache(maxsize=65536)
 def whole_value(text: Quantity) -> int:
     """Returns whole units, rounded up (away from zero), as memory and devices are counted."""
-    return _up(parse_quantity(text))
+    return _round_up(parse_quantity(text))
 
 
 ResourceList: TypeAlias = Mapping[str, Quantity]
@@ -125,27 +125,27 @@ def resources_fit(requests: ResourceList, available: ResourceList) -> bool:
 
 
 def _explain(written: str) -> str:
-    if len(written) > _LONGEST:
-        return f"a quantity of {len(written)} characters is too long; {_LONGEST} are allowed"
+    if len(written) > _MAX_LENGTH:
+        return f"a quantity of {len(written)} characters is too long; {_MAX_LENGTH} are allowed"
     number = re.match(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", written)
     if number is None:
         return f'"{written}" is not a quantity; write a number with an optional suffix, such as 500m, 2Gi or 1e3'
     rest = written[number.end() :]
     if rest.strip() != rest or rest != rest.replace(" ", ""):
         return f'"{written}" is not a quantity: it must not contain spaces; write "{"".join(written.split())}"'
-    near = _MEANT.get(rest.lower().removesuffix("b"))
+    near = _SUFFIX_TYPOS.get(rest.lower().removesuffix("b"))
     hint = f'; did you mean "{number[0]}{near}"?' if near else ""
     known = " ".join([*filter(None, _DECIMAL), *_BINARY])
     return f'"{written}" is not a quantity: unknown suffix "{rest}", expected one of {known}{hint}'
 
 
-def _up(value: Fraction) -> int:
+def _round_up(value: Fraction) -> int:
     size = -(-abs(value.numerator) // value.denominator)
     return size if value >= 0 else -size
 
 
-def _up_to_nano(value: Fraction) -> Fraction:
-    return value if _NANO % value.denominator == 0 else Fraction(_up(value * _NANO), _NANO)
+def _round_up_to_nano(value: Fraction) -> Fraction:
+    return value if _NANO % value.denominator == 0 else Fraction(_round_up(value * _NANO), _NANO)
 
 
 def _format_binary(number: int) -> str:
@@ -157,7 +157,7 @@ def _format_binary(number: int) -> str:
 
 
 def _format_decimal(value: Fraction, *, exponents: bool) -> str:
-    number, exponent = _up(value * _NANO), -9
+    number, exponent = _round_up(value * _NANO), -9
     while number % 1000 == 0:
         number //= 1000
         exponent += 3

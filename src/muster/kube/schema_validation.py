@@ -116,7 +116,7 @@ _UNKNOWN = "unknown"
 _MEMO_LIMIT = 20_000
 _memo: dict[int, tuple[Schema, Check]] = {}
 
-_seen_quantities: set[str] = set()
+_known_quantities: set[str] = set()
 _BYTES = re.compile(r"[A-Za-z0-9+/\r\n]*={0,2}[\r\n]*")
 _INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
@@ -127,7 +127,7 @@ def validate(value: Any, schema: Schema, path: str = "") -> list[Cause]:
     problems = _compiled(schema)(value)
     if problems is None:
         return []
-    return [_finished(cause, schema, path) for cause in problems]
+    return [_complete_cause(cause, schema, path) for cause in problems]
 
 
 def unknown_fields(value: Any, schema: Schema, path: str = "") -> list[str]:
@@ -153,7 +153,7 @@ def _compile(schema: Schema) -> Check:
     if enum is not None:
         checks.append(_enum_check(enum))
     if not checks:
-        return _fits
+        return _accept
     if len(checks) == 1:
         return checks[0]
 
@@ -167,7 +167,7 @@ def _compile(schema: Schema) -> Check:
     return check_all
 
 
-def _fits(_: Any) -> None:
+def _accept(_: Any) -> None:
     return None
 
 
@@ -198,13 +198,13 @@ def _object_check(schema: Schema) -> Check:
     fields: dict[str, Check] = {key: _compiled(sub) for key, sub in (schema.get("properties") or {}).items()}
     if schema.get("x-kubernetes-embedded-resource"):
         for key in ("apiVersion", "kind", "metadata"):
-            fields.setdefault(key, _fits)
+            fields.setdefault(key, _accept)
     rest = schema.get("additionalProperties")
     other: Check | None = None
     if isinstance(rest, dict):
         other = _compiled(rest)
     elif rest or schema.get("x-kubernetes-preserve-unknown-fields") or (not fields and rest is None):
-        other = _fits
+        other = _accept
     required = tuple(schema.get("required") or ())
     find = fields.get
 
@@ -345,14 +345,14 @@ def _scalar_check(value: Any) -> list[Cause] | None:
 def _quantity_check(value: Any) -> list[Cause] | None:
     kind = type(value)
     if kind is str:
-        if value in _seen_quantities:
+        if value in _known_quantities:
             return None
         try:
             parse_quantity(value)
         except QuantityError as error:
             return [invalid("", value, str(error))]
-        if len(_seen_quantities) < _MEMO_LIMIT:
-            _seen_quantities.add(value)
+        if len(_known_quantities) < _MEMO_LIMIT:
+            _known_quantities.add(value)
         return None
     if kind is int or kind is float:
         return None
@@ -373,10 +373,12 @@ def _logic_check(schema: Schema) -> Check | None:
     if schema.get("x-kubernetes-int-or-string"):
         return None
     groups: list[tuple[str, list[Check]]] = [
-        (word, [_compile(_open(sub)) for sub in schema[word]]) for word in ("allOf", "anyOf", "oneOf") if word in schema
+        (word, [_compile(_allow_unknown(sub)) for sub in schema[word]])
+        for word in ("allOf", "anyOf", "oneOf")
+        if word in schema
     ]
     if "not" in schema:
-        groups.append(("not", [_compile(_open(schema["not"]))]))
+        groups.append(("not", [_compile(_allow_unknown(schema["not"]))]))
     if not groups:
         return None
 
@@ -397,33 +399,33 @@ def _logic_check(schema: Schema) -> Check | None:
     return check_logic
 
 
-def _open(schema: Schema) -> Schema:
+def _allow_unknown(schema: Schema) -> Schema:
     """Returns the schema with unknown fields allowed at every level."""
     opened = dict(schema)
     if "properties" in opened:
-        opened["properties"] = {key: _open(sub) for key, sub in opened["properties"].items()}
+        opened["properties"] = {key: _allow_unknown(sub) for key, sub in opened["properties"].items()}
         opened.setdefault("x-kubernetes-preserve-unknown-fields", True)
     if "required" in opened and "type" not in opened:
         opened["type"] = "object"
     if isinstance(opened.get("items"), dict):
-        opened["items"] = _open(opened["items"])
+        opened["items"] = _allow_unknown(opened["items"])
     return opened
 
 
-def _finished(cause: Cause, schema: Schema, path: str) -> Cause:
+def _complete_cause(cause: Cause, schema: Schema, path: str) -> Cause:
     field = join_path(path, cause.field)
     if cause.reason != _UNKNOWN:
         return Cause(field, cause.message, cause.reason)
-    return Cause(field, _about_unknown(schema, cause.field), INVALID)
+    return Cause(field, _explain_unknown(schema, cause.field), INVALID)
 
 
-def _about_unknown(schema: Schema, field: str) -> str:
+def _explain_unknown(schema: Schema, field: str) -> str:
     """Suggests the intended field: a similar name here, or the same name nearby."""
     *parents, end = split_path(field)
     last = str(end)
     chain = [schema]
     for step in parents:
-        chain.append(_below(chain[-1], step))
+        chain.append(_subschema(chain[-1], step))
     text = f'unknown field "{last}"'
     here: Mapping[str, Any] = chain[-1].get("properties") or {}
     near = closest_word(last, list(here))
@@ -440,7 +442,7 @@ def _about_unknown(schema: Schema, field: str) -> str:
     return text
 
 
-def _below(schema: Schema, step: str | int) -> Schema:
+def _subschema(schema: Schema, step: str | int) -> Schema:
     if isinstance(step, int):
         found = schema.get("items")
     else:

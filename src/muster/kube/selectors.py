@@ -94,10 +94,10 @@ def label_selector_from(selector: Mapping[str, Any]) -> LabelSelector:
     """Converts the form in objects: `matchLabels` and `matchExpressions`."""
     for name in selector:
         if name not in ("matchLabels", "matchExpressions"):
-            _refuse(name, f'unknown field "{name}" in a label selector; it has matchLabels and matchExpressions')
+            _raise_invalid(name, f'unknown field "{name}" in a label selector; it has matchLabels and matchExpressions')
     labels = selector.get("matchLabels") or {}
     if not isinstance(labels, Mapping):
-        _refuse("matchLabels", "matchLabels must be a map of label names to values")
+        _raise_invalid("matchLabels", "matchLabels must be a map of label names to values")
     exact = [Requirement(str(key), "In", (_text("matchLabels", value),)) for key, value in labels.items()]
     expressions = _requirements(
         selector.get("matchExpressions") or (), "matchExpressions", ("In", "NotIn", "Exists", "DoesNotExist")
@@ -179,47 +179,49 @@ def _check(requirement: Requirement) -> None:
     key, operator, values = requirement
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name):
-        _refuse(key, f'"{key}" is not a label name: {_NAME_RULE}')
+        _raise_invalid(key, f'"{key}" is not a label name: {_NAME_RULE}')
     if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
-        _refuse(key, f'"{key}" is not a label name: what stands before the "/" must be a DNS name in lower case')
+        _raise_invalid(key, f'"{key}" is not a label name: what stands before the "/" must be a DNS name in lower case')
     if operator in ("In", "NotIn") and not values:
-        _refuse(key, f"label {key}: {operator} needs at least one value")
+        _raise_invalid(key, f"label {key}: {operator} needs at least one value")
     if operator in ("Exists", "DoesNotExist") and values:
-        _refuse(key, f"label {key}: {operator} takes no values; it was given {', '.join(values)}")
+        _raise_invalid(key, f"label {key}: {operator} takes no values; it was given {', '.join(values)}")
     if operator in ("Gt", "Lt"):
         if len(values) != 1 or _integer(values[0]) is None:
-            _refuse(key, f"label {key}: {operator} needs exactly one value, an integer; it was given {list(values)}")
+            _raise_invalid(
+                key, f"label {key}: {operator} needs exactly one value, an integer; it was given {list(values)}"
+            )
         return
     for value in values:
         if value and not _NAME.fullmatch(value):
-            _refuse(key, f'label {key}: "{value}" is not a label value: {_NAME_RULE}')
+            _raise_invalid(key, f'label {key}: "{value}" is not a label value: {_NAME_RULE}')
 
 
 def _requirements(expressions: Any, where: str, operators: tuple[str, ...]) -> list[Requirement]:
     if not isinstance(expressions, list | tuple):
-        _refuse(where, f"{where} must be a list")
+        _raise_invalid(where, f"{where} must be a list")
     found = []
     for number, expression in enumerate(expressions):
         at = f"{where}[{number}]"
         if not isinstance(expression, Mapping) or not expression.get("key"):
-            _refuse(f"{at}.key", f"{at}: a key is required, the name of a label")
+            _raise_invalid(f"{at}.key", f"{at}: a key is required, the name of a label")
         operator = expression.get("operator")
         if operator not in operators:
-            _refuse(f"{at}.operator", f'{at}: "{operator}" is not an operator; one of {", ".join(operators)}')
+            _raise_invalid(f"{at}.operator", f'{at}: "{operator}" is not an operator; one of {", ".join(operators)}')
         values = expression.get("values") or ()
         if not isinstance(values, list | tuple):
-            _refuse(f"{at}.values", f"{at}: values must be a list")
+            _raise_invalid(f"{at}.values", f"{at}: values must be a list")
         found.append(Requirement(str(expression["key"]), operator, tuple(_text(f"{at}.values", v) for v in values)))
     return found
 
 
 def _text(where: str, value: Any) -> str:
     if not isinstance(value, str):
-        _refuse(where, f'{where}: {value!r} is not text; put it in quotes, "{_as_text(value)}"')
+        _raise_invalid(where, f'{where}: {value!r} is not text; put it in quotes, "{_as_text(value)}"')
     return value
 
 
-def _refuse(field: str, message: str) -> NoReturn:
+def _raise_invalid(field: str, message: str) -> NoReturn:
     raise BadRequest(message, causes=[Cause(field, message)])
 
 
@@ -303,7 +305,7 @@ class _Parser:
     def _fail(self, expected: str) -> NoReturn:
         token = self._peek()
         found = f"'{token}' at position {self._tokens[self._next][1] + 1}" if token else "the end"
-        _refuse(
+        _raise_invalid(
             "labelSelector", f'unable to parse the label selector "{self._text}": found {found}, expected {expected}'
         )
 
@@ -315,18 +317,18 @@ def _split_terms(text: str) -> list[str]:
 def _field_requirement(term: str, text: str) -> tuple[str, bool, str]:
     found = re.fullmatch(r"\s*([^\s=!]+)\s*(==|!=|=)((?:\\.|[^=\\])*)", term, re.DOTALL)
     if found is None:
-        _refuse("fieldSelector", f'unable to parse the field selector "{text}": "{term.strip()}" is not path=value, '
-                "path==value or path!=value")  # fmt: skip
+        why = f'"{term.strip()}" is not path=value, path==value or path!=value'
+        _raise_invalid("fieldSelector", f'unable to parse the field selector "{text}": {why}')
     path, operator, value = found.groups()
     if not all(path.removeprefix(".").split(".")):
-        _refuse("fieldSelector", f'"{path}" is not the path of a field; one looks like status.phase')
+        _raise_invalid("fieldSelector", f'"{path}" is not the path of a field; one looks like status.phase')
     return path.removeprefix("."), operator != "!=", _unescape(value.strip(), term)
 
 
 def _unescape(value: str, term: str) -> str:
     for escaped in re.findall(r"\\(.?)", value):
         if escaped not in ("\\", ",", "="):
-            _refuse("fieldSelector", f'"{term.strip()}": a backslash may only stand before "\\", "," or "="')
+            _raise_invalid("fieldSelector", f'"{term.strip()}": a backslash may only stand before "\\", "," or "="')
     return re.sub(r"\\(.)", r"\1", value)
 
 

@@ -50,7 +50,7 @@ def from_fields_v1(fields: Mapping[str, Any]) -> set[FieldPath]:
 
 def format_field_path(path: FieldPath) -> str:
     """`.spec.containers[name="web"].image`"""
-    return "".join(_spell_step(step) for step in path)
+    return "".join(_format_step(step) for step in path)
 
 
 def _collect(fields: Mapping[str, Any], path: FieldPath, found: set[FieldPath]) -> None:
@@ -65,7 +65,7 @@ def _collect(fields: Mapping[str, Any], path: FieldPath, found: set[FieldPath]) 
             found.add(at)
 
 
-def _spell_step(step: str) -> str:
+def _format_step(step: str) -> str:
     sort, _, text = step.partition(":")
     if sort == "f":
         return f".{text}"
@@ -86,8 +86,8 @@ def _spell_step(step: str) -> str:
 BRANCH = ...
 """The value of a member that has fields of its own: it is added and removed, but never changed."""
 
-_NOBODYS = frozenset({"apiVersion", "kind"})
-_NOBODYS_METADATA = frozenset({
+_UNOWNED = frozenset({"apiVersion", "kind"})
+_UNOWNED_METADATA = frozenset({
     "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
     "deletionGracePeriodSeconds", "selfLink", "managedFields",
 })  # fmt: skip
@@ -96,8 +96,8 @@ _NOT_APPLIED = ("resourceVersion", "uid", "generation", "creationTimestamp", "se
 
 def owned_fields(obj: Object, schema: Schema) -> dict[FieldPath, Any]:
     """Returns every field of `obj` that can have an owner, with its value. Fields filled in by the server have none."""
-    fields = {name: value for name, value in obj.items() if name not in _NOBODYS}
-    metadata = {k: v for k, v in (fields.pop("metadata", None) or {}).items() if k not in _NOBODYS_METADATA}
+    fields = {name: value for name, value in obj.items() if name not in _UNOWNED}
+    metadata = {k: v for k, v in (fields.pop("metadata", None) or {}).items() if k not in _UNOWNED_METADATA}
     found: dict[FieldPath, Any] = {}
     _walk(fields | ({"metadata": metadata} if metadata else {}), schema, (), found)
     return found
@@ -327,7 +327,7 @@ def server_side_apply(
         created = merge_config({}, config, schema)
         return _with_record(created, {me: FieldSet(frozenset(wanted), now, str(config.get("apiVersion", "")))})
     _check_same_object(current, config)
-    record = _record_of(current) or _first_record(current, schema)
+    record = _read_record(current) or _initial_record(current, schema)
     before = record.pop(me, None)
     merged = merge_config(current, config, schema)
     if before is not None:
@@ -335,7 +335,7 @@ def server_side_apply(
         merged = remove_fields(merged, (before.fields - held) & owned_fields(merged, schema).keys(), held, schema)
     changed, removed = _changes(owned_fields(current, schema), owned_fields(merged, schema))
     if not force:
-        _refuse_conflicts(record, changed)
+        _raise_conflicts(record, changed)
     record = {owner: replace(h, fields=h.fields - changed - removed) for owner, h in record.items()}
     mine = frozenset(wanted)
     since = before.time if before is not None and before.fields == mine else now
@@ -353,7 +353,7 @@ def track_update(
     sent = meta(new).get("managedFields")
     if old is None or not kept or sent == [{}]:
         return new if sent is None else _with_record(new, {})
-    record = _record_of(new) or _record_of(old)
+    record = _read_record(new) or _read_record(old)
     touched = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     schema = _with_metadata(schema)
     changed, removed = _changes(
@@ -385,14 +385,14 @@ def _unchanged(before: Any, after: Any) -> bool:
     return before is after or (BRANCH not in (before, after) and json_equal(before, after))
 
 
-def _refuse_conflicts(record: ManagedFields, changed: frozenset[FieldPath]) -> None:
+def _raise_conflicts(record: ManagedFields, changed: frozenset[FieldPath]) -> None:
     conflicts = {
         owner: sorted(held.fields & changed) for owner, held in sorted(record.items()) if held.fields & changed
     }
     if not conflicts:
         return
     causes = [
-        Cause(format_field_path(path), f"conflict with {_introduce(owner, record)}", "FieldManagerConflict")
+        Cause(format_field_path(path), f"conflict with {_describe_owner(owner, record)}", "FieldManagerConflict")
         for owner, paths in conflicts.items()
         for path in paths
     ]
@@ -400,7 +400,7 @@ def _refuse_conflicts(record: ManagedFields, changed: frozenset[FieldPath]) -> N
         details = f"conflict: {causes[0].message}: {causes[0].field}"
     else:
         listed = "\n".join(
-            f"conflicts with {_introduce(owner, record)}:\n"
+            f"conflicts with {_describe_owner(owner, record)}:\n"
             + "\n".join(f"- {format_field_path(path)}" for path in paths)
             for owner, paths in conflicts.items()
         )
@@ -408,7 +408,7 @@ def _refuse_conflicts(record: ManagedFields, changed: frozenset[FieldPath]) -> N
     raise Conflict(f"Apply failed with {len(causes)} {details}", causes=causes)
 
 
-def _introduce(owner: Owner, record: ManagedFields) -> str:
+def _describe_owner(owner: Owner, record: ManagedFields) -> str:
     subresource = f' with subresource "{owner.subresource}"' if owner.subresource else ""
     version = f" using {record[owner].api_version}" if owner.operation == "Update" else ""
     return f'"{owner.manager}"{subresource}{version}'
@@ -424,7 +424,7 @@ def _check_same_object(current: Object, config: Object) -> None:
             )
 
 
-def _record_of(obj: Object) -> ManagedFields:
+def _read_record(obj: Object) -> ManagedFields:
     record: ManagedFields = {}
     for entry in meta(obj).get("managedFields") or ():
         owner = Owner(entry.get("manager", ""), entry.get("operation", "Update"), entry.get("subresource", ""))
@@ -434,7 +434,7 @@ def _record_of(obj: Object) -> ManagedFields:
     return record
 
 
-def _first_record(current: Object, schema: Schema) -> ManagedFields:
+def _initial_record(current: Object, schema: Schema) -> ManagedFields:
     """Leaves out the status, whose writers are recorded with their next update. Fields in kubectl's last-applied
     annotation belong to kubectl, which takes them over when it moves on to server-side apply."""
     fields = frozenset(owned_fields({name: value for name, value in current.items() if name != "status"}, schema))

@@ -15,7 +15,7 @@ AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 CREATED_AT: Final = Column("Created At", ".metadata.creationTimestamp")
 
 _NAMESPACE = Column("Namespace", ".metadata.namespace")
-_WIRE_TYPES = {"date": "string"}
+_COLUMN_TYPES = {"date": "string"}
 
 
 class Row(NamedTuple):
@@ -81,14 +81,14 @@ def table_to_object(
         "columnDefinitions": [
             {
                 "name": column.name,
-                "type": _WIRE_TYPES.get(column.type, column.type),
+                "type": _COLUMN_TYPES.get(column.type, column.type),
                 "format": "name" if column.name == "Name" and column.priority == 0 else "",
                 "description": column.description,
                 "priority": column.priority,
             }
             for column in answer.columns
         ],
-        "rows": [_wire_row(row, include) for row in answer.rows],
+        "rows": [_row_object(row, include) for row in answer.rows],
     }
 
 
@@ -101,27 +101,27 @@ def format_duration(seconds: float) -> str:
         return f"{max(whole, 0)}s"
     minutes, hours, days = whole // 60, whole // 3600, whole // 86400
     if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
+        return _format_two_units(minutes, "m", whole % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _format_two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _format_two_units(days, "d", hours % 24, "h")
     if days < 730:
         return f"{days}d"
     if days < 365 * 8:
-        return _two(days // 365, "y", days % 365, "d")
+        return _format_two_units(days // 365, "y", days % 365, "d")
     return f"{days // 365}y"
 
 
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+def _format_two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
     return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
 
 
-def _wire_row(row: Row, include: str) -> Object:
+def _row_object(row: Row, include: str) -> Object:
     wire: Object = {"cells": list(row.cells)}
     if include == "Object":
         wire["object"] = row.object

@@ -144,40 +144,40 @@ def validate_service(service: Object, old: Object | None) -> Iterator[Cause]:
 @validator
 def validate_config_map(config_map: Object, old: Object | None) -> Iterator[Cause]:
     data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
-    yield from _keys(data, "data")
-    yield from _keys(binary, "binaryData")
+    yield from _validate_keys(data, "data")
+    yield from _validate_keys(binary, "binaryData")
     for key in data.keys() & binary.keys():
         yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
-    yield from _size(sum(map(len, data.values())) + sum(map(len, binary.values())) * 3 // 4)
-    yield from _frozen(config_map, old, ("data", "binaryData"))
+    yield from _check_size(sum(map(len, data.values())) + sum(map(len, binary.values())) * 3 // 4)
+    yield from _check_immutable(config_map, old, ("data", "binaryData"))
 
 
 @validator
 def validate_secret(secret: Object, old: Object | None) -> Iterator[Cause]:
     data, kind = secret.get("data") or {}, secret.get("type") or "Opaque"
-    yield from _keys(data, "data")
-    yield from _size(sum(map(len, data.values())) * 3 // 4)
+    yield from _validate_keys(data, "data")
+    yield from _check_size(sum(map(len, data.values())) * 3 // 4)
     for key in _SECRET_KEYS.get(kind, ()):
         if key not in data:
             yield required(f"data[{key}]", f"a Secret of type {kind} has this key")
     if kind == "kubernetes.io/basic-auth" and not data.keys() & {"username", "password"}:
         yield required("data[username]", f"a Secret of type {kind} has a username or a password")
     yield from check_unchanged(secret, old, ("type",))
-    yield from _frozen(secret, old, ("data",))
+    yield from _check_immutable(secret, old, ("data",))
 
 
-def _keys(data: Object, path: str) -> Iterator[Cause]:
+def _validate_keys(data: Object, path: str) -> Iterator[Cause]:
     for key in data:
         if not is_file_key(key):
             yield invalid(f"{path}[{key}]", key, FILE_KEY_RULE)
 
 
-def _size(size: int) -> Iterator[Cause]:
+def _check_size(size: int) -> Iterator[Cause]:
     if size > MAX_DATA_BYTES:
         yield Cause("", f"Too long: may not be more than {MAX_DATA_BYTES} bytes, has {size}", "FieldValueTooLong")
 
 
-def _frozen(obj: Object, old: Object | None, fields: tuple[str, ...]) -> Iterator[Cause]:
+def _check_immutable(obj: Object, old: Object | None, fields: tuple[str, ...]) -> Iterator[Cause]:
     if old is None or not old.get("immutable"):
         return
     for field in ("immutable", *fields):
@@ -260,7 +260,7 @@ def validate_lease(lease: Object, old: Object | None) -> Iterator[Cause]:
 @validator
 def validate_pod_group(group: Object, old: Object | None) -> Iterator[Cause]:
     spec = spec_of(group)
-    yield from _not_negative(spec.get("minResources"), "spec.minResources")
+    yield from _check_not_negative(spec.get("minResources"), "spec.minResources")
     for task, count in (spec.get("minTaskMember") or {}).items():
         if count < 0:
             yield invalid(f"spec.minTaskMember[{task}]", count, "must be greater than or equal to 0")
@@ -272,7 +272,7 @@ def validate_queue(queue: Object, old: Object | None) -> Iterator[Cause]:
     guarantee = (spec.get("guarantee") or {}).get("resource") or {}
     shares = (("spec.guarantee.resource", guarantee), *((f"spec.{f}", spec.get(f)) for f in ("deserved", "capability")))
     for path, amounts in shares:
-        yield from _not_negative(amounts, path)
+        yield from _check_not_negative(amounts, path)
     for (lower, low), (upper, high) in pairwise(shares):
         for name in (low or {}).keys() & (high or {}).keys():
             if parse_quantity((low or {})[name]) > parse_quantity((high or {})[name]):
@@ -282,7 +282,7 @@ def validate_queue(queue: Object, old: Object | None) -> Iterator[Cause]:
         yield invalid("spec.parent", spec["parent"], "a queue cannot be its own parent")
 
 
-def _not_negative(resources: Object | None, path: str) -> Iterator[Cause]:
+def _check_not_negative(resources: Object | None, path: str) -> Iterator[Cause]:
     for name, amount in (resources or {}).items():
         if parse_quantity(amount) < 0:
             yield invalid(f"{path}[{name}]", amount, "must be greater than or equal to 0")
@@ -295,7 +295,14 @@ _COUNTS = (
     "parallelism", "completions", "backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes", "activeDeadlineSeconds",
     "ttlSecondsAfterFinished",
 )  # fmt: skip
-_FIXED = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_IMMUTABLE_FIELDS = (
+    "selector",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
 _SCHEDULING = frozenset({"nodeSelector", "affinity", "tolerations", "schedulingGates"})
 
 
@@ -312,22 +319,22 @@ def validate_job(job: Object, old: Object | None) -> Iterator[Cause]:
     for field in _COUNTS:
         if spec.get(field) is not None and spec[field] < 0:
             yield invalid(f"spec.{field}", spec[field], "must be greater than or equal to 0")
-    yield from _indexes(spec)
-    yield from _failure_policy(spec)
+    yield from _validate_indexes(spec)
+    yield from _validate_failure_policy(spec)
     if old is None or spec.get("template") != before.get("template"):
-        yield from _template(spec)
+        yield from _validate_template(spec)
     if spec.get("selector"):
         yield from validate_label_selector(spec["selector"], "spec.selector")
-        yield from _own_pods(spec)
+        yield from _validate_selector(spec)
     if old is not None:
-        yield from check_unchanged(spec, before, _FIXED, "spec.")
-        yield from _template_changes(spec, before)
+        yield from check_unchanged(spec, before, _IMMUTABLE_FIELDS, "spec.")
+        yield from _validate_template_update(spec, before)
         elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
         if not elastic:
             yield from check_unchanged(spec, before, ("completions",), "spec.")
 
 
-def _indexes(spec: Object) -> Iterator[Cause]:
+def _validate_indexes(spec: Object) -> Iterator[Cause]:
     indexed = spec.get("completionMode") == "Indexed"
     if indexed and spec.get("completions") is None:
         yield required("spec.completions", "when completion mode is Indexed")
@@ -343,7 +350,7 @@ def _indexes(spec: Object) -> Iterator[Cause]:
             )
 
 
-def _failure_policy(spec: Object) -> Iterator[Cause]:
+def _validate_failure_policy(spec: Object) -> Iterator[Cause]:
     policy = spec.get("podFailurePolicy")
     if policy is None:
         return
@@ -365,7 +372,7 @@ def _failure_policy(spec: Object) -> Iterator[Cause]:
             yield invalid(f"{at}.action", "FailIndex", "requires the backoffLimitPerIndex to be set")
 
 
-def _template(spec: Object) -> Iterator[Cause]:
+def _validate_template(spec: Object) -> Iterator[Cause]:
     template = spec["template"]
     yield from validate_pod_template(template, "spec.template")
     restart = spec_of(template).get("restartPolicy")
@@ -373,14 +380,14 @@ def _template(spec: Object) -> Iterator[Cause]:
         yield not_supported("spec.template.spec.restartPolicy", restart or "", ["OnFailure", "Never"])
 
 
-def _own_pods(spec: Object) -> Iterator[Cause]:
+def _validate_selector(spec: Object) -> Iterator[Cause]:
     wanted = spec["selector"].get("matchLabels") or {}
     labels = labels_of(spec["template"])
     if any(labels.get(key) != value for key, value in wanted.items()):
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
-def _template_changes(spec: Object, before: Object) -> Iterator[Cause]:
+def _validate_template_update(spec: Object, before: Object) -> Iterator[Cause]:
     """The template is immutable, except for where the Pods of a suspended Job may run."""
     new, was = spec.get("template") or {}, before.get("template") or {}
     if new == was:
@@ -403,7 +410,7 @@ _NOT_A_SOURCE = frozenset({
     "storageClassName", "volumeAttributesClassName", "volumeMode",
 })  # fmt: skip
 _SOURCES = tuple(sorted(upstream_schema("core.v1.PersistentVolumeSpec")["properties"].keys() - _NOT_A_SOURCE))
-_CLAIM_IS_FIXED = (
+_CLAIM_IMMUTABLE = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
 
@@ -415,7 +422,7 @@ def validate_persistent_volume(volume: Object, old: Object | None) -> Iterator[C
         return
     if not spec.get("accessModes"):
         yield required("spec.accessModes", "such as [ReadWriteOnce]")
-    yield from _storage((spec.get("capacity") or {}).get("storage"), "spec.capacity[storage]")
+    yield from _validate_storage((spec.get("capacity") or {}).get("storage"), "spec.capacity[storage]")
     sources = [source for source in _SOURCES if spec.get(source) is not None]
     if not sources:
         yield required("spec", "must specify a volume type, such as hostPath")
@@ -449,21 +456,21 @@ def validate_persistent_volume_claim(claim: Object, old: Object | None) -> Itera
         why = "may not use ReadWriteOncePod with other access modes"
         yield forbidden("spec.accessModes", why)
     wanted = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    yield from _storage(wanted, "spec.resources.requests[storage]")
+    yield from _validate_storage(wanted, "spec.resources.requests[storage]")
     if spec.get("storageClassName"):
         yield from check_dns_name("spec.storageClassName", spec["storageClassName"])
     if old is not None:
-        yield from _claim_changes(spec, before)
+        yield from _validate_claim_update(spec, before)
 
 
-def _storage(amount: str | None, field: str) -> Iterator[Cause]:
+def _validate_storage(amount: str | None, field: str) -> Iterator[Cause]:
     if amount is None:
         yield required(field, "say how much, such as 1Gi")
     elif parse_quantity(amount) <= 0:
         yield invalid(field, amount, "must be greater than zero")
 
 
-def _claim_changes(spec: Object, before: Object) -> Iterator[Cause]:
+def _validate_claim_update(spec: Object, before: Object) -> Iterator[Cause]:
     for field in sorted({*spec, *before}):
         new, was = spec.get(field), before.get(field)
         if new == was or field == "volumeAttributesClassName":
@@ -472,11 +479,11 @@ def _claim_changes(spec: Object, before: Object) -> Iterator[Cause]:
         if field in ("volumeName", "storageClassName") and not was:
             continue
         if field != "resources":
-            yield forbidden(f"spec.{field}", _CLAIM_IS_FIXED)
+            yield forbidden(f"spec.{field}", _CLAIM_IMMUTABLE)
             continue
         asked = parse_quantity(((new or {}).get("requests") or {}).get("storage") or 0)
         had = parse_quantity(((was or {}).get("requests") or {}).get("storage") or 0)
         if asked < had:
             yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
         elif not before.get("volumeName"):
-            yield forbidden("spec.resources", _CLAIM_IS_FIXED)
+            yield forbidden("spec.resources", _CLAIM_IMMUTABLE)

@@ -40,7 +40,7 @@ class OtherOperator(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-_OTHERS = {
+_OTHER_OPERATORS = {
     "training-operator": "its jobs continue under this operator",
     "paddle-controller-manager": "its jobs continue under this operator",
     "mpi-operator": "let its MPIJobs finish first: this operator cannot adopt their launchers",
@@ -62,14 +62,14 @@ async def install(
     them."""
     found = await find_other_operators(cluster)
     if found and not anyway:
-        _check(found, replace)
+        _check_other_operators(found, replace)
         for other in found:
-            await _stop(cluster, other, say)
+            await _stop_operator(cluster, other, say)
     for obj in build_manifests(options):
         if obj["kind"] == "Deployment":
-            await _established(cluster, seconds)
+            await _wait_established(cluster, seconds)
         await _apply(cluster, obj, say)
-    await _available(cluster, options, say, seconds)
+    await _wait_available(cluster, options, say, seconds)
 
 
 async def uninstall(cluster: Cluster, options: InstallOptions, say: Say, *, definitions: bool = False) -> None:
@@ -97,7 +97,7 @@ async def find_other_operators(cluster: Cluster) -> list[OtherOperator]:
     found = []
     deployments = await cluster.list(cluster.catalogue.of(*_DEPLOYMENT))
     for obj in deployments.items:
-        advice = _OTHERS.get(name_of(obj))
+        advice = _OTHER_OPERATORS.get(name_of(obj))
         if advice and spec_of(obj).get("replicas", 1):
             other = OtherOperator("deployment", namespace_of(obj), name_of(obj), advice, name_of(obj) != "mpi-operator")
             found.append(other)
@@ -108,7 +108,7 @@ async def find_other_operators(cluster: Cluster) -> list[OtherOperator]:
     return found
 
 
-def _check(found: Iterable[OtherOperator], replace: bool) -> None:
+def _check_other_operators(found: Iterable[OtherOperator], replace: bool) -> None:
     in_the_way = [other for other in found if not (replace and other.can_be_replaced)]
     if not in_the_way:
         return
@@ -120,7 +120,7 @@ def _check(found: Iterable[OtherOperator], replace: bool) -> None:
     raise InstallError("\n".join(lines))
 
 
-async def _stop(cluster: Cluster, other: OtherOperator, say: Say) -> None:
+async def _stop_operator(cluster: Cluster, other: OtherOperator, say: Say) -> None:
     if other.kind != "deployment":
         kind = cluster.catalogue.of(CONFIGURATION.api_version, CONFIGURATION.kind)
         await cluster.delete(kind, other.name)
@@ -150,7 +150,7 @@ async def _apply(cluster: Cluster, obj: Object, say: Say) -> None:
     say(f"{_title(obj)} {outcome}")
 
 
-async def _established(cluster: Cluster, seconds: float) -> None:
+async def _wait_established(cluster: Cluster, seconds: float) -> None:
     """Waits for the CRDs: before, the operator would find none of its kinds."""
     wanted = {name_of(crd) for crd in build_manifests() if crd["kind"] == "CustomResourceDefinition"}
     there: set[str] = set()
@@ -169,7 +169,7 @@ async def _established(cluster: Cluster, seconds: float) -> None:
         raise InstallError(f"the cluster does not serve {missing} after {seconds:g} s") from None
 
 
-async def _available(cluster: Cluster, options: InstallOptions, say: Say, seconds: float) -> None:
+async def _wait_available(cluster: Cluster, options: InstallOptions, say: Say, seconds: float) -> None:
     kind, said = cluster.catalogue.of(*_DEPLOYMENT), ""
     obj: Object = {}
     try:

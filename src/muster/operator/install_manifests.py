@@ -23,7 +23,7 @@ from muster.training.registry import training_kinds
 # definition, a job stored under the wider one could no longer be changed, not even its status.
 
 
-_NARROWING = frozenset({"enum", "minimum", "maximum", "minLength", "maxLength", "pattern"})
+_VALUE_LIMITS = frozenset({"enum", "minimum", "maximum", "minLength", "maxLength", "pattern"})
 _TEMPLATE_META = ("annotations", "finalizers", "labels", "name", "namespace")
 """The fields of a template's metadata. The others are written by API servers. Go clients send `creationTimestamp: null`
 there, which must be dropped and not rejected."""
@@ -39,23 +39,25 @@ def build_crds() -> list[Object]:
 
 
 def _root(schema: Schema) -> Schema:
-    fields = {name: field if name == "metadata" else _wide(field) for name, field in schema["properties"].items()}
+    fields = {
+        name: field if name == "metadata" else _without_limits(field) for name, field in schema["properties"].items()
+    }
     return {**schema, "properties": fields}
 
 
-def _wide(schema: Schema) -> Schema:
+def _without_limits(schema: Schema) -> Schema:
     """Returns the structure of a schema without its limits on values."""
     if schema is OBJECT_META:
         return {
             "type": "object",
-            "properties": {name: _wide(OBJECT_META["properties"][name]) for name in _TEMPLATE_META},
+            "properties": {name: _without_limits(OBJECT_META["properties"][name]) for name in _TEMPLATE_META},
         }
-    wide = {key: value for key, value in schema.items() if key not in _NARROWING}
+    wide = {key: value for key, value in schema.items() if key not in _VALUE_LIMITS}
     if "properties" in wide:
-        wide["properties"] = {name: _wide(field) for name, field in wide["properties"].items()}
+        wide["properties"] = {name: _without_limits(field) for name, field in wide["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(wide.get(key), dict):
-            wide[key] = _wide(wide[key])
+            wide[key] = _without_limits(wide[key])
     if wide.get("x-kubernetes-list-type") == "set":
         wide["x-kubernetes-list-type"] = "atomic"  # a set must not have an entry twice
     return wide
@@ -65,9 +67,9 @@ def _wide(schema: Schema) -> Schema:
 
 
 _RBAC = "rbac.authorization.k8s.io"
-_FOUND = ("create", "get", "list", "patch", "watch")
+_CHILD_VERBS = ("create", "get", "list", "patch", "watch")
 """Objects of jobs are created and found; those of another operator get our labels."""
-_GANGS = ("create", "delete", "get", "list", "update", "watch")
+_POD_GROUP_VERBS = ("create", "delete", "get", "list", "update", "watch")
 
 
 def job_rules() -> list[Object]:
@@ -84,19 +86,19 @@ def job_rules() -> list[Object]:
     ]
     return [
         *jobs,
-        _rule("", ["pods", "services"], (*_FOUND, "delete")),
+        _rule("", ["pods", "services"], (*_CHILD_VERBS, "delete")),
         # The launchers of MPIJobs do this to their workers, and one may only grant what one has.
         _rule("", ["pods/exec"], ("create", "get")),
         # Roles and ConfigMaps that list a launcher's workers change with their number. Those that list addresses are
         # deleted when they are outdated.
-        _rule("", ["configmaps"], (*_FOUND, "delete", "update")),
-        _rule(_RBAC, ["roles"], (*_FOUND, "update")),
-        _rule("", ["serviceaccounts"], _FOUND),
-        _rule(_RBAC, ["rolebindings"], _FOUND),
-        _rule("autoscaling", ["horizontalpodautoscalers"], _FOUND),
+        _rule("", ["configmaps"], (*_CHILD_VERBS, "delete", "update")),
+        _rule(_RBAC, ["roles"], (*_CHILD_VERBS, "update")),
+        _rule("", ["serviceaccounts"], _CHILD_VERBS),
+        _rule(_RBAC, ["rolebindings"], _CHILD_VERBS),
+        _rule("autoscaling", ["horizontalpodautoscalers"], _CHILD_VERBS),
         _rule("", ["events"], ("create", "patch")),
-        _rule("scheduling.volcano.sh", ["podgroups"], _GANGS),
-        _rule("scheduling.x-k8s.io", ["podgroups"], _GANGS),
+        _rule("scheduling.volcano.sh", ["podgroups"], _POD_GROUP_VERBS),
+        _rule("scheduling.x-k8s.io", ["podgroups"], _POD_GROUP_VERBS),
     ]
 
 

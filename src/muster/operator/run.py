@@ -103,7 +103,7 @@ class Operator:
         self._metrics.leads = self._leads
         self._cluster = RemoteCluster(
             access,
-            on_warning=_note,
+            on_warning=_log_warning,
             on_answer=self._metrics.observe_request,
             field_manager=AGENT,
             field_validation="Warn",
@@ -122,7 +122,11 @@ class Operator:
         async with (
             self._cluster,
             serve_health(
-                settings.host, settings.port, alive=self._alive, ready=self._ready, metrics=self._metrics.render
+                settings.host,
+                settings.port,
+                alive=self._check_alive,
+                ready=self._check_ready,
+                metrics=self._metrics.render,
             ) as port,
             self._serve_webhook(),
         ):
@@ -159,12 +163,12 @@ class Operator:
 
     async def _work(self) -> None:
         """Runs one term. When the cluster gains or loses one of our kinds, starts again with those it has."""
-        cluster = self._cluster.through(lease_gate(self._leads, self._settings.requests))
+        cluster = self._cluster.with_gate(lease_gate(self._leads, self._settings.requests))
         # Separate from other requests, so that events never delay a Pod.
-        events = self._cluster.through(lease_gate(self._leads, self._settings.event_requests))
+        events = self._cluster.with_gate(lease_gate(self._leads, self._settings.event_requests))
         while not self._stop.is_set():
             recorder = EventRecorder(events, AGENT)
-            spoken = self._served()
+            spoken = self._served_job_kinds()
             if not spoken:
                 log.warning("the cluster serves no kind of training job; run `muster operator install`")
             controller = TrainingController(
@@ -180,7 +184,7 @@ class Operator:
                 on_job_event=self._metrics.count_job_event,
             )
             self._controller = self._metrics.controller = controller
-            running = asyncio.create_task(_together(controller.run(), recorder.run()))
+            running = asyncio.create_task(_run_all(controller.run(), recorder.run()))
             changed = asyncio.create_task(self._until_changed())
             stopping = asyncio.create_task(self._stop.wait())
             try:
@@ -210,7 +214,7 @@ class Operator:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 10.0)
             else:
-                self._known = self._names()
+                self._known = self._present_kinds()
                 return
 
     async def _until_changed(self) -> None:
@@ -218,28 +222,28 @@ class Operator:
             await asyncio.sleep(self._settings.discovery_seconds)
             with suppress(ApiError, OSError):
                 await self._cluster.discover(again=True)
-                if self._names() != self._known:
-                    self._known = self._names()
+                if self._present_kinds() != self._known:
+                    self._known = self._present_kinds()
                     log.info("the kinds of the cluster have changed: restarting the controller")
                     return
 
-    def _served(self) -> Sequence[JobKind]:
+    def _served_job_kinds(self) -> Sequence[JobKind]:
         known = self._known or frozenset()
-        return [d for d in self._job_kinds if any(_names(kind) in known for kind in (d.kind, *d.other_versions))]
+        return [d for d in self._job_kinds if any(_type_of(kind) in known for kind in (d.kind, *d.other_versions))]
 
-    def _names(self) -> frozenset[tuple[str, str]]:
+    def _present_kinds(self) -> frozenset[tuple[str, str]]:
         """Returns those of our kinds that the cluster has."""
         kinds = [kind for job_kind in self._job_kinds for kind in (job_kind.kind, *job_kind.other_versions)]
-        concern = {_names(kind) for kind in (*kinds, group_kind(self._settings.gang))} | {AUTOSCALER}
-        return frozenset(concern & {_names(kind) for kind in self._cluster.catalogue})
+        concern = {_type_of(kind) for kind in (*kinds, group_kind(self._settings.gang))} | {AUTOSCALER}
+        return frozenset(concern & {_type_of(kind) for kind in self._cluster.catalogue})
 
     def _leads(self) -> bool:
         return self._election.holds if self._election is not None else True
 
-    def _alive(self) -> str:
+    def _check_alive(self) -> str:
         return "the lease expired long ago" if self._election is not None and self._election.overdue else ""
 
-    def _ready(self) -> str:
+    def _check_ready(self) -> str:
         if self._known is None:
             return "waiting for the API server"
         if self._controller is not None and not self._controller.is_synced:
@@ -258,15 +262,15 @@ async def serve(access: Access, settings: OperatorSettings) -> None:
     await Operator(access, settings).run(stop)
 
 
-async def _together(*parts: Coroutine[None, None, None]) -> None:
+async def _run_all(*parts: Coroutine[None, None, None]) -> None:
     async with asyncio.TaskGroup() as group:
         for part in parts:
             group.create_task(part)
 
 
-def _names(kind: Kind) -> tuple[str, str]:
+def _type_of(kind: Kind) -> tuple[str, str]:
     return kind.api_version, kind.kind
 
 
-def _note(warning: str) -> None:
+def _log_warning(warning: str) -> None:
     log.warning("warning from the API server: %s", warning)

@@ -116,7 +116,7 @@ async def serve_webhook(
     """Serves while the block runs. Starts as soon as there is a certificate, which may be later."""
     webhook = Webhook(settings.port)
     task = asyncio.create_task(
-        _serve(webhook, source or _source(settings, cluster), look_seconds), name="validating webhook"
+        _serve(webhook, source or _certificate_source(settings, cluster), look_seconds), name="validating webhook"
     )
     try:
         yield webhook
@@ -126,7 +126,7 @@ async def serve_webhook(
             await task
 
 
-def _source(settings: WebhookSettings, cluster: Cluster) -> CertificateSource:
+def _certificate_source(settings: WebhookSettings, cluster: Cluster) -> CertificateSource:
     if settings.certificates is not None:
         return CertificateFiles(settings.certificates)
     return CertificateSecret(
@@ -140,7 +140,7 @@ def _source(settings: WebhookSettings, cluster: Cluster) -> CertificateSource:
 
 async def _serve(webhook: Webhook, source: CertificateSource, look_seconds: float) -> None:
     app = web.Application(client_max_size=_MAX_BYTES)
-    app.router.add_post(WEBHOOK_PATH, _answer)
+    app.router.add_post(WEBHOOK_PATH, _handle_review)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
     await runner.setup()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -180,7 +180,7 @@ def _listener(port: int) -> socket.socket:
     return socket.create_server(("", port))
 
 
-async def _answer(request: web.Request) -> web.Response:
+async def _handle_review(request: web.Request) -> web.Response:
     try:
         answer = review(orjson.loads(await request.read()))
     except (BadRequest, orjson.JSONDecodeError) as error:

@@ -52,7 +52,7 @@ class KeyPair(NamedTuple):
     def load_into(self, context: ssl.SSLContext) -> None:
         """New connections use this pair. Raises SSLError and leaves the context unchanged if certificate and key do not
         match."""
-        with _in_memory(self.certificate + b"\n" + self.key) as path:
+        with _memory_file(self.certificate + b"\n" + self.key) as path:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
             context.load_cert_chain(path)
 
@@ -129,7 +129,7 @@ class CertificateSecret:
         if found.is_valid(self._names, now):
             return found
         made = issue_certificate(self._names, now)
-        made = made._replace(authority=made.authority + _first(found.authority))
+        made = made._replace(authority=made.authority + _first_certificate(found.authority))
         data = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
         encoded = {name: base64.b64encode(content).decode() for name, content in data.items()}
         await self._cluster.update({**secret, "data": {**(secret.get("data") or {}), **encoded}})
@@ -165,13 +165,13 @@ def _read(secret: Object) -> IssuedCertificate:
         return IssuedCertificate(b"", b"", b"")
 
 
-def _first(bundle: bytes) -> bytes:
+def _first_certificate(bundle: bytes) -> bytes:
     """Returns only the authority in use until now; earlier ones are no longer needed."""
     first, end, _ = bundle.partition(_END)
     return first + end if end else b""
 
 
-class _in_memory:  # noqa: N801 (reads as a function)
+class _memory_file:  # noqa: N801 (reads as a function)
     """A file that only this process can open, by path: OpenSSL requires a path, and the disk may be read-only."""
 
     def __init__(self, content: bytes) -> None:

@@ -79,7 +79,9 @@ class JobChildren:
                         raise result
         finally:
             if made:
-                self._recorder.event(job, "Normal", f"SuccessfulCreate{made[-1]['kind']}", f"Created {_listed(made)}")
+                self._recorder.event(
+                    job, "Normal", f"SuccessfulCreate{made[-1]['kind']}", f"Created {_format_names(made)}"
+                )
 
     async def delete(self, job: Object, thing: Object) -> None:
         kind = self._cluster.catalogue.of_object(thing)
@@ -89,7 +91,7 @@ class JobChildren:
 
     async def _create(self, job: Object, thing: Object, on_made: Callable[[Object], None]) -> Object | None:
         if not find_kind(self._cluster, (thing["apiVersion"], thing["kind"])):
-            reason, message = _LACKING[thing["kind"]]
+            reason, message = _MISSING_KINDS[thing["kind"]]
             self._recorder.event(job, "Warning", reason, message)
             return None
         try:
@@ -139,7 +141,7 @@ async def ignore_not_found(call: Awaitable[Object]) -> None:
         return
 
 
-def _listed(things: Sequence[Object]) -> str:
+def _format_names(things: Sequence[Object]) -> str:
     """Returns text such as "configmap: job-config; 2 services and pods: job-worker-0, job-worker-1"."""
     names: dict[str, list[str]] = {}
     for thing in things:
@@ -155,7 +157,7 @@ def _listed(things: Sequence[Object]) -> str:
     )
 
 
-_LACKING = {
+_MISSING_KINDS = {
     "HorizontalPodAutoscaler": (
         "NoAutoscaler",
         "elasticPolicy.metrics: this cluster has no HorizontalPodAutoscaler; scale by changing replicas",

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from muster.kube.objects import Object, name_of, status_of, uid_of
-from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, pick_telling_pods
+from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_pods_to_diagnose
 
 Code: TypeAlias = Literal["failed", "suspended", "gang waits", "pod", "warning"]
 
 _FINAL = ("Succeeded", "Failed", "Completed")
-_NOT_LOOKED_AT = "the scheduler has not looked at it yet"
+_NOT_SCHEDULED_YET = "the scheduler has not looked at it yet"
 
 
 class JobProblem(NamedTuple):
@@ -50,7 +50,7 @@ def diagnose_job(
     pod_events: Mapping[str, Sequence[Object]],
 ) -> list[JobProblem]:
     """Returns the problems, the nearest cause first; none when all is well. `group` is the PodGroup of the job's name.
-    `pod_events`, by the Pod's uid, are those of the first Pods that `pick_telling_pods` returns."""
+    `pod_events`, by the Pod's uid, are those of the first Pods that `select_pods_to_diagnose` returns."""
     state = job_state(job)
     found: list[JobProblem] = []
     if state == "Failed":
@@ -61,8 +61,8 @@ def diagnose_job(
     elif state == "Suspended":
         return [JobProblem("suspended")]  # that is why its Pods are being deleted
     elif group is not None and status_of(group).get("phase") in (None, "", "Pending"):
-        found.append(JobProblem("gang waits", waiting_message(group) or _NOT_LOOKED_AT))
-    for pod in pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]:
+        found.append(JobProblem("gang waits", waiting_message(group) or _NOT_SCHEDULED_YET))
+    for pod in select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]:
         found += [
             JobProblem("pod", told, name_of(pod)) for told in diagnose_pod(pod, pod_events.get(uid_of(pod)) or ())
         ]

@@ -20,7 +20,7 @@ PLUGINS_SCHEDULER = "scheduler-plugins-scheduler"
 """The scheduler's name if it was installed from the scheduler-plugins chart."""
 
 
-_BRING_SECONDS = 3.0
+_GROUP_WAIT_SECONDS = 3.0
 """How long a job that only names a gang scheduler waits for a PodGroup from its user. kubectl sends the objects of a
 file one after the other, and our PodGroup would conflict with the user's."""
 
@@ -63,15 +63,15 @@ def wants_gang(job: TrainingJob, settings: GangSettings) -> bool:
     scheduler. Where policies are ignored, only jobs that name Volcano are held back."""
     names = {(role.template.get("spec") or {}).get("schedulerName") for role in job.roles}
     asked = settings.by_policy and (job.policy.scheduling is not None or PLUGINS_SCHEDULER in names)
-    return _makes_all_gangs(settings) or asked or "volcano" in names
+    return _is_always_gang(settings) or asked or "volcano" in names
 
 
 def seconds_to_wait_for_group(job: TrainingJob, settings: GangSettings, now: datetime) -> float:
     """Returns the seconds left. A job with a schedulingPolicy needs no PodGroup from its user, nor does a cluster where
     every job gets one."""
-    if _makes_all_gangs(settings) or job.policy.scheduling is not None:
+    if _is_always_gang(settings) or job.policy.scheduling is not None:
         return 0.0
-    return _BRING_SECONDS - (now - parse_time(meta(job.object)["creationTimestamp"])).total_seconds()
+    return _GROUP_WAIT_SECONDS - (now - parse_time(meta(job.object)["creationTimestamp"])).total_seconds()
 
 
 def group_kind(scheduler: Scheduler) -> Kind:
@@ -150,5 +150,5 @@ def minimum_resources(roles: Iterable[Role], members: int) -> dict[str, str]:
     return format_amounts({name: amount for name, amount in sum_amounts(asked).items() if name != "pods"})
 
 
-def _makes_all_gangs(settings: GangSettings) -> bool:
+def _is_always_gang(settings: GangSettings) -> bool:
     return settings.always or settings.scheduler != "none"

@@ -46,14 +46,14 @@ class Progress:
             "lastUpdateTime": moment,
             "lastTransitionTime": old["lastTransitionTime"] if old is not None and unchanged else moment,
         }
-        return replace(self, conditions=(*_others(self.conditions, state, moment), condition))
+        return replace(self, conditions=(*_other_conditions(self.conditions, state, moment), condition))
 
 
 def read_progress(status: Object) -> Progress:
     return Progress(tuple(status.get("conditions") or ()), status.get("startTime"), status.get("completionTime"))
 
 
-def _others(conditions: Iterable[Condition], state: State, moment: str) -> Iterable[Condition]:
+def _other_conditions(conditions: Iterable[Condition], state: State, moment: str) -> Iterable[Condition]:
     for condition in conditions:
         type = condition["type"]
         if type == state or {type, state} == {"Running", "Restarting"}:

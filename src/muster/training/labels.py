@@ -20,7 +20,7 @@ PADDLE_NAME = "paddle-res-name"
 PADDLE_ROLE = "paddle-res-type"
 ATTEMPT_ANNOTATION = "muster.dev/attempt"
 
-_LONGEST = 63
+_MAX_NAME_LENGTH = 63
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -52,13 +52,13 @@ def role_selector(job: TrainingJob, role: str) -> str:
 
 def check_job_name(name: str) -> list[Cause]:
     """Services are named after jobs, so a job's name must be a DNS-1035 label."""
-    if len(name) <= _LONGEST and _DNS_1035.fullmatch(name):
+    if len(name) <= _MAX_NAME_LENGTH and _DNS_1035.fullmatch(name):
         return []
     return [
         Cause(
             "metadata.name",
             f'"{name}" must be lower case letters, digits and -, begin with a letter, end with a letter or digit, '
-            f"and have at most {_LONGEST} characters (Services are named after it)",
+            f"and have at most {_MAX_NAME_LENGTH} characters (Services are named after it)",
         )
     ]
 
@@ -66,7 +66,8 @@ def check_job_name(name: str) -> list[Cause]:
 def check_replica_names(job: TrainingJob, listeners: Iterable[Replica]) -> list[Cause]:
     """A job whose Services cannot be created would wait forever."""
     longest = max((replica_name(job, replica) for replica in listeners), key=len, default="")
-    if len(longest) <= _LONGEST:
+    if len(longest) <= _MAX_NAME_LENGTH:
         return []
-    why = f'"{job.name}" is {len(longest) - _LONGEST} characters too long: the Service "{longest}" is named after it'
-    return [Cause("metadata.name", f"{why}, and may have {_LONGEST}")]
+    excess = len(longest) - _MAX_NAME_LENGTH
+    why = f'"{job.name}" is {excess} characters too long: the Service "{longest}" is named after it'
+    return [Cause("metadata.name", f"{why}, and may have {_MAX_NAME_LENGTH}")]

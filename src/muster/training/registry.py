@@ -32,13 +32,13 @@ JOB_KINDS: tuple[JobKind, ...] = (
 def training_kinds() -> tuple[Kind, ...]:
     """Returns the kinds for a cluster's catalogue. Each validates with its job kind."""
     return tuple(
-        replace(kind, validate=_rule(job_kind), warnings=job_kind.warnings)
+        replace(kind, validate=_validator(job_kind), warnings=job_kind.warnings)
         for job_kind in JOB_KINDS
         for kind in (job_kind.kind, *job_kind.other_versions)
     )
 
 
-def _rule(job_kind: JobKind) -> Callable[[Object, Object | None], list[Cause]]:
+def _validator(job_kind: JobKind) -> Callable[[Object, Object | None], list[Cause]]:
     def check(new: Object, old: Object | None) -> list[Cause]:
         if old is None:
             return job_kind.validate(new)

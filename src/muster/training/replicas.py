@@ -17,7 +17,7 @@ RESTARTS_ANNOTATION = "muster.dev/restarts"
 
 GANG = "gang"
 RESUMED = "resumed"
-_LONGEST_PAUSE = 300.0
+_MAX_BACKOFF_SECONDS = 300.0
 
 
 def read_restarts(job: TrainingJob) -> dict[str, int]:
@@ -50,7 +50,7 @@ def backoff_left(attempt: int, ended: datetime | None, now: datetime) -> float:
     for containers."""
     if attempt == 0 or ended is None:
         return 0.0
-    pause = min(2.0 ** min(attempt - 1, 30), _LONGEST_PAUSE)
+    pause = min(2.0 ** min(attempt - 1, 30), _MAX_BACKOFF_SECONDS)
     return pause - (now - ended).total_seconds()
 
 
@@ -59,7 +59,7 @@ def count_container_restarts(pod: Object) -> int:
     return sum(container.get("restartCount", 0) for container in status_of(pod).get("containerStatuses") or ())
 
 
-class _End(NamedTuple):
+class _ContainerEnd(NamedTuple):
     container: str
     terminated: Mapping[str, Any]
 
@@ -70,20 +70,20 @@ class _End(NamedTuple):
 
 def find_exit_code(pod: Object, trainer: str) -> int | None:
     """Returns the exit code of the container that made the Pod fail; None if there is none, as after an eviction."""
-    culprit = _culprit(pod, trainer)
+    culprit = _failed_container(pod, trainer)
     return culprit.code if culprit is not None else None
 
 
 def find_end_time(pod: Object) -> datetime | None:
     """Returns when the last container ended, or for a Pod that never had one, when it was created."""
-    moments = [end.terminated["finishedAt"] for end in _ends(pod) if end.terminated.get("finishedAt")]
+    moments = [end.terminated["finishedAt"] for end in _container_ends(pod) if end.terminated.get("finishedAt")]
     made = meta(pod).get("creationTimestamp")
     return max(map(parse_time, moments or ([made] if made else [])), default=None)
 
 
 def describe_failure(pod: Object, trainer: str) -> str:
     """Returns one line; '' if the Pod gives no reason."""
-    culprit = _culprit(pod, trainer)
+    culprit = _failed_container(pod, trainer)
     if culprit is None:
         reason = ": ".join(status_of(pod)[key] for key in ("reason", "message") if status_of(pod).get(key))
         return f"Pod {name_of(pod)}: {reason}" if reason else ""
@@ -92,18 +92,18 @@ def describe_failure(pod: Object, trainer: str) -> str:
     return f"Pod {name_of(pod)}, container {culprit.container}: exit code {culprit.code}{reason}{said}"
 
 
-def _culprit(pod: Object, trainer: str) -> _End | None:
+def _failed_container(pod: Object, trainer: str) -> _ContainerEnd | None:
     """Returns the training container if it failed, otherwise the first other container that did."""
-    bad = [end for end in _ends(pod) if end.code]
+    bad = [end for end in _container_ends(pod) if end.code]
     return next((end for end in bad if end.container == trainer), bad[0] if bad else None)
 
 
-def _ends(pod: Object) -> Iterator[_End]:
+def _container_ends(pod: Object) -> Iterator[_ContainerEnd]:
     status = status_of(pod)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         ended = (container.get("state") or {}).get("terminated") or (container.get("lastState") or {}).get("terminated")
         if ended:
-            yield _End(container["name"], ended)
+            yield _ContainerEnd(container["name"], ended)
 
 
 class Replicas:

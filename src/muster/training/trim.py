@@ -19,36 +19,36 @@ _IDENTITY = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp
 def trimmer_for(kind: str) -> Callable[[Object], Object]:
     """Returns the function that trims objects of that kind. Pods and Services lose their resourceVersion, because they
     are never updated as a whole."""
-    return {"Pod": _pod, "Service": _service}.get(kind, _other)
+    return {"Pod": _trim_pod, "Service": _trim_service}.get(kind, _trim_other)
 
 
-def _pod(pod: Object) -> Object:
+def _trim_pod(pod: Object) -> Object:
     status = status_of(pod)
-    kept_status = _some(status, ("phase", "reason", "message"))
+    kept_status = _pick(status, ("phase", "reason", "message"))
     if PADDLE_ROLE in labels_of(pod):
         # Other kinds never read it, and need no reconcile when it changes.
-        kept_status |= _some(status, ("podIP",))
+        kept_status |= _pick(status, ("podIP",))
     for name in ("initContainerStatuses", "containerStatuses"):
         if status.get(name):
-            kept_status[name] = [_container(container) for container in status[name]]
+            kept_status[name] = [_trim_container(container) for container in status[name]]
     return {
         "apiVersion": pod["apiVersion"],
         "kind": pod["kind"],
         "metadata": {
             **_identity(pod),
-            "labels": _some(labels_of(pod), (REPLICA_TYPE, REPLICA_INDEX)),
-            "annotations": _some(annotations_of(pod), (ATTEMPT_ANNOTATION,)),
+            "labels": _pick(labels_of(pod), (REPLICA_TYPE, REPLICA_INDEX)),
+            "annotations": _pick(annotations_of(pod), (ATTEMPT_ANNOTATION,)),
         },
         "spec": {"containers": [{"name": container["name"]} for container in spec_of(pod).get("containers") or ()]},
         "status": kept_status,
     }
 
 
-def _service(service: Object) -> Object:
+def _trim_service(service: Object) -> Object:
     return {"apiVersion": service["apiVersion"], "kind": service["kind"], "metadata": _identity(service)}
 
 
-def _other(obj: Object) -> Object:
+def _trim_other(obj: Object) -> Object:
     metadata = {name: value for name, value in meta(obj).items() if name != "managedFields"}
     if _APPLIED in annotations_of(obj):
         metadata["annotations"] = {name: text for name, text in annotations_of(obj).items() if name != _APPLIED}
@@ -57,10 +57,10 @@ def _other(obj: Object) -> Object:
 
 def _identity(obj: Object) -> Object:
     owner = controller_of(obj)
-    return {**_some(meta(obj), _IDENTITY), "ownerReferences": [owner] if owner is not None else []}
+    return {**_pick(meta(obj), _IDENTITY), "ownerReferences": [owner] if owner is not None else []}
 
 
-def _container(status: Mapping[str, Any]) -> Object:
+def _trim_container(status: Mapping[str, Any]) -> Object:
     """Keeps how the container ended and its restarts. The Pod's phase says whether it waits or runs."""
     kept: Object = {"name": status["name"], "restartCount": status.get("restartCount", 0)}
     for name in ("state", "lastState"):
@@ -70,5 +70,5 @@ def _container(status: Mapping[str, Any]) -> Object:
     return kept
 
 
-def _some(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _pick(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}

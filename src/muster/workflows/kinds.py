@@ -29,7 +29,7 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 WORKFLOW: Final = Kind(
-    GROUP, VERSION, "Workflow", "workflows", short_names=("wf",), has_status=False, apart=("status", "nodes"),
+    GROUP, VERSION, "Workflow", "workflows", short_names=("wf",), has_status=False, stored_as_rows=("status", "nodes"),
     schema=root({"spec": WORKFLOW_SPEC, "status": WORKFLOW_STATUS}, ["metadata", "spec"]),
     columns=(
         Column("Status", ".status.phase", description="Status of the workflow"),

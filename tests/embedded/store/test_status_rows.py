@@ -26,7 +26,7 @@ SCHEMA: dict[str, Any] = {
         "status": FREE,
     },
 }
-TREE = Kind("example.com", "v1", "Tree", "trees", schema=SCHEMA, has_status=False, apart=("status", "leaves"))
+TREE = Kind("example.com", "v1", "Tree", "trees", schema=SCHEMA, has_status=False, stored_as_rows=("status", "leaves"))
 
 
 def tree(leaves: dict[str, Any] | None = None, **status: Any) -> Object:

@@ -73,4 +73,4 @@ async def test_a_refusal_says_why_and_looks_like_ssh_s(served: Served) -> None:
     ],
 )
 def test_frames(received: bytes, frame: tuple[bool, int, bytes, bytes] | None) -> None:
-    assert kubexec.take(received) == frame
+    assert kubexec.parse_frame(received) == frame

@@ -28,7 +28,7 @@ def put_object(tx: Transaction, kind: Kind, obj: Object) -> Object:
 
 def remove_object(tx: Transaction, kind: Kind, obj: Object) -> Object:
     """Removes an object and its rows. Returns the last state of the object."""
-    if kind.apart is None:
+    if kind.stored_as_rows is None:
         return tx.remove(kind.resource, obj)
     stored = tx.list_namespace(rows_resource(kind), uid_of(obj))
     write_rows(tx, kind, uid_of(obj), {}, list(stored))
@@ -57,7 +57,7 @@ def read_rows_in(tx: Transaction, kind: Kind, uid: str) -> dict[str, Any]:
 
 def with_rows(view: View, kind: Kind, obj: Object) -> Object:
     """Returns the object with its map, as a client sees it."""
-    if kind.apart is None:
+    if kind.stored_as_rows is None:
         return obj
     parts = read_rows(view, kind, uid_of(obj))
     return _with_map(kind, obj, parts) if parts else obj
@@ -65,30 +65,30 @@ def with_rows(view: View, kind: Kind, obj: Object) -> Object:
 
 def patch_base(tx: Transaction, kind: Kind, obj: Object, patch: Any) -> Object:
     """Returns what a patch applies to: the object with its map, if the patch may touch the map."""
-    if kind.apart is None or kind.apart[1] not in str(patch):
+    if kind.stored_as_rows is None or kind.stored_as_rows[1] not in str(patch):
         return obj
     return _with_map(kind, obj, read_rows_in(tx, kind, uid_of(obj)))
 
 
 def rows_resource(kind: Kind) -> str:
-    return f"{kind.resource}#{'.'.join(kind.apart or ())}"
+    return f"{kind.resource}#{'.'.join(kind.stored_as_rows or ())}"
 
 
 def _map_of(kind: Kind, obj: Object) -> Mapping[str, Any] | None:
-    if kind.apart is None:
+    if kind.stored_as_rows is None:
         return None
-    field, name = kind.apart
+    field, name = kind.stored_as_rows
     found = (obj.get(field) or {}).get(name)
     return found if isinstance(found, dict) else None
 
 
 def _with_map(kind: Kind, obj: Object, parts: dict[str, Any]) -> Object:
-    field, name = kind.apart or ("", "")
+    field, name = kind.stored_as_rows or ("", "")
     return {**obj, field: {**(obj.get(field) or {}), name: parts}}
 
 
 def _without_map(kind: Kind, obj: Object) -> Object:
-    field, name = kind.apart or ("", "")
+    field, name = kind.stored_as_rows or ("", "")
     inside = obj.get(field) or {}
     if name not in inside:
         return obj

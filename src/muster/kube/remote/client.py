@@ -68,7 +68,7 @@ class RemoteCluster:
         self._validating = ("fieldValidation", field_validation)
         self._gate: Gate = _open_gate
 
-    def through(self, gate: Gate) -> RemoteCluster:
+    def with_gate(self, gate: Gate) -> RemoteCluster:
         """Returns the same cluster over the same connections, with every request in the gate, except watches and logs,
         which last."""
         gated = copy.copy(self)
@@ -156,12 +156,12 @@ class RemoteCluster:
         resource_version: str = "",
         bookmarks: bool = False,
     ) -> AsyncIterator[WatchEvent]:
-        parameters = [*_selectors(labels, fields), *_some(resourceVersion=resource_version)]
+        parameters = [*_selectors(labels, fields), *_nonempty(resourceVersion=resource_version)]
         if bookmarks:
             parameters.append(("allowWatchBookmarks", "true"))
         async with aclosing(self._events(_path(kind, namespace), parameters)) as events:
             async for event in events:
-                _complete(kind, event.object)
+                _add_type(kind, event.object)
                 yield event
 
     async def update(self, obj: Object, *, subresource: Subresource = "", dry_run: bool = False) -> Object:
@@ -203,7 +203,7 @@ class RemoteCluster:
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        preconditions = dict(_some(uid=uid, resourceVersion=resource_version))
+        preconditions = dict(_nonempty(uid=uid, resourceVersion=resource_version))
         if preconditions:
             options["preconditions"] = preconditions
         where = namespace or self._default_namespace(kind)
@@ -221,7 +221,7 @@ class RemoteCluster:
             numbers["sinceSeconds"] = max(1, round(query.since_seconds))
         flags = {"follow": query.follow, "previous": query.previous, "timestamps": query.timestamps}
         parameters = [
-            *_some(container=query.container),
+            *_nonempty(container=query.container),
             *((name, "true") for name, given in flags.items() if given),
             *((name, str(number)) for name, number in numbers.items() if number is not None),
         ]
@@ -242,7 +242,7 @@ class RemoteCluster:
     ) -> Process:
         parameters = [
             *(("command", word) for word in command),
-            *_some(container=container),
+            *_nonempty(container=container),
             ("stdin", str(stdin).lower()),
             ("stdout", "true"),
             # A terminal has one output.
@@ -274,7 +274,7 @@ class RemoteCluster:
     ) -> AsyncIterator[WatchEvent]:  # fmt: skip
         """Like `watch`, with one-row tables for objects. Only the first has the columns."""
         parameters = [
-            ("includeObject", include), *_selectors(labels, fields), *_some(resourceVersion=resource_version),
+            ("includeObject", include), *_selectors(labels, fields), *_nonempty(resourceVersion=resource_version),
         ]  # fmt: skip
         async with aclosing(self._events(_path(kind, namespace), parameters, accept=_TABLE)) as events:
             async for event in events:
@@ -292,11 +292,11 @@ class RemoteCluster:
         return found
 
     async def _page(self, kind: Kind, namespace: str, labels: str, fields: str, limit: int, continue_: str) -> Listing:
-        parameters = [*_selectors(labels, fields), *_some(limit=str(limit or ""), **{"continue": continue_})]
+        parameters = [*_selectors(labels, fields), *_nonempty(limit=str(limit or ""), **{"continue": continue_})]
         answer = await self._object("GET", _path(kind, namespace), parameters)
         items: list[Object] = answer.get("items") or []
         for item in items:
-            _complete(kind, item)
+            _add_type(kind, item)
         told = meta(answer)
         return Listing(items, version_of(answer), str(told.get("continue") or ""), told.get("remainingItemCount"))
 
@@ -353,17 +353,17 @@ def _event(line: bytes) -> WatchEvent:
     return WatchEvent(type_, obj)
 
 
-def _complete(kind: Kind, obj: Object) -> None:
+def _add_type(kind: Kind, obj: Object) -> None:
     """Adds apiVersion and kind, which the items of a list lack."""
     obj.setdefault("apiVersion", kind.api_version)
     obj.setdefault("kind", kind.kind)
 
 
 def _selectors(labels: str, fields: str) -> Parameters:
-    return _some(labelSelector=labels, fieldSelector=fields)
+    return _nonempty(labelSelector=labels, fieldSelector=fields)
 
 
-def _some(**parameters: str) -> Parameters:
+def _nonempty(**parameters: str) -> Parameters:
     """Returns the parameters that are not empty."""
     return [(name, value) for name, value in parameters.items() if value]
 

@@ -13,7 +13,7 @@ from muster.kube.kinds import Kind, Scale
 from muster.kube.objects import split_api_version
 from muster.kube.remote.transport import Transport
 
-_ALL_AT_ONCE = (
+_AGGREGATED_DISCOVERY = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
@@ -23,11 +23,11 @@ async def discover(transport: Transport) -> list[Kind]:
     """Returns every kind that can be listed, in the server's preferred version first. They have no schema."""
     found: list[Kind] = []
     for path in ("/api", "/apis"):
-        told = orjson.loads(await transport.request("GET", path, accept=_ALL_AT_ONCE))
+        told = orjson.loads(await transport.request("GET", path, accept=_AGGREGATED_DISCOVERY))
         if told.get("kind") == "APIGroupDiscoveryList":
             found += kinds_in_aggregate(told)
         else:
-            found += await _one_by_one(transport, told)
+            found += await _discover_by_group(transport, told)
     return found
 
 
@@ -63,7 +63,7 @@ def kinds_in_list(told: Mapping[str, Any]) -> list[Kind]:
     ]
 
 
-async def _one_by_one(transport: Transport, told: Mapping[str, Any]) -> list[Kind]:
+async def _discover_by_group(transport: Transport, told: Mapping[str, Any]) -> list[Kind]:
     """For servers before Kubernetes 1.27: one request for every group and version. A broken one, which is common for
     aggregated APIs, does not hide the others."""
     if told.get("kind") == "APIVersions":

@@ -132,7 +132,7 @@ Parameters = Iterable[tuple[str, str]]
 OnAnswer = Callable[[str, URL, int, float], None]
 """(method, URL, code, seconds until the response): called for every request, including repeated ones."""
 
-_TRIES = 8
+_MAX_ATTEMPTS = 8
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 60.0
 _LARGE = 1 << 20
@@ -154,7 +154,7 @@ class Transport:
         self._on_warning = on_warning
         self._on_answer = on_answer
         self._base_headers = {"User-Agent": agent}
-        if _is_here(access.server):
+        if _is_local(access.server):
             # Compression costs more than the loopback device saves.
             self._base_headers["Accept-Encoding"] = "identity"
         self._session: aiohttp.ClientSession | None = None
@@ -178,7 +178,7 @@ class Transport:
     ) -> bytes:
         """Returns the response's body. Raises ApiError. Waits and repeats the request if the server says so."""
         content = None if body is None else orjson.dumps(body)
-        for attempt in range(_TRIES):
+        for attempt in range(_MAX_ATTEMPTS):
             headers = {"Accept": accept, **({"Content-Type": content_type} if content is not None else {})}
             async with self._open(method, path, parameters, headers, content, _ANSWER_SECONDS) as response:
                 if response.status < 400:
@@ -186,7 +186,7 @@ class Transport:
                     self._warn(response)
                     return received
                 error = await _error(response)
-            wait = _wait(response, error, attempt)
+            wait = _retry_delay(response, error, attempt)
             if wait is None:
                 raise error
             await asyncio.sleep(wait)
@@ -204,14 +204,14 @@ class Transport:
             try:
                 yield response.content.iter_any()
             finally:
-                _hang_up(response)
+                _abort(response)
 
     async def websocket(
         self, path: str, parameters: Parameters, protocols: tuple[str, ...]
     ) -> aiohttp.ClientWebSocketResponse:
         session = await self._ready()
         headers = await self._headers({})
-        async with self._reporting():
+        async with self._translate_errors():
             try:
                 return await session.ws_connect(
                     self._url(path, parameters), headers=headers, protocols=protocols, ssl=self._ssl, max_msg_size=0,
@@ -259,7 +259,7 @@ class Transport:
                 self._on_answer(method, url, response.status, time.perf_counter() - began)
             return response
 
-        async with self._reporting():
+        async with self._translate_errors():
             response = await send()
             if response.status == 401 and self._credentials.can_renew:
                 response.release()
@@ -275,12 +275,12 @@ class Transport:
             headers["Authorization"] = authorization
         if self._credentials.certificate != self._certificate:
             self._certificate = self._credentials.certificate
-            self._ssl = _tls(self.access, self._certificate)
+            self._ssl = _ssl_context(self.access, self._certificate)
         return headers
 
     async def _ready(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._ssl = _tls(self.access, self._certificate)
+            self._ssl = _ssl_context(self.access, self._certificate)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
                 json_serialize=lambda value: orjson.dumps(value).decode(),
@@ -292,7 +292,7 @@ class Transport:
         return URL(self.access.server + path).with_query(list(parameters))
 
     @asynccontextmanager
-    async def _reporting(self) -> AsyncIterator[None]:
+    async def _translate_errors(self) -> AsyncIterator[None]:
         """Turns connection errors into errors that say what to do."""
         where = f"the API server at {self.access.server}"
         source = f" ({self.access.source})" if self.access.source else ""
@@ -350,24 +350,24 @@ async def _error(response: aiohttp.ClientResponse) -> ApiError:
     return error
 
 
-def _wait(response: aiohttp.ClientResponse, error: ApiError, attempt: int) -> float | None:
+def _retry_delay(response: aiohttp.ClientResponse, error: ApiError, attempt: int) -> float | None:
     """Returns how long to wait before repeating; None means not to. Without a time from the server, only 429 is
     repeated: repeating anything else might do it twice."""
-    if attempt + 1 == _TRIES or response.status not in (429, 502, 503, 504):
+    if attempt + 1 == _MAX_ATTEMPTS or response.status not in (429, 502, 503, 504):
         return None
     if error.retry_after is not None and (response.status == 429 or "Retry-After" in response.headers):
         return min(float(error.retry_after), 30.0)
     return min(0.1 * 2**attempt, 5.0) if response.status == 429 else None
 
 
-def _hang_up(response: aiohttp.ClientResponse) -> None:
+def _abort(response: aiohttp.ClientResponse) -> None:
     """Closes a running stream without TLS's closing handshake, which a program that ends need not wait for."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
 
 
-def _is_here(server: str) -> bool:
+def _is_local(server: str) -> bool:
     host = urlsplit(server).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -375,7 +375,7 @@ def _is_here(server: str) -> bool:
         return host == "localhost"
 
 
-def _tls(access: Access, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext | bool:
+def _ssl_context(access: Access, certificate: tuple[bytes, bytes] | None) -> ssl.SSLContext | bool:
     if not access.server.startswith("https://"):
         return True
     context = ssl.create_default_context(cadata=access.authority.decode() if access.authority else None)

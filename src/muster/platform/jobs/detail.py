@@ -19,7 +19,7 @@ from muster.kube.events import event_selector, sort_events
 from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, owned_by, spec_of, status_of, uid_of
-from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, pick_telling_pods
+from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_pods_to_diagnose
 from muster.platform.jobs.jobs import ENDED, State, job_kind_of, state_of
 from muster.platform.jobs.validation import secrets_in
 from muster.platform.resources.queues import PodGroupStatus, describe_pod_group
@@ -138,7 +138,7 @@ async def describe_detail(cluster: Cluster, obj: Object) -> JobDetail:
     job_kind = job_kind_of(obj)
     assert job_kind is not None
     pods, group = await pods_of(cluster, obj), await group_of(cluster, obj)
-    told = pick_telling_pods(pods)[:MAX_DIAGNOSED_PODS]
+    told = select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
     pod_events = {uid_of(pod): await _events(cluster, POD, pod) for pod in told}
     progress = job_kind.read_progress(obj)
     return JobDetail(

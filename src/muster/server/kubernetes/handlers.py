@@ -60,7 +60,7 @@ async def list_objects(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, t
         continue_=query.get("continue", ""),
     )
     _check_version(query, listing)
-    if kind.apart is not None and form.shape == "object":
+    if kind.stored_as_rows is not None and form.shape == "object":
         listing = listing._replace(items=[cluster.whole(obj, kind) for obj in listing.items])
     return json_response(negotiation.shape_list(kind, listing, form, include), call)
 

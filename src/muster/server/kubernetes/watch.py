@@ -53,7 +53,7 @@ async def watch(cluster: EmbeddedCluster, encoder: Encoder, call: ApiRequest, ki
         raise BadRequest(f'resourceVersion: "{version}" is not one of this cluster\'s')
     wants_initial = _wants_initial_events(call)
     batches = _batches(cluster, call, kind, target, wants_initial)
-    if kind.apart is not None and call.form().shape == "object":
+    if kind.stored_as_rows is not None and call.form().shape == "object":
         batches = _whole(cluster, kind, batches)
     lines = _lines(batches, render)
     await stream(call, lines, media="application/json", seconds=seconds or None)

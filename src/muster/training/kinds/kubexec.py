@@ -34,8 +34,8 @@ def main(arguments: "list[str]") -> int:
         return BROKEN
     try:
         with connect() as connection:
-            rest = ask(connection, path_of(arguments[0], arguments[1], arguments[2:]))
-            return follow(connection, rest)
+            rest = open_websocket(connection, path_of(arguments[0], arguments[1], arguments[2:]))
+            return forward_output(connection, rest)
     except (OSError, Refused) as error:
         sys.stderr.write(f"kubexec.py: {arguments[0]} cannot be reached: {error}\n")
         return BROKEN
@@ -56,7 +56,7 @@ def connect() -> socket.socket:
     return context.wrap_socket(plain, server_hostname=host)
 
 
-def ask(connection: socket.socket, path: str) -> bytes:
+def open_websocket(connection: socket.socket, path: str) -> bytes:
     """Asks for a WebSocket. Returns the bytes that follow the server's handshake."""
     lines = [
         f"GET {path} HTTP/1.1",
@@ -82,17 +82,17 @@ def ask(connection: socket.socket, path: str) -> bytes:
     return rest
 
 
-def follow(connection: socket.socket, received: bytes) -> int:
+def forward_output(connection: socket.socket, received: bytes) -> int:
     """Forwards the output until the command has ended."""
     outputs = {STDOUT: sys.stdout.buffer, STDERR: sys.stderr.buffer}
     message = b""
     while True:
-        frame = take(received)
+        frame = parse_frame(received)
         if frame is None:
             try:
                 piece = connection.recv(65536)
             except socket.timeout:  # noqa: UP041 (its name before Python 3.10)
-                send(connection, PING, b"")
+                send_frame(connection, PING, b"")
                 continue
             if not piece:
                 raise Refused("the connection broke")
@@ -100,7 +100,7 @@ def follow(connection: socket.socket, received: bytes) -> int:
             continue
         final, kind, content, received = frame
         if kind == PING:
-            send(connection, PONG, content)
+            send_frame(connection, PONG, content)
         elif kind == CLOSE:
             raise Refused("the server closed the connection")
         elif kind not in (PONG,):
@@ -116,7 +116,7 @@ def follow(connection: socket.socket, received: bytes) -> int:
                 message = b""
 
 
-def take(received: bytes) -> "tuple[bool, int, bytes, bytes] | None":
+def parse_frame(received: bytes) -> "tuple[bool, int, bytes, bytes] | None":
     """Returns the first frame if it is complete: whether it ends a message, its kind, its content, and the rest."""
     if len(received) < 2:
         return None
@@ -132,7 +132,7 @@ def take(received: bytes) -> "tuple[bool, int, bytes, bytes] | None":
     return bool(received[0] & 0x80), received[0] & 0x0F, received[start:end], received[end:]
 
 
-def send(connection: socket.socket, kind: int, content: bytes) -> None:
+def send_frame(connection: socket.socket, kind: int, content: bytes) -> None:
     """Sends a short frame. Clients must mask what they send; a mask of zeros changes nothing."""
     connection.sendall(bytes([0x80 | kind, 0x80 | len(content)]) + bytes(4) + content)
 

@@ -41,7 +41,7 @@ _SSH = {
     "runLauncherAsWorker": {"type": "boolean"},
 }
 
-_UNHEEDED: dict[str, tuple[Any, str]] = {
+_IGNORED_FIELDS: dict[str, tuple[Any, str]] = {
     # field: (the value that has no effect anyway, why another value has no effect)
     "sshAuthMountPath": ("/root/.ssh", "workers are reached by exec, without ssh"),
     "launcherCreationPolicy": ("WaitForWorkersReady", "the launcher always waits for its workers"),
@@ -104,7 +104,9 @@ class Mpi(KubeflowJobKind):
 
     def read(self, obj: Object) -> TrainingJob:
         job = super().read(obj)
-        return replace(job, roles=tuple(_sleeping(role) if role.name == "Worker" else role for role in job.roles))
+        return replace(
+            job, roles=tuple(_with_sleep_command(role) if role.name == "Worker" else role for role in job.roles)
+        )
 
     def run_policy(self, obj: Object) -> RunPolicy:
         policy = super().run_policy(obj)
@@ -124,7 +126,7 @@ class Mpi(KubeflowJobKind):
     def warnings(self, obj: Object) -> list[Cause]:
         return super().warnings(obj) + [
             Cause(f"spec.{field}", f"has no effect: {why}")
-            for field, (unless, why) in _UNHEEDED.items()
+            for field, (unless, why) in _IGNORED_FIELDS.items()
             if spec_of(obj).get(field, unless) != unless
         ]
 
@@ -187,7 +189,7 @@ class Mpi(KubeflowJobKind):
         deliveries: tuple[Object, ...] = ()
         if replica.role == "Launcher" and self._delivery_image:
             kubectl = {"name": "mpi-job-kubectl", "mountPath": _KUBECTL}
-            deliveries = (_delivery(job, self._delivery_image, [kubectl, *mounts]),)
+            deliveries = (_kubectl_container(job, self._delivery_image, [kubectl, *mounts]),)
             volumes = (*volumes, {"name": kubectl["name"], "emptyDir": {}})
             mounts = (*mounts, kubectl)
         if replica.role == "Worker":
@@ -214,7 +216,7 @@ class Mpi(KubeflowJobKind):
         return JobOutcome(True) if counts["Launcher"].succeeded else None
 
 
-def _delivery(job: TrainingJob, image: str, mounts: Sequence[Object]) -> Object:
+def _kubectl_container(job: TrainingJob, image: str, mounts: Sequence[Object]) -> Object:
     """An init container that copies its kubectl to TARGET_DIR, as mpi-operator's does."""
     room = {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "5Gi"}
     return {
@@ -232,7 +234,7 @@ _SLEEP = "trap 'exit 143' TERM; sleep 365d & wait"
 for half a minute after the job has ended."""
 
 
-def _sleeping(role: Role) -> Role:
+def _with_sleep_command(role: Role) -> Role:
     """A worker without a command sleeps until mpirun runs a command in it."""
     spec = role.template.get("spec") or {}
     containers = [
