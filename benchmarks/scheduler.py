@@ -116,12 +116,12 @@ def measure(nodes: int, pods: int, kinds: int) -> Measured:
     fed = time.process_time() - start
 
     start = time.process_time()
-    outcome = run_cycle(state, NOW)
+    result = run_cycle(state, NOW)
     place = time.process_time() - start
-    placed = sum(len(p.seats) for p in outcome.placements)
-    shapes = len(state.machine.shapes)
+    placed = sum(len(p.assignments) for p in result.placements)
+    shapes = len(state.node_cache.shapes)
     megabytes = resident() - before
-    bound = {pod.key.name: node for p in outcome.placements for pod, node in p.seats}
+    bound = {pod.key.name: node for p in result.placements for pod, node in p.assignments}
     return Measured(pods, fed, place, placed, shapes, churn(state, objects, bound), stuck(state, pods), megabytes)
 
 

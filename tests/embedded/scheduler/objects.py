@@ -112,7 +112,7 @@ def a_queue(name: str = "default", weight: int = 1, *, state: str = "", **spec: 
 
 
 class Bench:
-    """A scheduler's core on a workbench: objects go in, passes are run by hand, and bindings come true at once."""
+    """The core of the scheduler for tests: takes objects, runs cycles by hand, and binds at once."""
 
     def __init__(self, *objects: Object, **settings: Any) -> None:
         self.settings = SchedulerSettings(**settings)
@@ -122,7 +122,7 @@ class Bench:
         self.put(a_queue(), *objects)
 
     def restart(self) -> None:
-        """A new scheduler, which knows only what is written down, and learns it in another order."""
+        """Starts a new scheduler, which reads the stored objects in another order."""
         self.state = SchedulerState(self.settings)
         self.put(*reversed(list(self.objects.values())))
 
@@ -141,9 +141,9 @@ class Bench:
                 self.state.put_group("plugin" if plugin else "volcano", obj)
 
     def run(self, now: float = 0.0) -> dict[str, str]:
-        """One pass; answers where whom."""
-        self.outcome: CycleResult = run_cycle(self.state, now)
-        placed = {pod.key.name: node for p in self.outcome.placements for pod, node in p.seats}
+        """Runs one cycle. Returns the node of each Pod that was placed."""
+        self.result: CycleResult = run_cycle(self.state, now)
+        placed = {pod.key.name: node for p in self.result.placements for pod, node in p.assignments}
         for name, node in placed.items():
             self.change(name, spec={**self.objects[name]["spec"], "nodeName": node})
         return placed
@@ -164,6 +164,6 @@ class Bench:
         self.state.drop_group(GroupKey("volcano", "default", name))
 
     @property
-    def told(self) -> dict[str, str]:
-        """What the last pass had to say, by Pod."""
-        return {pod.key.name: message for pod, message in self.outcome.told}
+    def reasons(self) -> dict[str, str]:
+        """The reasons that the last cycle reported, by Pod."""
+        return {pod.key.name: message for pod, message in self.result.new_reasons}

@@ -69,17 +69,17 @@ class TestOrder:
     def test_an_unknown_priority_class_is_named(self) -> None:
         bench = Bench(a_node(), a_pod(priorityClassName="missing"))
         assert bench.run() == {"pod": "node"}
-        [notice] = bench.outcome.notices
+        [notice] = bench.result.notices
         assert 'no PriorityClass with name "missing"' in notice.message
 
     def test_somebody_elses_pods_are_left_alone_and_told_once(self) -> None:
         bench = Bench(a_node(), a_pod(schedulerName="my-scheduler"))
         assert bench.run() == {}
-        [notice] = bench.outcome.notices
+        [notice] = bench.result.notices
         assert 'no scheduler named "my-scheduler" runs in this cluster' in notice.message
         bench.change("pod", metadata={**bench.objects["pod"]["metadata"], "labels": {"new": "label"}})
         bench.run()
-        assert bench.outcome.notices == []
+        assert bench.result.notices == []
 
     @pytest.mark.parametrize("name", ["default-scheduler", "volcano", "scheduler-plugins-scheduler"])
     def test_names_that_mean_us(self, name: str) -> None:
@@ -105,7 +105,7 @@ class TestQueues:
         pods = [a_pod(f"p{n}", cpu=1, queue="small") for n in range(4)]
         bench = Bench(a_node(cpu=8), a_queue("small", capability={"cpu": "2"}), *pods)
         assert len(bench.run()) == 2
-        assert set(bench.told.values()) == {
+        assert set(bench.reasons.values()) == {
             'queue "small" resource quota insufficient: cpu: 1000m asked, 2000m used, capability 2000m'
         }
         bench.remove("p0")
@@ -114,26 +114,26 @@ class TestQueues:
     def test_a_closed_queue_takes_nothing_until_it_opens(self) -> None:
         bench = Bench(a_node(), a_queue("q", state="Closed"), a_pod(queue="q"))
         assert bench.run() == {}
-        assert bench.told == {"pod": 'queue "q" is Closed: it takes no new work'}
+        assert bench.reasons == {"pod": 'queue "q" is Closed: it accepts no new work'}
         bench.put(a_queue("q", state="Open"))
         assert bench.run() == {"pod": "node"}
 
     def test_a_queue_that_does_not_exist(self) -> None:
         bench = Bench(a_node(), a_pod(queue="q"))
         assert bench.run() == {}
-        assert bench.told == {"pod": 'queue "q" not found'}
+        assert bench.reasons == {"pod": 'queue "q" not found'}
 
     def test_the_queue_of_a_group_is_that_of_its_pods(self) -> None:
         bench = Bench(a_node(), a_queue("q", capability={"cpu": "1"}), a_group("g", 1, queue="q"))
         bench.put(a_pod("p", cpu=2, group="g"))
         assert bench.run() == {}
-        assert 'queue "q" resource quota insufficient' in bench.told["p"]
+        assert 'queue "q" resource quota insufficient' in bench.reasons["p"]
 
     def test_first_in_first_out_lets_nobody_pass(self) -> None:
         pods = [a_pod("big", cpu=9, queue="q"), a_pod("small", cpu=1, queue="q", created=1.0)]
         bench = Bench(a_node(cpu=8), a_queue("q", dequeueStrategy="fifo"), *pods)
         assert bench.run() == {}
-        assert "waits behind Pod default/big" in bench.told["small"]
+        assert "waits behind Pod default/big" in bench.reasons["small"]
 
     def test_a_queue_of_higher_priority_is_served_first(self) -> None:
         pods = [a_pod("a", cpu=1, queue="a"), a_pod("z", cpu=1, queue="z", created=1.0)]
@@ -142,9 +142,9 @@ class TestQueues:
 
     def test_what_is_not_considered_is_noted(self) -> None:
         bench = Bench(a_queue("q", reclaimable=True, guarantee={"resource": {"cpu": "1"}}))
-        facts = bench.state.queues["q"].facts
-        assert facts is not None
-        assert len(facts.notes) == 2
+        spec = bench.state.queues["q"].spec
+        assert spec is not None
+        assert len(spec.notes) == 2
 
     def test_a_new_cluster_begins_without_a_warning_about_its_own_queue(self) -> None:
         assert read_queue(defaults.default_queue(default_queue())).notes == ()
@@ -155,14 +155,14 @@ class TestAdmission:
         bench = Bench(a_node(gpu=8), a_group("gang", 6, **SIX_GPUS))
         bench.run()
         assert group_named(bench).admitted
-        assert bench.outcome.wake_at == 30.0
+        assert bench.result.wake_at == 30.0
 
     def test_and_waits_when_it_would_not(self) -> None:
         bench = Bench(a_node(gpu=1), a_group("gang", 6, **SIX_GPUS))
         bench.run()
         assert not group_named(bench).admitted
-        trouble = group_named(bench).trouble
-        assert trouble == (
+        problem = group_named(bench).problem
+        assert problem == (
             "NotEnoughResources",
             "6/0 tasks in gang unschedulable: pod group is not ready, 6 minAvailable; "
             "minResources not met: nvidia.com/gpu: 6 asked, 1 free",
@@ -179,7 +179,7 @@ class TestAdmission:
         bench.run(0.0)
         bench.put(a_pod("thief", gpu=4, created=1.0))
         assert bench.run(1.0) == {}
-        assert bench.told == {
+        assert bench.reasons == {
             "thief": "0/1 nodes are available: 1 node(s) had capacity kept for waiting PodGroup default/gang."
         }
         bench.put(*(a_pod(f"p{n}", group="gang", gpu=1, created=2.0) for n in range(6)))
@@ -197,7 +197,7 @@ class TestAdmission:
         bench.run(1.0)
         assert bench.run(30.0) == {"other": "node"}
         assert not group_named(bench).admitted
-        assert bench.outcome.wake_at == 60.0
+        assert bench.result.wake_at == 60.0
         bench.remove("other")
         bench.run(40.0)
         assert not group_named(bench).admitted
@@ -205,13 +205,13 @@ class TestAdmission:
         assert group_named(bench).admitted
         bench.run(90.0)
         assert not group_named(bench).admitted
-        assert bench.outcome.wake_at == 150.0
+        assert bench.result.wake_at == 150.0
 
     def test_a_held_group_counts_for_its_queue(self) -> None:
         bench = Bench(a_node(gpu=8), a_queue("q", capability={"nvidia.com/gpu": "6"}))
         bench.put(a_group("gang", 6, queue="q", **SIX_GPUS), a_pod("other", gpu=1, queue="q", created=1.0))
         assert bench.run(1.0) == {}
-        assert "resource quota insufficient" in bench.told["other"]
+        assert "resource quota insufficient" in bench.reasons["other"]
 
     def test_after_a_restart_an_admitted_group_is_looked_at_again(self) -> None:
         admitted = a_group("gang", 6, **SIX_GPUS) | {"status": {"phase": "Inqueue"}}
@@ -237,12 +237,12 @@ class TestReservation:
         bench = Bench(a_node(cpu=8), a_pod("running", cpu=4, nodeName="node"), *gang("gang", 2, cpu=4))
         bench.put(a_pod("small", cpu=1, created=1.0))
         assert bench.run(1.0) == {"small": "node"}
-        assert bench.outcome.wake_at == 30.0
+        assert bench.result.wake_at == 30.0
         bench.run(30.0)
         bench.put(a_pod("late", cpu=1, created=31.0))
         assert bench.run(31.0) == {}
         words = "0/1 nodes are available: 1 node(s) had capacity kept for waiting PodGroup default/gang."
-        assert bench.told == {"late": words}
+        assert bench.reasons == {"late": words}
         bench.remove("running")
         assert bench.run(32.0) == {}
         bench.remove("small")
@@ -319,16 +319,16 @@ class TestReservation:
         bench.put(a_pod("small", cpu=1, created=31.0))
         assert bench.run(31.0) == {}
         assert bench.run(40.0) == {"small": "node"}
-        assert [g.key.name for g in bench.outcome.timed_out] == ["gang"]
+        assert [g.key.name for g in bench.result.timed_out] == ["gang"]
 
 
 def test_a_pass_may_be_cut_short_and_the_next_goes_on() -> None:
     bench = Bench(a_node(), *(a_pod(f"p{n}") for n in range(5)), *gang("gang", 3, created=1.0))
     sizes = []
     while True:
-        outcome = run_cycle(bench.state, 1.0, at_most=2)
-        sizes.append(sum(len(p.seats) for p in outcome.placements))
-        if outcome.wake_at is None:
+        result = run_cycle(bench.state, 1.0, at_most=2)
+        sizes.append(sum(len(p.assignments) for p in result.placements))
+        if result.wake_at is None:
             break
     assert sizes == [2, 2, 4, 0]
 
@@ -337,30 +337,30 @@ class TestTelling:
     def test_nobody_is_told_the_same_twice(self) -> None:
         bench = Bench(a_node(cpu=1), a_pod(cpu=2))
         bench.run(0.0)
-        assert list(bench.told) == ["pod"]
+        assert list(bench.reasons) == ["pod"]
         bench.run(20.0)
-        assert bench.told == {}
+        assert bench.reasons == {}
 
     def test_a_changed_reason_is_told_after_a_while(self) -> None:
         bench = Bench(a_node(cpu=1), a_pod(cpu=2))
         bench.run(0.0)
         bench.put(a_node("second", cpu=1))
         bench.run(1.0)
-        assert bench.told == {}
-        assert bench.outcome.wake_at == 10.0
+        assert bench.reasons == {}
+        assert bench.result.wake_at == 10.0
         bench.run(10.0)
-        assert bench.told == {"pod": "0/2 nodes are available: 2 Insufficient cpu."}
+        assert bench.reasons == {"pod": "0/2 nodes are available: 2 Insufficient cpu."}
 
     def test_equals_share_one_look(self) -> None:
         bench = Bench(a_node(cpu=1), *(a_pod(f"p{n}", cpu=2) for n in range(1000)))
         bench.run(0.0)
-        assert len(bench.told) == 1000
-        assert len(bench.state.queues["default"].line.buckets) == 1
+        assert len(bench.reasons) == 1000
+        assert len(bench.state.queues["default"].waiting_line.buckets) == 1
         bench.put(a_pod("new", cpu=2, created=1.0))
         bench.run(1.0)
-        assert list(bench.told) == ["new"]
+        assert list(bench.reasons) == ["new"]
 
     def test_nothing_to_do_means_nothing_to_wake_for(self) -> None:
         bench = Bench(a_node(), a_pod())
         bench.run()
-        assert bench.outcome.wake_at is None
+        assert bench.result.wake_at is None

@@ -75,7 +75,7 @@ class World:
             for name, after in self._newly_admitted():
                 number += 1
                 heappush(agenda, (self.now + after, number, "create", name))
-            wake = self.bench.outcome.wake_at
+            wake = self.bench.result.wake_at
             if wake is not None:
                 number += 1
                 heappush(agenda, (max(wake, self.now + 0.001), number, "wake", ""))
@@ -134,7 +134,7 @@ class World:
             used[where] += cpu
         for name, cpu in self.nodes.items():
             assert used[name] <= cpu, f"{name} is overcommitted"
-            node = self.bench.state.machine.nodes[name]
+            node = self.bench.state.node_cache.nodes[name]
             kept = sum(block.get("cpu", 0) for block in node.blocks.values())
             assert node.free[1] == 1000 * (cpu - used[name]) - kept, f"{name} is not accounted for"
 

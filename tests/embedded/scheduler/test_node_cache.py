@@ -46,7 +46,7 @@ def tainted(name: str, effect: str = "NoSchedule", value: str = "v") -> Object:
          "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."),
         ([a_node()], a_pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{"matchFields": [{"key": "spec.x", "operator": "In", "values": ["1"]}]}]}}}),
-         'matchFields: "spec.x" In: only metadata.name with In or NotIn can be matched'),
+         'matchFields: "spec.x" In: only metadata.name with In or NotIn is supported'),
     ],
     ids=["no nodes", "gpu", "a resource nobody has", "two resources", "pods", "sorted with counts", "NoExecute",
          "cordoned", "not ready", "affinity", "empty term", "malformed"],
@@ -54,7 +54,7 @@ def tainted(name: str, effect: str = "NoSchedule", value: str = "v") -> Object:
 def test_no_node_will_do(nodes: list[Object], pod: Object, message: str) -> None:
     bench = Bench(*nodes, pod)
     assert bench.run() == {}
-    assert bench.told == {"pod": message}
+    assert bench.reasons == {"pod": message}
 
 
 LABELS = {"disk": "ssd", "cores": "16"}
@@ -104,8 +104,8 @@ def test_a_cordoned_node_takes_who_tolerates_it() -> None:
 
 
 def preferring(weight: int, label: str) -> dict[str, Any]:
-    wish = {"weight": weight, "preference": {"matchExpressions": [rule(label, "Exists")]}}
-    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    preference = {"weight": weight, "preference": {"matchExpressions": [rule(label, "Exists")]}}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_host_ports(second: dict[str, Any], clash: bool) -> None:
     assert len(bench.run()) == (1 if clash else 2)
     if clash:
         words = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
-        assert bench.told == {"second": words}
+        assert bench.reasons == {"second": words}
         bench.remove("first")
         assert bench.run() == {"second": "node"}
 

@@ -25,11 +25,11 @@ def the_group(bench: Bench) -> GroupState:
 
 def status_of_group(bench: Bench, old: dict[str, Any] | None = None) -> dict[str, Any]:
     group = the_group(bench)
-    assert group.facts is not None
-    assert group.roll is not None
+    assert group.spec is not None
+    assert group.members is not None
     return volcano_status(
-        group.facts, group.roll, old or {},
-        admitted=group.admitted, trouble=group.trouble, now="2024-01-01T00:00:00Z", transition="id",
+        group.spec, group.members, old or {},
+        admitted=group.admitted, problem=group.problem, now="2024-01-01T00:00:00Z", transition="id",
     )  # fmt: skip
 
 
@@ -37,8 +37,8 @@ def test_six_on_one_gpu_wait_together() -> None:
     bench = Bench(a_node(gpu=1), a_group(min_member=6), *gang(6, gpu=1))
     assert bench.run() == {}
     words = "pod group is not ready, 6 Pending, 6 minAvailable; 0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-    assert set(bench.told.values()) == {words}
-    assert len(bench.told) == 6
+    assert set(bench.reasons.values()) == {words}
+    assert len(bench.reasons) == 6
     assert status_of_group(bench) == {
         "phase": "Pending",
         "conditions": [
@@ -57,14 +57,14 @@ def test_six_on_one_gpu_wait_together() -> None:
 def test_the_same_without_a_group_start_as_they_fit() -> None:
     bench = Bench(a_node(gpu=1), *(a_pod(f"p{n}", gpu=1) for n in range(6)))
     assert len(bench.run()) == 1
-    assert set(bench.told.values()) == {"0/1 nodes are available: 1 Insufficient nvidia.com/gpu."}
+    assert set(bench.reasons.values()) == {"0/1 nodes are available: 1 Insufficient nvidia.com/gpu."}
 
 
 def test_all_at_once_in_one_binding() -> None:
     bench = Bench(a_node(gpu=6), a_group(min_member=6), *gang(6, gpu=1))
     assert len(bench.run()) == 6
-    [placement] = bench.outcome.placements
-    assert len(placement.seats) == 6
+    [placement] = bench.result.placements
+    assert len(placement.assignments) == 6
     assert status_of_group(bench)["phase"] == "Running"
 
 
@@ -89,19 +89,19 @@ def test_a_gang_of_several_kinds_of_pods() -> None:
 def test_members_beyond_the_minimum_come_singly() -> None:
     bench = Bench(a_node(cpu=4), a_group(min_member=2), *gang(6, cpu=1))
     assert len(bench.run()) == 4
-    assert [len(p.seats) for p in bench.outcome.placements] == [2, 1, 1]
-    assert set(bench.told.values()) == {"0/1 nodes are available: 1 Insufficient cpu."}
+    assert [len(p.assignments) for p in bench.result.placements] == [2, 1, 1]
+    assert set(bench.reasons.values()) == {"0/1 nodes are available: 1 Insufficient cpu."}
     assert status_of_group(bench)["phase"] == "Running"
 
 
 def test_a_gang_waits_for_its_pods_and_says_so_when_none_come() -> None:
     bench = Bench(a_node(), a_group(min_member=3), *gang(2))
     assert bench.run(0.5) == {}
-    assert bench.told == {}
-    assert bench.outcome.wake_at == 2.0
+    assert bench.reasons == {}
+    assert bench.result.wake_at == 2.0
     assert bench.run(2.0) == {}
-    assert set(bench.told.values()) == {"Not enough valid tasks for gang-scheduling, valid: 2, min: 3"}
-    assert the_group(bench).trouble == (
+    assert set(bench.reasons.values()) == {"Not enough valid tasks for gang-scheduling, valid: 2, min: 3"}
+    assert the_group(bench).problem == (
         "NotEnoughTasks",
         "Not enough valid tasks for gang-scheduling, valid: 2, min: 3",
     )
@@ -112,7 +112,7 @@ def test_a_gang_waits_for_its_pods_and_says_so_when_none_come() -> None:
 def test_pods_of_a_group_that_does_not_exist_wait_for_it() -> None:
     bench = Bench(a_node(), *gang(1))
     assert bench.run(2.0) == {}
-    assert bench.told == {"gang-0": "PodGroup default/gang not found"}
+    assert bench.reasons == {"gang-0": "PodGroup default/gang not found"}
     bench.put(a_group(min_member=1))
     assert bench.run() == {"gang-0": "node"}
 
@@ -176,7 +176,7 @@ def test_min_task_member(tasks: list[str], placed: int) -> None:
     bench = Bench(a_node(), a_group(min_member=3, minTaskMember={"ps": 1, "worker": 2}), *pods)
     assert len(bench.run(10.0)) == placed
     if not placed:
-        assert set(bench.told.values()) == {"Not enough valid pods of each task for gang-scheduling"}
+        assert set(bench.reasons.values()) == {"Not enough valid pods of each task for gang-scheduling"}
 
 
 def test_those_whom_min_task_member_asks_for_come_first() -> None:
@@ -189,7 +189,7 @@ def test_those_whom_min_task_member_asks_for_come_first() -> None:
 def test_min_resources_beyond_what_the_pods_ask_for() -> None:
     bench = Bench(a_node(cpu=4), a_group(min_member=2, minResources={"cpu": "8"}), *gang(2, cpu=1))
     assert bench.run() == {}
-    assert "minResources not met: cpu: 8000m asked, 4000m free" in bench.told["gang-0"]
+    assert "minResources not met: cpu: 8000m asked, 4000m free" in bench.reasons["gang-0"]
     bench.put(a_node("second", cpu=4))
     assert len(bench.run()) == 2
 
@@ -212,7 +212,7 @@ def test_a_gated_member_does_not_count_until_the_gate_opens() -> None:
     pods = [*gang(1), a_pod("gated", group="gang", schedulingGates=[{"name": "later"}])]
     bench = Bench(a_node(), a_group(min_member=2), *pods)
     assert bench.run() == {}
-    [notice] = bench.outcome.notices
+    [notice] = bench.result.notices
     assert (notice.pod.key.name, notice.reason) == ("gated", "SchedulingGated")
     bench.change("gated", spec={"containers": pods[1]["spec"]["containers"]})
     assert len(bench.run()) == 2
@@ -235,9 +235,9 @@ def test_the_status_of_a_scheduler_plugins_group(phases: list[str], expected: di
     bench = Bench(a_node(), a_plugin_group(min_member=2), *pods)
     bench.run()
     group = the_group(bench)
-    assert group.facts is not None
-    assert group.roll is not None
-    assert plugin_status(group.facts, group.roll, {}, owner="", now="now") == expected
+    assert group.spec is not None
+    assert group.members is not None
+    assert plugin_status(group.spec, group.members, {}, owner="", now="now") == expected
 
 
 def test_a_scheduler_plugins_gang_is_placed_whole() -> None:
@@ -251,7 +251,7 @@ def test_a_scheduler_plugins_gang_is_placed_whole() -> None:
 def test_a_binding_that_failed_frees_the_whole_gang() -> None:
     bench = Bench(a_node(cpu=2), a_group(min_member=2), *gang(2, cpu=1), a_pod("other", cpu=2, created=9.0))
     [placement] = run_cycle(bench.state, 0.0).placements
-    for pod, _ in placement.seats:
+    for pod, _ in placement.assignments:
         bench.state.give_up(pod.key, pod.uid)
     bench.remove("gang-1")
     assert bench.run() == {"other": "node"}

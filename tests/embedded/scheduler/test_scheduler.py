@@ -19,7 +19,7 @@ from muster.kube.event_recorder import EventRecorder
 from muster.kube.objects import Key, Object, name_of, spec_of, status_of
 from tests.embedded.scheduler.objects import a_group, a_node, a_plugin_group, a_pod, a_queue
 
-SETTINGS = SchedulerSettings(patience_seconds=0.0, queue_status_seconds=0.0, retell_seconds=0.1)
+SETTINGS = SchedulerSettings(patience_seconds=0.0, queue_status_seconds=0.0, report_again_seconds=0.1)
 
 
 @asynccontextmanager
@@ -114,8 +114,8 @@ async def test_a_gang_of_six_on_one_gpu_waits_with_its_group(cluster: EmbeddedCl
             return await phase(cluster) == "Running"
 
         await eventually(running)
-        said = await events_about(cluster, recorder, "gang-0")
-        assert ("Normal", "Scheduled", "Successfully assigned default/gang-0 to large") in said
+        reported_problem = await events_about(cluster, recorder, "gang-0")
+        assert ("Normal", "Scheduled", "Successfully assigned default/gang-0 to large") in reported_problem
         assert ("Normal", "Scheduled", "pod group is ready") in await events_about(cluster, recorder, "gang")
     assert await reasons_given(cluster) == {}
 

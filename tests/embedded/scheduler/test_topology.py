@@ -29,7 +29,7 @@ def test_anti_affinity_keeps_equals_apart() -> None:
     pods = [app(f"p{n}", affinity=terms("podAntiAffinity", HOST, "web")) for n in range(3)]
     bench = Bench(a_node("a"), a_node("b"), *pods)
     assert sorted(bench.run().values()) == ["a", "b"]
-    [message] = bench.told.values()
+    [message] = bench.reasons.values()
     assert message == "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."
 
 
@@ -39,7 +39,7 @@ def test_anti_affinity_of_one_who_is_there_keeps_others_away() -> None:
     bench.put(app("web"), app("db", "db"))
     assert bench.run() == {"db": "node"}
     words = "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules."
-    assert bench.told == {"web": words}
+    assert bench.reasons == {"web": words}
     bench.remove("hermit")
     assert bench.run() == {"web": "node"}
 
@@ -47,7 +47,7 @@ def test_anti_affinity_of_one_who_is_there_keeps_others_away() -> None:
 def test_affinity_follows_the_other_into_its_zone() -> None:
     bench = Bench(*zones(), app("follower", "db", affinity=terms("podAffinity", "zone", "web")))
     assert bench.run() == {}
-    assert bench.told == {"follower": "0/4 nodes are available: 4 node(s) didn't match pod affinity rules."}
+    assert bench.reasons == {"follower": "0/4 nodes are available: 4 node(s) didn't match pod affinity rules."}
     bench.put(app("leader", nodeName="b1"))
     assert bench.run()["follower"] in ("b1", "b2")
 
@@ -74,8 +74,8 @@ def test_selecting_namespaces_by_label_is_refused_by_name() -> None:
     rule = terms("podAntiAffinity", HOST, "web", namespaceSelector={"matchLabels": {"team": "a"}})
     bench = Bench(a_node(), app("web", affinity=rule))
     assert bench.run() == {}
-    assert "podAntiAffinity" in bench.told["web"]
-    assert "namespaceSelector" in bench.told["web"]
+    assert "podAntiAffinity" in bench.reasons["web"]
+    assert "namespaceSelector" in bench.reasons["web"]
 
 
 def spread(key: str, **more: Any) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def test_spread_waits_when_the_emptier_zone_is_full() -> None:
     pods = [app(f"p{n}", topologySpreadConstraints=spread("zone")) for n in range(4)]
     bench = Bench(*nodes, *pods)
     assert sorted(bench.run().values()) == ["a1", "a1", "b1"]
-    assert list(bench.told.values()) == [
+    assert list(bench.reasons.values()) == [
         "0/3 nodes are available: 1 Too many pods, 1 node(s) didn't match pod topology spread constraints, "
         "1 node(s) didn't match pod topology spread constraints (missing required label)."
     ]
@@ -107,15 +107,15 @@ def test_fewer_domains_than_wanted_count_as_an_empty_one() -> None:
 
 
 def test_preferences_about_neighbours_are_named_not_dropped() -> None:
-    wish = {"weight": 1, "podAffinityTerm": {"topologyKey": HOST}}
+    rule = {"weight": 1, "podAffinityTerm": {"topologyKey": HOST}}
     pod = app(
         "p",
-        affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}},
+        affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [rule]}},
         topologySpreadConstraints=spread("zone", whenUnsatisfiable="ScheduleAnyway"),
     )
     bench = Bench(a_node(), pod)
     assert bench.run() == {"p": "node"}
-    [notice] = bench.outcome.notices
+    [notice] = bench.result.notices
     assert notice.reason == "PreferenceNotConsidered"
     assert "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution" in notice.message
     assert "spec.topologySpreadConstraints[0]" in notice.message

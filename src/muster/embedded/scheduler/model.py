@@ -42,9 +42,9 @@ from muster.kube.quantity import QuantityError
 from muster.kube.selectors import LabelSelector, Requirement, compile_expressions, compile_requirements
 
 NODE_NAME = "\0metadata.name"
-"""Stands among a node's labels for its name, which matchFields selects by."""
+"""The label that stands for a node's name, for matchFields."""
 
-_REMEMBERED = 8192
+_CACHE_SIZE = 8192
 
 
 class Taint(NamedTuple):
@@ -70,7 +70,8 @@ class Toleration(NamedTuple):
 
 
 class NodeTerm(NamedTuple):
-    """A node selector term: both parts must match. `names` are (whether the name must be among them, the names)."""
+    """A node selector term: both parts must match. `names` are pairs: whether the name must be in the set, and the
+    set."""
 
     labels: LabelSelector
     names: tuple[tuple[bool, frozenset[str]], ...]
@@ -83,7 +84,7 @@ class NodeTerm(NamedTuple):
 
 
 class HostPort(NamedTuple):
-    """The address is '' for all of them."""
+    """An address of '' means all addresses."""
 
     protocol: str
     port: int
@@ -92,7 +93,9 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """Compared and hashed by identity: equal Pods get the very same profile from a `ProfileBook`."""
+    """What of a Pod matters to the scheduler. Expensive work is done once per profile instead of once per Pod.
+
+    Compared and hashed by identity: equal Pods get the same object from a `ProfileBook`."""
 
     number: int
     requests: Amounts = field(default_factory=lambda: {"pods": 1})
@@ -102,13 +105,13 @@ class Profile:
     preferred: tuple[tuple[int, NodeTerm], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     host_ports: frozenset[HostPort] = frozenset()
-    neighbours: PodAffinityRules = NO_RULES
+    pod_affinity: PodAffinityRules = NO_RULES
     label_keys: frozenset[str] = frozenset()
-    """The node labels on which the answer depends."""
+    """The node labels that the profile depends on."""
     constraints: bytes = b""
-    """All but the requests: two profiles that share it differ only in how much they ask for."""
+    """Everything except the requests: profiles with equal constraints differ only in their requests."""
     refusal: str = ""
-    """Why Pods like this can never be placed: a rule that is malformed or not supported."""
+    """Why such Pods can never be placed: a rule is malformed or not supported."""
 
     def tolerates(self, taint: Taint) -> bool:
         return any(t.tolerates(taint) for t in self.tolerations)
@@ -121,24 +124,24 @@ class Profile:
 
 
 class ProfileBook:
-    """Hands out profiles. Forgetting one only means that later Pods like it get another."""
+    """Returns the profile of a Pod. If a profile is dropped from the cache, later equal Pods get a new one."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Profile] = {}
-        self._numbers = count(1)
+        self._sequence = count(1)
 
     def of(self, pod: Object) -> Profile:
         spec = spec_of(pod)
-        likeness = _likeness(pod, spec)
-        known = self._known.get(likeness)
+        equivalence = _equivalence(pod, spec)
+        known = self._known.get(equivalence)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _CACHE_SIZE:
                 self._known.clear()
-            known = self._known[likeness] = _read_profile(next(self._numbers), pod, spec)
+            known = self._known[equivalence] = _read_profile(next(self._sequence), pod, spec)
         return known
 
 
-def _likeness(pod: Object, spec: Mapping[str, Any]) -> bytes:
+def _equivalence(pod: Object, spec: Mapping[str, Any]) -> bytes:
     host = spec.get("hostNetwork")
     parts: list[Any] = [
         [(c.get("resources"), _host_ports(c, host)) for c in spec.get("containers") or ()],
@@ -184,7 +187,7 @@ def _read_profile(number: int, pod: Object, spec: Mapping[str, Any]) -> Profile:
                 for c in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
                 for found in _host_ports(c, host)
             ),
-            neighbours=read_pod_affinity(spec, namespace_of(pod), labels_of(pod)),
+            pod_affinity=read_pod_affinity(spec, namespace_of(pod), labels_of(pod)),
             constraints=_constraints(spec, host),
             label_keys=frozenset(keys | {NODE_NAME} if any(t.names for t in terms) else keys),
         )
@@ -193,7 +196,7 @@ def _read_profile(number: int, pod: Object, spec: Mapping[str, Any]) -> Profile:
 
 
 def _host_ports(container: Mapping[str, Any], host_network: Any) -> list[tuple[str, int, str]]:
-    """On the host's network every port a container names is a port of the host."""
+    """Returns the host ports of a container. With hostNetwork, every container port is a host port."""
     found = []
     for port in container.get("ports") or ():
         number = port.get("hostPort") or (port.get("containerPort") if host_network else 0)
@@ -218,9 +221,9 @@ def _required(affinity: Mapping[str, Any]) -> tuple[NodeTerm, ...] | None:
 
 def _preferred(affinity: Mapping[str, Any]) -> tuple[tuple[int, NodeTerm], ...]:
     return tuple(
-        (int(wish.get("weight") or 0), _node_term(wish.get("preference") or {}))
-        for wish in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        if wish.get("weight") and not _is_empty(wish.get("preference") or {})
+        (int(rule.get("weight") or 0), _node_term(rule.get("preference") or {}))
+        for rule in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        if rule.get("weight") and not _is_empty(rule.get("preference") or {})
     )
 
 
@@ -234,7 +237,7 @@ def _node_term(term: Mapping[str, Any]) -> NodeTerm:
     for rule in term.get("matchFields") or ():
         key, operator = rule.get("key"), rule.get("operator")
         if key != "metadata.name" or operator not in ("In", "NotIn"):
-            raise Unsupported(f'matchFields: "{key}" {operator}: only metadata.name with In or NotIn can be matched')
+            raise Unsupported(f'matchFields: "{key}" {operator}: only metadata.name with In or NotIn is supported')
         names.append((operator == "In", frozenset(str(v) for v in rule.get("values") or ())))
     return NodeTerm(compile_expressions(term.get("matchExpressions") or ()), tuple(names))
 
@@ -261,7 +264,7 @@ _SYSTEM_CLASSES = {"system-node-critical": 2000001000, "system-cluster-critical"
 
 
 class GroupKey(NamedTuple):
-    """Which PodGroup; the two flavours are kinds of their own and may share names."""
+    """Identifies a PodGroup. The two flavours are different kinds, so their names may be equal."""
 
     flavour: Flavour
     namespace: str
@@ -273,7 +276,7 @@ class GroupKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Pod:
-    """A Pod that exists. `node` is where it is, or is just being bound to (then `assumed`)."""
+    """A Pod. `node` is where it runs, or where it is being bound to (then `assumed` is set)."""
 
     key: Key
     uid: str
@@ -293,12 +296,12 @@ class Pod:
     seq: int = 0
     assumed: bool = False
     charged: str = ""
-    """The queue that pays for it."""
-    told: str = ""
-    """The last reason it was given for waiting."""
-    told_at: float = 0.0
+    """The queue whose usage includes it."""
+    last_reason: str = ""
+    """The last reason that was reported for waiting."""
+    reported_at: float = 0.0
     noticed: tuple[str, ...] = ()
-    """What was said about it once, by reason."""
+    """The reasons of notices that were reported once."""
 
     @property
     def finished(self) -> bool:
@@ -306,18 +309,18 @@ class Pod:
 
     @property
     def occupies(self) -> bool:
-        """Whether it takes room on a node: from its binding to its end, also while it is being deleted."""
+        """Whether it uses resources of a node: from binding to its end, also while it is being deleted."""
         return bool(self.node) and not self.finished
 
     @property
     def waits(self) -> bool:
-        """Whether it is to be placed."""
+        """Whether it has to be placed."""
         return not self.node and not self.deleting and not self.gated and not self.finished
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """`labels` also hold the name, under NODE_NAME, so that all of a node selector is about labels."""
+    """`labels` include the name, as NODE_NAME, so that node selectors only look at labels."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -344,12 +347,12 @@ def read_pod(obj: Object, book: ProfileBook) -> Pod:
         phase=status.get("phase") or "Pending",
         deleting=is_deleting(obj),
         gated=bool(spec.get("schedulingGates")),
-        told=_told(status) if not spec.get("nodeName") else "",
+        last_reason=_last_reason(status) if not spec.get("nodeName") else "",
     )
 
 
 def read_node(obj: Object) -> NodeSpec:
-    """A node that is not ready, or is being deleted, takes no new Pods. One that names no number of pods takes 110."""
+    """A node that is not ready or is being deleted takes no new Pods. The default number of Pods is 110."""
     spec, status = spec_of(obj), status_of(obj)
     taints = tuple(
         Taint(str(t.get("key") or ""), str(t.get("value") or ""), str(t.get("effect") or ""))
@@ -371,7 +374,7 @@ def read_node(obj: Object) -> NodeSpec:
 
 
 def group_key_of(pod: Object) -> GroupKey | None:
-    """The PodGroup a Pod says it belongs to: Volcano's by annotation, the scheduler plugins' by label."""
+    """Returns the PodGroup of a Pod: Volcano uses an annotation, scheduler-plugins a label."""
     annotations, labels = annotations_of(pod), labels_of(pod)
     for name in _VOLCANO_GROUP:
         if annotations.get(name):
@@ -391,8 +394,8 @@ def created_at(obj: Object) -> float:
     return parse_time(written).timestamp() if written else 0.0
 
 
-def _told(status: Mapping[str, Any]) -> str:
-    """What an earlier scheduler has told the Pod."""
+def _last_reason(status: Mapping[str, Any]) -> str:
+    """Returns the reason that an earlier scheduler wrote to the Pod."""
     found = get_condition(status.get("conditions"), "PodScheduled")
     if found is None or found.get("reason") != "Unschedulable":
         return ""
@@ -400,8 +403,8 @@ def _told(status: Mapping[str, Any]) -> str:
 
 
 class Priorities:
-    """What a PriorityClass name is worth. Nothing is ever evicted for a higher priority, whatever preemptionPolicy
-    says: a higher priority means to be served first, and to wait until something ends."""
+    """The values of PriorityClasses. A higher priority is placed first, but never evicts a running Pod, whatever its
+    preemptionPolicy."""
 
     def __init__(self, classes: Iterable[Object] = ()) -> None:
         self._values: dict[str, int] = dict(_SYSTEM_CLASSES)
@@ -417,5 +420,5 @@ class Priorities:
             return number
         return self._values.get(name, 0) if name else self._default
 
-    def knows(self, name: str) -> bool:
+    def is_known(self, name: str) -> bool:
         return not name or name in self._values

@@ -1,12 +1,16 @@
-"""Whether a node may take a Pod, and how gladly.
+"""The nodes and what is free on them, kept up to date Pod by Pod; and whether a node fits a Pod, and how well.
 
-What depends only on labels and taints is judged once per profile and class of nodes (`judge`); the rest, free capacity
-and ports, changes with every placement (`lacking`, `ports_clash`, `gladness`).
+Nodes are grouped by *class* (the labels that any Pod asks about, taints, size) and, within it, by *shape* (what is
+free, and which host ports are taken). Nodes of one shape are interchangeable, so a decision costs as much as there are
+shapes, not nodes: ten thousand equal machines with a few kinds of Pods on them have a few dozen shapes.
 
-Which node is best: first the one with the fewest PreferNoSchedule taints the Pod does not tolerate, then the one with
-the most weight of preferred node affinity, then the fullest. "Fullest" packs, because a gang can only start where room
-is left in one piece: a Pod that wants no GPUs goes where fewest of them lie idle, one that wants some goes where it
-leaves fewest, and after that cpu and memory are packed the same way.
+What depends only on labels and taints is decided once per profile and class (`judge_node`). The rest, free capacity and
+ports, changes with every placement (`lacking_resources`, `ports_clash`, `score_node`).
+
+The best node has the fewest PreferNoSchedule taints that the Pod does not tolerate, then the highest weight of
+preferred node affinity, then it is the fullest. Filling nodes up leaves room in one piece, which a gang needs: a Pod
+without GPUs goes where the fewest of them are idle, a Pod with GPUs goes where it leaves the fewest, and then cpu and
+memory are packed the same way.
 """
 
 from __future__ import annotations
@@ -23,13 +27,13 @@ from muster.embedded.scheduler.topology import Topology
 from muster.kube.pod_resources import Amounts
 
 Vector: TypeAlias = tuple[int, ...]
-"""Amounts along the machine's axes."""
+"""Amounts of resources, in the order of the cache's axes."""
 
 Score: TypeAlias = tuple[int, int, int, int, int]
-"""Smaller is better."""
+"""A smaller score is better."""
 
 AXES = ("pods", "cpu", "memory", "ephemeral-storage")
-"""The axes every machine has; extended resources follow."""
+"""The resources that every node has. Extended resources follow."""
 
 _PACKED = (1, 2)
 _FIRST_EXTENDED = len(AXES)
@@ -38,33 +42,33 @@ _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 class NodeVerdict(NamedTuple):
-    """`reason` is '' where the Pod may go."""
+    """Whether the labels and taints of a node allow a Pod. `reason` is '' if they do."""
 
     reason: str
-    avoided: int = 0
-    liked: int = 0
+    avoided_taints: int = 0
+    preference: int = 0
 
 
 def judge_node(
     profile: Profile, labels: Mapping[str, str], taints: Iterable[Taint], unschedulable: bool
 ) -> NodeVerdict:
-    """In the order of Kubernetes' filters, of which the first to refuse names the reason."""
+    """Applies the filters in the order of Kubernetes. The first one that fails gives the reason."""
     if unschedulable and not profile.tolerates(_UNSCHEDULABLE):
         return NodeVerdict(reasons.UNSCHEDULABLE)
-    avoided = 0
+    avoided_taints = 0
     for taint in taints:
         if profile.tolerates(taint):
             continue
         if taint.effect in ("NoSchedule", "NoExecute"):
             return NodeVerdict(reasons.untolerated(taint.key, taint.value))
-        avoided += 1
+        avoided_taints += 1
     if not profile.selects(labels):
         return NodeVerdict(reasons.AFFINITY)
-    return NodeVerdict("", avoided, sum(weight for weight, term in profile.preferred if term.matches(labels)))
+    return NodeVerdict("", avoided_taints, sum(weight for weight, term in profile.preferred if term.matches(labels)))
 
 
 def fits(demand: Vector, free: Vector) -> bool:
-    """Nobody lacks what he asks none of, even where nodes are overcommitted."""
+    """Whether the demand fits. A resource that is not requested always fits, even on an overcommitted node."""
     return all(wanted <= left or not wanted for wanted, left in zip(demand, free, strict=True))
 
 
@@ -73,7 +77,7 @@ def lacking_resources(demand: Vector, free: Vector, axes: Sequence[str]) -> list
 
 
 def ports_clash(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
-    """The same port of the same protocol, on one address or on all of them."""
+    """Whether a port is wanted and taken: same port and protocol, and the same address or all addresses."""
     for ours in wanted:
         for theirs in taken:
             if (
@@ -97,7 +101,7 @@ def score_node(verdict: NodeVerdict, demand: Vector, free: Vector, allocatable: 
     for axis in _PACKED:
         if allocatable[axis]:
             rest += (free[axis] - demand[axis]) * _SCALE // allocatable[axis]
-    return (verdict.avoided, -verdict.liked, idle, left, rest)
+    return (verdict.avoided_taints, -verdict.preference, idle, left, rest)
 
 
 Ports: TypeAlias = frozenset[HostPort]
@@ -105,12 +109,12 @@ _NO_PORTS: Ports = frozenset()
 
 
 def axes_of(vector: Vector) -> int:
-    """A bit for every axis along which there is something."""
+    """Returns a bit mask of the axes with an amount above 0."""
     return sum(1 << axis for axis, amount in enumerate(vector) if amount > 0)
 
 
 class NodeClass:
-    """Nodes that any profile judges alike."""
+    """Nodes that are equal to every profile in labels and taints."""
 
     __slots__ = ("allocatable", "labels", "number", "taints", "unschedulable", "verdicts")
 
@@ -132,7 +136,7 @@ class NodeClass:
 
 
 class Shape:
-    """Nodes of one class with the same amounts free."""
+    """Nodes of one class with the same free amounts and host ports."""
 
     __slots__ = ("after", "free", "left", "node_class", "nodes", "number", "ports")
 
@@ -144,19 +148,19 @@ class Shape:
         self.ports = ports
         self.nodes: dict[NodeInfo, None] = {}
         self.after: dict[Profile, Shape] = {}
-        """The shape a node gets when a Pod of that profile is put on it."""
+        """The shape that a node has after a Pod of that profile is placed on it."""
 
 
 class NodeInfo:
-    __slots__ = ("blocks", "facts", "name", "pods", "ports", "shape")
+    __slots__ = ("blocks", "name", "pods", "ports", "shape", "spec")
 
-    def __init__(self, facts: NodeSpec) -> None:
-        self.name = facts.name
-        self.facts = facts
+    def __init__(self, spec: NodeSpec) -> None:
+        self.name = spec.name
+        self.spec = spec
         self.pods: dict[str, Pod] = {}
         self.ports: Counter[HostPort] = Counter()
         self.blocks: dict[Hashable, Amounts] = {}
-        """Capacity kept from everybody else, by owner."""
+        """Capacity that is kept for an owner."""
         self.shape: Shape
 
     @property
@@ -170,49 +174,50 @@ class NodeCache:
         self.nodes: dict[str, NodeInfo] = {}
         self.total: Amounts = {}
         self.size_epoch = 0
-        """Changes whenever a node comes, goes, or changes: what was impossible may be possible now."""
+        """Changes when a node is added, removed or changed: what was impossible may be possible now."""
         self.epoch = 0
-        """Changes when `log` starts anew."""
+        """Changes when `log` starts again from the beginning."""
         self.shapes: dict[Shape, None] = {}
         """The shapes that have nodes."""
         self.shapes_by_left: dict[int, dict[Shape, None]] = {}
-        """The same by the axes along which anything is left: who wants a GPU need not look at nodes without one."""
+        """The same, by the axes with something left: a Pod with GPUs does not have to look at nodes without free
+        ones."""
         self.log: list[Shape] = []
-        """Shapes that came to have nodes, in order; one may be in it more than once."""
+        """Shapes that got their first node, in order. A shape may be in it more than once."""
         self.blocked: dict[NodeInfo, None] = {}
-        """The nodes on which capacity is kept for somebody."""
-        self.topology = Topology(self._everyone)
+        """The nodes with capacity that is kept for an owner."""
+        self.topology = Topology(self._placed_pods)
         self._label_keys: frozenset[str] = frozenset()
         self._classes: dict[Hashable, NodeClass] = {}
         self._shapes: dict[tuple[int, Vector, Ports], Shape] = {}
         self._demands: dict[Profile, Vector] = {}
-        self._homeless: dict[str, dict[str, Pod]] = {}
-        self._numbers = count(1)
+        self._pods_without_node: dict[str, dict[str, Pod]] = {}
+        self._sequence = count(1)
 
-    def put_node(self, facts: NodeSpec) -> bool:
-        """False when nothing that matters has changed, as with a heartbeat."""
-        node = self.nodes.get(facts.name)
-        if node is not None and node.facts == facts:
+    def put_node(self, spec: NodeSpec) -> bool:
+        """Adds or updates a node. Returns False if nothing relevant has changed, as with a heartbeat."""
+        node = self.nodes.get(spec.name)
+        if node is not None and node.spec == spec:
             return False
         self.size_epoch += 1
-        new_axes = sorted(set(facts.allocatable) - set(self.axes))
+        new_axes = sorted(set(spec.allocatable) - set(self.axes))
         if node is None:
-            node = self.nodes[facts.name] = NodeInfo(facts)
-            for pod in self._homeless.pop(facts.name, {}).values():
+            node = self.nodes[spec.name] = NodeInfo(spec)
+            for pod in self._pods_without_node.pop(spec.name, {}).values():
                 self._admit(node, pod)
         else:
             self._detach(node)
-            self._count_in(node.facts.allocatable, -1)
+            self._count_in(node.spec.allocatable, -1)
             for pod in node.pods.values():
-                self.topology.unsettle(pod, node.facts)
-                self.topology.settle(pod, facts)
-            node.facts = facts
+                self.topology.remove_pod(pod, node.spec)
+                self.topology.add_pod(pod, spec)
+            node.spec = spec
         if new_axes:
             self.axes = (*self.axes, *new_axes)
             self._reshape()
         else:
             self._attach(node, self._shape_of(node))
-        self._count_in(facts.allocatable, +1)
+        self._count_in(spec.allocatable, +1)
         return True
 
     def drop_node(self, name: str) -> bool:
@@ -223,14 +228,14 @@ class NodeCache:
         self._detach(node)
         self.blocked.pop(node, None)
         for pod in node.pods.values():
-            self.topology.unsettle(pod, node.facts)
+            self.topology.remove_pod(pod, node.spec)
         if node.pods:
-            self._homeless[name] = dict(node.pods)
-        self._count_in(node.facts.allocatable, -1)
+            self._pods_without_node[name] = dict(node.pods)
+        self._count_in(node.spec.allocatable, -1)
         return True
 
     def demand(self, profile: Profile) -> Vector:
-        """Along the axes; a resource that no node has is not on them, see `unknown_resources`."""
+        """Returns the requests of a profile as a vector. Resources that no node has are in `unknown_resources` only."""
         found = self._demands.get(profile)
         if found is None:
             found = self._demands[profile] = self.vector(profile.requests)
@@ -243,16 +248,16 @@ class NodeCache:
         return [name for name in profile.requests if name not in self.axes]
 
     def learn(self, profile: Profile) -> None:
-        """Files the nodes by the labels this profile asks about; to be called before it is placed."""
+        """Groups the nodes by the labels that this profile asks about. Call it before placing the profile."""
         if not profile.label_keys <= self._label_keys:
             self._label_keys |= profile.label_keys
             self._reshape()
 
     def assign(self, pod: Pod, node_name: str) -> None:
-        """Accounts for a Pod; if its node is not known (yet), as soon as it is."""
+        """Counts a Pod on its node, or, if the node is not known yet, as soon as it is."""
         node = self.nodes.get(node_name)
         if node is None:
-            self._homeless.setdefault(node_name, {})[pod.uid] = pod
+            self._pods_without_node.setdefault(node_name, {})[pod.uid] = pod
             return
         shape = node.shape
         after = shape.after.get(pod.profile)
@@ -267,13 +272,13 @@ class NodeCache:
     def release(self, pod: Pod, node_name: str) -> None:
         node = self.nodes.get(node_name)
         if node is None or pod.uid not in node.pods:
-            homeless = self._homeless.get(node_name, {})
-            homeless.pop(pod.uid, None)
-            if not homeless:
-                self._homeless.pop(node_name, None)
+            waiting_pods = self._pods_without_node.get(node_name, {})
+            waiting_pods.pop(pod.uid, None)
+            if not waiting_pods:
+                self._pods_without_node.pop(node_name, None)
             return
         del node.pods[pod.uid]
-        self.topology.unsettle(pod, node.facts)
+        self.topology.remove_pod(pod, node.spec)
         for port in pod.profile.host_ports:
             node.ports[port] -= 1
             if not node.ports[port]:
@@ -282,13 +287,13 @@ class NodeCache:
         self._move(node, self._shape(node.shape.node_class, free, frozenset(node.ports) if node.ports else _NO_PORTS))
 
     def block(self, owner: Hashable, kept: Mapping[str, Amounts]) -> None:
-        """Keeps capacity on nodes from everybody, until `unblock`. It may be more than is free now."""
+        """Keeps capacity on nodes for `owner` until `unblock`. It may be more than is free now."""
         for name, amounts in kept.items():
             node = self.nodes.get(name)
             if node is not None:
                 node.blocks[owner] = amounts
                 self.blocked[node] = None
-                self._refile(node)
+                self._update_shape(node)
 
     def unblock(self, owner: Hashable, names: Iterable[str]) -> None:
         for name in names:
@@ -296,10 +301,10 @@ class NodeCache:
             if node is not None and node.blocks.pop(owner, None) is not None:
                 if not node.blocks:
                     del self.blocked[node]
-                self._refile(node)
+                self._update_shape(node)
 
     def free_total(self) -> Amounts:
-        """What is free on nodes that take Pods at all."""
+        """Returns what is free on all schedulable nodes."""
         total = [0] * len(self.axes)
         for shape in self.shapes:
             if not shape.node_class.unschedulable:
@@ -308,24 +313,24 @@ class NodeCache:
                         total[axis] += free * len(shape.nodes)
         return dict(zip(self.axes, total, strict=True))
 
-    def all_facts(self) -> Iterator[NodeSpec]:
-        return (node.facts for node in self.nodes.values())
+    def all_specs(self) -> Iterator[NodeSpec]:
+        return (node.spec for node in self.nodes.values())
 
-    def _everyone(self) -> Iterator[tuple[Pod, NodeSpec]]:
-        return ((pod, node.facts) for node in self.nodes.values() for pod in node.pods.values())
+    def _placed_pods(self) -> Iterator[tuple[Pod, NodeSpec]]:
+        return ((pod, node.spec) for node in self.nodes.values() for pod in node.pods.values())
 
     def _admit(self, node: NodeInfo, pod: Pod) -> None:
         node.pods[pod.uid] = pod
         for port in pod.profile.host_ports:
             node.ports[port] += 1
-        self.topology.settle(pod, node.facts)
+        self.topology.add_pod(pod, node.spec)
 
     def _count_in(self, allocatable: Amounts, sign: int) -> None:
         for name, amount in allocatable.items():
             self.total[name] = self.total.get(name, 0) + sign * amount
 
     def _reshape(self) -> None:
-        """After a change of what classes are made of: everything is filed anew."""
+        """Groups all nodes again, after a change of what classes depend on."""
         self._demands.clear()
         self._classes.clear()
         self._shapes.clear()
@@ -340,7 +345,7 @@ class NodeCache:
         self.log = []
 
     def _shape_of(self, node: NodeInfo) -> Shape:
-        node_class = self._class_of(node.facts)
+        node_class = self._class_of(node.spec)
         used = [0] * len(self.axes)
         taken = [self.demand(pod.profile) for pod in node.pods.values()]
         taken += [self.vector(kept) for kept in node.blocks.values()]
@@ -350,28 +355,28 @@ class NodeCache:
         free = tuple(map(sub, node_class.allocatable, used))
         return self._shape(node_class, free, frozenset(node.ports) if node.ports else _NO_PORTS)
 
-    def _class_of(self, facts: NodeSpec) -> NodeClass:
-        labels = {key: facts.labels[key] for key in sorted(self._label_keys) if key in facts.labels}
-        size = self.vector(facts.allocatable)
-        key = (tuple(labels.items()), facts.taints, facts.unschedulable, size)
+    def _class_of(self, spec: NodeSpec) -> NodeClass:
+        labels = {key: spec.labels[key] for key in sorted(self._label_keys) if key in spec.labels}
+        size = self.vector(spec.allocatable)
+        key = (tuple(labels.items()), spec.taints, spec.unschedulable, size)
         found = self._classes.get(key)
         if found is None:
-            number = next(self._numbers)
-            found = self._classes[key] = NodeClass(number, labels, facts.taints, facts.unschedulable, size)
+            number = next(self._sequence)
+            found = self._classes[key] = NodeClass(number, labels, spec.taints, spec.unschedulable, size)
         return found
 
     def _shape(self, node_class: NodeClass, free: Vector, ports: Ports) -> Shape:
         key = (node_class.number, free, ports)
         found = self._shapes.get(key)
         if found is None:
-            found = self._shapes[key] = Shape(next(self._numbers), node_class, free, ports)
+            found = self._shapes[key] = Shape(next(self._sequence), node_class, free, ports)
         return found
 
     def _move(self, node: NodeInfo, shape: Shape) -> None:
         self._detach(node)
         self._attach(node, shape)
 
-    def _refile(self, node: NodeInfo) -> None:
+    def _update_shape(self, node: NodeInfo) -> None:
         self._move(node, self._shape_of(node))
 
     def _detach(self, node: NodeInfo) -> None:
@@ -394,7 +399,7 @@ class NodeCache:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Forgets shapes without nodes, and starts the log anew with the others."""
+        """Drops shapes without nodes, and restarts the log with the others."""
         self._shapes = {key: shape for key, shape in self._shapes.items() if shape.nodes}
         for shape in self._shapes.values():
             shape.after.clear()

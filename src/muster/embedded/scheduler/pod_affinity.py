@@ -1,4 +1,4 @@
-"""What a Pod says about the Pods next to it: required pod affinity and anti-affinity, and topology spread."""
+"""Rules of a Pod about other Pods: required pod affinity and anti-affinity, and topology spread."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Unsupported(Exception):
-    """A rule the scheduler does not know; the message names the field. Such a Pod is not placed."""
+    """A rule that the scheduler does not support. The message names the field. The Pod is not placed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodTerm:
-    """Some Pods (by namespace and labels), looked for per value of a node label. Equal terms have equal identities."""
+    """Selects Pods by namespace and labels, to be counted per value of a node label. Equal terms have equal
+    identities."""
 
     identity: Hashable
     namespaces: frozenset[str] | None
-    """None means all of them."""
+    """None means all namespaces."""
     selector: LabelSelector | None
     """None matches no Pod."""
     topology_key: str
@@ -39,7 +40,7 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """At most `max_skew` more matching Pods on one value of the key than on the value that has the fewest."""
+    """At most `max_skew` more matching Pods in one topology domain than in the domain with the fewest."""
 
     term: PodTerm
     max_skew: int
@@ -54,7 +55,7 @@ class PodAffinityRules:
     anti_affinity: tuple[PodTerm, ...] = ()
     spread: tuple[Spread, ...] = ()
     ignored: tuple[str, ...] = ()
-    """Fields that only express a wish, which is not considered."""
+    """Fields with preferences, which are ignored."""
 
     def __bool__(self) -> bool:
         return bool(self.affinity or self.anti_affinity or self.spread)
@@ -75,7 +76,7 @@ def has_pod_affinity(spec: Mapping[str, Any]) -> bool:
 
 
 def read_pod_affinity(spec: Mapping[str, Any], namespace: str, labels: Mapping[str, str]) -> PodAffinityRules:
-    """Raises Unsupported for a rule that cannot be kept. `labels` are the Pod's own (for matchLabelKeys)."""
+    """Reads the rules of a Pod. Raises Unsupported. `labels` are those of the Pod, for matchLabelKeys."""
     if not has_pod_affinity(spec):
         return NO_RULES
     ignored: list[str] = []

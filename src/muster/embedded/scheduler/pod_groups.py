@@ -17,7 +17,7 @@ _NOT_CONSIDERED = ("networkTopology", "subGroupPolicy")
 
 @dataclass(frozen=True, slots=True)
 class PodGroupSpec:
-    """A PodGroup as its owner wrote it, and the phase last written."""
+    """The spec of a PodGroup, and the phase that was written last."""
 
     key: GroupKey
     uid: str
@@ -31,26 +31,27 @@ class PodGroupSpec:
     phase: str = ""
     deleting: bool = False
     notes: tuple[str, ...] = ()
-    """What of the PodGroup is not considered, for its owner to read."""
+    """Fields of the PodGroup that are ignored, as messages for its owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """Who of a gang is there."""
+    """The members of a gang, by what the scheduler has to do with them."""
 
     ready: int
-    """Placed, running or succeeded: these count towards minMember."""
+    """Placed, running or succeeded Pods. They count towards minMember."""
     core: tuple[Pod, ...]
-    """Who must be placed together for the gang to be complete; empty when it is, or cannot be yet."""
+    """The Pods that must be placed together to complete the gang. Empty if it is complete, or cannot be yet."""
     extras: tuple[Pod, ...]
-    """Who may be placed singly, the gang being complete."""
+    """The Pods that may be placed one by one, because the gang is complete."""
     waiting: tuple[Pod, ...]
-    """All who are to be placed."""
-    complaint: tuple[str, str] | None
-    """Why the gang cannot even be tried: (reason, message)."""
+    """All Pods that have to be placed."""
+    problem: tuple[str, str] | None
+    """(reason, message) if the gang cannot be placed at all yet."""
     tasks: Mapping[str, int]
-    """How many are Pending, Bound, Running and so on, in Volcano's words."""
-    members: int
+    """The number of Pods by Volcano's task status: Pending, Bound, Running and so on."""
+    total: int
+    """All its Pods, finished ones included."""
 
     @property
     def running(self) -> int:
@@ -82,32 +83,32 @@ def read_pod_group(flavour: Flavour, obj: Object) -> PodGroupSpec:
     )
 
 
-def count_members(facts: PodGroupSpec, pods: Iterable[Pod]) -> GroupMembers:
-    """Of more members than are needed, those of higher priority belong to the core, then the older ones; minTaskMember
-    counts only where it asks for no more than minMember in sum, as in Volcano."""
-    everyone = list(pods)
-    tasks = Counter(map(task_status, everyone))
-    ready = [p for p in everyone if p.phase == "Succeeded" or (p.occupies and not p.deleting)]
-    waiting = sorted((p for p in everyone if p.waits), key=_order)
-    missing = max(0, facts.min_member - len(ready))
-    asked = facts.min_tasks if sum(facts.min_tasks.values()) <= facts.min_member else {}
+def count_members(spec: PodGroupSpec, pods: Iterable[Pod]) -> GroupMembers:
+    """Sorts the Pods of a group. If there are more than needed, those with higher priority, then the older ones, belong
+    to the core. As in Volcano, minTaskMember is ignored if its sum is larger than minMember."""
+    placed_pods = list(pods)
+    tasks = Counter(map(task_status, placed_pods))
+    ready = [p for p in placed_pods if p.phase == "Succeeded" or (p.occupies and not p.deleting)]
+    waiting = sorted((p for p in placed_pods if p.waits), key=_order)
+    missing = max(0, spec.min_member - len(ready))
+    asked = spec.min_tasks if sum(spec.min_tasks.values()) <= spec.min_member else {}
     lacking = Counter(asked)
     lacking.subtract(Counter(p.task for p in ready))
     needed = sum(n for n in lacking.values() if n > 0)
 
-    def roll(
-        core: Iterable[Pod] = (), extras: Iterable[Pod] = (), complaint: tuple[str, str] | None = None
+    def result(
+        core: Iterable[Pod] = (), extras: Iterable[Pod] = (), problem: tuple[str, str] | None = None
     ) -> GroupMembers:
-        return GroupMembers(len(ready), tuple(core), tuple(extras), tuple(waiting), complaint, tasks, len(everyone))
+        return GroupMembers(len(ready), tuple(core), tuple(extras), tuple(waiting), problem, tasks, len(placed_pods))
 
     if not missing and not needed:
-        return roll(extras=waiting)
+        return result(extras=waiting)
     here = Counter(p.task for p in waiting)
     if any(n > here[task] for task, n in lacking.items() if n > 0):
-        return roll(complaint=("NotEnoughPodsOfTask", reasons.NOT_ENOUGH_OF_TASK))
+        return result(problem=("NotEnoughPodsOfTask", reasons.NOT_ENOUGH_OF_TASK))
     if len(waiting) < missing:
-        text = reasons.not_enough_tasks(len(ready) + len(waiting), facts.min_member)
-        return roll(complaint=("NotEnoughTasks", text))
+        text = reasons.not_enough_tasks(len(ready) + len(waiting), spec.min_member)
+        return result(problem=("NotEnoughTasks", text))
     core, rest = [], []
     for pod in waiting:
         if lacking[pod.task] > 0:
@@ -116,11 +117,11 @@ def count_members(facts: PodGroupSpec, pods: Iterable[Pod]) -> GroupMembers:
         else:
             rest.append(pod)
     further = max(0, missing - len(core))
-    return roll(core=[*core, *rest[:further]])
+    return result(core=[*core, *rest[:further]])
 
 
 def task_status(pod: Pod) -> str:
-    """What Volcano calls a Pod in this state."""
+    """Returns Volcano's task status of a Pod."""
     if pod.finished:
         return pod.phase
     if pod.deleting:
@@ -140,33 +141,37 @@ Status = dict[str, Any]
 
 
 def volcano_status(
-    facts: PodGroupSpec,
-    roll: GroupMembers,
+    spec: PodGroupSpec,
+    members: GroupMembers,
     old: Status,
     *,
     admitted: bool,
-    trouble: tuple[str, str] | None,
+    problem: tuple[str, str] | None,
     now: str,
     transition: str,
 ) -> Status:
-    """Pending until admitted, Inqueue until placed, Running from the moment minMember Pods have a node, Completed
-    when all of them have ended; Unknown when some run and the rest finds no room. `trouble` is (reason, message) of
-    why the gang cannot be placed now."""
-    phase = _volcano_phase(facts, roll, old.get("phase") or "", admitted=admitted, stuck=trouble is not None)
+    """Returns the status of a Volcano PodGroup.
+
+    Pending until admitted, Inqueue until placed, Running when minMember Pods have a node, Completed when all have
+    ended; Unknown if some run and there is no room for the rest. `problem` is (reason, message) of why the gang
+    cannot be placed now."""
+    phase = _volcano_phase(spec, members, old.get("phase") or "", admitted=admitted, stuck=problem is not None)
     conditions = old.get("conditions") or []
-    if trouble is not None:
-        conditions = _with_condition(conditions, "Unschedulable", *trouble, now=now, transition=transition)
-    elif phase == "Running" and roll.ready >= facts.min_member:
+    if problem is not None:
+        conditions = _with_condition(conditions, "Unschedulable", *problem, now=now, transition=transition)
+    elif phase == "Running" and members.ready >= spec.min_member:
         conditions = _with_condition(conditions, "Scheduled", reasons.TASKS_READY, "", now=now, transition=transition)
     status: Status = {"phase": phase}
     if conditions:
         status["conditions"] = conditions
-    return status | _counts(roll)
+    return status | _counts(members)
 
 
-def plugin_status(facts: PodGroupSpec, roll: GroupMembers, old: Status, *, owner: str, now: str) -> Status:
-    """Pending until minMember Pods exist, Scheduling until they run, Running, and at last Finished or Failed."""
-    status: Status = {"phase": _plugin_phase(facts, roll, old.get("phase") or "")} | _counts(roll)
+def plugin_status(spec: PodGroupSpec, members: GroupMembers, old: Status, *, owner: str, now: str) -> Status:
+    """Returns the status of a scheduler-plugins PodGroup.
+
+    Pending until minMember Pods exist, Scheduling until they run, Running, then Finished or Failed."""
+    status: Status = {"phase": _plugin_phase(spec, members, old.get("phase") or "")} | _counts(members)
     if owner or old.get("occupiedBy"):
         status["occupiedBy"] = old.get("occupiedBy") or owner
     if old.get("scheduleStartTime"):
@@ -176,23 +181,23 @@ def plugin_status(facts: PodGroupSpec, roll: GroupMembers, old: Status, *, owner
     return status
 
 
-def _volcano_phase(facts: PodGroupSpec, roll: GroupMembers, before: str, *, admitted: bool, stuck: bool) -> str:
-    if before == "Completed" and not roll.members:
+def _volcano_phase(spec: PodGroupSpec, members: GroupMembers, before: str, *, admitted: bool, stuck: bool) -> str:
+    if before == "Completed" and not members.total:
         return before
-    if roll.running and stuck:
+    if members.running and stuck:
         return "Unknown"
-    failed = roll.tasks.get("Failed", 0)
-    if roll.members and roll.ready + failed >= facts.min_member:
-        return "Completed" if roll.finished == roll.members else "Running"
+    failed = members.tasks.get("Failed", 0)
+    if members.total and members.ready + failed >= spec.min_member:
+        return "Completed" if members.finished == members.total else "Running"
     return "Inqueue" if admitted else "Pending"
 
 
-def _plugin_phase(facts: PodGroupSpec, roll: GroupMembers, before: str) -> str:
+def _plugin_phase(spec: PodGroupSpec, members: GroupMembers, before: str) -> str:
     if before in ("Finished", "Failed"):
         return before
-    minimum, tasks = facts.min_member, roll.tasks
-    running, succeeded, failed = roll.running, tasks.get("Succeeded", 0), tasks.get("Failed", 0)
-    if roll.members < minimum:
+    minimum, tasks = spec.min_member, members.tasks
+    running, succeeded, failed = members.running, tasks.get("Succeeded", 0), tasks.get("Failed", 0)
+    if members.total < minimum:
         return "Pending"
     if succeeded >= minimum:
         return "Finished"
@@ -201,16 +206,17 @@ def _plugin_phase(facts: PodGroupSpec, roll: GroupMembers, before: str) -> str:
     return "Running" if running + succeeded >= minimum else "Scheduling"
 
 
-def _counts(roll: GroupMembers) -> Status:
-    """Zeroes are left out, as upstream's JSON leaves them out."""
-    counts = {name.lower(): roll.tasks.get(name, 0) for name in ("Running", "Succeeded", "Failed")}
+def _counts(members: GroupMembers) -> Status:
+    """Zeros are omitted, as upstream does."""
+    counts = {name.lower(): members.tasks.get(name, 0) for name in ("Running", "Succeeded", "Failed")}
     return {name: number for name, number in counts.items() if number}
 
 
 def _with_condition(
     conditions: list[Status], type: str, reason: str, message: str, *, now: str, transition: str
 ) -> list[Status]:
-    """Both conditions stay, as with Volcano; the newer one is the one that counts. An equal one is left alone."""
+    """Adds a condition. As in Volcano, both conditions stay and the newer one counts. An equal one is not written
+    again."""
     new = {"type": type, "status": "True", "reason": reason, "message": message}
     if not message:
         del new["message"]

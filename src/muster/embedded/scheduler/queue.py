@@ -26,14 +26,14 @@ class QueueSpec:
     name: str
     weight: int = 1
     capability: Amounts = field(default_factory=dict)
-    """A hard cap on what the Pods of the queue use together."""
+    """A hard limit on what the Pods of the queue use together."""
     state: str = "Open"
     priority: int = 0
-    """A queue of higher priority is served before all of lower priority."""
+    """A queue with a higher priority is served before all queues with a lower one."""
     fifo: bool = False
-    """Nobody passes the first in line, however small."""
+    """Nothing may overtake the first item, however small it is."""
     notes: tuple[str, ...] = ()
-    """What of the Queue is not considered, for its owner to read."""
+    """Fields of the Queue that are ignored, as messages for its owner."""
 
 
 def read_queue(obj: Object) -> QueueSpec:
@@ -59,13 +59,13 @@ def default_queue() -> Object:
 
 
 class QueueUsage:
-    """What the Pods of one queue use, and what is set aside for one of them in this pass."""
+    """What the Pods of a queue use, and what is reserved for one item in this cycle."""
 
-    __slots__ = ("aside", "used")
+    __slots__ = ("reserved", "used")
 
     def __init__(self) -> None:
         self.used: Amounts = {}
-        self.aside: Amounts = {}
+        self.reserved: Amounts = {}
 
     def add(self, more: Mapping[str, int], times: int = 1) -> None:
         used = self.used
@@ -73,27 +73,27 @@ class QueueUsage:
             used[name] = used.get(name, 0) + times * amount
 
     def share(self, total: Mapping[str, int], weight: int) -> float:
-        """The dominant share: of the resource it uses most of, the part of the machine, by weight."""
+        """Returns the dominant share (of the resource of which the queue uses the largest part), divided by weight."""
         parts = [n / total[name] for name, n in self.used.items() if n and total.get(name)]
         return max(parts, default=0.0) / weight
 
-    def over(self, queue: QueueSpec, asked: Mapping[str, int]) -> str:
-        """Why the queue's capability does not allow so much more; '' if it does."""
+    def exceeded(self, queue: QueueSpec, asked: Mapping[str, int]) -> str:
+        """Returns why the queue's capability does not allow this demand, or '' if it does."""
         for name, cap in queue.capability.items():
             wanted = asked.get(name, 0)
-            used = self.used.get(name, 0) + self.aside.get(name, 0)
+            used = self.used.get(name, 0) + self.reserved.get(name, 0)
             if wanted and used + wanted > cap:
                 return reasons.over_capability(queue.name, name, used, wanted, cap)
         return ""
 
 
 def never_allowed(queue: QueueSpec, asked: Mapping[str, int]) -> bool:
-    """Whether the capability is too small even for an otherwise unused queue."""
+    """Whether the demand exceeds the capability even of an unused queue."""
     return any(asked.get(name, 0) > cap for name, cap in queue.capability.items())
 
 
 def queue_status(state: str, phases: Mapping[str, int], allocated: Mapping[str, str]) -> dict[str, Any]:
-    """The counts of PodGroups by phase; zeroes are left out, as Volcano's JSON leaves them out."""
+    """Returns the status with the counts of PodGroups by phase. Zeros are omitted, as in Volcano."""
     counts = {
         phase: phases.get(phase.capitalize(), 0) for phase in ("pending", "inqueue", "running", "completed", "unknown")
     }
@@ -111,30 +111,30 @@ def _notes(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 Rank: TypeAlias = tuple[int, float, int]
-"""Higher priority first, then the older, then whoever was seen first."""
+"""Higher priority first, then older, then first seen."""
 
-_numbers = count()
+_sequence = count()
 
 
 @dataclass(slots=True, eq=False)
 class QueueItem:
-    """Something that is placed whole or not at all: what a gang still misses, one Pod, or (`admission`) a PodGroup
-    without Pods that wants to be let in."""
+    """Something that is placed as a whole or not at all: the missing members of a gang, a single Pod, or (`admission`)
+    a PodGroup without Pods that waits for admission."""
 
     owner: str
-    """Unique, and fit to be read: `PodGroup default/train`, `Pod default/web`."""
+    """Unique and readable: `PodGroup default/train`, `Pod default/web`."""
     kind: Literal["pod", "gang", "admission"]
     queue: str
     priority: int
     created: float
     seq: int
     waiting_since: float
-    likeness: Hashable
+    equivalence: Hashable
     demand: Amounts
     pods: tuple[Pod, ...] = ()
     group: GroupKey | None = None
-    beyond: Amounts = field(default_factory=dict)
-    """The part of the demand that its Pods do not ask for, but minResources does."""
+    extra_demand: Amounts = field(default_factory=dict)
+    """The part of the demand that comes from minResources, beyond what its Pods request."""
 
     @property
     def rank(self) -> Rank:
@@ -142,27 +142,27 @@ class QueueItem:
 
 
 class Bucket:
-    """Items of one priority and likeness, oldest first."""
+    """Items of one priority and equivalence class, oldest first."""
 
-    __slots__ = ("_heap", "fresh", "impossible_at", "items", "key", "told_at", "told_of")
+    __slots__ = ("_heap", "fresh", "impossible_at", "items", "key", "reported_at", "reported_change")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.items: dict[str, QueueItem] = {}
         self.fresh: list[QueueItem] = []
-        """Those that have not been told yet why they wait."""
+        """Items whose reason for waiting has not been reported yet."""
         self.impossible_at = -1
-        """The size epoch of the machine in which this would not even fit on an empty one."""
-        self.told_at = float("-inf")
-        """When its items were last told why they wait, and of which state of the world."""
-        self.told_of = -1
+        """The size epoch of the node cache in which this would not even fit on empty nodes."""
+        self.reported_at = float("-inf")
+        """When the reason was last reported, and for which `change_count` of the state."""
+        self.reported_change = -1
         self._heap: list[tuple[Rank, int, QueueItem]] = []
-        """The number tells apart an item and the older form of it that it has replaced."""
+        """The number distinguishes an item from an older one that it replaced."""
 
     def add(self, item: QueueItem) -> None:
         self.items[item.owner] = item
         self.fresh.append(item)
-        heappush(self._heap, (item.rank, next(_numbers), item))
+        heappush(self._heap, (item.rank, next(_sequence), item))
 
     def head(self) -> QueueItem | None:
         heap = self._heap
@@ -175,32 +175,34 @@ class Bucket:
 
     def tidy(self) -> None:
         if len(self._heap) > 64 + 2 * len(self.items):
-            self._heap = [(item.rank, next(_numbers), item) for item in self.items.values()]
+            self._heap = [(item.rank, next(_sequence), item) for item in self.items.values()]
             heapify(self._heap)
         if len(self.fresh) > 64 + 2 * len(self.items):
             self.fresh = [item for item in self.fresh if self.items.get(item.owner) is item]
 
 
 class WaitingLine:
+    """What waits in one queue."""
+
     def __init__(self) -> None:
         self.buckets: dict[Hashable, Bucket] = {}
         self._where: dict[str, Bucket] = {}
-        self._turn: CycleOrder | None = None
+        self._order: CycleOrder | None = None
 
     def __len__(self) -> int:
         return len(self._where)
 
     def add(self, item: QueueItem) -> None:
-        """It takes the place of an older item of the same owner."""
+        """Adds an item. It replaces an older item of the same owner."""
         self.remove(item.owner)
-        key = (item.priority, item.likeness)
+        key = (item.priority, item.equivalence)
         bucket = self.buckets.get(key)
         if bucket is None:
             bucket = self.buckets[key] = Bucket(key)
         bucket.add(item)
         self._where[item.owner] = bucket
-        if self._turn is not None:
-            self._turn.offer(bucket)
+        if self._order is not None:
+            self._order.offer(bucket)
 
     def remove(self, owner: str) -> None:
         bucket = self._where.pop(owner, None)
@@ -216,28 +218,30 @@ class WaitingLine:
         return (item for bucket in self.buckets.values() for item in bucket.items.values())
 
     def begin(self) -> CycleOrder:
-        """The order of one pass, which also takes in what joins the line meanwhile."""
-        self._turn = CycleOrder(self)
-        return self._turn
+        """Returns the order of one cycle. Items that are added during the cycle are included."""
+        self._order = CycleOrder(self)
+        return self._order
 
     def end(self) -> None:
-        self._turn = None
+        self._order = None
 
 
 class CycleOrder:
-    def __init__(self, line: WaitingLine) -> None:
+    """The order in which the buckets of one queue are tried in one cycle."""
+
+    def __init__(self, waiting_line: WaitingLine) -> None:
         self._heap: list[tuple[Rank, int, Bucket]] = []
         self._failed: set[Bucket] = set()
-        for bucket in line.buckets.values():
+        for bucket in waiting_line.buckets.values():
             self.offer(bucket)
 
     def offer(self, bucket: Bucket) -> None:
         head = bucket.head()
         if head is not None and bucket not in self._failed:
-            heappush(self._heap, (head.rank, next(_numbers), bucket))
+            heappush(self._heap, (head.rank, next(_sequence), bucket))
 
     def next(self) -> Bucket | None:
-        """The bucket whose head is to be tried; `offer` it again if there may be more in it, else `fail` it."""
+        """Returns the bucket whose first item is tried next. Call `offer` if it may have more, otherwise `fail`."""
         while self._heap:
             rank, _, bucket = heappop(self._heap)
             head = bucket.head()
@@ -256,7 +260,7 @@ class CycleOrder:
         return bucket in self._failed
 
     def stop(self) -> list[Bucket]:
-        """Ends the turn; answers whatever has not been tried, in order."""
+        """Ends the cycle for this queue. Returns the buckets that have not been tried, in order."""
         rest: dict[Bucket, None] = {}
         while (bucket := self.next()) is not None:
             rest[bucket] = None
@@ -264,14 +268,14 @@ class CycleOrder:
 
 
 LabelView = Callable[[Pod], Hashable]
-"""What of a Pod matters to the neighbourhood rules of others."""
+"""What of a Pod matters to the affinity rules of other Pods."""
 
 
 def pod_owner(pod: Pod) -> str:
     return f"Pod {pod.key}"
 
 
-def pod_item(pod: Pod, queue: str, priorities: Priorities, view: LabelView) -> QueueItem:
+def pod_item(pod: Pod, queue: str, priorities: Priorities, label_view: LabelView) -> QueueItem:
     return QueueItem(
         owner=pod_owner(pod),
         kind="pod",
@@ -280,7 +284,7 @@ def pod_item(pod: Pod, queue: str, priorities: Priorities, view: LabelView) -> Q
         created=pod.created,
         seq=pod.seq,
         waiting_since=pod.created,
-        likeness=(pod.profile, view(pod)),
+        equivalence=(pod.profile, label_view(pod)),
         demand=pod.profile.requests,
         pods=(pod,),
         group=pod.group,
@@ -289,62 +293,62 @@ def pod_item(pod: Pod, queue: str, priorities: Priorities, view: LabelView) -> Q
 
 def gang_item(
     owner: str,
-    facts: PodGroupSpec,
-    roll: GroupMembers,
+    spec: PodGroupSpec,
+    members: GroupMembers,
     used: Amounts,
     priorities: Priorities,
-    view: LabelView,
+    label_view: LabelView,
     *,
     seq: int,
     waiting_from: float,
     holds: bool,
 ) -> QueueItem:
-    """`used` is what members already use; the demand is what the missing ones ask for, or the rest of minResources
-    where that is more. A gang that holds capacity is like no other: only it can use that."""
+    """`used` is what members already use. The demand is what the missing members request, or the rest of minResources
+    if that is more. A gang that holds capacity is not equivalent to any other: only it can use that capacity."""
     alike: dict[Hashable, int] = {}
-    for pod in roll.core:
-        kind = (pod.profile, view(pod))
+    for pod in members.core:
+        kind = (pod.profile, label_view(pod))
         alike[kind] = alike.get(kind, 0) + 1
-    demand = sum_amounts(p.profile.requests for p in roll.core)
-    rest = {name: amount - used.get(name, 0) for name, amount in facts.min_resources.items()}
-    beyond = {name: amount for name, amount in rest.items() if amount > demand.get(name, 0)}
+    demand = sum_amounts(p.profile.requests for p in members.core)
+    rest = {name: amount - used.get(name, 0) for name, amount in spec.min_resources.items()}
+    extra_demand = {name: amount for name, amount in rest.items() if amount > demand.get(name, 0)}
     return QueueItem(
         owner=owner,
         kind="gang",
-        queue=facts.queue,
-        priority=_priority(facts, roll, priorities),
-        created=facts.created,
+        queue=spec.queue,
+        priority=_priority(spec, members, priorities),
+        created=spec.created,
         seq=seq,
-        waiting_since=max(facts.created, waiting_from, *(p.created for p in roll.core)),
-        likeness=(frozenset(alike.items()), tuple(beyond.items()), owner if holds else ""),
-        demand=demand | beyond,
-        pods=roll.core,
-        group=facts.key,
-        beyond=beyond,
+        waiting_since=max(spec.created, waiting_from, *(p.created for p in members.core)),
+        equivalence=(frozenset(alike.items()), tuple(extra_demand.items()), owner if holds else ""),
+        demand=demand | extra_demand,
+        pods=members.core,
+        group=spec.key,
+        extra_demand=extra_demand,
     )
 
 
 def admission_item(
-    owner: str, facts: PodGroupSpec, priorities: Priorities, *, seq: int, waiting_from: float
+    owner: str, spec: PodGroupSpec, priorities: Priorities, *, seq: int, waiting_from: float
 ) -> QueueItem:
-    demand = dict(facts.min_resources)
+    demand = dict(spec.min_resources)
     if demand:
-        demand["pods"] = max(demand.get("pods", 0), facts.min_member)
+        demand["pods"] = max(demand.get("pods", 0), spec.min_member)
     return QueueItem(
         owner=owner,
         kind="admission",
-        queue=facts.queue,
-        priority=priorities.of(None, facts.priority_class),
-        created=facts.created,
+        queue=spec.queue,
+        priority=priorities.of(None, spec.priority_class),
+        created=spec.created,
         seq=seq,
-        waiting_since=max(facts.created, waiting_from),
-        likeness=("admission", tuple(demand.items())),
+        waiting_since=max(spec.created, waiting_from),
+        equivalence=("admission", tuple(demand.items())),
         demand=demand,
-        group=facts.key,
+        group=spec.key,
     )
 
 
-def _priority(facts: PodGroupSpec, roll: GroupMembers, priorities: Priorities) -> int:
-    if facts.priority_class:
-        return priorities.of(None, facts.priority_class)
-    return max(priorities.of(p.priority, p.priority_class) for p in roll.core)
+def _priority(spec: PodGroupSpec, members: GroupMembers, priorities: Priorities) -> int:
+    if spec.priority_class:
+        return priorities.of(None, spec.priority_class)
+    return max(priorities.of(p.priority, p.priority_class) for p in members.core)

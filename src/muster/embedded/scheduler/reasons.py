@@ -1,4 +1,4 @@
-"""Why something waits, in the words of Kubernetes and of Volcano."""
+"""Reasons for waiting, in the words of Kubernetes and Volcano."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def queue_not_found(queue: str) -> str:
 
 
 def queue_not_open(queue: str, state: str) -> str:
-    return f'queue "{queue}" is {state}: it takes no new work'
+    return f'queue "{queue}" is {state}: it accepts no new work'
 
 
 def over_capability(queue: str, resource: str, used: int, asked: int, cap: int) -> str:
@@ -81,20 +81,20 @@ def resource_gap(resource: str, asked: int, free: int) -> str:
     return f"minResources not met: {resource}: {asked}{unit} asked, {free}{unit} free"
 
 
-def foreign_scheduler(name: str) -> str:
+def unknown_scheduler(name: str) -> str:
     return (
-        f'no scheduler named "{name}" runs in this cluster; leave spec.schedulerName out (default-scheduler) '
-        "or name volcano or scheduler-plugins"
+        f'no scheduler named "{name}" runs in this cluster; remove spec.schedulerName, '
+        "or set it to volcano or scheduler-plugins"
     )
 
 
 def unknown_priority_class(name: str) -> str:
-    return f'no PriorityClass with name "{name}" was found; priority 0 is used until there is one'
+    return f'no PriorityClass with name "{name}" was found; priority 0 is used until it exists'
 
 
-def ignored_wishes(fields: tuple[str, ...]) -> str:
-    return f"only expresses a preference and is not considered: {', '.join(fields)}"
+def ignored_preferences(fields: tuple[str, ...]) -> str:
+    return f"preferences are ignored: {', '.join(fields)}"
 
 
-def behind(owner: str, queue: str) -> str:
-    return f'waits behind {owner}, the first in queue "{queue}", whose dequeueStrategy is fifo'
+def behind_head(owner: str, queue: str) -> str:
+    return f'waits behind {owner}, the first in queue "{queue}" (dequeueStrategy: fifo)'

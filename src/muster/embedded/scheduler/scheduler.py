@@ -1,7 +1,7 @@
-"""The scheduler's shell: it watches, runs a pass when something has changed, binds, and reports.
+"""The scheduler: watches the cluster, runs a cycle when something has changed, binds Pods and reports.
 
-What Kubernetes' scheduler can do and this one does not: preemption. A PriorityClass decides who is served first;
-nothing that runs is ever evicted, whatever its preemptionPolicy says.
+Unlike the scheduler of Kubernetes, it never preempts: a PriorityClass decides what is placed first. A running Pod is
+never evicted, whatever its preemptionPolicy.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _AT_ONCE = 256
 
 class BindingCluster(Cluster, Protocol):
     async def bind(self, bindings: Sequence[tuple[Key, str, str]]) -> list[Object]:
-        """Gives Pods, (key, uid, node name) each, their nodes: all of them, or none and Conflict."""
+        """Binds Pods, each (key, uid, node name): all of them, or none and raises Conflict."""
         ...
 
 
 class Scheduler:
-    """`run()` until cancelled. It may be run again: everything it needs it finds in the cluster. `clock` tells the
-    time in seconds since the epoch."""
+    """`run()` runs until cancelled. It can be run again: all its state is in the cluster. `clock` returns seconds since
+    the epoch."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Scheduler:
 
 
 class _Session:
-    """One life of the scheduler, from an empty memory on."""
+    """One run of the scheduler, starting without any state."""
 
     def __init__(
         self, cluster: BindingCluster, recorder: EventRecorder, settings: SchedulerSettings, clock: Callable[[], float]
@@ -77,7 +77,7 @@ class _Session:
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._failures = 0
-        seen: dict[Kind, OnChange] = {
+        handlers: dict[Kind, OnChange] = {
             QUEUE: self._queue_changed,
             PRIORITY_CLASS: self._priority_class_changed,
             POD_GROUP: self._group_changed("volcano"),
@@ -85,8 +85,8 @@ class _Session:
             NODE: self._node_changed,
             POD: self._pod_changed,
         }
-        self._informers = {kind: Informer(cluster, kind, on_change=on_change) for kind, on_change in seen.items()}
-        self._reporter = StatusWriter(cluster, self._state, self._informers)
+        self._informers = {kind: Informer(cluster, kind, on_change=on_change) for kind, on_change in handlers.items()}
+        self._status_writer = StatusWriter(cluster, self._state, self._informers)
 
     async def run(self) -> None:
         await self._ensure_default_queue()
@@ -94,8 +94,8 @@ class _Session:
             async with AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
                 for informer in self._informers.values():
                     await stack.enter_async_context(informer)
-                tasks.create_task(self._reporter.run(), name="scheduler reports")
-                tasks.create_task(self._schedule(), name="scheduler passes")
+                tasks.create_task(self._status_writer.run(), name="scheduler status")
+                tasks.create_task(self._schedule(), name="scheduler cycles")
         finally:
             for timer in (self._timer, self._retry):
                 if timer is not None:
@@ -105,33 +105,34 @@ class _Session:
         self._wake.set()
         while True:
             await self._wake.wait()
-            # What was committed together arrives together: let the informers hand over all of it first.
+            # What was committed together arrives together: let the informers deliver all of it first.
             await asyncio.sleep(0)
             self._wake.clear()
-            if self._state.queue(DEFAULT_QUEUE).facts is None:
+            if self._state.queue(DEFAULT_QUEUE).spec is None:
                 await self._ensure_default_queue()
-            outcome = run_cycle(self._state, self._clock(), self._state.settings.pods_per_pass)
-            self._wake_at(outcome.wake_at)
-            self._report(outcome)
-            for start in range(0, len(outcome.placements), _AT_ONCE):
-                await asyncio.gather(*(self._bind(p) for p in outcome.placements[start : start + _AT_ONCE]))
+            result = run_cycle(self._state, self._clock(), self._state.settings.pods_per_cycle)
+            self._wake_at(result.wake_at)
+            self._report(result)
+            for start in range(0, len(result.placements), _AT_ONCE):
+                await asyncio.gather(*(self._bind(p) for p in result.placements[start : start + _AT_ONCE]))
 
     async def _bind(self, placement: PlacedItem) -> None:
         try:
-            bound = await self._cluster.bind([(pod.key, pod.uid, node) for pod, node in placement.seats])
+            bound = await self._cluster.bind([(pod.key, pod.uid, node) for pod, node in placement.assignments])
         except ApiError as error:
             self._bind_failed(placement, error)
             return
         self._failures = 0
-        for obj, (pod, node) in zip(bound, placement.seats, strict=True):
+        for obj, (pod, node) in zip(bound, placement.assignments, strict=True):
             self._recorder.event(obj, "Normal", "Scheduled", f"Successfully assigned {pod.key} to {node}")
         if placement.group is not None and (group := self._object_of(placement.group)) is not None:
             self._recorder.event(group, "Normal", "Scheduled", reasons.READY)
 
     def _bind_failed(self, placement: PlacedItem, error: ApiError) -> None:
-        """The plan is undone. What changed will wake us; in case we know of it already, so does a timer."""
+        """Undoes the plan. The change that caused the failure wakes the scheduler; if it is already known, a timer
+        does."""
         log.log(logging.DEBUG if isinstance(error, Conflict) else logging.WARNING, "%s; trying again", error)
-        for pod, _ in placement.seats:
+        for pod, _ in placement.assignments:
             self._state.give_up(pod.key, pod.uid)
         delay = min(_FIRST_RETRY * 2**self._failures, _LAST_RETRY)
         self._failures += 1
@@ -139,37 +140,40 @@ class _Session:
             self._retry.cancel()
         self._retry = asyncio.get_running_loop().call_later(delay, self._wake.set)
 
-    def _report(self, outcome: CycleResult) -> None:
-        for pod, message in outcome.told:
-            self._reporter.pod_waits(pod.key, pod.uid, "Unschedulable", message)
-            self._say(POD, pod.key, "FailedScheduling", message)
-        for notice in outcome.notices:
-            self._pass_on(notice)
-        for group in outcome.timed_out:
-            seconds = group.facts.timeout if group.facts is not None else 0
-            self._say_of(group, "ScheduleTimeout", f"not placed within scheduleTimeoutSeconds ({seconds:g}): capacity "
-                         "that was kept for it is released, and its wait for a reservation begins anew")  # fmt: skip
-        for group in outcome.groups:
-            if group.trouble is not None and group.trouble != group.said:
-                self._say_of(group, "Unschedulable", group.trouble[1])
-            group.said = group.trouble
-            self._reporter.group_changed(group)
-        if outcome.placements or outcome.groups:
-            self._reporter.queues_changed()
+    def _report(self, result: CycleResult) -> None:
+        for pod, message in result.new_reasons:
+            self._status_writer.set_pod_reason(pod.key, pod.uid, "Unschedulable", message)
+            self._warn_about(POD, pod.key, "FailedScheduling", message)
+        for notice in result.notices:
+            self._report_notice(notice)
+        for group in result.timed_out:
+            seconds = group.spec.timeout if group.spec is not None else 0
+            message = (
+                f"not placed within scheduleTimeoutSeconds ({seconds:g}): its reservation is released, "
+                "and its waiting time starts again"
+            )
+            self._warn_group(group, "ScheduleTimeout", message)
+        for group in result.groups:
+            if group.problem is not None and group.problem != group.reported_problem:
+                self._warn_group(group, "Unschedulable", group.problem[1])
+            group.reported_problem = group.problem
+            self._status_writer.group_changed(group)
+        if result.placements or result.groups:
+            self._status_writer.queues_changed()
 
-    def _pass_on(self, notice: PodNotice) -> None:
+    def _report_notice(self, notice: PodNotice) -> None:
         pod, reason, message = notice
         if reason == "SchedulingGated":
-            self._reporter.pod_waits(pod.key, pod.uid, reason, message)
+            self._status_writer.set_pod_reason(pod.key, pod.uid, reason, message)
         else:
-            self._say(POD, pod.key, reason, message)
+            self._warn_about(POD, pod.key, reason, message)
 
-    def _say(self, kind: Kind, key: Key, reason: str, message: str) -> None:
+    def _warn_about(self, kind: Kind, key: Key, reason: str, message: str) -> None:
         obj = self._informers[kind].get(*key)
         if obj is not None:
             self._recorder.event(obj, "Warning", reason, message)
 
-    def _say_of(self, group: GroupState, reason: str, message: str) -> None:
+    def _warn_group(self, group: GroupState, reason: str, message: str) -> None:
         obj = self._object_of(group)
         if obj is not None:
             self._recorder.event(obj, "Warning", reason, message)
@@ -188,42 +192,42 @@ class _Session:
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         changed = self._state.put_pod(after) if after is not None else self._state.drop_pod(key_of(before or {}))
-        self._woken(changed)
+        self._wake_if(changed)
 
     def _node_changed(self, before: Object | None, after: Object | None) -> None:
         changed = self._state.put_node(after) if after is not None else self._state.drop_node(name_of(before or {}))
-        self._woken(changed)
+        self._wake_if(changed)
 
     def _queue_changed(self, before: Object | None, after: Object | None) -> None:
-        self._reporter.seen(before, after)
+        self._status_writer.informer_changed(before, after)
         if after is None:
-            self._woken(self._state.drop_queue(name_of(before or {})))
+            self._wake_if(self._state.drop_queue(name_of(before or {})))
             return
-        self._woken(self._state.put_queue(after))
+        self._wake_if(self._state.put_queue(after))
         if before is None:
-            self._reporter.queues_changed()
+            self._status_writer.queues_changed()
         for note in read_queue(after).notes:
             if before is None or note not in read_queue(before).notes:
                 self._recorder.event(after, "Warning", "NotConsidered", note)
 
     def _priority_class_changed(self, before: Object | None, after: Object | None) -> None:
-        self._woken(self._state.set_priority_classes(self._informers[PRIORITY_CLASS].objects.values()))
+        self._wake_if(self._state.set_priority_classes(self._informers[PRIORITY_CLASS].objects.values()))
 
     def _group_changed(self, flavour: Flavour) -> OnChange:
         def changed(before: Object | None, after: Object | None) -> None:
-            self._reporter.seen(before, after)
+            self._status_writer.informer_changed(before, after)
             if after is None:
                 gone = before or {}
-                self._woken(self._state.drop_group(GroupKey(flavour, namespace_of(gone), name_of(gone))))
+                self._wake_if(self._state.drop_group(GroupKey(flavour, namespace_of(gone), name_of(gone))))
                 return
-            self._woken(self._state.put_group(flavour, after))
+            self._wake_if(self._state.put_group(flavour, after))
             for note in read_pod_group(flavour, after).notes:
                 if before is None or note not in read_pod_group(flavour, before).notes:
                     self._recorder.event(after, "Warning", "NotConsidered", note)
 
         return changed
 
-    def _woken(self, changed: bool) -> None:
+    def _wake_if(self, changed: bool) -> None:
         if changed:
             self._wake.set()
 

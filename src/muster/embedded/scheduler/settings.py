@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OUR_NAMES = frozenset({"", "default-scheduler", "volcano", "scheduler-plugins", "scheduler-plugins-scheduler"})
+SCHEDULER_NAMES = frozenset({"", "default-scheduler", "volcano", "scheduler-plugins", "scheduler-plugins-scheduler"})
 
 
 @dataclass(frozen=True)
@@ -12,23 +12,23 @@ class SchedulerSettings:
     """All times are in seconds."""
 
     reserve_after_seconds: float = 30.0
-    """So long smaller jobs may pass a waiting gang; then capacity is kept free for it."""
+    """How long smaller jobs may overtake a waiting gang. After that, capacity is kept free for it."""
 
     hold_seconds: float = 30.0
-    """So long the capacity of an admitted PodGroup without Pods waits for them. A group whose hold has lapsed waits as
-    long again before it is admitted anew, and twice as long each time after that."""
+    """How long capacity is held for the Pods of an admitted PodGroup. After a hold has expired, the group waits as long
+    until it is admitted again, and twice as long each time after that."""
 
-    retell_seconds: float = 10.0
-    """How often at most a waiting Pod is told that its reason has changed."""
+    report_again_seconds: float = 10.0
+    """The minimum time between two reports of a changed reason to a waiting Pod."""
 
     patience_seconds: float = 2.0
-    """So long a gang may be incomplete before its Pods are told: they come one after another."""
+    """How long a gang may be incomplete before this is reported: its Pods are created one after another."""
 
     queue_status_seconds: float = 1.0
-    """How often at most a Queue's counts are written."""
+    """The minimum time between two writes of a Queue's counts."""
 
-    pods_per_pass: int = 1000
-    """So many Pods are placed before the rest of the cluster gets its turn on the event loop."""
+    pods_per_cycle: int = 1000
+    """How many Pods are placed before the rest of the process gets the event loop."""
 
-    scheduler_names: frozenset[str] = OUR_NAMES
-    """The values of a Pod's schedulerName that mean us."""
+    scheduler_names: frozenset[str] = SCHEDULER_NAMES
+    """The values of schedulerName that this scheduler handles."""

@@ -1,4 +1,4 @@
-"""What the scheduler remembers of groups and queues."""
+"""Everything the scheduler knows, built from objects one change at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from muster.kube.pod_resources import Amounts, sum_amounts
 
 
 class PodNotice(NamedTuple):
-    """Something to be said once about a Pod that is not about waiting in line."""
+    """A message about a Pod that is reported once, such as an ignored field."""
 
     pod: Pod
     reason: str
@@ -38,6 +38,8 @@ class PodNotice(NamedTuple):
 
 
 class Hold(NamedTuple):
+    """Capacity that is held for an admitted PodGroup without Pods."""
+
     kept: Kept
     demand: Amounts
     queue: str
@@ -47,9 +49,9 @@ class Hold(NamedTuple):
 class QueueState:
     def __init__(self, name: str) -> None:
         self.name = name
-        self.facts: QueueSpec | None = None
+        self.spec: QueueSpec | None = None
         self.usage = QueueUsage()
-        self.line = WaitingLine()
+        self.waiting_line = WaitingLine()
 
 
 class GroupState:
@@ -58,22 +60,22 @@ class GroupState:
     def __init__(self, key: GroupKey, seq: int) -> None:
         self.key = key
         self.seq = seq
-        self.facts: PodGroupSpec | None = None
+        self.spec: PodGroupSpec | None = None
         self.pods: dict[str, Pod] = {}
-        self.roll: GroupMembers | None = None
+        self.members: GroupMembers | None = None
         self.hold: Hold | None = None
         self.admitted = False
-        self.cool_until = float("-inf")
-        """Since its last hold ended without Pods, it is not admitted before this."""
-        self.lapses = 0
-        """How many holds in a row have ended so."""
+        self.backoff_until = float("-inf")
+        """It is not admitted before this time, because its last hold expired without Pods."""
+        self.expired_holds = 0
+        """How many holds in a row have expired."""
         self.waiting_from = float("-inf")
-        """The clock of waiting starts here at the earliest: at the last time-out."""
-        self.trouble: tuple[str, str] | None = None
+        """The earliest start of its waiting time: its last timeout."""
+        self.problem: tuple[str, str] | None = None
         """(reason, message) of why it is not placed."""
-        self.said: tuple[str, str] | None = None
-        """The trouble there was last an event about."""
-        self.in_line: list[tuple[str, str]] = []
+        self.reported_problem: tuple[str, str] | None = None
+        """The problem of the last event."""
+        self.queued_items: list[tuple[str, str]] = []
         """(queue, owner) of its items."""
 
     @property
@@ -82,38 +84,38 @@ class GroupState:
         return f"{kind} {self.key}"
 
 
-_LONGEST_COOLING = 3600.0
+_LONGEST_BACKOFF = 3600.0
 
 
 class SchedulerState:
     def __init__(self, settings: SchedulerSettings) -> None:
         self.settings = settings
-        self.machine = NodeCache()
-        self.placer = Placer(self.machine)
+        self.node_cache = NodeCache()
+        self.placer = Placer(self.node_cache)
         self.pods: dict[Key, Pod] = {}
         self.groups: dict[GroupKey, GroupState] = {}
         self.queues: dict[str, QueueState] = {}
         self.reservations: dict[str, Reservation] = {}
         self.notices: list[PodNotice] = []
-        self.stirrings = 0
-        """Grows with every change to nodes, queues, or what is used of them: reasons for waiting may differ then."""
+        self.change_count = 0
+        """Grows with every change of nodes, queues or their usage: reasons for waiting may have changed."""
         self.dirty: dict[GroupState, None] = {}
-        """Groups of which something has changed since the last pass."""
+        """Groups that have changed since the last cycle."""
         self.holding: dict[GroupState, None] = {}
-        self.cooling: dict[GroupState, None] = {}
-        """Groups whose hold has lapsed and that may not be admitted yet."""
-        self.complaining: dict[GroupState, None] = {}
-        """Groups with Pods that cannot be tried at all: too few of them, or no PodGroup."""
+        self.backing_off: dict[GroupState, None] = {}
+        """Groups whose hold has expired and that may not be admitted again yet."""
+        self.blocked_groups: dict[GroupState, None] = {}
+        """Groups whose Pods cannot be placed at all: there are too few, or there is no PodGroup."""
         self._priorities = Priorities()
         self._book = ProfileBook()
         self._seq = count(1)
 
     def put_node(self, obj: Object) -> bool:
-        """Each of these answers whether anything has changed that a pass could act upon."""
-        return self._stirred(self.machine.put_node(read_node(obj)))
+        """The put and drop methods return whether anything has changed that a cycle could act on."""
+        return self._count_change(self.node_cache.put_node(read_node(obj)))
 
     def drop_node(self, name: str) -> bool:
-        return self._stirred(self.machine.drop_node(name))
+        return self._count_change(self.node_cache.drop_node(name))
 
     def put_pod(self, obj: Object) -> bool:
         new = read_pod(obj, self._book)
@@ -124,8 +126,13 @@ class SchedulerState:
         if old is not None:
             if old.assumed and not new.node:
                 new.node, new.assumed = old.node, True
-            new.seq, new.told, new.told_at, new.noticed = old.seq, old.told, old.told_at, old.noticed
-            if _same_footing(old, new):
+            new.seq, new.last_reason, new.reported_at, new.noticed = (
+                old.seq,
+                old.last_reason,
+                old.reported_at,
+                old.noticed,
+            )
+            if _is_same_placement(old, new):
                 return self._touch(old, new)
             self._leave(old)
         else:
@@ -145,19 +152,19 @@ class SchedulerState:
         return True
 
     def put_group(self, flavour: Flavour, obj: Object) -> bool:
-        facts = read_pod_group(flavour, obj)
-        group = self._group(facts.key)
-        if group.facts == facts:
+        spec = read_pod_group(flavour, obj)
+        group = self._group(spec.key)
+        if group.spec == spec:
             return False
-        if group.facts is not None and group.facts.uid != facts.uid:
+        if group.spec is not None and group.spec.uid != spec.uid:
             self._forget_group(group)
-        if group.facts is not None and group.facts == replace(facts, phase=group.facts.phase):
-            group.facts = facts  # our own writing
+        if group.spec is not None and group.spec == replace(spec, phase=group.spec.phase):
+            group.spec = spec  # written by us
             return False
-        moved = group.facts is None or group.facts.queue != facts.queue
-        if group.facts is None and facts.phase == "Inqueue":
+        moved = group.spec is None or group.spec.queue != spec.queue
+        if group.spec is None and spec.phase == "Inqueue":
             group.admitted = True
-        group.facts = facts
+        group.spec = spec
         if moved:
             for pod in group.pods.values():
                 if pod.occupies:
@@ -171,26 +178,26 @@ class SchedulerState:
         if group is None:
             return False
         self._forget_group(group)
-        group.facts = None
+        group.spec = None
         self.dirty[group] = None
         return True
 
     def put_queue(self, obj: Object) -> bool:
-        facts = read_queue(obj)
-        queue = self.queue(facts.name)
-        if queue.facts == facts:
+        spec = read_queue(obj)
+        queue = self.queue(spec.name)
+        if queue.spec == spec:
             return False
-        queue.facts = facts
-        for bucket in queue.line.buckets.values():
+        queue.spec = spec
+        for bucket in queue.waiting_line.buckets.values():
             bucket.impossible_at = -1
-        return self._stirred(True)
+        return self._count_change(True)
 
     def drop_queue(self, name: str) -> bool:
         queue = self.queues.get(name)
-        if queue is None or queue.facts is None:
+        if queue is None or queue.spec is None:
             return False
-        queue.facts = None
-        return self._stirred(True)
+        queue.spec = None
+        return self._count_change(True)
 
     def set_priority_classes(self, classes: Iterable[Object]) -> bool:
         self._priorities = Priorities(classes)
@@ -205,79 +212,77 @@ class SchedulerState:
 
     def queue_of(self, pod: Pod) -> str:
         group = self.groups.get(pod.group) if pod.group is not None else None
-        return group.facts.queue if group is not None and group.facts is not None else pod.queue
+        return group.spec.queue if group is not None and group.spec is not None else pod.queue
 
-    def settle(self, now: float) -> list[GroupState]:
-        """Brings lines and holds up to date; answers the groups that were looked at."""
+    def update_groups(self, now: float) -> list[GroupState]:
+        """Brings waiting lines and holds up to date. Returns the groups that were updated."""
         for group in [g for g in self.holding if g.hold is not None and g.hold.until <= now]:
             self.release_hold(group)
-            self.stirrings += 1
+            self.change_count += 1
             if not any(not pod.finished for pod in group.pods.values()):
                 group.admitted = False
-                group.lapses += 1
-                wait = self.settings.hold_seconds * 2 ** (group.lapses - 1)
-                group.cool_until = now + min(wait, max(_LONGEST_COOLING, self.settings.hold_seconds))
+                group.expired_holds += 1
+                wait = self.settings.hold_seconds * 2 ** (group.expired_holds - 1)
+                group.backoff_until = now + min(wait, max(_LONGEST_BACKOFF, self.settings.hold_seconds))
             self.dirty[group] = None
-        for group in [g for g in self.cooling if now >= g.cool_until]:
-            del self.cooling[group]
+        for group in [g for g in self.backing_off if now >= g.backoff_until]:
+            del self.backing_off[group]
             self.dirty[group] = None
         looked_at = list(self.dirty)
         self.dirty.clear()
         for group in looked_at:
-            self.muster(group, now)
+            self.update_group(group, now)
         return looked_at
 
-    def muster(self, group: GroupState, now: float) -> None:
+    def update_group(self, group: GroupState, now: float) -> None:
         """Works out anew who of a group waits, and as what."""
-        for queue, owner in group.in_line:
-            self.queue(queue).line.remove(owner)
-        group.in_line = []
-        group.trouble = None
-        self.complaining.pop(group, None)
-        facts = group.facts
-        if facts is None:
-            group.roll = None
+        for queue, owner in group.queued_items:
+            self.queue(queue).waiting_line.remove(owner)
+        group.queued_items = []
+        group.problem = None
+        self.blocked_groups.pop(group, None)
+        spec = group.spec
+        if spec is None:
+            group.members = None
             if not group.pods:
                 self.groups.pop(group.key, None)
             elif any(p.waits and self._ours(p) for p in group.pods.values()):
-                self.complaining[group] = None
+                self.blocked_groups[group] = None
             return
-        roll = group.roll = count_members(
-            facts, (p for p in group.pods.values() if p.node or p.finished or self._ours(p))
+        members = group.members = count_members(
+            spec, (p for p in group.pods.values() if p.node or p.finished or self._ours(p))
         )
-        if facts.deleting:
+        if spec.deleting:
             return
-        if roll.members:
-            group.lapses = 0
-        if roll.complaint is not None and roll.waiting:
-            self.complaining[group] = None
-        view = self.machine.topology.view
-        if roll.core:
-            members = [p.profile.requests for p in group.pods.values() if p.occupies] if facts.min_resources else []
+        if members.total:
+            group.expired_holds = 0
+        if members.problem is not None and members.waiting:
+            self.blocked_groups[group] = None
+        label_view = self.node_cache.topology.label_view
+        if members.core:
+            used = [p.profile.requests for p in group.pods.values() if p.occupies] if spec.min_resources else []
             item = gang_item(
-                group.owner, facts, roll, sum_amounts(members), self._priorities, view,
+                group.owner, spec, members, sum_amounts(used), self._priorities, label_view,
                 seq=group.seq, waiting_from=group.waiting_from, holds=group.hold is not None,
             )  # fmt: skip
-            self._line_up(group, item)
-        for pod in roll.extras:
-            self._line_up(group, pod_item(pod, facts.queue, self._priorities, view))
-        if facts.key.flavour == "volcano" and not roll.waiting and self._wants_admission(group, facts, roll, now):
-            since = max(group.cool_until, group.waiting_from)
-            self._line_up(
-                group, admission_item(group.owner, facts, self._priorities, seq=group.seq, waiting_from=since)
-            )
+            self._enqueue(group, item)
+        for pod in members.extras:
+            self._enqueue(group, pod_item(pod, spec.queue, self._priorities, label_view))
+        if spec.key.flavour == "volcano" and not members.waiting and self._wants_admission(group, spec, members, now):
+            since = max(group.backoff_until, group.waiting_from)
+            self._enqueue(group, admission_item(group.owner, spec, self._priorities, seq=group.seq, waiting_from=since))
 
-    def assume(self, seats: Assignments) -> None:
-        """These Pods, already accounted for on the machine, are about to be bound."""
-        for pod, node in seats:
+    def assume(self, assignments: Assignments) -> None:
+        """Records that these Pods, which are already in the node cache, are about to be bound."""
+        for pod, node in assignments:
             pod.node, pod.assumed = node, True
             self._charge(pod)
-            self.queue(pod.charged).line.remove(pod_owner(pod))
+            self.queue(pod.charged).waiting_line.remove(pod_owner(pod))
             if pod.group is not None:
                 self.dirty[self.groups[pod.group]] = None
 
     def give_up(self, key: Key, uid: str) -> None:
-        """The binding of an assumed Pod has failed: it waits again."""
+        """The binding of an assumed Pod failed: it waits again."""
         pod = self.pods.get(key)
         if pod is not None and pod.uid == uid and pod.assumed:
             self._leave(pod)
@@ -288,14 +293,14 @@ class SchedulerState:
         group.hold = hold
         group.admitted = True
         self.holding[group] = None
-        self.machine.block(group.owner, hold.kept)
+        self.node_cache.block(group.owner, hold.kept)
         self.queue(hold.queue).usage.add(hold.demand)
 
     def release_hold(self, group: GroupState) -> None:
         hold, group.hold = group.hold, None
         self.holding.pop(group, None)
         if hold is not None:
-            self.machine.unblock(group.owner, hold.kept)
+            self.node_cache.unblock(group.owner, hold.kept)
             self.queue(hold.queue).usage.add(hold.demand, -1)
 
     def _touch(self, old: Pod, new: Pod) -> bool:
@@ -307,14 +312,14 @@ class SchedulerState:
         return False
 
     def _enter(self, pod: Pod) -> None:
-        if pod.profile.neighbours and self.machine.topology.learn(pod.profile):
+        if pod.profile.pod_affinity and self.node_cache.topology.learn(pod.profile):
             self._requeue_all()
         if pod.group is not None:
             group = self._group(pod.group)
             group.pods[pod.uid] = pod
             self.dirty[group] = None
         if pod.occupies:
-            self.machine.assign(pod, pod.node)
+            self.node_cache.assign(pod, pod.node)
             self._charge(pod)
             return
         self._notice(pod)
@@ -323,10 +328,10 @@ class SchedulerState:
 
     def _leave(self, pod: Pod) -> None:
         if pod.occupies:
-            self.machine.release(pod, pod.node)
+            self.node_cache.release(pod, pod.node)
             self._uncharge(pod)
         elif pod.group is None:
-            self.queue(pod.queue).line.remove(pod_owner(pod))
+            self.queue(pod.queue).waiting_line.remove(pod_owner(pod))
         if pod.group is not None:
             group = self._group(pod.group)
             group.pods.pop(pod.uid, None)
@@ -336,17 +341,17 @@ class SchedulerState:
         if pod.node or pod.finished or pod.deleting:
             return
         if not self._ours(pod):
-            self._say_once(pod, "FailedScheduling", reasons.foreign_scheduler(pod.scheduler))
+            self._notice_once(pod, "FailedScheduling", reasons.unknown_scheduler(pod.scheduler))
             return
         if pod.gated:
-            self._say_once(pod, "SchedulingGated", reasons.GATED)
-        if pod.priority is None and not self._priorities.knows(pod.priority_class):
-            self._say_once(pod, "UnknownPriorityClass", reasons.unknown_priority_class(pod.priority_class))
-        if pod.profile.neighbours.ignored:
-            text = reasons.ignored_wishes(pod.profile.neighbours.ignored)
-            self._say_once(pod, "PreferenceNotConsidered", text)
+            self._notice_once(pod, "SchedulingGated", reasons.GATED)
+        if pod.priority is None and not self._priorities.is_known(pod.priority_class):
+            self._notice_once(pod, "UnknownPriorityClass", reasons.unknown_priority_class(pod.priority_class))
+        if pod.profile.pod_affinity.ignored:
+            text = reasons.ignored_preferences(pod.profile.pod_affinity.ignored)
+            self._notice_once(pod, "PreferenceNotConsidered", text)
 
-    def _say_once(self, pod: Pod, reason: str, message: str) -> None:
+    def _notice_once(self, pod: Pod, reason: str, message: str) -> None:
         if reason not in pod.noticed:
             pod.noticed = (*pod.noticed, reason)
             self.notices.append(PodNotice(pod, reason, message))
@@ -362,55 +367,57 @@ class SchedulerState:
 
     def _forget_group(self, group: GroupState) -> None:
         self.release_hold(group)
-        self.cooling.pop(group, None)
+        self.backing_off.pop(group, None)
         group.admitted = False
-        group.cool_until = group.waiting_from = float("-inf")
-        group.lapses = 0
+        group.backoff_until = group.waiting_from = float("-inf")
+        group.expired_holds = 0
 
-    def _stirred(self, changed: bool) -> bool:
-        self.stirrings += changed
+    def _count_change(self, changed: bool) -> bool:
+        self.change_count += changed
         return changed
 
     def _charge(self, pod: Pod) -> None:
-        self.stirrings += 1
+        self.change_count += 1
         pod.charged = self.queue_of(pod)
         self.queue(pod.charged).usage.add(pod.profile.requests)
 
     def _uncharge(self, pod: Pod) -> None:
-        self.stirrings += 1
+        self.change_count += 1
         self.queue(pod.charged).usage.add(pod.profile.requests, -1)
 
     def _requeue_all(self) -> None:
-        """What items are alike, or their priority, may have changed."""
+        """Equivalence classes or priorities may have changed."""
         for group in self.groups.values():
             self.dirty[group] = None
         for pod in self.pods.values():
             if pod.group is None and pod.waits and self._ours(pod):
-                self.queue(pod.queue).line.remove(pod_owner(pod))
+                self.queue(pod.queue).waiting_line.remove(pod_owner(pod))
                 self._queue_up(pod)
 
-    def _line_up(self, group: GroupState, item: QueueItem) -> None:
-        group.in_line.append((item.queue, item.owner))
-        self.queue(item.queue).line.add(item)
+    def _enqueue(self, group: GroupState, item: QueueItem) -> None:
+        group.queued_items.append((item.queue, item.owner))
+        self.queue(item.queue).waiting_line.add(item)
 
     def _queue_up(self, pod: Pod) -> None:
-        self.queue(pod.queue).line.add(pod_item(pod, pod.queue, self._priorities, self.machine.topology.view))
+        self.queue(pod.queue).waiting_line.add(
+            pod_item(pod, pod.queue, self._priorities, self.node_cache.topology.label_view)
+        )
 
-    def _wants_admission(self, group: GroupState, facts: PodGroupSpec, roll: GroupMembers, now: float) -> bool:
+    def _wants_admission(self, group: GroupState, spec: PodGroupSpec, members: GroupMembers, now: float) -> bool:
         if any(not pod.finished for pod in group.pods.values()) or group.hold is not None:
             return False
-        if facts.phase == "Completed" or (roll.members and roll.finished >= facts.min_member):
+        if spec.phase == "Completed" or (members.total and members.finished >= spec.min_member):
             return False
-        if group.admitted and not facts.min_resources:
+        if group.admitted and not spec.min_resources:
             return False
-        if now < group.cool_until:
-            self.cooling[group] = None
+        if now < group.backoff_until:
+            self.backing_off[group] = None
             return False
         return True
 
 
-def _same_footing(old: Pod, new: Pod) -> bool:
-    """Whether only phase and the like have changed: nothing that is accounted for."""
+def _is_same_placement(old: Pod, new: Pod) -> bool:
+    """Whether nothing has changed that matters for placement or usage."""
     return (
         old.profile is new.profile
         and old.node == new.node

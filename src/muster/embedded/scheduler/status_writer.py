@@ -42,7 +42,7 @@ _RETRY_SECONDS = 0.05
 
 
 class StatusWriter:
-    """`run()` until cancelled. The other methods return at once."""
+    """`run()` writes until cancelled. The other methods return at once."""
 
     def __init__(self, cluster: Cluster, state: SchedulerState, informers: Mapping[Kind, Informer]) -> None:
         self._cluster = cluster
@@ -52,11 +52,11 @@ class StatusWriter:
         self._groups: dict[GroupKey, GroupState] = {}
         self._queues = False
         self._queues_written = float("-inf")
-        self._newest: dict[str, Object] = {}
-        """Our last write of a group's or queue's status, while the informer may not have seen it yet."""
+        self._last_written: dict[str, Object] = {}
+        """Our last write of the status of a group or queue, until the informer has it."""
         self._wake = asyncio.Event()
 
-    def pod_waits(self, key: Key, uid: str, reason: str, message: str) -> None:
+    def set_pod_reason(self, key: Key, uid: str, reason: str, message: str) -> None:
         self._pods[key] = (uid, reason, message)
         self._wake.set()
 
@@ -69,12 +69,12 @@ class StatusWriter:
         self._queues = True
         self._wake.set()
 
-    def seen(self, before: Object | None, after: Object | None) -> None:
-        """The informer has a PodGroup or Queue as it is now: what we wrote need not be remembered beyond that."""
+    def informer_changed(self, before: Object | None, after: Object | None) -> None:
+        """The informer has a new state of a PodGroup or Queue, so our last write may be dropped."""
         uid = uid_of(after or before or {})
-        ours = self._newest.get(uid)
+        ours = self._last_written.get(uid)
         if ours is not None and (after is None or int(version_of(ours)) <= int(version_of(after))):
-            del self._newest[uid]
+            del self._last_written[uid]
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ class StatusWriter:
             await self._wake.wait()
             self._wake.clear()
             while self._groups:
-                await self._some(self._groups, self._write_group)
+                await self._write_batch(self._groups, self._write_group)
             if self._queues:
                 due = self._queues_written + self._state.settings.queue_status_seconds
                 if loop.time() < due:
@@ -94,10 +94,12 @@ class StatusWriter:
                     queues = list(self._state.queues.values())
                     await asyncio.gather(*(self._write_queue(q, phases.get(q.name, {})) for q in queues))
             if self._pods:
-                await self._some(self._pods, self._write_pod)
+                await self._write_batch(self._pods, self._write_pod)
                 self._wake.set()
 
-    async def _some(self, waiting: dict[Any, Any], write: Callable[[Any, Any], Coroutine[Any, Any, None]]) -> None:
+    async def _write_batch(
+        self, waiting: dict[Any, Any], write: Callable[[Any, Any], Coroutine[Any, Any, None]]
+    ) -> None:
         batch = [(key, waiting.pop(key)) for key in list(waiting)[:_AT_ONCE]]
         await asyncio.gather(*(write(key, what) for key, what in batch))
 
@@ -117,7 +119,7 @@ class StatusWriter:
         try:
             await self._cluster.patch(POD, key.name, key.namespace, patch, subresource="status")
         except Conflict:
-            # It has changed in between, perhaps by being bound: look again when the informer knows more.
+            # It has changed, perhaps because it was bound: try again when the informer has the new state.
             await asyncio.sleep(_RETRY_SECONDS)
             self._pods.setdefault(key, what)
             self._wake.set()
@@ -129,31 +131,31 @@ class StatusWriter:
     async def _write_group(self, key: GroupKey, group: GroupState) -> None:
         kind = POD_GROUP if key.flavour == "volcano" else PLUGIN_POD_GROUP
         obj = self._current(self._informers[kind].get(key.namespace, key.name))
-        facts, roll = group.facts, group.roll
-        if obj is None or facts is None or roll is None or facts.uid != uid_of(obj):
+        spec, members = group.spec, group.members
+        if obj is None or spec is None or members is None or spec.uid != uid_of(obj):
             return
         old, now = status_of(obj), timestamp()
         if key.flavour == "volcano":
             new = volcano_status(
-                facts, roll, old, admitted=group.admitted, trouble=group.trouble, now=now, transition=str(uuid4())
+                spec, members, old, admitted=group.admitted, problem=group.problem, now=now, transition=str(uuid4())
             )
         else:
-            new = plugin_status(facts, roll, old, owner=self._occupant(group), now=now)
+            new = plugin_status(spec, members, old, owner=self._owner_of_pods(group), now=now)
         await self._write_status(kind, obj, new)
 
     def _phases(self) -> dict[str, Counter[str]]:
-        """By queue, how many of Volcano's PodGroups are in which phase."""
+        """Returns the number of Volcano PodGroups by queue and phase."""
         found: dict[str, Counter[str]] = {}
         for group in self._state.groups.values():
-            if group.facts is not None and group.key.flavour == "volcano":
-                written = self._newest.get(group.facts.uid)
-                phase = (status_of(written).get("phase") if written else group.facts.phase) or "Pending"
-                found.setdefault(group.facts.queue, Counter())[phase] += 1
+            if group.spec is not None and group.key.flavour == "volcano":
+                written = self._last_written.get(group.spec.uid)
+                phase = (status_of(written).get("phase") if written else group.spec.phase) or "Pending"
+                found.setdefault(group.spec.queue, Counter())[phase] += 1
         return found
 
     async def _write_queue(self, queue: QueueState, phases: Mapping[str, int]) -> None:
         obj = self._current(self._informers[QUEUE].get("", queue.name))
-        if queue.facts is None or obj is None:
+        if queue.spec is None or obj is None:
             return
         used = format_amounts({name: amount for name, amount in sorted(queue.usage.used.items()) if amount > 0})
         old = status_of(obj)
@@ -168,20 +170,20 @@ class StatusWriter:
             written = await self._cluster.patch(
                 kind, name_of(obj), namespace_of(obj), {"status": diff_merge(old, new)}, subresource="status"
             )
-            self._newest[uid_of(obj)] = written
+            self._last_written[uid_of(obj)] = written
         except NotFound:
-            self._newest.pop(uid_of(obj), None)
+            self._last_written.pop(uid_of(obj), None)
         except ApiError as error:
             log.warning("the status of %s %s was not written: %s", kind.singular, name_of(obj), error)
 
-    def _current(self, seen: Object | None) -> Object | None:
-        """The newer of what the informer has seen and what we wrote last."""
-        if seen is None:
+    def _current(self, known: Object | None) -> Object | None:
+        """Returns our last write if the informer does not have it yet, or else the informer's object."""
+        if known is None:
             return None
-        return self._newest.get(uid_of(seen), seen)
+        return self._last_written.get(uid_of(known), known)
 
-    def _occupant(self, group: GroupState) -> str:
-        """Who owns the Pods of a plugin's group: `namespace/name`."""
+    def _owner_of_pods(self, group: GroupState) -> str:
+        """Returns the owner of the Pods of a scheduler-plugins group, as `namespace/name`."""
         for pod in group.pods.values():
             obj = self._informers[POD].get(*pod.key)
             owner = controller_of(obj) if obj is not None else None

@@ -1,6 +1,6 @@
-"""Who stands next to whom: counts of Pods per value of a node label, for pod (anti-)affinity and topology spread.
+"""Counts Pods per topology domain (value of a node label), for pod affinity, anti-affinity and topology spread.
 
-Terms are learnt when a Pod first brings them; a cluster without such rules pays nothing.
+Terms are added when the first Pod with them appears. A cluster without such rules pays nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from muster.embedded.scheduler.model import NodeSpec, Pod, Profile
 from muster.embedded.scheduler.pod_affinity import PodTerm, Spread
 
 NodeCheck = Callable[[NodeSpec], str]
-"""Answers why a node will not do, '' if it will."""
+"""Returns why a node does not fit, or '' if it does."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Where the Pods of one term are, and where those are that will not have them near."""
+    """Where the Pods that match one term are, and where Pods are that have this term as anti-affinity."""
 
     term: PodTerm
     per_node: Counter[str] = field(default_factory=Counter)
@@ -28,24 +28,24 @@ class _Tally:
 
 
 class Topology:
-    """`everyone` answers all Pods that have a node, with that node."""
+    """`placed_pods` returns all Pods that have a node, with the node."""
 
-    def __init__(self, everyone: Callable[[], Iterable[tuple[Pod, NodeSpec]]]) -> None:
-        self._everyone = everyone
+    def __init__(self, placed_pods: Callable[[], Iterable[tuple[Pod, NodeSpec]]]) -> None:
+        self._placed_pods = placed_pods
         self._tallies: dict[Hashable, _Tally] = {}
         self._label_keys: tuple[str, ...] = ()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody has brought a rule yet."""
+        """Whether no Pod has had a rule yet."""
         return not self._tallies
 
     def learn(self, profile: Profile) -> bool:
-        """Takes in the terms of a profile. True when Pods that looked alike before may differ now."""
-        new = [t for t in profile.neighbours.terms if t.identity not in self._tallies]
+        """Adds the terms of a profile. Returns True if Pods that were equal before may differ now."""
+        new = [t for t in profile.pod_affinity.terms if t.identity not in self._tallies]
         for term in new:
             tally = self._tallies[term.identity] = _Tally(term)
-            for pod, node in self._everyone():
+            for pod, node in self._placed_pods():
                 _count(tally, pod, node, +1)
         if not new:
             return False
@@ -53,31 +53,31 @@ class Topology:
         self._label_keys = tuple(sorted(keys))
         return True
 
-    def view(self, pod: Pod) -> Hashable:
-        """What of a Pod matters to the rules of others: equal views get equal answers."""
+    def label_view(self, pod: Pod) -> Hashable:
+        """Returns what of a Pod matters to the rules of other Pods. Pods with equal views are treated the same."""
         if not self._tallies:
             return None
         return (pod.key.namespace, *(pod.labels.get(key) for key in self._label_keys))
 
-    def settle(self, pod: Pod, node: NodeSpec) -> None:
+    def add_pod(self, pod: Pod, node: NodeSpec) -> None:
         for tally in self._tallies.values():
             _count(tally, pod, node, +1)
 
-    def unsettle(self, pod: Pod, node: NodeSpec) -> None:
+    def remove_pod(self, pod: Pod, node: NodeSpec) -> None:
         for tally in self._tallies.values():
             _count(tally, pod, node, -1)
 
     def check_for(self, pod: Pod, nodes: Callable[[], Iterable[NodeSpec]]) -> NodeCheck | None:
-        """The rules for placing this Pod now, or None when none concern it."""
+        """Returns a check of nodes for this Pod, or None if no rule applies to it."""
         if not self._tallies:
             return None
-        neighbours = pod.profile.neighbours
+        pod_affinity = pod.profile.pod_affinity
         hostile = [t for t in self._tallies.values() if t.repelled and t.term.matches(pod.key.namespace, pod.labels)]
-        if not neighbours and not hostile:
+        if not pod_affinity and not hostile:
             return None
-        spreads = _spread_rules(self._tallies, pod, nodes()) if neighbours.spread else []
-        affinity = [self._tallies[t.identity] for t in neighbours.affinity]
-        anti = [self._tallies[t.identity] for t in neighbours.anti_affinity]
+        spreads = _spread_rules(self._tallies, pod, nodes()) if pod_affinity.spread else []
+        affinity = [self._tallies[t.identity] for t in pod_affinity.affinity]
+        anti = [self._tallies[t.identity] for t in pod_affinity.anti_affinity]
         companions = self._companions(pod, affinity)
         alone = bool(affinity) and not any(companions.values())
         first = alone and all(t.term.matches(pod.key.namespace, pod.labels) for t in affinity)
@@ -104,13 +104,13 @@ class Topology:
         return check
 
     def _companions(self, pod: Pod, affinity: list[_Tally]) -> Counter[tuple[str, str]]:
-        """Per key and value, the Pods that match all affinity terms at once."""
+        """Returns, per key and value, the number of Pods that match all affinity terms."""
         found: Counter[tuple[str, str]] = Counter()
         if len(affinity) == 1:
             tally = affinity[0]
             found.update({(tally.term.topology_key, value): n for value, n in tally.per_value.items() if n})
         elif affinity:
-            for other, node in self._everyone():
+            for other, node in self._placed_pods():
                 if all(t.term.matches(other.key.namespace, other.labels) for t in affinity):
                     found.update(
                         (t.term.topology_key, node.labels[t.term.topology_key])
@@ -126,7 +126,7 @@ def _count(tally: _Tally, pod: Pod, node: NodeSpec, step: int) -> None:
         tally.per_node[node.name] += step
         if value is not None:
             _step(tally.per_value, value, step)
-    if value is not None and any(t.identity == tally.term.identity for t in pod.profile.neighbours.anti_affinity):
+    if value is not None and any(t.identity == tally.term.identity for t in pod.profile.pod_affinity.anti_affinity):
         _step(tally.repelled, value, step)
 
 
@@ -137,7 +137,7 @@ def _step(counter: Counter[str], value: str, step: int) -> None:
 
 
 def _spread_rules(tallies: Mapping[Hashable, _Tally], pod: Pod, nodes: Iterable[NodeSpec]) -> list[NodeCheck]:
-    spreads = pod.profile.neighbours.spread
+    spreads = pod.profile.pod_affinity.spread
     keys = [s.term.topology_key for s in spreads]
     known = [n for n in nodes if all(k in n.labels for k in keys)]
     return [_spread_rule(spread, tallies[spread.term.identity], pod, known) for spread in spreads]
