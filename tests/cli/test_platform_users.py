@@ -51,7 +51,7 @@ def test_accounts_teams_and_what_was_done(cluster: Muster) -> None:
     assert f"{web(cluster)}/welcome#" in made.out
     cluster("users", "create", "bob", "--admin").ok()
     again = cluster("users", "create", "ann")
-    assert (again.code, again.err) == (1, 'error: it was refused\nname: there is an account "ann" already\n')
+    assert (again.code, again.err) == (1, 'error: it was refused\nname: there is already an account "ann"\n')
     assert cluster("users", "edit", "ann", "--email", "a@example.com").ok().out == "ann is changed\n"
     assert cluster("users", "edit", "ann").err == "error: say what to change: --display-name, --email or --role\n"
     cluster("teams", "create", "crew", "--description", "us").ok()

@@ -129,9 +129,7 @@ async def beside(cluster: EmbeddedCluster, *deployments: Object) -> None:
 
 async def test_another_operator_is_not_fought_with(cluster: EmbeddedCluster) -> None:
     await beside(cluster, theirs())
-    with pytest.raises(
-        InstallError, match="kubeflow/training-operator: its jobs continue under this operator"
-    ):
+    with pytest.raises(InstallError, match="kubeflow/training-operator: its jobs continue under this operator"):
         await put(cluster)
     assert name_of((await cluster.list(NAMESPACE)).items[0]) != "muster-system"
     async with going(Deployments(cluster)):

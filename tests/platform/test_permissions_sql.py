@@ -11,7 +11,8 @@ from sqlalchemy import Boolean, Column, Connection, MetaData, Table, insert, sel
 
 from muster.platform.database.database import Database
 from muster.platform.database.tables import STRING
-from muster.platform.permissions import FULL, RULES, Actor, Kind, Scope, Subject, TeamRole, may, visible
+from muster.platform.permissions import FULL, RULES, Actor, may, visible
+from muster.platform.records import Kind, Scope, Subject, TeamRole
 
 things = Table(
     "things",

@@ -131,7 +131,7 @@ test("storage roots, categories and virtual clusters are created, edited and del
   await dialog.getByLabel("Name", { exact: true }).fill(name)
   await dialog.getByLabel("Mount path").fill("nfs")
   await dialog.getByRole("button", { name: "Create" }).click()
-  await expect(dialog.getByText(/is not a place/)).toBeVisible()
+  await expect(dialog.getByText(/is not a valid path/)).toBeVisible()
   await dialog.getByLabel("Mount path").fill("/nfs/data")
   await dialog.getByLabel("Read-only").check()
   await expectAccessible(page)

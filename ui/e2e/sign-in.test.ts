@@ -11,7 +11,7 @@ stranger("the one-time link lets the first admin choose a password, once", { tag
   await expectAccessible(page)
   await page.getByLabel(/Password/).fill("short")
   await page.getByRole("button", { name: "Set password" }).click()
-  await expect(page.getByText("take at least 10")).toBeVisible()
+  await expect(page.getByText("use at least 10")).toBeVisible()
   await page.getByLabel(/Password/).fill(PASSWORD)
   await page.getByRole("button", { name: "Set password" }).click()
   await expect(page.getByRole("heading", { name: "Hello, admin" })).toBeVisible()

@@ -1,26 +1,16 @@
-"""What goes wrong, in the shape that the API answers with (problem+json, RFC 9457)."""
+"""Errors of the platform, in the form of the API's answers (problem+json, RFC 9457)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    field: str
-    """Where, as in `nodes[0].name`."""
-    message: str
-    code: str = ""
-    """For those who show it in another language: what it is, ..."""
-    arguments: Mapping[str, Any] | None = None
-    """... and what to put into the sentence."""
+from muster.platform.messages import FieldError, field_error
 
 
 class Problem(Exception):
-    """The request cannot be fulfilled; `detail` tells the person who made it why, and what to do instead."""
+    """A request cannot be fulfilled. `detail` tells the user why, and what to do instead."""
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "internal"
@@ -34,20 +24,28 @@ class Problem(Exception):
         self.errors = tuple(errors)
         self.headers = dict(headers or {})
         self.code = ""
-        """For those who show it in another language: what `detail` says, ..."""
+        """The code of `detail` in the message catalog, ..."""
         self.arguments: Mapping[str, Any] | None = None
-        """... and what to put into the sentence."""
+        """... and its values."""
 
     @classmethod
-    def told(cls, what: FieldError) -> Self:
-        """With its code; of a field, if it names one."""
-        problem = cls(what.message, [what] if what.field else ())
-        problem.code, problem.arguments = what.code, what.arguments
+    def of(cls, code: str, /, **arguments: Any) -> Self:
+        """With a message of the catalog."""
+        return cls.from_error(field_error("", code, **arguments))
+
+    @classmethod
+    def from_error(cls, error: FieldError) -> Self:
+        problem = cls(error.message, [error] if error.field else ())
+        problem.code, problem.arguments = error.code, error.arguments
         return problem
+
+    def with_headers(self, headers: Mapping[str, str]) -> Self:
+        self.headers |= headers
+        return self
 
 
 class BadRequest(Problem):
-    status, type, title = 400, "bad-request", "The request cannot be understood"
+    status, type, title = 400, "bad-request", "The request is not valid"
 
 
 class Unauthenticated(Problem):
@@ -55,39 +53,44 @@ class Unauthenticated(Problem):
 
 
 class Forbidden(Problem):
-    status, type, title = 403, "forbidden", "You may not do this"
+    status, type, title = 403, "forbidden", "You do not have permission"
 
 
 class NotFound(Problem):
-    status, type, title = 404, "not-found", "There is no such thing"
+    status, type, title = 404, "not-found", "Not found"
 
     @classmethod
-    def of(cls, kind: str, name: str) -> Self:
-        return cls.told(FieldError("", f'there is no {kind} "{name}"', "missing", {"kind": kind, "name": name}))
+    def named(cls, kind: str, name: str) -> Self:
+        return cls.of("missing", kind=kind, name=name)
 
 
 class Conflict(Problem):
-    status, type, title = 409, "conflict", "It does not fit what is there"
+    status, type, title = 409, "conflict", "The request conflicts with the current state"
 
 
 class PreconditionFailed(Problem):
-    status, type, title = 412, "changed-meanwhile", "Somebody else changed it meanwhile"
+    status, type, title = 412, "changed-meanwhile", "Someone else changed it"
+
+    @classmethod
+    def check(cls, kind: str, name: str, revision: int, expected: int | None) -> None:
+        """Raises if a client expects another revision than the current one."""
+        if expected is not None and expected != revision:
+            raise cls.of("changed", kind=kind, name=name)
 
 
 class TooLarge(Problem):
-    status, type, title = 413, "too-large", "It is too large"
+    status, type, title = 413, "too-large", "The request is too large"
 
 
 class Invalid(Problem):
-    status, type, title = 422, "invalid", "Some fields are not right"
+    status, type, title = 422, "invalid", "Some fields are not valid"
 
     @classmethod
-    def field(cls, field: str, message: str) -> Self:
-        return cls.fields([FieldError(field, message)])
+    def field(cls, field: str, code: str, /, **arguments: Any) -> Self:
+        return cls.fields([field_error(field, code, **arguments)])
 
     @classmethod
     def fields(cls, errors: Sequence[FieldError]) -> Self:
-        """One or more fields at fault."""
         return cls("; ".join(f"{e.field}: {e.message}" if e.field else e.message for e in errors), errors)
 
 
@@ -96,16 +99,15 @@ class TooManyRequests(Problem):
 
 
 class Unavailable(Problem):
-    status, type, title = 503, "unavailable", "Not now"
+    status, type, title = 503, "unavailable", "The service is not available"
 
 
 @contextmanager
-def conflict_on_duplicate(what: str | FieldError, field: str = "") -> Iterator[None]:
-    """A row that collides with another one (its name is taken, say) is a Conflict with this message."""
+def conflict_on_duplicate(error: FieldError) -> Iterator[None]:
+    """Raises Conflict with this error if a row collides with another one, for example because its name is taken."""
     from sqlalchemy.exc import IntegrityError
 
-    error = what if isinstance(what, FieldError) else FieldError(field, what)
     try:
         yield
     except IntegrityError:
-        raise Conflict.told(error) from None
+        raise Conflict.from_error(error) from None

@@ -1,76 +1,453 @@
-"""Every message of the platform that users see: a code, its values and the English text."""
+"""The message catalog: every message of the platform that users see.
+
+A message travels as a code with values, next to its English text. The web UI has the same codes in Chinese
+(ui/src/words/*.zh.json; tests/server/platform/test_ui_words.py compares them). docs/messages.json is made of this
+catalog; `python -m muster.platform.messages` prints it.
+
+Messages that controllers write into Kubernetes objects are in status_messages.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from muster.platform.errors import FieldError
-
-_ACCOUNT_NAME = "write lower-case letters, digits, and . _ - between them, 63 characters at most"
-_LINE = "{most} characters on one line, without blanks at either end"
-
-TEXTS: Final[Mapping[str, str]] = {
-    "user.name": f'"{{name}}" cannot be the name of an account; {_ACCOUNT_NAME}',
-    "user.taken": 'there is an account "{name}" already',
-    "password.short": "it has {length} characters; take at least {least}",
-    "password.long": "it has {length} characters; take at most {most}",
-    "password.repeats": "it repeats the same few characters; take more different ones",
-    "password.name": "it is made of the account's name; take something else",
-    "password.wrong": "this is not your password",
-    "team.name": f'"{{name}}" cannot be the name of a team; {_ACCOUNT_NAME}',
-    "team.taken": 'there is a team "{name}" already',
-    "team.owns": '"{name}" has virtual clusters or storage roots of its own; give those to others first',
-    "team.foreign": 'you are not in the team "{name}"; ask one of its leaders to take you in',
-    "token.scopes": "write one or more of {scopes}",
-    "token.more": "a token cannot make one that may do more than itself: it lacks {scopes}",
-    "token.admin": '"admin" is for admins',
-    "token.past": "that is in the past",
-    "category.name": f'"{{name}}" cannot be the name of a category; write 1 to {_LINE}, and without /',
-    "category.taken": 'there is a category "{name}" already',
-    "category.full": 'the category "{name}" has modules; put them into another one first',
-    "resource.name": f'"{{name}}" cannot be a name; write 1 to {_LINE}, and without /',
-    "cluster.taken": 'there is a virtual cluster "{name}" already',
-    "cluster.total": "{total} is not between 0 and {most}",
-    "cluster.selector": "write labels of nodes, such as pool: rtx2080",
-    "sku.resource": "write gpu, cpu, memory, or the name of a resource, each once",
-    "sku.amount": "{detail}",
-    "sku.negative": "{amount} is less than nothing",
-    "sku.whole": "{amount} is not a whole number",
-    "sku.empty": "it is nothing at all; write amounts, such as gpu: 1, cpu: 10, memory: 80G",
-    "storage.taken": 'there is a storage root "{name}" already',
-    "storage.path": '"{path}" is not a place; write a whole path such as {example}',
-    "storage.claim": '"{name}" cannot be the name of a PersistentVolumeClaim',
-    "storage.both": "there is a host_path, too; leave one of them out",
-    "workflow.name": f'"{{name}}" cannot be the name of a workflow; write 1 to {_LINE}, and without /',
-    "workflow.taken": 'there is a workflow "{name}" already',
-    "workflow.runs": 'the workflow "{name}" has runs; delete those first, or archive it instead',
-    "workflow.archived": 'the workflow "{name}" is archived; restore it first',
-    "version.name": f'"{{name}}" cannot be the name of a version; write at most {_LINE}, and without /',
-    "version.other": '"{name}" means another version; write a name such as v{name}',
-    "version.taken": 'the workflow "{workflow}" has a version "{name}" already',
-    "version.archived": 'the version "{name}" of "{workflow}" is archived; restore it first',
-    "run.name": f'"{{name}}" cannot be the name of a run; write 1 to {_LINE}',
-    "run.skus": '{node}: it needs {skus} SKUs, and all of "{cluster}" are {total}; write fewer',
-    "run.ended": "it cannot be stopped: it has {how} already",
-    "run.retry": "only what failed or was stopped can be retried; it {how}",
-    "run.gone": "its Workflow is not there any more; copy the run instead",
-    "run.changed": "the run has just been changed by somebody else; look at it again",
-    "field.missing": "it is missing",
-    "field.unknown": "there is no such field",
-    "field.long": "write at most {most} characters",
-    "field.short": "write at least {least} characters",
-    "field.least": "write {least} or more",
-    "field.most": "write {most} or less",
-    "field.number": "write a number",
-}
+from muster.platform.records import Finding
 
 
-def field_error(where: str, code: str, **arguments: Any) -> FieldError:
-    """`code` is one of TEXTS. Arguments that are lists are joined by commas in the text."""
-    return FieldError(where, format_message(code, arguments), code, arguments)
+class Template(NamedTuple):
+    """A message with places for values, as in `str.format`."""
+
+    message: str
+    fix: str = ""
+    """What to do about it. It follows the message after a semicolon."""
+    is_warning: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.fix}" if self.fix else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with a field of a request, or with the request as a whole."""
+
+    field: str
+    """As in `nodes[0].name`; '' for the whole request."""
+    message: str
+    code: str = ""
+    """Of the catalog."""
+    arguments: Mapping[str, Any] | None = None
+
+
+def field_error(field: str, code: str, /, **arguments: Any) -> FieldError:
+    return FieldError(field, format_message(code, arguments), code, arguments)
+
+
+def make_finding(path: str, code: str, /, **arguments: Any) -> Finding:
+    template, shown = CATALOG[code], _shown(arguments)
+    return Finding(
+        path,
+        code,
+        template.message.format(**shown),
+        template.fix.format(**shown),
+        arguments,
+        "warning" if template.is_warning else "error",
+    )
 
 
 def format_message(code: str, arguments: Mapping[str, Any]) -> str:
-    shown = {name: ", ".join(value) if isinstance(value, list) else value for name, value in arguments.items()}
-    return TEXTS[code].format(**shown)
+    """The English text. A list is joined by commas."""
+    return str(CATALOG[code]).format(**_shown(arguments))
+
+
+def _shown(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+        for name, value in arguments.items()
+    }
+
+
+_ACCOUNT_NAME: Final = "use lower-case letters, digits, and . _ - between them, at most 63 characters"
+_LINE: Final = "{most} characters on one line, with no space at either end"
+_START: Final = "start with a letter"
+_IDENTIFIER: Final = f"use letters, digits and _, {_START}, at most 63 characters"
+_REFERABLE: Final = f"use letters, digits, _ and -, {_START}, at most 63 characters"
+_ONE_OF: Final = "use one of {choices}"
+
+_REQUESTS: Final[Mapping[str, Template]] = {
+    "missing": Template('there is no {kind} "{name}"'),
+    "changed": Template('the {kind} "{name}" was changed by someone else', "reload it and try again"),
+    "bug": Template("this is a bug in Muster", "see the server log for details"),
+    "database": Template("the database did not respond", "try again in a moment"),
+    "request.large": Template("the request is too large", "send at most {most} MB"),
+    "request.site": Template("the request comes from a page of another site"),
+    "request.etag": Template("If-Match: {etag} is not an ETag of this API"),
+    "request.parameter": Template("there is no such query parameter", "known parameters: {known}"),
+    "request.path": Template("there is nothing at this path"),
+    "request.method": Template("this path does not support the method"),
+    "page.limit": Template("{limit} is not between 1 and {most}"),
+    "page.sort": Template('cannot sort by "{sort}"', 'use one of {choices}, with "-" in front for descending order'),
+    "page.cursor": Template("this is not a valid cursor", "use `next` of the previous page"),
+    "page.other": Template('the cursor belongs to a list sorted by "{other}", not by "{sort}"'),
+    "filter.value": Template('"{value}" is not a known value', _ONE_OF),
+    "field.missing": Template("this field is required"),
+    "field.unknown": Template("there is no such field"),
+    "field.long": Template("use at most {most} characters"),
+    "field.short": Template("use at least {least} characters"),
+    "field.least": Template("use {least} or more"),
+    "field.most": Template("use {most} or less"),
+    "field.number": Template("use a number"),
+    "field.either": Template("{other} is set, too", "leave one of them out"),
+}
+
+_USERS: Final[Mapping[str, Template]] = {
+    "login.needed": Template(
+        "you are not logged in", "log in, or send an API token as `Authorization: Bearer mst_...`"
+    ),
+    "login.wrong": Template("the name or the password is wrong"),
+    "login.often": Template("there were too many failed attempts", "try again in {seconds} s"),
+    "login.header": Template("the Authorization header is not valid", "send `Authorization: Bearer mst_...`"),
+    "login.csrf": Template(
+        "the CSRF token is missing or wrong", "send the value of the cookie {cookie} as header {header}"
+    ),
+    "session.over": Template("this session has expired", "log in again"),
+    "session.none": Template("this request has no session", "to end a token, revoke it"),
+    "link.gone": Template("this link was used already or has expired", "ask an admin for a new one"),
+    "permission.scope": Template('this token lacks the scope "{scope}", which "{action}" needs'),
+    "permission.own": Template("you may not {action} your own {kind}", "ask someone else to do it"),
+    "permission.only": Template("only {who} may {action} this {kind}"),
+    "permission.run-token": Template("the token of a run may not {action} a {kind}"),
+    "permission.other-run": Template("the token of a run cannot access other runs"),
+    "user.name": Template('"{name}" is not a valid account name', _ACCOUNT_NAME),
+    "user.taken": Template('there is already an account "{name}"'),
+    "user.disabled": Template("this account is disabled", "ask an admin"),
+    "openid.none": Template("no OpenID provider is configured", "set `oidc` in config.yaml"),
+    "openid.other": Template("this login did not start here", "try again"),
+    "openid.refused": Template("{provider} refused the login: {reason}"),
+    "openid.key": Template("{provider} used a signing key that it does not publish"),
+    "openid.token": Template("the ID token of {provider} is not valid: {reason}"),
+    "openid.group": Template("you are not in any of the groups that may log in with {provider}", "ask an admin"),
+    "openid.https": Template("oidc.issuer: {issuer} must be an https address"),
+    "openid.issuer": Template("oidc.issuer: {issuer} calls itself {name}", "use that name"),
+    "openid.unreachable": Template("{provider} cannot be reached at {url}: {error}"),
+    "password.short": Template("the password has {length} characters", "use at least {least}"),
+    "password.long": Template("the password has {length} characters", "use at most {most}"),
+    "password.repeats": Template("the password repeats the same few characters", "use more different ones"),
+    "password.name": Template("the password is made of the account name", "use another one"),
+    "password.wrong": Template("this is not your password"),
+    "password.session": Template("a token cannot change the password", "log in with the old password"),
+    "team.name": Template('"{name}" is not a valid team name', _ACCOUNT_NAME),
+    "team.taken": Template('there is already a team "{name}"'),
+    "team.owns": Template('"{name}" owns virtual clusters or storage roots', "assign them to another team first"),
+    "team.foreign": Template('you are not in the team "{name}"', "ask one of its leaders to add you"),
+    "team.member": Template('"{user}" is not in the team "{team}"'),
+    "token.scopes": Template("use one or more of {scopes}"),
+    "token.more": Template("a token cannot create a token with more rights than its own", "it lacks {scopes}"),
+    "token.admin": Template('only admins may use the scope "admin"'),
+    "token.past": Template("the expiry is in the past"),
+    "token.unknown": Template("this token is unknown, was revoked, or has expired"),
+}
+
+_WORKFLOWS: Final[Mapping[str, Template]] = {
+    "workflow.name": Template('"{name}" is not a valid workflow name', f"use 1 to {_LINE}, and no /"),
+    "workflow.taken": Template('there is already a workflow "{name}"'),
+    "workflow.runs": Template('the workflow "{name}" has runs', "delete them first, or archive the workflow"),
+    "workflow.archived": Template('the workflow "{name}" is archived', "restore it first"),
+    "version.name": Template('"{name}" is not a valid version name', f"use at most {_LINE}, and no /"),
+    "version.other": Template('"{name}" already means another version', "use a name such as v{name}"),
+    "version.taken": Template('the workflow "{workflow}" already has a version "{name}"'),
+    "version.archived": Template('the version "{name}" of "{workflow}" is archived', "restore it first"),
+    "version.missing": Template('the workflow "{workflow}" has no version "{name}"'),
+    "version.gone": Template("the version was deleted by someone else"),
+    "version.content": Template("the document is missing", "send a graph document, or an Argo Workflow as manifest"),
+    "version.export": Template("the version refers to something that has changed: {detail}"),
+}
+
+_RUNS: Final[Mapping[str, Template]] = {
+    "run.name": Template('"{name}" is not a valid run name', f"use 1 to {_LINE}"),
+    "run.workflow": Template(
+        "the workflow is missing", "set workflow to a name or id, or version to the id of a version"
+    ),
+    "run.skus": Template('{node}: it needs {skus} SKUs, but "{cluster}" has only {total}', "use fewer"),
+    "run.ended": Template("the run cannot be stopped: it has {how}"),
+    "run.retry": Template("only a run that failed or was stopped can be retried", "this run {how}"),
+    "run.retry-now": Template("the run cannot be retried now: {detail}"),
+    "run.gone": Template("the Workflow of this run was deleted", "copy the run instead"),
+    "run.changed": Template("the run was changed by someone else", "reload it and try again"),
+    "run.node": Template('the run "{run}" has no node "{name}"'),
+    "run.attempt": Template("there is no attempt {number}", "there are {count}"),
+    "run.pod": Template('"{pod}" is not a Pod of this node'),
+    "run.output": Template('the output "{name}" is not available', "the node is {state}"),
+    "run.file": Template('the file of the output "{name}" was deleted'),
+    "run.artifact": Template("{detail}"),
+}
+
+_RESOURCES: Final[Mapping[str, Template]] = {
+    "resource.name": Template('"{name}" is not a valid name', f"use 1 to {_LINE}, and no /"),
+    "cluster.taken": Template('there is already a virtual cluster "{name}"'),
+    "cluster.total": Template("{total} is not between 0 and {most}"),
+    "cluster.selector": Template("this is not a node label", "use labels such as pool: rtx2080"),
+    "sku.resource": Template("use gpu, cpu, memory or the full name of a resource, each at most once"),
+    "sku.amount": Template("{detail}"),
+    "sku.negative": Template("{amount} is less than 0"),
+    "sku.whole": Template("{amount} is not a whole number"),
+    "sku.empty": Template("the SKU is empty", "set amounts such as gpu: 1, cpu: 10, memory: 80G"),
+    "root.taken": Template('there is already a storage root "{name}"'),
+    "root.path": Template('"{path}" is not a valid path', "use an absolute path such as {example}"),
+    "root.claim": Template('"{name}" is not a valid PersistentVolumeClaim name'),
+    "root.both": Template("host_path is set, too", "leave one of them out"),
+}
+
+_MODULES: Final[Mapping[str, Template]] = {
+    "category.name": Template('"{name}" is not a valid category name', f"use 1 to {_LINE}, and no /"),
+    "category.taken": Template('there is already a category "{name}"'),
+    "category.full": Template('the category "{name}" has modules', "move them to another category first"),
+    "module.name": Template(
+        '"{name}" is not a valid module name',
+        "use 1 to 63 lower-case letters, digits and -, with a letter or digit at either end",
+    ),
+    "module.taken": Template('there is already a module "{name}"'),
+    "module.category": Template("{detail}", "choose another category, or ask an admin to create it"),
+    "module.team": Template("{detail}"),
+    "module.used": Template('the workflow "{workflow}" uses the module "{name}"', "deprecate the module instead"),
+    "module.no-version": Template('the module "{module}" has no version "{name}"'),
+    "module.step": Template('{name} is "{state}"', "only a version that is {states} can be {step}"),
+    "source.repository": Template("{detail}"),
+    "source.ref": Template("{detail}"),
+    "source.path": Template("{detail}"),
+    "source.file": Template("use the path of a file in the repository"),
+    "source.variable": Template(f"use letters, digits and _, and {_START}"),
+    "source.input": Template(f"use letters, digits and _, and {_START}: it becomes --name=value"),
+    "source.output": Template(f"use letters, digits, _ and -, and {_START}"),
+    "source.reserved": Template("names that start with {prefix} are reserved for the platform"),
+    "source.value": Template("use at most {most} characters, and no NUL"),
+    "source.twice": Template('the name "{name}" is used twice'),
+    "source.both": Template('there is also a variable "{name}"', "rename one of them"),
+    "source.type": Template("use text or file"),
+    "source.output-path": Template("use an absolute path, such as /tmp/workflow_space/result.txt"),
+    "source.same-path": Template('"{other}" has the same path'),
+    "source.many": Template("use at most {most}"),
+    "review.reason": Template("the reason is missing", "tell the author what to change"),
+    "review.over": Template("this review is closed: it was {state}"),
+    "review.own": Template("you may not decide about your own module", "ask someone else to do it"),
+}
+
+_JOBS: Final[Mapping[str, Template]] = {
+    "job.empty": Template("there is no object in this text", "paste the manifest of a training job"),
+    "job.kind": Template("{kind} is not a training job", "use one of {known}"),
+    "job.twice": Template('line {other} has another {kind} named "{name}"', "rename one of them"),
+    "job.namespace": Template('jobs run in the namespace "{namespace}"', "leave metadata.namespace out"),
+    "job.queue": Template(
+        'the queue "{name}" belongs to a virtual cluster that you may not use', "leave it out or use another one"
+    ),
+    "job.group": Template("{name} would put the Pods into the gang of another job", "leave it out"),
+    "job.etcd": Template("{name} would make the controller write to your etcd", "leave it out, or ask an admin"),
+    "job.cluster": Template("{detail}"),
+    "job.text": Template("{detail}"),
+    "job.warning": Template("{detail}", is_warning=True),
+    "job.suspend": Template("a {kind} of {api_version} cannot be suspended", "delete it instead"),
+    "job.ended": Template("the job has already {state}"),
+    "job.pod": Template('the {kind} "{job}" has no Pod "{pod}"'),
+}
+
+_POD_POLICY: Final[Mapping[str, Template]] = {
+    "confined.host": Template("{field} gives Pods access to the host", "leave it out"),
+    "confined.privileged": Template("a privileged container has full access to the host", "leave privileged out"),
+    "confined.capabilities": Template("the capabilities {names} give access to the host", "leave add out"),
+    "confined.setting": Template("{field} affects more than the Pod", "leave it out"),
+    "confined.account": Template('Pods run as the service account "default", not as "{name}"', "leave {field} out"),
+    "confined.token": Template("service account tokens cannot be mounted", "leave it out"),
+    "confined.node": Template("nodeName bypasses the scheduler", "use a nodeSelector instead"),
+    "confined.priority": Template(
+        'the priority class "{name}" is reserved for the cluster', "leave it out or use another"
+    ),
+    "confined.port": Template("hostPort uses a port of the host", "leave it out; containerPort is enough"),
+    "confined.probe": Template("host sends the probe to another machine", "leave it out to probe the Pod itself"),
+    "confined.path": Template(
+        '"{path}" is not a storage root that you may use; you may use {known}',
+        "to mount a folder below one of them, set subPath of the volumeMount; an admin can add storage roots",
+    ),
+    "confined.no path": Template('"{path}" is not a storage root that you may use', "ask an admin to add it"),
+    "confined.read only": Template('"{name}" is read-only', "set readOnly: true"),
+    "confined.claim": Template(
+        'the claim "{name}" is not shared with you', "use a storage root, or ask an admin to share it"
+    ),
+    "confined.secret": Template(
+        'the Secret "{name}" is not shared with you', "ask an admin to label it {label}={value}"
+    ),
+    "confined.config map": Template(
+        'the ConfigMap "{name}" is not shared with you', "ask an admin to label it {label}={value}"
+    ),
+    "confined.volume": Template("a {type} volume gives access beyond the Pod", "use emptyDir or a storage root"),
+    "confined.label": Template("the label {name} is set by the platform", "leave it out"),
+    "confined.owner": Template("{field} is set by the platform", "leave it out"),
+    "confined.queue": Template(
+        'the queue "{name}" belongs to a virtual cluster that you may not use', "use another one"
+    ),
+    "confined.repository": Template(
+        "artifacts are stored in the platform's own repository", "leave artifactRepositoryRef out"
+    ),
+    "confined.resource": Template(
+        "a resource template uses the platform's rights on the cluster", "use a training node or the jobs page"
+    ),
+    "confined.store": Template(
+        "this store also holds artifacts of other users",
+        "start the key with {prefix}, or use your own store with Secrets that are shared with you",
+    ),
+    "confined.repo": Template('"{repo}" is on the host', "use the address of a remote repository"),
+}
+
+_GRAPHS: Final[Mapping[str, Template]] = {
+    # The document
+    "schema": Template("{detail}", "see docs/graph.schema.json for what is valid here"),
+    "graph.empty": Template("the graph has no nodes", "add at least one node"),
+    "type.field": Template('"{field}" is not valid in a document of type {type}', "leave it out, or change the type"),
+    # Names
+    "parameter.name": Template('"{name}" is not a valid name for an initial parameter', _REFERABLE),
+    "parameter.duplicate": Template('there are two initial parameters "{name}"', "rename one of them"),
+    "node.name": Template(
+        '"{name}" is not a valid node name',
+        "use 1 to 63 characters on one line, without {{{{, / or a space at either end",
+    ),
+    "node.duplicate": Template('there are two nodes "{name}"', "rename one of them"),
+    "input.name": Template(
+        '"{name}" is not a valid input name: the command cannot refer to it as ${name}', _IDENTIFIER
+    ),
+    "input.duplicate": Template('the node has two inputs "{name}"', "rename one of them"),
+    "output.name": Template('"{name}" is not a valid output name', _REFERABLE),
+    "output.duplicate": Template('the node has two outputs "{name}"', "rename one of them"),
+    "env.name": Template('"{name}" is not a valid name for an environment variable', _IDENTIFIER),
+    "env.duplicate": Template('the environment variable "{name}" is set twice', "remove one of them"),
+    "env.secret": Template(
+        '"{name}" looks like a secret, but all users can read it', "mark it as secret if it is one", is_warning=True
+    ),
+    "env.secret-value": Template('the secret "{name}" has no value', "enter it again: the old one is not shown"),
+    "env.input": Template('"{name}" is both an input and an environment variable', "rename one of them"),
+    "name.reserved": Template(
+        '"{name}" is reserved: names that start with AI_HUB_ are set by the platform', "use another name"
+    ),
+    "input.shell": Template('an input "{name}" would replace a variable that the shell needs', "use another name"),
+    # Edges
+    "edge.unknown": Template('there is no node "{name}"', "use one of the nodes {nodes}"),
+    "edge.self": Template('"{name}" would wait for itself', "remove this edge"),
+    "edge.duplicate": Template('"{before}" already comes before "{after}"', "remove this edge", is_warning=True),
+    "cycle": Template("these nodes wait for each other: {cycle}", "remove one of the edges between them"),
+    # Where inputs come from
+    "input.unbound": Template(
+        'the input "{name}" has no source',
+        "choose an initial parameter or an output of an earlier node, or enter a value",
+    ),
+    "input.ambiguous": Template(
+        'the input "{name}" has more than one source', "keep one of from.parameter, from.node and value"
+    ),
+    "input.parameter": Template('there is no initial parameter "{parameter}"', "use one of {parameters}, or add it"),
+    "input.node": Template('there is no node "{node}"', "use one of the nodes before this one: {nodes}"),
+    "input.output": Template('"{node}" has no output "{output}"', "use one of its outputs: {outputs}"),
+    "input.ancestor": Template(
+        '"{node}" does not come before "{name}", so its output "{output}" may not exist yet',
+        'add an edge from "{node}" (or a node after it) to "{name}", or use one of {nodes}',
+    ),
+    "input.self": Template('"{name}" cannot use its own output', "use an output of a node before it"),
+    "input.path": Template(
+        'the files of the inputs "{name}" and "{other}" would both be unpacked at {path}',
+        "change one of the nodes that write them to another path",
+    ),
+    "input.unused": Template(
+        'the command does not use the input "{name}"', "use ${name} where it is needed, or remove it", is_warning=True
+    ),
+    # Commands and images
+    "command.missing": Template('"{name}" has no command', "enter the command to run"),
+    "command.undeclared": Template(
+        "the command uses ${name}, but there is no input or environment variable of that name",
+        "add an input {name}, or use \\${name} for a literal dollar sign",
+        is_warning=True,
+    ),
+    "image.missing": Template('"{name}" has no image', "enter the image that the command runs in"),
+    "image.name": Template('"{image}" is not a valid image name', "use a name such as python:3.11 or team/train:1.0"),
+    "retries.range": Template("{retries} is not a valid number of retries", "use a number from 0 to {most}"),
+    # Outputs
+    "output.path": Template(
+        'the output "{name}" needs the path of the file that the node writes, not "{path}"',
+        "use an absolute path without .., such as /tmp/workflow_space/{name}",
+    ),
+    "output.same-path": Template(
+        'the outputs "{name}" and "{other}" have the same path', "write them to different files"
+    ),
+    "output.training": Template(
+        'the output "{name}" of a training job is at {path}, which its replicas do not share',
+        "write it below /tmp/workflow_space",
+    ),
+    # Tasks
+    "task.sku": Template("a compute task needs at least 1 SKU, not {skus}", "use 1 or more"),
+    "task.no-cluster": Template("a compute task needs a virtual cluster", "use one of {clusters}"),
+    "task.cluster": Template('there is no virtual cluster "{cluster}"', "use one of {clusters}"),
+    "task.forbidden": Template(
+        'you may not use the virtual cluster "{cluster}"', "use one of {clusters}, or ask an admin"
+    ),
+    "task.monitor": Template(
+        "a monitor task has fixed resources and no virtual cluster", 'leave out cluster and skus, or use "compute"'
+    ),
+    # Storage
+    "storage.root": Template('there is no storage root "{root}"', "use one of {roots}, or ask an admin to add it"),
+    "storage.forbidden": Template('you may not use the storage root "{root}"', "use one of {roots}, or ask an admin"),
+    "storage.read-only": Template('the storage root "{root}" is read-only', "mark the mount as read-only"),
+    "storage.path": Template('"{path}" is not a valid mount path', "use an absolute path below /, without .."),
+    "storage.same-path": Template("two storage roots would be mounted at {path}", "use another path for one of them"),
+    "storage.covers": Template("{path} holds the node's own files", "mount the storage root at another path"),
+    # Module nodes
+    "module.missing": Template('"{name}" is a module node without a module', "choose a module and a version"),
+    "module.unknown": Template('there is no module "{module}"', "use one of {modules}"),
+    "module.version": Template('the module "{module}" has no version "{version}"', "use one of {versions}"),
+    "module.forbidden": Template(
+        '"{module}" {version} is not published and not yours', "use a published version, or ask its author"
+    ),
+    "module.retired": Template(
+        '"{module}" {version} is deprecated; only workflows that already use it may keep it', "use a newer version"
+    ),
+    "module.deprecated": Template('"{module}" {version} is deprecated', "use a newer version", is_warning=True),
+    "module.input": Template(
+        'the module "{module}" needs the input "{input}"', "choose where it comes from, or enter a value"
+    ),
+    "module.no-input": Template('the module "{module}" has no input "{input}"', "remove it, or use one of {inputs}"),
+    "module.field": Template("the {field} of a module node comes from its module", "leave it out"),
+    "kind.field": Template('"{field}" is not valid in a {kind} node', "leave it out, or change the kind of the node"),
+    # Training nodes
+    "training.missing": Template(
+        '"{name}" is a training node without a training job', "choose a kind and its replicas"
+    ),
+    "training.kind": Template('there is no training job kind "{kind}"', "use one of {kinds}"),
+    "training.role": Template('a {kind} has no role "{role}"', "use one of {roles}"),
+    "training.duplicate": Template('the role "{role}" is listed twice', "remove one of them"),
+    "training.empty": Template("the training job has no replicas", "give one of the roles {roles} at least 1 replica"),
+    "training.invalid": Template("{detail}", "change the roles or their replicas"),
+    # A manifest
+    "manifest.missing": Template("the manifest is missing", "paste an Argo Workflow"),
+    "manifest.unreadable": Template("{detail}", "correct the YAML"),
+    "manifest.kind": Template("the manifest is a {kind}, not a Workflow", "paste one object of kind Workflow"),
+    "manifest.invalid": Template("{detail}", "correct the manifest"),
+    "manifest.confined": Template("{detail}", "or ask an admin to store it for you"),
+    # The values of a run
+    "value.unknown": Template('there is no initial parameter "{name}"', "use one of {parameters}"),
+    "value.missing": Template('"{name}" needs a value', "enter one"),
+    "value.long": Template('the value of "{name}" has {size} bytes', "use at most {most}, and pass more as a file"),
+    "value.zero": Template('the value of "{name}" contains a NUL character', "remove it"),
+    # What an imported manifest says that a graph cannot
+    "import.changed": Template('step "{step}": {detail}', "change the graph if this does not fit", is_warning=True),
+    "import.unmapped": Template("{detail}", "the manifest is stored and runs as it is", is_warning=True),
+}
+
+CATALOG: Final[Mapping[str, Template]] = {
+    **_REQUESTS, **_USERS, **_WORKFLOWS, **_RUNS, **_RESOURCES, **_MODULES, **_JOBS, **_POD_POLICY, **_GRAPHS,
+}  # fmt: skip
+
+
+def catalog_document() -> dict[str, Any]:
+    """The catalog as JSON, for docs/messages.json."""
+    return {code: {"message": each.message, "fix": each.fix} for code, each in sorted(CATALOG.items())}
+
+
+if __name__ == "__main__":
+    import json
+
+    print(json.dumps(catalog_document(), indent=2))

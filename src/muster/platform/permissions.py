@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, and_, false, or_, true
 
 from muster.platform.errors import Forbidden, NotFound
+from muster.platform.messages import FieldError, field_error
+from muster.platform.records import Kind, Scope, Subject, TeamRole
 
 # Merged from rules: Who may do what: ONE table. Everything that answers a request asks it, and lists are filtered by
 # it.
@@ -24,13 +26,6 @@ from muster.platform.errors import Forbidden, NotFound
 # require(actor, "edit", subject)                                              -> raises Forbidden, or NotFound
 # visible(actor, "run", owner=runs.c.owner_id, team=runs.c.team_id)            -> (in visibility.py) the same as SQL
 
-
-Kind: TypeAlias = Literal[
-    "workflow", "version", "run", "module", "review", "category", "virtual cluster", "storage root", "user", "team",
-    "token", "audit", "settings", "node", "queue", "job",
-]  # fmt: skip
-TeamRole: TypeAlias = Literal["leader", "member"]
-Scope: TypeAlias = Literal["read", "write", "admin", "run"]
 
 FULL: frozenset[Scope] = frozenset({"read", "write", "admin"})
 """What a person who has logged in may use of their rights; a token may have less."""
@@ -73,21 +68,9 @@ SYSTEM = Actor("", "system", admin=True, via="system")
 """The platform itself, where nobody asked: it finishes builds, ends runs, applies settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What it is about. A thing that does not exist yet belongs to whoever is about to make it."""
-
-    kind: Kind
-    id: str = ""
-    owner: str = ""
-    team: str = ""
-    """The team it is shared with; '' for none."""
-    public: bool = False
-
-
 class AccessDecision(NamedTuple):
     allowed: bool
-    reason: str = ""
+    error: FieldError | None = None
     """Why not."""
 
     def __bool__(self) -> bool:
@@ -211,27 +194,28 @@ _NAMES = {
 def may(actor: Actor, action: str, subject: Subject) -> AccessDecision:
     rule = RULES[subject.kind, action]
     if "run" in actor.scopes:
-        refused = _run_token_refuses(actor, action, subject)
-        if refused:
-            return AccessDecision(False, refused)
+        refused = _check_run_token(actor, action, subject)
+        if refused is not None:
+            return refused
     elif rule.scope not in actor.scopes:
-        return AccessDecision(False, f'this token lacks the scope "{rule.scope}", which "{action}" needs')
+        return _denied("permission.scope", scope=rule.scope, action=action)
     are = relations(actor, subject)
     if rule.not_owner and are & Relation.OWNER:
-        return AccessDecision(False, f"nobody may {action} their own {subject.kind}; ask somebody else to do it")
+        return _denied("permission.own", action=action, kind=subject.kind)
     if rule.who & are:
         return AccessDecision(True)
-    return AccessDecision(False, f"only {_listed(rule.who)} may {action} this {subject.kind}")
+    return _denied("permission.only", who=_listed(rule.who), action=action, kind=subject.kind)
 
 
 def require(actor: Actor, action: str, subject: Subject, name: str = "") -> None:
     """Raises Forbidden if they may not; NotFound if they may not even know that it is there."""
-    verdict = may(actor, action, subject)
-    if verdict:
+    decision = may(actor, action, subject)
+    if decision:
         return
     if subject.id and (subject.kind, "view") in RULES and not may(actor, "view", subject):
-        raise NotFound.of(subject.kind, name or subject.id)
-    raise Forbidden(verdict.reason)
+        raise NotFound.named(subject.kind, name or subject.id)
+    assert decision.error is not None
+    raise Forbidden.from_error(decision.error)
 
 
 def relations(actor: Actor, subject: Subject) -> int:
@@ -251,12 +235,16 @@ def relations(actor: Actor, subject: Subject) -> int:
     return are
 
 
-def _run_token_refuses(actor: Actor, action: str, subject: Subject) -> str:
+def _check_run_token(actor: Actor, action: str, subject: Subject) -> AccessDecision | None:
     if (subject.kind, action) not in RUN_TOKEN:
-        return f"the token of a run may not {action} a {subject.kind}"
+        return _denied("permission.run-token", action=action, kind=subject.kind)
     if subject.kind == "run" and subject.id != actor.run:
-        return "the token of a run reaches no other run"
-    return ""
+        return _denied("permission.other-run")
+    return None
+
+
+def _denied(code: str, **arguments: str) -> AccessDecision:
+    return AccessDecision(False, field_error("", code, **arguments))
 
 
 def _listed(who: int) -> str:

@@ -15,7 +15,7 @@ from muster.kube.builtin import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, SECRET
 from muster.kube.cluster import Cluster
 from muster.kube.kinds import Kind
 from muster.kube.objects import name_of
-from muster.platform.errors import FieldError
+from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor
 
 # Merged from confinement: What people who are no admins may not write into a Pod: whatever reaches the machine, or
@@ -32,29 +32,6 @@ EVERYBODY = "everybody"
 RESERVED: Final = ("muster.dev/owner", "muster.dev/team", "muster.dev/run", "muster.dev/task", SHARED)
 """Labels that say whose something is."""
 
-TEXTS: Final[Mapping[str, str]] = {
-    "confined.host": "{field} would let Pods into the machine itself; leave it out",
-    "confined.privileged": "a privileged container can do everything to its machine; leave privileged out",
-    "confined.capabilities": "{names} would be added to what a container may do to its machine; leave add out",
-    "confined.setting": "{field} reaches beyond the Pod; leave it out",
-    "confined.account": 'Pods run as the service account "default" here, not as "{name}"; leave {field} out',
-    "confined.token": "a token of a service account cannot be mounted here; leave it out",
-    "confined.node": "a Pod that names its node goes past the scheduler; write a nodeSelector instead",
-    "confined.priority": 'the priority class "{name}" is for the cluster itself; leave it out or write another one',
-    "confined.port": "hostPort takes a port of the machine; leave it out, containerPort is enough",
-    "confined.probe": "host would have the machine ask somebody else; leave it out, then the Pod itself is asked",
-    "confined.path": '"{path}" is not a storage root that you may use; these are: {known}. A folder in one of them is '
-    "mounted by subPath of the volumeMount, and an admin can add others",
-    "confined.no path": '"{path}" is not a storage root that you may use; ask an admin to add it',
-    "confined.read only": '"{name}" may only be read; write readOnly: true here',
-    "confined.claim": 'the claim "{name}" is not shared with you; use a storage root, or ask an admin to share it',
-    "confined.secret": 'the Secret "{name}" is not shared with you; ask an admin to label it {label}={value}',
-    "confined.config map": 'the ConfigMap "{name}" is not shared with you; ask an admin to label it {label}={value}',
-    "confined.volume": "a volume of the type {type} reaches beyond the Pod; use emptyDir or a storage root",
-    "confined.label": "the platform itself sets the label {name}; leave it out",
-    "confined.owner": "the platform itself sets {field}; leave it out",
-}
-"""What is said, by its code: the web UI has the same in its other language."""
 
 _HARMLESS_VOLUMES = ("emptyDir", "downwardAPI", "image")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -85,41 +62,36 @@ def find_forbidden_metadata(metadata: Any, path: str, *, owned: bool = True) -> 
     the platform to say."""
     given = _mapping(metadata)
     found = [
-        policy_error(f"{path}.labels[{name}]", "confined.label", name=name)
+        field_error(f"{path}.labels[{name}]", "confined.label", name=name)
         for name in _mapping(given.get("labels"))
         if name in RESERVED
     ]
     belongs = [name for name in ("ownerReferences", "finalizers") if owned and given.get(name)]
-    found += [policy_error(f"{path}.{name}", "confined.owner", field=name) for name in belongs]
+    found += [field_error(f"{path}.{name}", "confined.owner", field=name) for name in belongs]
     profiles = [name for name in _mapping(given.get("annotations")) if str(name).startswith(_APPARMOR)]
-    found += [policy_error(f"{path}.annotations[{name}]", "confined.setting", field=name) for name in profiles]
+    found += [field_error(f"{path}.annotations[{name}]", "confined.setting", field=name) for name in profiles]
     return found
-
-
-def policy_error(where: str, code: str, **arguments: str) -> FieldError:
-    """`code` is one of TEXTS."""
-    return FieldError(where, TEXTS[code].format(**arguments), code, arguments)
 
 
 def _pod(spec: Mapping[str, Any], path: str, allowed: PodAllowances) -> Iterator[FieldError]:
     for name in ("hostNetwork", "hostPID", "hostIPC"):
         if spec.get(name):
-            yield policy_error(f"{path}.{name}", "confined.host", field=name)
+            yield field_error(f"{path}.{name}", "confined.host", field=name)
     for name in ("serviceAccountName", "serviceAccount"):
         if spec.get(name) not in (None, "", "default"):
-            yield policy_error(f"{path}.{name}", "confined.account", name=str(spec[name]), field=name)
+            yield field_error(f"{path}.{name}", "confined.account", name=str(spec[name]), field=name)
     if spec.get("nodeName"):
-        yield policy_error(f"{path}.nodeName", "confined.node")
+        yield field_error(f"{path}.nodeName", "confined.node")
     priority = str(spec.get("priorityClassName") or "")
     if priority.startswith("system-"):
-        yield policy_error(f"{path}.priorityClassName", "confined.priority", name=priority)
+        yield field_error(f"{path}.priorityClassName", "confined.priority", name=priority)
     if spec.get("runtimeClassName"):
-        yield policy_error(f"{path}.runtimeClassName", "confined.setting", field="runtimeClassName")
+        yield field_error(f"{path}.runtimeClassName", "confined.setting", field="runtimeClassName")
     for at, secret in _items(spec.get("imagePullSecrets")):
         yield from _named(secret.get("name"), f"{path}.imagePullSecrets[{at}].name", "confined.secret", allowed.secrets)
     security = _mapping(spec.get("securityContext"))
     if security.get("sysctls"):
-        yield policy_error(f"{path}.securityContext.sysctls", "confined.setting", field="sysctls")
+        yield field_error(f"{path}.securityContext.sysctls", "confined.setting", field="sysctls")
     yield from _profiles(security, f"{path}.securityContext")
 
 
@@ -127,11 +99,11 @@ def _profiles(security: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     """What a Pod and its containers say alike."""
     for name in ("seccompProfile", "appArmorProfile"):
         if _mapping(security.get(name)).get("type") not in (None, "RuntimeDefault"):
-            yield policy_error(f"{path}.{name}.type", "confined.setting", field=name)
+            yield field_error(f"{path}.{name}.type", "confined.setting", field=name)
     if security.get("seLinuxOptions"):
-        yield policy_error(f"{path}.seLinuxOptions", "confined.setting", field="seLinuxOptions")
+        yield field_error(f"{path}.seLinuxOptions", "confined.setting", field="seLinuxOptions")
     if _mapping(security.get("windowsOptions")).get("hostProcess"):
-        yield policy_error(f"{path}.windowsOptions.hostProcess", "confined.host", field="hostProcess")
+        yield field_error(f"{path}.windowsOptions.hostProcess", "confined.host", field="hostProcess")
 
 
 def _volumes(spec: Mapping[str, Any], path: str, allowed: PodAllowances) -> Iterator[FieldError]:
@@ -150,7 +122,7 @@ def _volume(kind: str, source: Mapping[str, Any], path: str, allowed: PodAllowan
             if written not in allowed.paths:
                 known = ", ".join(sorted(allowed.paths))
                 told = {"path": written, "known": known} if known else {"path": written}
-                yield policy_error(f"{path}.path", "confined.path" if known else "confined.no path", **told)
+                yield field_error(f"{path}.path", "confined.path" if known else "confined.no path", **told)
         case "persistentVolumeClaim":
             yield from _named(source.get("claimName"), f"{path}.claimName", "confined.claim", allowed.claims)
         case "secret":
@@ -161,7 +133,7 @@ def _volume(kind: str, source: Mapping[str, Any], path: str, allowed: PodAllowan
             for at, part in _items(source.get("sources")):
                 yield from _projected(part, f"{path}.sources[{at}]", allowed)
         case _:
-            yield policy_error(path, "confined.volume", type=kind)
+            yield field_error(path, "confined.volume", type=kind)
 
 
 def _projected(part: Mapping[str, Any], path: str, allowed: PodAllowances) -> Iterator[FieldError]:
@@ -172,9 +144,9 @@ def _projected(part: Mapping[str, Any], path: str, allowed: PodAllowances) -> It
         elif kind == "configMap":
             yield from _named(_mapping(source).get("name"), f"{where}.name", "confined.config map", allowed.config_maps)
         elif kind == "serviceAccountToken":
-            yield policy_error(where, "confined.token")
+            yield field_error(where, "confined.token")
         elif kind != "downwardAPI" and source is not None:
-            yield policy_error(where, "confined.volume", type=kind)
+            yield field_error(where, "confined.volume", type=kind)
 
 
 def _written_to(
@@ -190,10 +162,10 @@ def _written_to(
     for where, container in _each_container(spec, path):
         for at, mount in _items(container.get("volumeMounts")):
             if mount.get("name") == volume.get("name") and mount.get("readOnly") is not True:
-                yield policy_error(f"{where}.volumeMounts[{at}]", "confined.read only", name=name)
+                yield field_error(f"{where}.volumeMounts[{at}]", "confined.read only", name=name)
         for at, device in _items(container.get("volumeDevices")):
             if device.get("name") == volume.get("name"):
-                yield policy_error(f"{where}.volumeDevices[{at}]", "confined.read only", name=name)
+                yield field_error(f"{where}.volumeDevices[{at}]", "confined.read only", name=name)
 
 
 def _containers(spec: Mapping[str, Any], path: str, allowed: PodAllowances) -> Iterator[FieldError]:
@@ -203,25 +175,25 @@ def _containers(spec: Mapping[str, Any], path: str, allowed: PodAllowances) -> I
         yield from _asked(container, where)
         for at, port in _items(container.get("ports")):
             if port.get("hostPort") or port.get("hostIP"):
-                yield policy_error(
+                yield field_error(
                     f"{where}.ports[{at}].{'hostPort' if port.get('hostPort') else 'hostIP'}", "confined.port"
                 )
         for at, mount in _items(container.get("volumeMounts")):
             if mount.get("mountPropagation") not in (None, "None"):
-                yield policy_error(
+                yield field_error(
                     f"{where}.volumeMounts[{at}].mountPropagation", "confined.setting", field="mountPropagation"
                 )
 
 
 def _security(security: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     if security.get("privileged"):
-        yield policy_error(f"{path}.privileged", "confined.privileged")
+        yield field_error(f"{path}.privileged", "confined.privileged")
     added = _mapping(security.get("capabilities")).get("add")
     if added:
         names = ", ".join(map(str, added)) if isinstance(added, list) else str(added)
-        yield policy_error(f"{path}.capabilities.add", "confined.capabilities", names=names)
+        yield field_error(f"{path}.capabilities.add", "confined.capabilities", names=names)
     if security.get("procMount") not in (None, "", "Default"):
-        yield policy_error(f"{path}.procMount", "confined.setting", field="procMount")
+        yield field_error(f"{path}.procMount", "confined.setting", field="procMount")
     yield from _profiles(security, path)
 
 
@@ -252,16 +224,16 @@ def _asked(container: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     for name, asked in [*((name, container.get(name)) for name in _PROBES), *hooks]:
         for way in ("httpGet", "tcpSocket"):
             if _mapping(_mapping(asked).get(way)).get("host"):
-                yield policy_error(f"{path}.{name}.{way}.host", "confined.probe")
+                yield field_error(f"{path}.{name}.{way}.host", "confined.probe")
 
 
 def _named(name: Any, path: str, code: str, known: Iterable[str]) -> Iterator[FieldError]:
     if name in known:
         return
     if code == "confined.claim":
-        yield policy_error(path, code, name=str(name or ""))
+        yield field_error(path, code, name=str(name or ""))
     else:
-        yield policy_error(path, code, name=str(name or ""), label=SHARED, value=EVERYBODY)
+        yield field_error(path, code, name=str(name or ""), label=SHARED, value=EVERYBODY)
 
 
 def _each_container(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -141,11 +141,11 @@ async def a_cursor(database: Database, sort: str) -> str:
     [
         (PageRequest(limit=0), "limit", "0 is not between 1 and 500"),
         (PageRequest(limit=501), "limit", "501 is not between 1 and 500"),
-        (PageRequest(sort="size"), "sort", '"size" is not one of name, created, folded'),
-        (PageRequest(sort="--name"), "sort", '"--name" is not one of'),
-        (PageRequest(cursor="garbage!"), "cursor", "this is not a cursor"),
-        (PageRequest(cursor="e30"), "cursor", "this is not a cursor"),
-        (PageRequest(cursor="WzFd"), "cursor", "this is not a cursor"),
+        (PageRequest(sort="size"), "sort", 'cannot sort by "size"; use one of name, created, folded'),
+        (PageRequest(sort="--name"), "sort", 'cannot sort by "--name"'),
+        (PageRequest(cursor="garbage!"), "cursor", "this is not a valid cursor"),
+        (PageRequest(cursor="e30"), "cursor", "this is not a valid cursor"),
+        (PageRequest(cursor="WzFd"), "cursor", "this is not a valid cursor"),
     ],
 )
 async def test_what_cannot_be_is_refused_by_name(
@@ -158,5 +158,5 @@ async def test_what_cannot_be_is_refused_by_name(
 
 async def test_a_cursor_of_another_order_is_refused(database: Database) -> None:
     cursor = await a_cursor(database, "name")
-    with pytest.raises(Invalid, match='it belongs to a list that is sorted by "name", not by "-name"'):
+    with pytest.raises(Invalid, match='the cursor belongs to a list sorted by "name", not by "-name"'):
         await database.read(lambda c: names(c, PageRequest(1, cursor, "-name")))

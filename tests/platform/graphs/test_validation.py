@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
-from muster.platform.graphs.findings import TEXTS, make_finding
 from muster.platform.graphs.validation import mentions, only_errors, validate_graph, variables_in
+from muster.platform.messages import _GRAPHS, make_finding
 from muster.platform.pod_policy import PodAllowances
 from tests.platform.graphs.samples import CONTEXT, graph, node, seed_example, training
 
@@ -37,12 +37,12 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("type.field", graph(node("a"), manifest="kind: Workflow"), "manifest", "graph"),
     # names
     ("parameter.name", graph(node("a"), parameters=[{"name": "学习率"}]),
-     "parameters[0].name", "beginning with a letter"),
+     "parameters[0].name", "start with a letter"),
     ("parameter.name", graph(node("a"), parameters=[{"name": "1st"}]),
      "parameters[0].name", "letters, digits, _ and -"),
     ("parameter.duplicate", graph(node("a"), parameters=PARAMETERS * 2), "parameters[1].name", "rename one"),
     ("node.name", graph(node("")), "nodes[0].name", "1 to 63 characters"),
-    ("node.name", graph(node(" a")), "nodes[0].name", "blanks"),
+    ("node.name", graph(node(" a")), "nodes[0].name", "a space"),
     ("node.name", graph(node("a\nb")), "nodes[0].name", "one line"),
     ("node.name", graph(node("{{workflow.name}}")), "nodes[0].name", "without {{"),
     ("node.name", graph(node("x" * 64)), "nodes[0].name", "1 to 63"),
@@ -54,14 +54,14 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("env.name", graph(node("a", env=[{"name": "A-B", "value": "1"}])),
      "nodes[0].env[0].name", "letters, digits and _"),
     ("env.duplicate", graph(node("a", env=[{"name": "A"}, {"name": "A"}])), "nodes[0].env[1].name", "twice"),
-    ("env.secret", graph(node("a", env=[{"name": "DB_PASSWORD", "value": "x"}])), "nodes[0].env[0]", "tick secret"),
+    ("env.secret", graph(node("a", env=[{"name": "DB_PASSWORD", "value": "x"}])), "nodes[0].env[0]", "mark it as"),
     ("env.secret-value", graph(node("a", env=[{"name": "A", "secret": True}])), "nodes[0].env[0].value", "again"),
     ("env.input", graph(using("a", {"name": "x", "value": ""}, env=[{"name": "x"}])), "nodes[0].env[0].name", "both"),
     ("name.reserved", graph(node("a", env=[{"name": "AI_HUB_TOKEN"}])), "nodes[0].env[0].name", "AI_HUB_"),
     ("name.reserved", graph(using("a", {"name": "AI_HUB_X", "value": ""})), "nodes[0].inputs[0].name", "AI_HUB_"),
     ("input.shell", graph(using("a", {"name": "PATH", "value": "/x"})), "nodes[0].inputs[0].name", "shell"),
     # edges
-    ("edge.unknown", graph(node("a"), edges="a>b"), "edges[0].to", "write the name of a node: a"),
+    ("edge.unknown", graph(node("a"), edges="a>b"), "edges[0].to", "use one of the nodes a"),
     ("edge.unknown", graph(node("a"), edges="b>a"), "edges[0].from", 'no node "b"'),
     ("edge.self", graph(node("a"), edges="a>a"), "edges[0]", "wait for itself"),
     ("edge.duplicate", graph(node("a"), node("b"), edges="a>b a>b"), "edges[1]", "already"),
@@ -69,34 +69,34 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("cycle", graph(*map(node, "abcd"), edges="a>b b>c c>d d>b"), "edges[3]", "b -> c -> d -> b"),
     # where inputs come from
     ("input.unbound", graph(using("a", {"name": "x"})), "nodes[0].inputs[0]", "choose an initial parameter"),
-    ("input.unbound", graph(using("a", given("x"))), "nodes[0].inputs[0]", "comes from"),
+    ("input.unbound", graph(using("a", given("x"))), "nodes[0].inputs[0]", "has no source"),
     ("input.ambiguous", graph(using("a", {"name": "x", "value": "1", "from": {"parameter": "lr"}}),
                               parameters=PARAMETERS), "nodes[0].inputs[0]", "keep one"),
     ("input.ambiguous", graph(node("b", outputs=[A]), using("a", given("x", parameter="lr", node="b", output="a")),
                               parameters=PARAMETERS), "nodes[1].inputs[0]", "keep one"),
     ("input.parameter", graph(using("a", given("x", parameter="rl")), parameters=PARAMETERS),
-     "nodes[0].inputs[0].from.parameter", "choose one of lr"),
+     "nodes[0].inputs[0].from.parameter", "use one of lr"),
     ("input.node", graph(node("b"), using("a", given("x", node="c", output="a")), edges="b>a"),
      "nodes[1].inputs[0].from.node", "before this one: b"),
     ("input.output", graph(node("b", outputs=[A]), using("a", given("x", node="b", output="z")), edges="b>a"),
      "nodes[1].inputs[0].from.output", "its outputs: a"),
     ("input.ancestor", graph(node("b", outputs=[A]), using("a", given("x", node="b", output="a"))),
-     "nodes[1].inputs[0].from", 'draw an edge from "b"'),
+     "nodes[1].inputs[0].from", 'add an edge from "b"'),
     ("input.ancestor", graph(node("b", outputs=[A]), using("a", given("x", node="b", output="a")), edges="a>b"),
-     "nodes[1].inputs[0].from", "may not be there yet"),
+     "nodes[1].inputs[0].from", "may not exist yet"),
     ("input.self", graph(using("a", given("x", node="a", output="a"), outputs=[A])),
      "nodes[0].inputs[0].from.node", "before it"),
     ("input.path", graph(node("b", outputs=[F]), node("c", outputs=[F]),
                          using("a", given("x", node="b", output="f"), given("y", node="c", output="f")),
                          edges="b>a c>a"), "nodes[2].inputs[1].from", "/tmp/f"),
-    ("input.unused", graph(node("a", inputs=[{"name": "x", "value": "1"}])), "nodes[0].inputs[0]", "write $x"),
+    ("input.unused", graph(node("a", inputs=[{"name": "x", "value": "1"}])), "nodes[0].inputs[0]", "use $x"),
     # commands, images, retries
-    ("command.missing", graph(node("a", command=" ")), "nodes[0].command", "what it is to run"),
-    ("command.undeclared", graph(node("a", command="echo $nobody")), "nodes[0].command", "declare an input nobody"),
-    ("image.missing", graph(node("a", image="")), "nodes[0].image", "write the image"),
+    ("command.missing", graph(node("a", command=" ")), "nodes[0].command", "the command to run"),
+    ("command.undeclared", graph(node("a", command="echo $nobody")), "nodes[0].command", "add an input nobody"),
+    ("image.missing", graph(node("a", image="")), "nodes[0].image", "enter the image"),
     ("image.name", graph(node("a", image="busybox {{x}}")), "nodes[0].image", "python:3.11"),
     ("retries.range", graph(node("a", retries=-1)), "nodes[0].retries", "0 to 100"),
-    ("retries.range", graph(node("a", retries=101)), "nodes[0].retries", "101 retries"),
+    ("retries.range", graph(node("a", retries=101)), "nodes[0].retries", "101 is not"),
     # outputs
     ("output.path", graph(node("a", outputs=[{"name": "x"}])), "nodes[0].outputs[0].path", "/tmp/workflow_space/x"),
     ("output.path", graph(node("a", outputs=[{"name": "x", "path": "x"}])), "nodes[0].outputs[0].path", "absolute"),
@@ -120,7 +120,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     # storage
     ("storage.root", graph(node("a", storage=[{"root": "nfz"}])), "nodes[0].storage[0].root", "models, nfs, 华为盘"),
     ("storage.forbidden", graph(node("a", storage=[{"root": "secret"}])), "nodes[0].storage[0].root", "may not use"),
-    ("storage.read-only", graph(node("a", storage=[{"root": "models"}])), "nodes[0].storage[0].readOnly", "tick"),
+    ("storage.read-only", graph(node("a", storage=[{"root": "models"}])), "nodes[0].storage[0].readOnly", "mark the mount"),
     ("storage.path", graph(node("a", storage=[{"root": "nfs", "path": "/../etc"}])),
      "nodes[0].storage[0].path", "absolute"),
     ("storage.same-path", graph(node("a", storage=[{"root": "nfs"}, {"root": "华为盘", "path": "/nfs/data"}])),
@@ -143,7 +143,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
      "nodes[0].inputs", '"input_file"'),
     ("module.no-input", graph({"name": "a", "kind": "module", "module": {"name": "hash-file", "version": "1"},
                                "inputs": [{"name": "input_file", "value": "x"}, {"name": "z", "value": "x"}]}),
-     "nodes[0].inputs[1]", "choose one of input_file"),
+     "nodes[0].inputs[1]", "use one of input_file"),
     ("module.field", graph(node("a", kind="module", module={"name": "draft", "version": "1"})),
      "nodes[0].command", "out"),
     ("kind.field", graph(node("a", module={"name": "draft", "version": "1"})), "nodes[0].module", "plain"),
@@ -191,12 +191,12 @@ def test_a_manifest_is_held_to_what_its_author_may_do() -> None:
     assert validate_graph(document, CONTEXT) == []
     (found,) = validate_graph(document, replace(CONTEXT, allowed=PodAllowances()))
     assert (found.code, found.path) == ("manifest.confined", "manifest")
-    assert found.message.startswith("manifest:4: spec.hostNetwork: hostNetwork would let Pods into the machine")
+    assert found.message.startswith("manifest:4: spec.hostNetwork: hostNetwork gives Pods access to the host")
 
 
 def test_every_text_about_a_document_has_a_case() -> None:
-    elsewhere = {code for code in TEXTS if code.startswith(("value.", "import.")) or code == "manifest.confined"}
-    assert {code for code, *_ in CASES} == TEXTS.keys() - elsewhere
+    elsewhere = {code for code in _GRAPHS if code.startswith(("value.", "import.")) or code == "manifest.confined"}
+    assert {code for code, *_ in CASES} == _GRAPHS.keys() - elsewhere
 
 
 @pytest.mark.parametrize(
@@ -232,11 +232,11 @@ def test_a_module_nodes_outputs_are_its_modules() -> None:
 
 def test_a_message_is_a_code_with_arguments_and_its_english_text() -> None:
     found = make_finding("nodes[0].task.cluster", "task.cluster", cluster="A100", clusters=["a", "b"])
-    assert found.to_json() == {
+    assert asdict(found) == {
         "path": "nodes[0].task.cluster",
         "code": "task.cluster",
         "message": 'there is no virtual cluster "A100"',
-        "fix": "choose one of a, b",
+        "fix": "use one of a, b",
         "arguments": {"cluster": "A100", "clusters": ["a", "b"]},
         "severity": "error",
     }

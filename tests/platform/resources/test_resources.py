@@ -120,7 +120,7 @@ async def test_what_a_team_has_for_itself_others_see_but_may_not_use(database: D
             found = resource_context(connection, actor)
             assert {name: c.usable for name, c in found.clusters.items()} == {"all": True, "ours": usable}
             assert found.roots["ours"].usable is usable
-        with pytest.raises(Conflict, match="of its own"), connection.begin_nested():
+        with pytest.raises(Conflict, match="owns virtual clusters"), connection.begin_nested():
             delete_team(connection, SYSTEM, "crew")
 
     await database.write(story)

@@ -27,13 +27,13 @@ def test_amounts_by_resource(given: dict[str, Any], read: dict[str, str]) -> Non
 @pytest.mark.parametrize(
     ("given", "field", "told"),
     [
-        ({}, "sku", "nothing at all"),
-        ({"gpu": 0, "cpu": "0"}, "sku", "nothing at all"),
+        ({}, "sku", "is empty"),
+        ({"gpu": 0, "cpu": "0"}, "sku", "is empty"),
         ({"cpu": "ten"}, "sku.cpu", "ten"),
-        ({"memory": "-1G"}, "sku.memory", "less than nothing"),
+        ({"memory": "-1G"}, "sku.memory", "less than 0"),
         ({"gpu": "500m"}, "sku.gpu", "not a whole number"),
-        ({"gpu": 1, "nvidia.com/gpu": 1}, "sku.nvidia.com/gpu", "each once"),
-        ({"a b": 1}, "sku.a b", "the name of a resource"),
+        ({"gpu": 1, "nvidia.com/gpu": 1}, "sku.nvidia.com/gpu", "each at most once"),
+        ({"a b": 1}, "sku.a b", "full name of a resource"),
     ],
 )
 def test_what_is_no_sku(given: dict[str, Any], field: str, told: str) -> None:

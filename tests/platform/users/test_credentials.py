@@ -22,10 +22,10 @@ from muster.platform.users.credentials import (
     [
         ("correct horse battery", ""),
         ("密码应该足够长才好用", ""),
-        ("short", "it has 5 characters; take at least 10"),
-        ("x" * 513, "it has 513 characters; take at most 512"),
-        ("abababababab", "it repeats the same few characters; take more different ones"),
-        ("ann-lee.3ANN-LEE.3", "it is made of the account's name; take something else"),
+        ("short", "the password has 5 characters; use at least 10"),
+        ("x" * 513, "the password has 513 characters; use at most 512"),
+        ("abababababab", "the password repeats the same few characters; use more different ones"),
+        ("ann-lee.3ANN-LEE.3", "the password is made of the account name; use another one"),
     ],
 )
 def test_a_new_password_is_good_or_told_why_not(password: str, fault: str) -> None:

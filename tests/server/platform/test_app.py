@@ -53,14 +53,14 @@ async def test_what_is_not_there_is_a_problem_too(served: Served) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body", "errors"),
     [
-        ("POST", "users", {"nam": "x"}, {"name": "it is missing", "nam": "there is no such field"}),
-        ("POST", "users", {"name": "X Y"}, {"name": '"X Y" cannot be the name of an account; write lower-case'}),
-        ("POST", "users", {"name": "x", "password": "short"}, {"password": "it has 5 characters; take at least 10"}),
+        ("POST", "users", {"nam": "x"}, {"name": "this field is required", "nam": "there is no such field"}),
+        ("POST", "users", {"name": "X Y"}, {"name": '"X Y" is not a valid account name; use lower-case'}),
+        ("POST", "users", {"name": "x", "password": "short"}, {"password": "the password has 5 characters; use at least 10"}),
         ("POST", "tokens", {"name": "t", "scopes": ["read", "fly"]},
          {"scopes[1]": "input should be 'read', 'write' or 'admin'"}),
-        ("GET", "users?limit=0", None, {"limit": "write 1 or more"}),
-        ("GET", "users?sort=age", None, {"sort": '"age" is not one of name, created'}),
-        ("GET", "users?rolle=admin", None, {"rolle": "there is no such parameter here; known: q, role, "}),
+        ("GET", "users?limit=0", None, {"limit": "use 1 or more"}),
+        ("GET", "users?sort=age", None, {"sort": 'cannot sort by "age"; use one of name, created'}),
+        ("GET", "users?rolle=admin", None, {"rolle": "there is no such query parameter; known parameters: q, role, "}),
     ],
 )  # fmt: skip
 async def test_fields_at_fault_are_named(
@@ -76,7 +76,7 @@ async def test_fields_at_fault_are_named(
 
 async def test_a_body_that_is_no_json_is_refused(served: Served) -> None:
     reply = await served.admin("POST", "users", headers={"Content-Type": "application/json"})
-    assert reply.refused(422)["errors"][0]["message"] == "it is missing"
+    assert reply.refused(422)["errors"][0]["message"] == "this field is required"
 
 
 async def test_answers_make_browsers_careful(served: Served) -> None:

@@ -101,7 +101,7 @@ async def test_from_a_repository_to_a_published_module(place: Place) -> None:
     assert (review["state"], review["module_name"], review["number"]) == ("open", "hash-text", 1)
     (await place.ann("POST", "modules/hash-text/versions/1/review")).refused(409)
     problem = (await place.ann("POST", f"reviews/{review['id']}/approve")).refused(403)
-    assert "only" in problem["detail"] or "nobody may" in problem["detail"]
+    assert "only" in problem["detail"] or "you may not" in problem["detail"]
     (await place.tom("POST", f"reviews/{review['id']}/approve")).refused(404)
     (await place.eve("POST", f"reviews/{review['id']}/reject", {"reason": "no"})).refused(404)
     problem = (await place.lea("POST", f"reviews/{review['id']}/reject", {"reason": " "})).refused(422)
@@ -268,7 +268,7 @@ async def test_nobody_decides_about_what_they_wrote(place: Place) -> None:
     own = await place.built(boss, name="own")
     review = await boss.post(f"modules/own/versions/{own['number']}/review")
     problem = (await boss("POST", f"reviews/{review['id']}/approve")).refused(403)
-    assert "nobody may decide their own review" in problem["detail"]
+    assert "you may not decide your own review" in problem["detail"]
 
 
 async def test_credentials_in_an_address_are_kept_but_not_shown(place: Place) -> None:

@@ -97,9 +97,9 @@ async def test_somebody_comes_in_through_the_provider(single: Served) -> None:
 async def test_a_code_is_good_once_and_only_in_the_browser_that_asked(single: Served) -> None:
     browser, thief = single.client(), single.client()
     back = local(single, await consent(await begin(browser), "ann-at-id"))
-    assert "did not begin here" in (await thief("GET", back)).refused(401)["detail"]
+    assert "did not start here" in (await thief("GET", back)).refused(401)["detail"]
     await begin(thief)
-    assert "did not begin here" in (await thief("GET", back)).refused(401)["detail"], "with a login of their own"
+    assert "did not start here" in (await thief("GET", back)).refused(401)["detail"], "with a login of their own"
     assert (await browser("GET", back)).status == 302
     (await browser("GET", back)).refused(401)
 
@@ -108,7 +108,9 @@ async def test_a_refusal_at_the_provider_is_told(single: Served) -> None:
     browser = single.client()
     state = parse_qs(urlsplit(await begin(browser)).query)["state"][0]
     said = urlencode({"state": state, "error": "access_denied", "error_description": "not today"})
-    assert (await browser("GET", f"openid/callback?{said}")).refused(401)["detail"] == "Example refused: not today"
+    assert (await browser("GET", f"openid/callback?{said}")).refused(401)[
+        "detail"
+    ] == "Example refused the login: not today"
     made_up = urlencode({"state": state, "code": "made-up"})
     assert "Example refused" in (await browser("GET", f"openid/callback?{made_up}")).refused(401)["detail"]
 

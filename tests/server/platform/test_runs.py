@@ -141,7 +141,7 @@ async def test_a_retry_that_was_not_written_down_is_when_it_is_asked_for_again(
     async def asked_again() -> bool:
         """Unless news of the running node come in between and are written down."""
         await database.write(lambda connection: connection.execute(forgotten))
-        return "it cannot be retried now" in (await admin("POST", f"runs/{run}/retry")).refused(409)["detail"]
+        return "cannot be retried now" in (await admin("POST", f"runs/{run}/retry")).refused(409)["detail"]
 
     await sooner_or_later(asked_again)
     assert (await admin.get(f"runs/{run}"))["state"] == "running"

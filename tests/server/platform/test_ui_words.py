@@ -1,4 +1,4 @@
-"""What is said of graphs and modules, in the web UI's other language."""
+"""The message catalog, and the same messages in the Chinese web UI."""
 
 from __future__ import annotations
 
@@ -8,61 +8,91 @@ from pathlib import Path
 
 import pytest
 
-from muster.platform.graphs.findings import TEXTS
-from muster.platform.jobs.validation import TEXTS as OF_JOBS
-from muster.platform.messages import TEXTS as OF_THE_PLATFORM
-from muster.platform.modules.validation import TEXTS as OF_MODULES
-from muster.platform.pod_policy import TEXTS as OF_PODS
+from muster.kube.pod_diagnosis import diagnose_pod
+from muster.platform.messages import CATALOG, catalog_document
+from muster.platform.status_messages import PHRASES, SENTENCES, explain, format_parts
 
-WORDS = Path(__file__).parents[3] / "ui/src/i18n"
-CHINESE: dict[str, list[str]] = json.loads((WORDS / "graph-problems.zh.json").read_text(encoding="utf-8"))
-CHINESE_OF_MODULES: dict[str, list[str]] = json.loads((WORDS / "module-problems.zh.json").read_text(encoding="utf-8"))
-CHINESE_OF_JOBS: dict[str, list[str]] = json.loads((WORDS / "job-problems.zh.json").read_text(encoding="utf-8"))
-CHINESE_OF_THE_PLATFORM: dict[str, list[str]] = json.loads(
-    (WORDS / "platform-problems.zh.json").read_text(encoding="utf-8")
-)
+ROOT = Path(__file__).parents[3]
+CHINESE: dict[str, list[str]] = json.loads((ROOT / "ui/src/i18n/server-messages.zh.json").read_text(encoding="utf-8"))
+ENGLISH = {
+    **{code: template.message + template.fix for code, template in CATALOG.items()},
+    **SENTENCES,
+    **PHRASES,
+    "text": "{text}",
+    "about": "{name}: ",
+}
 
 
-def arguments(text: str) -> set[str]:
+def values_in(text: str) -> set[str]:
     return set(re.findall(r"(?<!\{)\{(\w+)\}", text))
 
 
-def test_everything_that_can_be_said_is_there_in_chinese() -> None:
-    assert CHINESE.keys() == TEXTS.keys()
+def test_every_message_is_translated() -> None:
+    assert CHINESE.keys() == ENGLISH.keys()
 
 
-@pytest.mark.parametrize("code", TEXTS)
-def test_it_says_the_same(code: str) -> None:
+@pytest.mark.parametrize("code", ENGLISH)
+def test_a_translation_uses_only_known_values(code: str) -> None:
     message, fix = CHINESE[code]
-    assert bool(fix) == bool(TEXTS[code].fix)
-    assert arguments(message + fix) == arguments(TEXTS[code].message + TEXTS[code].fix)
+    assert values_in(message + fix) <= values_in(ENGLISH[code])
 
 
-def test_everything_that_is_said_of_modules_is_there_in_chinese() -> None:
-    assert CHINESE_OF_MODULES.keys() == OF_MODULES.keys()
+def test_the_document_is_made_of_the_catalog() -> None:
+    """To update it: python -m muster.platform.messages > docs/messages.json"""
+    assert json.loads((ROOT / "docs/messages.json").read_text()) == catalog_document()
 
 
-@pytest.mark.parametrize("code", OF_MODULES)
-def test_it_says_no_more_of_modules_than_is_known(code: str) -> None:
-    message, fix = CHINESE_OF_MODULES[code]
-    assert arguments(message + fix) <= arguments(OF_MODULES[code])
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("", []),
+        ("train: No more retries left", ["about", "status.retries-used"]),
+        ("main: Error (exit code 1): boom", ["about", "status.error-exit", "text"]),
+        (
+            "PyTorchJob j is failed because 1 Worker replica(s) failed. Pod j-worker-0, container main: exit code 3",
+            ["status.job-failed", "text", "status.pod-exit"],
+        ),
+        (
+            "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; minResources not met: "
+            "nvidia.com/gpu: 4 asked, 2 free",
+            ["status.gang-unschedulable", "status.gang-not-ready", "status.gang-resources", "status.resource-amount"],
+        ),
+        (
+            "Unschedulable: 0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu.",
+            ["about", "status.no-nodes", "status.insufficient", "text", "status.insufficient", "text"],
+        ),
+        ("TFJob t is restarting because Worker replica(s) failed.", ["status.job-restarting"]),
+        ("train failed", ["status.node-failed"]),
+        ("what a program printed", ["text"]),
+        ("a: " * 600 + "b", ["text"]),
+        ("x" * 5000, ["text"]),
+    ],
+)
+def test_a_status_message_has_parts_that_are_codes_with_values(text: str, codes: list[str]) -> None:
+    parts = explain(text)
+    assert [part.code for part in parts] == codes
+    assert format_parts(parts) == text, "nothing is lost"
 
 
-def test_everything_that_is_said_of_jobs_is_there_in_chinese() -> None:
-    assert CHINESE_OF_JOBS.keys() >= OF_JOBS.keys() | OF_PODS.keys()
+@pytest.mark.parametrize(
+    ("exit_code", "reason", "code"),
+    [
+        (137, "OOMKilled", "status.memory"),
+        (126, "Error", "status.not-executable"),
+        (127, "Error", "status.no-command"),
+        (134, "Error", "status.aborted"),
+        (137, "Error", "status.killed"),
+        (139, "Error", "status.segfault"),
+        (143, "Error", "status.terminated"),
+    ],
+)
+def test_what_is_said_of_containers_is_known(exit_code: int, reason: str, code: str) -> None:
+    ended = {"name": "main", "state": {"terminated": {"exitCode": exit_code, "reason": reason}}}
+    (text,) = diagnose_pod({"status": {"phase": "Failed", "containerStatuses": [ended]}})
+    found = [part.code for part in explain(text) if part.code != "text"]
+    assert found == ["status.container-exit", code], text
 
 
-@pytest.mark.parametrize(("code", "text"), [*OF_JOBS.items(), *OF_PODS.items()])
-def test_it_says_the_same_of_jobs(code: str, text: str) -> None:
-    message, fix = CHINESE_OF_JOBS[code]
-    assert arguments(message + fix) == arguments(text)
-
-
-def test_everything_that_is_said_of_people_and_what_they_have_is_there_in_chinese() -> None:
-    assert CHINESE_OF_THE_PLATFORM.keys() == OF_THE_PLATFORM.keys()
-
-
-@pytest.mark.parametrize("code", OF_THE_PLATFORM)
-def test_it_says_no_more_of_them_than_is_known(code: str) -> None:
-    message, fix = CHINESE_OF_THE_PLATFORM[code]
-    assert arguments(message + fix) <= arguments(OF_THE_PLATFORM[code])
+def test_what_is_said_of_waiting_pods_is_known() -> None:
+    (text,) = diagnose_pod({"status": {"phase": "Pending"}})
+    assert [part.code for part in explain(text)] == ["status.no-node"], text

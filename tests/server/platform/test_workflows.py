@@ -95,7 +95,7 @@ async def test_what_is_wrong_is_said_field_by_field_and_by_code(ann: Client) -> 
     cluster = by_field["version.document.nodes[0].task.cluster"]
     assert cluster["code"] == "task.cluster"
     assert cluster["arguments"] == {"cluster": "A100", "clusters": ["RTX2080x8", "cpu-only"]}
-    assert "choose one of RTX2080x8, cpu-only" in cluster["message"]
+    assert "use one of RTX2080x8, cpu-only" in cluster["message"]
     assert by_field["version.document.edges[1]"]["code"] == "cycle"
 
     checked = await ann.post("graphs/check", {"document": graph(node("a", command="echo $x"))})

@@ -1,8 +1,5 @@
 import type { Language } from "@/app/preferences"
-import ofGraphs from "./graph-problems.zh.json"
-import ofJobs from "./job-problems.zh.json"
-import ofModules from "./module-problems.zh.json"
-import ofThePlatform from "./platform-problems.zh.json"
+import chinese from "./server-messages.zh.json"
 import { interpolate } from "./translate"
 
 interface Found {
@@ -12,7 +9,7 @@ interface Found {
   arguments?: Record<string, unknown> | null
 }
 
-const CHINESE: Record<string, string[]> = { ...ofGraphs, ...ofModules, ...ofJobs, ...ofThePlatform }
+const CHINESE: Record<string, string[]> = chinese
 
 /** What is wrong, and what to write instead. English comes from the server itself. */
 export function serverMessage(found: Found, language: Language): string {
@@ -33,4 +30,14 @@ function shown(value: unknown): string {
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
+/** A status message: its parts are codes with values, found by the server (`message_parts`). */
+export function statusMessage(
+  message: string,
+  parts: { code: string; arguments: Record<string, unknown> }[],
+  language: Language,
+): string {
+  if (language !== "zh") return message
+  return parts.map((part) => serverMessageParts({ ...part, message }, language).message).join("")
 }

@@ -74,7 +74,6 @@ U = TypeVar("U")
 
 MAX_LIMIT = 500
 _LIKE = re.compile("[%_/]")
-_NO_CURSOR = "this is not a cursor; take `next` of the piece before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def paginate(
         try:
             begin = next((at for at, item in enumerate(found) if beyond((value_of(item), key(item)), last)), len(found))
         except TypeError:
-            raise Invalid.field("cursor", _NO_CURSOR) from None
+            raise Invalid.field("cursor", "page.cursor") from None
     piece = found[begin : begin + wanted.limit]
     more = begin + wanted.limit < len(found)
     return Page(piece, _encode(sort, value_of(piece[-1]), key(piece[-1])) if more else None, len(found))
@@ -174,11 +173,11 @@ def _ilike(element: _Contains, compiler: Any, **more: Any) -> str:
 def _order(wanted: PageRequest, sortable: Mapping[str, T], usual: str) -> tuple[str, T]:
     """How to sort, and by what. Raises Invalid."""
     if not 1 <= wanted.limit <= MAX_LIMIT:
-        raise Invalid.field("limit", f"{wanted.limit} is not between 1 and {MAX_LIMIT}")
+        raise Invalid.field("limit", "page.limit", limit=wanted.limit, most=MAX_LIMIT)
     sort = wanted.sort or usual
     found = sortable.get(sort.removeprefix("-"))
     if found is None:
-        raise Invalid.field("sort", f'"{sort}" is not one of {", ".join(sortable)}, or one of these after a "-"')
+        raise Invalid.field("sort", "page.sort", sort=sort, choices=list(sortable))
     return sort, found
 
 
@@ -205,7 +204,7 @@ def _decode(cursor: str, sort: str) -> tuple[Any, str]:
         if isinstance(value, dict):
             value = from_microseconds(value["at"])
     except (binascii.Error, ValueError, TypeError, KeyError, OverflowError):
-        raise Invalid.field("cursor", _NO_CURSOR) from None
+        raise Invalid.field("cursor", "page.cursor") from None
     if made_for != sort:
-        raise Invalid.field("cursor", f'it belongs to a list that is sorted by "{made_for}", not by "{sort}"')
+        raise Invalid.field("cursor", "page.other", other=made_for, sort=sort)
     return value, key

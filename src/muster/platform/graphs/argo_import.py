@@ -12,10 +12,11 @@ from muster.kube.quantity import parse_quantity
 from muster.platform.graphs.argo_manifest import validate_manifest, workflow_in
 from muster.platform.graphs.bindings import NODE, escape_tags, from_input
 from muster.platform.graphs.context import Context
-from muster.platform.graphs.findings import Finding, make_finding
 from muster.platform.graphs.model import FORMAT, RESERVED_PREFIX, WORKSPACE, Document
 from muster.platform.graphs.templates import MONITOR, QUEUE
 from muster.platform.graphs.validation import only_errors, validate_graph
+from muster.platform.messages import make_finding
+from muster.platform.records import Finding
 from muster.workflows.executors.pod_template import LONGEST_TEXT
 
 # Merged from importing_steps: One template of an Argo Workflow as a node of a graph, if it says nothing else.

@@ -11,19 +11,18 @@ from typing import Any, Final
 from muster.kube.manifests import ManifestError, load_manifests
 from muster.kube.objects import Object, meta, spec_of
 from muster.kube.schema import validate
-from muster.platform.errors import FieldError
 from muster.platform.graphs.context import Context
-from muster.platform.graphs.findings import Finding, make_finding
 from muster.platform.graphs.model import Parameter
 from muster.platform.graphs.templates import QUEUE
+from muster.platform.messages import FieldError, field_error, make_finding
 from muster.platform.pod_policy import (
     EVERYBODY,
     SHARED,
     PodAllowances,
     find_forbidden,
     find_forbidden_metadata,
-    policy_error,
 )
+from muster.platform.records import Finding
 from muster.workflows import lint
 from muster.workflows.kinds import WORKFLOW
 
@@ -31,17 +30,6 @@ from muster.workflows.kinds import WORKFLOW
 # all Pods are, and what
 # the controller itself would do for them, it does not do with rights that are not theirs. Pure.
 
-
-TEXTS: Final[Mapping[str, str]] = {
-    "confined.queue": 'the queue "{name}" is that of a virtual cluster that you may not use; write another one',
-    "confined.repository": "artifacts are kept in the platform's own repository here; leave artifactRepositoryRef out",
-    "confined.resource": "a resource template acts on the cluster with the platform's rights; use a training node, or "
-    "the jobs page",
-    "confined.store": "here is what belongs to others, too; begin the key with {prefix}, or name a store of your own "
-    "with Secrets that are shared with you",
-    "confined.repo": '"{repo}" is on the machine itself; write the address of a remote repository',
-}
-"""What is said besides what is said of all Pods."""
 
 _POD = ("serviceAccountName", "hostNetwork", "securityContext", "imagePullSecrets", "priorityClassName")
 _STORES = ("s3", "gcs", "oss", "azure", "hdfs", "artifactory")
@@ -77,7 +65,7 @@ def _workflow(spec: Mapping[str, Any], allowed: PodAllowances) -> Iterator[Field
     yield from _patches(_mapping(spec.get("artifactGC")), "spec.artifactGC")
     yield from _accounts({"executor": spec.get("artifactGC")}, "spec")
     if spec.get("artifactRepositoryRef"):
-        yield _fault("spec.artifactRepositoryRef", "confined.repository")
+        yield field_error("spec.artifactRepositoryRef", "confined.repository")
 
 
 def _template(
@@ -99,9 +87,9 @@ def _template(
     yield from _patches(template, path)
     yield from _accounts(template, path)
     if template.get("resource"):
-        yield _fault(f"{path}.resource", "confined.resource")
+        yield field_error(f"{path}.resource", "confined.resource")
     if template.get("plugin"):
-        yield policy_error(f"{path}.plugin", "confined.setting", field="plugin")
+        yield field_error(f"{path}.plugin", "confined.setting", field="plugin")
 
 
 def _placed(error: FieldError, path: str, parts: Mapping[str, list[tuple[str, Any]]]) -> FieldError:
@@ -129,17 +117,17 @@ def _templates(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 def _patches(part: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     if part.get("podSpecPatch"):
-        yield policy_error(f"{path}.podSpecPatch", "confined.setting", field="podSpecPatch")
+        yield field_error(f"{path}.podSpecPatch", "confined.setting", field="podSpecPatch")
 
 
 def _accounts(part: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     name = _mapping(part.get("executor")).get("serviceAccountName")
     if name not in (None, "", "default"):
-        yield policy_error(
+        yield field_error(
             f"{path}.executor.serviceAccountName", "confined.account", name=str(name), field="serviceAccountName"
         )
     if part.get("automountServiceAccountToken"):
-        yield policy_error(f"{path}.automountServiceAccountToken", "confined.token")
+        yield field_error(f"{path}.automountServiceAccountToken", "confined.token")
 
 
 def _references(value: Any, path: str, allowed: PodAllowances) -> Iterator[FieldError]:
@@ -161,17 +149,17 @@ def _references(value: Any, path: str, allowed: PodAllowances) -> Iterator[Field
 def _reference(name: str, inner: Mapping[str, Any], path: str, allowed: PodAllowances) -> Iterator[FieldError]:
     named = str(inner.get("name") or "")
     if (name.endswith("Secret") or name in ("secretKeyRef", "secretRef")) and named not in allowed.secrets:
-        yield policy_error(f"{path}.name", "confined.secret", name=named, label=SHARED, value=EVERYBODY)
+        yield field_error(f"{path}.name", "confined.secret", name=named, label=SHARED, value=EVERYBODY)
     elif name in ("configMapKeyRef", "configMapRef") and named not in allowed.config_maps:
-        yield policy_error(f"{path}.name", "confined.config map", name=named, label=SHARED, value=EVERYBODY)
+        yield field_error(f"{path}.name", "confined.config map", name=named, label=SHARED, value=EVERYBODY)
     elif name in _STORES and not any(key.endswith("Secret") for key in inner):
         # With the credentials of the platform: then only what the run itself has put there.
         others = [key for key in inner if key not in ("key", "blob", "createBucketIfNotPresent")]
         key = str(inner.get("key") or inner.get("blob") or "")
         if others or (key and not key.startswith(_OWN_KEYS)):
-            yield _fault(path, "confined.store", prefix=_OWN_KEYS[0])
+            yield field_error(path, "confined.store", prefix=_OWN_KEYS[0])
     elif name == "git" and inner.get("repo") and not _REMOTE.match(str(inner["repo"])):
-        yield _fault(f"{path}.repo", "confined.repo", repo=str(inner["repo"]))
+        yield field_error(f"{path}.repo", "confined.repo", repo=str(inner["repo"]))
 
 
 def _queues(value: Any, path: str, closed: frozenset[str]) -> Iterator[FieldError]:
@@ -182,12 +170,8 @@ def _queues(value: Any, path: str, closed: frozenset[str]) -> Iterator[FieldErro
         return
     for name, inner in value.items():
         if name == QUEUE and inner in closed:
-            yield _fault(f"{path}[{name}]", "confined.queue", name=str(inner))
+            yield field_error(f"{path}[{name}]", "confined.queue", name=str(inner))
         yield from _queues(inner, f"{path}.{name}", closed)
-
-
-def _fault(where: str, code: str, **arguments: str) -> FieldError:
-    return FieldError(where, TEXTS[code].format(**arguments), code, arguments)
 
 
 def _items(value: Any, path: str) -> list[tuple[str, Mapping[str, Any]]]:

@@ -22,10 +22,11 @@ from muster.platform.graphs.bindings import (
     tasks_of,
 )
 from muster.platform.graphs.context import Context, RunInfo, with_modules
-from muster.platform.graphs.findings import Finding, make_finding
 from muster.platform.graphs.model import Graph, Parameter, is_graph, read
 from muster.platform.graphs.templates import CLAIM, tasks_and_templates, uses_claim, volumes_of
 from muster.platform.graphs.validation import only_errors, validate_graph
+from muster.platform.messages import make_finding
+from muster.platform.records import Finding
 from muster.workflows.kinds import WORKFLOW
 
 # Merged from compile: From a version to the Workflow that a run of it is.

@@ -13,7 +13,6 @@ from muster.kube.schema import validate
 from muster.platform.graphs.argo_manifest import validate_manifest
 from muster.platform.graphs.context import Context, with_modules
 from muster.platform.graphs.document import SECRET_NAME
-from muster.platform.graphs.findings import Finding, make_finding
 from muster.platform.graphs.model import (
     RESERVED_PREFIX,
     WORKSPACE,
@@ -31,6 +30,8 @@ from muster.platform.graphs.model import (
 )
 from muster.platform.graphs.schema import MOST_RETRIES, SCHEMA
 from muster.platform.graphs.templates import active_roles, check_roles, find_job_kind, job_kinds, role_names
+from muster.platform.messages import make_finding
+from muster.platform.records import Finding
 
 # Merged from problems_flow: What is wrong between nodes: edges, circles, and inputs that cannot be had.
 

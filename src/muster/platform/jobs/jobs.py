@@ -27,7 +27,7 @@ from muster.kube.objects import (
 )
 from muster.platform.database.queries import Page, PageRequest, paginate
 from muster.platform.errors import Invalid
-from muster.platform.permissions import Subject
+from muster.platform.records import Subject
 from muster.platform.runs.runs import object_name
 from muster.training.job_conditions import Progress
 from muster.training.kinds.base import JobKind, KubeflowJobKind
@@ -222,7 +222,7 @@ def check_filter(only: JobFilter, kinds: Iterable[str]) -> None:
     for name, written, known in (("state", only.states, STATES), ("kind", only.kinds, tuple(kinds))):
         unknown = [each for each in written if each not in known]
         if unknown:
-            raise Invalid.field(name, f'"{unknown[0]}" is not one of {", ".join(known)}')
+            raise Invalid.field(name, "filter.value", value=unknown[0], choices=list(known))
 
 
 def _fits(job: Job, only: JobFilter, words: Iterable[str]) -> bool:

@@ -26,8 +26,9 @@ from muster.platform.jobs.validation import (
     warning_findings,
     with_owner,
 )
-from muster.platform.permissions import Actor, Relation, Subject, may, relations, require
+from muster.platform.permissions import Actor, Relation, may, relations, require
 from muster.platform.pod_policy import list_shared, pod_allowances
+from muster.platform.records import Subject
 from muster.platform.resources.storage_roots import StorageRoot, all_roots
 from muster.platform.resources.virtual_clusters import all_clusters
 from muster.platform.runs.create import NAMESPACE
@@ -99,11 +100,11 @@ async def find_job(cluster: Cluster, word: str, namespace: str, name: str) -> tu
     """Whoever asked still has to be asked what they may."""
     job_kind = job_kind_named(word)
     if job_kind is None:
-        raise NotFound.of("kind of training job", word)
+        raise NotFound.named("kind of training job", word)
     try:
         obj = await cluster.get(job_kind.kind, name, namespace)
     except cluster_errors.NotFound:
-        raise NotFound.of(job_kind.kind.kind, f"{namespace}/{name}") from None
+        raise NotFound.named(job_kind.kind.kind, f"{namespace}/{name}") from None
     except cluster_errors.Unavailable as error:
         raise Unavailable(error.message) from None
     return describe_job(job_kind, obj), obj
@@ -113,9 +114,9 @@ async def set_suspended(database: Database, cluster: Cluster, actor: Actor, job:
     """The caller has made sure that they may."""
     job_kind = job_kind_named(job.word)
     if job_kind is None or not can_be_suspended(job_kind):
-        raise Conflict(f"a {job.kind} of {job.api_version} cannot be suspended; delete it instead")
+        raise Conflict.of("job.suspend", kind=job.kind, api_version=job.api_version)
     if job.state in ENDED:
-        raise Conflict(f"it has {job.state} already")
+        raise Conflict.of("job.ended", state=job.state)
     patch = {"spec": {"runPolicy": {"suspend": suspended}}}
     try:
         after = await cluster.patch(job_kind.kind, job.name, job.namespace, patch)

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from muster.kube.errors import Cause
 from muster.kube.manifests import Document, ManifestError
 from muster.kube.objects import Object, annotations_of, labels_of, meta, name_of, namespace_of, spec_of
-from muster.platform.errors import FieldError
 from muster.platform.graphs.templates import QUEUE
 from muster.platform.jobs.jobs import OWNER_LABEL, TEAM_LABEL, job_kind_of, kind_names
+from muster.platform.messages import FieldError, format_message
 from muster.platform.pod_policy import PodAllowances, find_forbidden, find_forbidden_metadata
 from muster.training.kinds.paddlecloud import ETCD
 
 SOURCE = "manifest"
 """What the text is called in messages about it."""
 
-TEXTS: Final[Mapping[str, str]] = {
-    "job.empty": "there is no object in this text; paste the manifest of a training job",
-    "job.kind": "{kind} is not a training job; write one of {known}",
-    "job.twice": 'there is another {kind} called "{name}" in line {other}; give one of them another name',
-    "job.namespace": 'jobs are made in the namespace "{namespace}" here; leave metadata.namespace out',
-    "job.queue": 'the queue "{name}" is that of a virtual cluster that you may not use; leave it out or write another',
-    "job.group": "{name} would put the Pods into another job's gang; leave it out",
-    "job.etcd": "{name} would have the controller write to an etcd of yours; leave it out, or ask an admin",
-    "job.cluster": "{detail}",
-    "job.text": "{detail}",
-    "job.warning": "{detail}",
-}
-"""What is said, by its code: the web UI has the same in its other language."""
 
 _GROUPS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "scheduling.x-k8s.io/pod-group")
 
@@ -50,7 +37,7 @@ class ManifestFinding:
 
     def to_error(self) -> FieldError:
         message = f"line {self.line}: {self.message}" if self.line else self.message
-        return FieldError(self.path or SOURCE, message)
+        return FieldError(self.path or SOURCE, message, self.code, {**self.arguments, "line": self.line})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +74,7 @@ def warning_findings(document: Document, causes: Iterable[Cause]) -> list[Manife
 def check_documents(documents: Sequence[Document], limits: Limits | None) -> list[ManifestFinding]:
     """What the platform itself has against it; the rest is for the cluster to say. Without limits: of an admin."""
     if not documents:
-        return [ManifestFinding(0, "", TEXTS["job.empty"], "job.empty")]
+        return [ManifestFinding(0, "", format_message("job.empty", {}), "job.empty")]
     found: list[ManifestFinding] = []
     lines: dict[tuple[str, str, str], int] = {}
     for document in documents:
@@ -190,7 +177,7 @@ def _placed(document: Document, error: FieldError) -> ManifestFinding:
 
 
 def _told(document: Document, path: str, code: str, **arguments: Any) -> ManifestFinding:
-    return ManifestFinding(document.line(path), path, TEXTS[code].format(**arguments), code, arguments)
+    return ManifestFinding(document.line(path), path, format_message(code, arguments), code, arguments)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -29,8 +29,9 @@ from muster.platform.database.tables import categories, module_versions, modules
 from muster.platform.database.tables import versions as workflow_versions
 from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
-from muster.platform.modules.validation import check_name, module_field_error
-from muster.platform.permissions import Actor, Subject, may, require, visible
+from muster.platform.modules.validation import check_name
+from muster.platform.permissions import Actor, may, require, visible
+from muster.platform.records import Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 
@@ -84,7 +85,7 @@ def next_state(state: State, step: Step, name: str) -> State:
     if following is not None:
         return following
     fitting = " or ".join(f'"{start}"' for start, possible in STEPS if possible == step)
-    raise Conflict(f'{name} is "{state}"; only one that is {fitting} can be {_WORDS[step]}')
+    raise Conflict.of("module.step", name=name, state=state, states=fitting, step=_WORDS[step])
 
 
 def steps_from(state: State) -> list[Step]:
@@ -125,7 +126,7 @@ def get_category(connection: Connection, actor: Actor, id_or_name: str) -> Categ
     found = _CATEGORIES.where(or_(categories.c.id == id_or_name, categories.c.name == id_or_name))
     row = connection.execute(found).first()
     if row is None:
-        raise NotFound.of("category", id_or_name)
+        raise NotFound.named("category", id_or_name)
     return as_record(row, Category)
 
 
@@ -143,7 +144,7 @@ def edit_category(
     """`changes` may hold name and description. With a `revision`, only if nobody changed it since."""
     category = get_category(connection, actor, identifier)
     require(actor, "edit", Subject("category", category.id))
-    _check_revision(category, revision)
+    PreconditionFailed.check("category", category.name, category.revision, revision)
     changed = {name: value for name, value in changes.items() if value != getattr(category, name)}
     if not changed:
         return category
@@ -160,7 +161,7 @@ def edit_category(
 def delete_category(connection: Connection, actor: Actor, identifier: str, revision: int | None = None) -> None:
     category = get_category(connection, actor, identifier)
     require(actor, "delete", Subject("category", category.id))
-    _check_revision(category, revision)
+    PreconditionFailed.check("category", category.name, category.revision, revision)
     with conflict_on_duplicate(field_error("", "category.full", name=category.name)):
         connection.execute(delete(categories).where(categories.c.id == category.id))
     write_audit(connection, actor, "delete", "category", category.id, category.name)
@@ -168,12 +169,7 @@ def delete_category(connection: Connection, actor: Actor, identifier: str, revis
 
 def _check_name(name: str) -> None:
     if not 0 < len(name) <= _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.fields([field_error("name", "category.name", name=name, most=_LONGEST_NAME)])
-
-
-def _check_revision(category: Category, revision: int | None) -> None:
-    if revision is not None and revision != category.revision:
-        raise PreconditionFailed(f'the category "{category.name}" was changed meanwhile; load it again')
+        raise Invalid.field("name", "category.name", name=name, most=_LONGEST_NAME)
 
 
 _COUNT = select(func.count()).where(modules.c.category_id == categories.c.id).scalar_subquery()
@@ -252,7 +248,7 @@ def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Modul
     require(actor, "create", Subject("module", owner=actor.id))
     check_name(new.name)
     moment, identifier = now(), new_id()
-    with conflict_on_duplicate(module_field_error("name", "module.taken", name=new.name)):
+    with conflict_on_duplicate(field_error("name", "module.taken", name=new.name)):
         connection.execute(
             insert(modules).values(
                 id=identifier,
@@ -277,7 +273,7 @@ def insert_module(connection: Connection, actor: Actor, new: NewModule) -> Modul
 def get_module(connection: Connection, actor: Actor, id_or_name: str) -> Module:
     row = connection.execute(_MODULES.where(or_(modules.c.id == id_or_name, modules.c.name == id_or_name))).first()
     if row is None:
-        raise NotFound.of("module", id_or_name)
+        raise NotFound.named("module", id_or_name)
     module = _module(row)
     require(actor, "view", module.subject, id_or_name)
     return module
@@ -302,7 +298,7 @@ def list_modules(connection: Connection, actor: Actor, wanted: PageRequest, only
         query = query.where(owner == actor.id)
     if only.state:
         if only.state not in STATES:
-            raise Invalid.field("state", f'"{only.state}" is not one of {", ".join(STATES)}')
+            raise Invalid.field("state", "filter.value", value=only.state, choices=list(STATES))
         query = query.where(state == only.state)
     if only.published:
         query = query.where(modules.c.public_number > 0)
@@ -341,10 +337,10 @@ def delete_module(
     files, are left to `Builds.forget`."""
     module = get_module(connection, actor, identifier)
     require(actor, "delete", module.subject, module.name)
-    check_revision(module, revision)
+    PreconditionFailed.check("module", module.name, module.revision, revision)
     user = pinned_by(connection, module.name)
     if user:
-        raise Conflict(f'the workflow "{user}" uses the module "{module.name}"; deprecate it instead')
+        raise Conflict.of("module.used", workflow=user, name=module.name)
     kept_as_image = and_(module_versions.c.built.is_not(None), module_versions.c.folder == "")
     images = connection.execute(
         select(module_versions.c.image).where(module_versions.c.module_id == module.id, kept_as_image)
@@ -392,11 +388,6 @@ def update_module(connection: Connection, module_id: str, values: Mapping[str, A
     )
 
 
-def check_revision(module: Module, revision: int | None) -> None:
-    if revision is not None and revision != module.revision:
-        raise PreconditionFailed(f'the module "{module.name}" was changed meanwhile; load it again')
-
-
 def usable_states(actor: Actor, owner: ColumnElement[Any]) -> ColumnElement[bool]:
     """Of versions: those that the actor may use in something new."""
     public = module_versions.c.state == "published"
@@ -411,7 +402,7 @@ def _category(connection: Connection, actor: Actor, id_or_name: str) -> str:
     try:
         return get_category(connection, actor, id_or_name).id
     except NotFound as error:
-        wrong = module_field_error("category", "module.category", detail=error.detail)
+        wrong = field_error("category", "module.category", detail=error.detail)
         raise Invalid(wrong.message, [wrong]) from None
 
 
@@ -426,7 +417,7 @@ def _team(connection: Connection, actor: Actor, id_or_name: str, now_with: str |
     try:
         return team_to_share_with(connection, actor, id_or_name, now_with)
     except NotFound as error:
-        raise Invalid.field("team", error.detail) from None
+        raise Invalid.field("team", "module.team", detail=error.detail) from None
 
 
 _MODULES = (

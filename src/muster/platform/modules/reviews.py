@@ -12,9 +12,9 @@ from muster.platform.database.queries import AnyRow, Page, PageRequest, as_recor
 from muster.platform.database.tables import module_versions, modules, now, reviews, teams, users
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
 from muster.platform.modules.modules import get_module
-from muster.platform.modules.validation import module_field_error
 from muster.platform.modules.versions import advance, find_version, version_label
-from muster.platform.permissions import SYSTEM, Actor, Subject, may, require, visible
+from muster.platform.permissions import SYSTEM, Actor, may, require, visible
+from muster.platform.records import Subject
 from muster.platform.users.audit import write_audit
 
 ReviewState: TypeAlias = Literal["open", "approved", "rejected", "withdrawn"]
@@ -98,7 +98,7 @@ def ask_review(connection: Connection, actor: Actor, module: str, version: str, 
 def get_review(connection: Connection, actor: Actor, identifier: str) -> Review:
     row = connection.execute(_REVIEWS.where(reviews.c.id == identifier)).first()
     if row is None:
-        raise NotFound.of("review", identifier)
+        raise NotFound.named("review", identifier)
     review = _review(row)
     require(actor, "view", review.subject, identifier)
     return review
@@ -111,7 +111,7 @@ def list_reviews(connection: Connection, actor: Actor, wanted: PageRequest, only
         query = query.where(contains_words(only.q, modules.c.name, reviews.c.message, reviews.c.reason))
     if only.state:
         if only.state not in REVIEW_STATES:
-            raise Invalid.field("state", f'"{only.state}" is not one of {", ".join(REVIEW_STATES)}')
+            raise Invalid.field("state", "filter.value", value=only.state, choices=list(REVIEW_STATES))
         query = query.where(reviews.c.state == only.state)
     if only.module:
         query = query.where(or_(modules.c.id == only.module, modules.c.name == only.module))
@@ -137,17 +137,16 @@ def decide(
     """The review and the version in one: neither is decided without the other."""
     review = get_review(connection, actor, identifier)
     require(actor, "withdraw" if decision == "withdraw" else "decide", review.subject, identifier)
-    if revision is not None and revision != review.revision:
-        raise PreconditionFailed("the review was changed meanwhile; load it again")
+    PreconditionFailed.check("review", review.module_name, review.revision, revision)
     if review.state != "open":
-        raise Conflict(f"this review is over: it was {review.state}")
+        raise Conflict.of("review.over", state=review.state)
     if decision == "reject" and not reason.strip():
-        raise Invalid.fields([module_field_error("reason", "review.reason")])
+        raise Invalid.field("reason", "review.reason")
     # What is behind an open review is for its author and those who decide; the platform looks it up for them.
     module = get_module(connection, SYSTEM, review.module_id)
     version = find_version(connection, SYSTEM, module, review.version_id)
     if decision != "withdraw" and review.version_author_id == actor.id:
-        raise Forbidden("nobody may decide about what they wrote themselves; ask somebody else to do it")
+        raise Forbidden.of("review.own")
     advance(
         connection, version, decision, version_label(module, version), reason=reason if decision == "reject" else ""
     )

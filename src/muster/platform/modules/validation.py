@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from posixpath import normpath
-from typing import Final
 
-from muster.platform.errors import FieldError, Invalid
+from muster.platform.errors import Invalid
 from muster.platform.graphs.document import SECRET_NAME
 from muster.platform.graphs.model import RESERVED_PREFIX, Output, Variable
 from muster.platform.graphs.validation import is_clean_path
+from muster.platform.messages import FieldError, field_error
 from muster.platform.modules.git_source import (
     RepositoryError,
     inner_path,
@@ -25,30 +25,6 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _REFERABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 _LONGEST_VALUE = 65_536
 _MOST = 200
-
-TEXTS: Final[Mapping[str, str]] = {
-    "module.name": '"{name}" cannot be the name of a module; '
-    "write 1 to 63 lower-case letters, digits and -, with a letter or digit at either end",
-    "module.taken": 'there is a module "{name}" already',
-    "module.category": "{detail}; choose another one, or ask an admin to create it",
-    "module.repository": "{detail}",
-    "module.ref": "{detail}",
-    "module.path": "{detail}",
-    "module.file": "write the path of a file in the repository",
-    "module.variable": "write letters, digits and _, beginning with a letter",
-    "module.input": "write letters, digits and _, beginning with a letter: it becomes --name=value",
-    "module.output": "write letters, digits, _ and -, beginning with a letter",
-    "module.reserved": "names that begin with {prefix} belong to the platform",
-    "module.value": "write at most {most} characters, none of them NUL",
-    "module.twice": 'there are two called "{name}"',
-    "module.both": 'there is a variable "{name}", too; call one of them otherwise',
-    "module.type": "write text or file",
-    "module.output path": "write an absolute path, such as /tmp/workflow_space/result.txt",
-    "module.same path": '"{other}" is at the same path',
-    "module.many": "write at most {most}",
-    "review.reason": "say why, so that the author knows what to do",
-}
-"""What is said of fields, by its code: the web UI has the same in its other language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +50,9 @@ class ModuleSource:
     outputs: tuple[Output, ...] = field(default=())
 
 
-def module_field_error(where: str, code: str, **arguments: str | int) -> FieldError:
-    """`code` is one of TEXTS."""
-    return FieldError(where, TEXTS[code].format(**arguments), code, arguments)
-
-
 def check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
-        raise Invalid.fields([module_field_error("name", "module.name", name=name)])
+        raise Invalid.field("name", "module.name", name=name)
 
 
 def validate_source(source: ModuleSource) -> ModuleSource:
@@ -110,30 +81,30 @@ def _place_faults(source: ModuleSource) -> Iterator[FieldError]:
     try:
         read_repository(source.git_url)
     except RepositoryError as error:
-        yield module_field_error("git_url", "module.repository", detail=str(error))
+        yield field_error("git_url", "source.repository", detail=str(error))
     problem = ref_problem(source.git_ref)
     if problem:
-        yield module_field_error("git_ref", "module.ref", detail=problem)
+        yield field_error("git_ref", "source.ref", detail=problem)
     for name in ("dockerfile", "build_dir", "readme_path"):
         written = getattr(source, name)
         try:
             path = inner_path(written)
         except ValueError as error:
-            yield module_field_error(name, "module.path", detail=str(error))
+            yield field_error(name, "source.path", detail=str(error))
             continue
         if not path and name != "build_dir":
-            yield module_field_error(name, "module.file")
+            yield field_error(name, "source.file")
 
 
 def _env_faults(env: Sequence[Variable]) -> Iterator[FieldError]:
     yield from _same_names("env", [variable.name for variable in env])
     for index, variable in enumerate(env):
         if _IDENTIFIER.fullmatch(variable.name) is None:
-            yield module_field_error(f"env[{index}].name", "module.variable")
+            yield field_error(f"env[{index}].name", "source.variable")
         elif variable.name.startswith(RESERVED_PREFIX):
-            yield module_field_error(f"env[{index}].name", "module.reserved", prefix=RESERVED_PREFIX)
+            yield field_error(f"env[{index}].name", "source.reserved", prefix=RESERVED_PREFIX)
         if len(variable.value) > _LONGEST_VALUE or "\0" in variable.value:
-            yield module_field_error(f"env[{index}].value", "module.value", most=_LONGEST_VALUE)
+            yield field_error(f"env[{index}].value", "source.value", most=_LONGEST_VALUE)
 
 
 def _input_faults(source: ModuleSource) -> Iterator[FieldError]:
@@ -142,11 +113,11 @@ def _input_faults(source: ModuleSource) -> Iterator[FieldError]:
     for index, given in enumerate(source.inputs):
         where = f"inputs[{index}].name"
         if _IDENTIFIER.fullmatch(given.name) is None:
-            yield module_field_error(where, "module.input")
+            yield field_error(where, "source.input")
         elif given.name.startswith(RESERVED_PREFIX):
-            yield module_field_error(where, "module.reserved", prefix=RESERVED_PREFIX)
+            yield field_error(where, "source.reserved", prefix=RESERVED_PREFIX)
         elif given.name in taken:
-            yield module_field_error(where, "module.both", name=given.name)
+            yield field_error(where, "source.both", name=given.name)
 
 
 def _output_faults(outputs: Sequence[Output]) -> Iterator[FieldError]:
@@ -154,21 +125,21 @@ def _output_faults(outputs: Sequence[Output]) -> Iterator[FieldError]:
     places: dict[str, str] = {}
     for index, output in enumerate(outputs):
         if _REFERABLE.fullmatch(output.name) is None:
-            yield module_field_error(f"outputs[{index}].name", "module.output")
+            yield field_error(f"outputs[{index}].name", "source.output")
         if output.type not in ("text", "file"):
-            yield module_field_error(f"outputs[{index}].type", "module.type")
+            yield field_error(f"outputs[{index}].type", "source.type")
         where = f"outputs[{index}].path"
         if not is_clean_path(output.path):
-            yield module_field_error(where, "module.output path")
+            yield field_error(where, "source.output-path")
             continue
         other = places.setdefault(normpath(output.path), output.name)
         if other != output.name:
-            yield module_field_error(where, "module.same path", other=other)
+            yield field_error(where, "source.same-path", other=other)
 
 
 def _same_names(where: str, names: list[str]) -> Iterator[FieldError]:
     if len(names) > _MOST:
-        yield module_field_error(where, "module.many", most=_MOST)
+        yield field_error(where, "source.many", most=_MOST)
     for index, name in enumerate(names):
         if name in names[:index]:
-            yield module_field_error(f"{where}[{index}].name", "module.twice", name=name)
+            yield field_error(f"{where}[{index}].name", "source.twice", name=name)

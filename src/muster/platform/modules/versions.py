@@ -12,7 +12,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, new_id, select_page
 from muster.platform.database.tables import module_versions, now, users
-from muster.platform.errors import Invalid, NotFound
+from muster.platform.errors import Invalid, NotFound, PreconditionFailed
 from muster.platform.graphs.model import Output, Variable
 from muster.platform.modules.git_source import local_problem, read_repository, without_credentials
 from muster.platform.modules.modules import (
@@ -21,7 +21,6 @@ from muster.platform.modules.modules import (
     NewModule,
     State,
     Step,
-    check_revision,
     edit_module_row,
     get_module,
     insert_module,
@@ -31,7 +30,6 @@ from muster.platform.modules.modules import (
 from muster.platform.modules.validation import (
     ModuleInput,
     ModuleSource,
-    module_field_error,
     validate_source,
     with_previous_secrets,
 )
@@ -97,7 +95,7 @@ def edit_module(
     """Description, category and team are changed where they are; anything else makes a new version, which is built."""
     module = get_module(connection, actor, identifier)
     require(actor, "edit", module.subject, module.name)
-    check_revision(module, revision)
+    PreconditionFailed.check("module", module.name, module.revision, revision)
     edit_module_row(connection, actor, module, changes)
     base = find_version(connection, actor, module, LATEST).source
     written = {name: changes[name] for name in SOURCE_FIELDS if name in changes}
@@ -115,7 +113,7 @@ def build_again(
     """A new version of what the branch or tag is by now."""
     module = get_module(connection, actor, identifier)
     require(actor, "edit", module.subject, module.name)
-    check_revision(module, revision)
+    PreconditionFailed.check("module", module.name, module.revision, revision)
     return _added(connection, actor, module, find_version(connection, actor, module, LATEST).source)
 
 
@@ -132,7 +130,7 @@ def find_version(connection: Connection, actor: Actor, module: Module, word: str
         query = query.where(module_versions.c.id == word)
     row = connection.execute(query).first()
     if row is None:
-        raise NotFound(f'the module "{module.name}" has no version "{word}"')
+        raise NotFound.of("module.no-version", module=module.name, name=word)
     return read_version(row)
 
 
@@ -236,7 +234,7 @@ def _check_local(actor: Actor, source: ModuleSource, local: tuple[Path, ...]) ->
     is_admin = actor.admin and "admin" in actor.scopes
     problem = local_problem(read_repository(source.git_url), local, is_admin=is_admin)
     if problem:
-        raise Invalid.fields([module_field_error("git_url", "module.repository", detail=problem)])
+        raise Invalid.field("git_url", "source.repository", detail=problem)
 
 
 VERSION_COLUMNS = [column for column in module_versions.c if column.name not in ("readme", "interruptions")]

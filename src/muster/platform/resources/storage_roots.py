@@ -15,7 +15,8 @@ from muster.platform.database.queries import AnyRow, Page, PageRequest, as_recor
 from muster.platform.database.tables import now, storage_roots, teams
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
-from muster.platform.permissions import Actor, Subject, require
+from muster.platform.permissions import Actor, require
+from muster.platform.records import Subject
 from muster.platform.resources.virtual_clusters import name_faults
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import get_team
@@ -63,7 +64,7 @@ def create_root(connection: Connection, actor: Actor, new: NewRoot) -> StorageRo
     given = {name: getattr(new, name) for name in (*_PLAIN, "team")}
     values = _checked(connection, given)
     identifier, moment = new_id(), now()
-    with conflict_on_duplicate(field_error("name", "storage.taken", name=new.name)):
+    with conflict_on_duplicate(field_error("name", "root.taken", name=new.name)):
         connection.execute(
             insert(storage_roots).values(id=identifier, created=moment, updated=moment, revision=1, **values)
         )
@@ -75,7 +76,7 @@ def get_root(connection: Connection, id_or_name: str) -> StorageRoot:
     table = storage_roots.c
     row = connection.execute(_ROOTS.where(or_(table.id == id_or_name, table.name == id_or_name))).first()
     if row is None:
-        raise NotFound.of("storage root", id_or_name)
+        raise NotFound.named("storage root", id_or_name)
     return _root(row)
 
 
@@ -96,13 +97,13 @@ def edit_root(
     """`changes` may hold what `NewRoot` has. With a `revision`, only if nobody changed it since."""
     root = get_root(connection, identifier)
     require(actor, "edit", root.subject, root.name)
-    _check_revision(root, revision)
+    PreconditionFailed.check("storage root", root.name, root.revision, revision)
     told = {name: getattr(root, name) for name in ("path", "host_path", "claim")} | dict(changes)
     values = _checked(connection, told)
     changed = {name: value for name, value in values.items() if value != getattr(root, name)}
     if not changed:
         return root
-    with conflict_on_duplicate(field_error("name", "storage.taken", name=changed.get("name"))):
+    with conflict_on_duplicate(field_error("name", "root.taken", name=changed.get("name"))):
         connection.execute(
             update(storage_roots)
             .where(storage_roots.c.id == root.id)
@@ -116,27 +117,22 @@ def delete_root(connection: Connection, actor: Actor, identifier: str, revision:
     """Nothing that is stored there goes; versions that mount it cannot be run any more."""
     root = get_root(connection, identifier)
     require(actor, "delete", root.subject, root.name)
-    _check_revision(root, revision)
+    PreconditionFailed.check("storage root", root.name, root.revision, revision)
     connection.execute(delete(storage_roots).where(storage_roots.c.id == root.id))
     write_audit(connection, actor, "delete", "storage root", root.id, root.name)
-
-
-def _check_revision(root: StorageRoot, revision: int | None) -> None:
-    if revision is not None and revision != root.revision:
-        raise PreconditionFailed(f'the storage root "{root.name}" was changed meanwhile; load it again')
 
 
 def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]:
     """As columns. Raises Invalid."""
     wrong = name_faults(given["name"]) if "name" in given else []
     if not _is_place(given["path"]):
-        wrong.append(field_error("path", "storage.path", path=given["path"], example="/nfs/data"))
+        wrong.append(field_error("path", "root.path", path=given["path"], example="/nfs/data"))
     if given["host_path"] and not _is_place(given["host_path"]):
-        wrong.append(field_error("host_path", "storage.path", path=given["host_path"], example="/mnt/data"))
+        wrong.append(field_error("host_path", "root.path", path=given["host_path"], example="/mnt/data"))
     if given["claim"] and not _CLAIM.fullmatch(given["claim"]):
-        wrong.append(field_error("claim", "storage.claim", name=given["claim"]))
+        wrong.append(field_error("claim", "root.claim", name=given["claim"]))
     if given["claim"] and given["host_path"]:
-        wrong.append(field_error("claim", "storage.both"))
+        wrong.append(field_error("claim", "root.both"))
     if wrong:
         raise Invalid.fields(wrong)
     values = {name: given[name] for name in _PLAIN if name in given}

@@ -14,9 +14,10 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from muster.kube.quantity import QuantityError, format_quantity, parse_quantity
 from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, teams, virtual_clusters
-from muster.platform.errors import FieldError, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
-from muster.platform.messages import field_error
-from muster.platform.permissions import Actor, Subject, require
+from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
+from muster.platform.messages import FieldError, field_error
+from muster.platform.permissions import Actor, require
+from muster.platform.records import Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import get_team
 
@@ -159,7 +160,7 @@ def get_cluster(connection: Connection, id_or_name: str) -> VirtualCluster:
     table = virtual_clusters.c
     row = connection.execute(_CLUSTERS.where(or_(table.id == id_or_name, table.name == id_or_name))).first()
     if row is None:
-        raise NotFound.of("virtual cluster", id_or_name)
+        raise NotFound.named("virtual cluster", id_or_name)
     return _cluster(row)
 
 
@@ -181,7 +182,7 @@ def edit_cluster(
     made before keep their SKU; the total holds for them, too."""
     cluster = get_cluster(connection, identifier)
     require(actor, "edit", cluster.subject, cluster.name)
-    _check_revision(cluster, revision)
+    PreconditionFailed.check("virtual cluster", cluster.name, cluster.revision, revision)
     values = _checked(connection, changes)
     changed = {name: value for name, value in values.items() if value != getattr(cluster, name)}
     if not changed:
@@ -202,15 +203,10 @@ def delete_cluster(
     """Versions that name it cannot be run any more."""
     cluster = get_cluster(connection, identifier)
     require(actor, "delete", cluster.subject, cluster.name)
-    _check_revision(cluster, revision)
+    PreconditionFailed.check("virtual cluster", cluster.name, cluster.revision, revision)
     connection.execute(delete(virtual_clusters).where(virtual_clusters.c.id == cluster.id))
     write_audit(connection, actor, "delete", "virtual cluster", cluster.id, cluster.name)
     return cluster
-
-
-def _check_revision(cluster: VirtualCluster, revision: int | None) -> None:
-    if revision is not None and revision != cluster.revision:
-        raise PreconditionFailed(f'the virtual cluster "{cluster.name}" was changed meanwhile; load it again')
 
 
 def _checked(connection: Connection, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from muster.platform.database.database import Database
 from muster.platform.database.tables import now, run_removals, runs
 from muster.platform.errors import Conflict
 from muster.platform.graphs.bindings import RUN_LABEL
-from muster.platform.messages import field_error
 from muster.platform.permissions import Actor
 from muster.platform.runs.create import NAMESPACE, RunRequest, close_request, find_requests
 from muster.platform.runs.logs import delete_logs, save_logs
@@ -104,7 +103,7 @@ class RunController:
         def ask(connection: Connection) -> Run:
             run = get_run(connection, actor, run_id, "stop")
             if run.state in ENDED:
-                raise Conflict.told(field_error("", "run.ended", how=_ended(run)))
+                raise Conflict.of("run.ended", how=_ended(run))
             if run.stopping is None:
                 connection.execute(
                     update(runs).where(runs.c.id == run.id).values(stopping=now(), revision=run.revision + 1)
@@ -121,16 +120,16 @@ class RunController:
         async with self._lock(run_id):
             run = await self._database.read(lambda connection: get_run(connection, actor, run_id, "retry"))
             if run.state not in ("failed", "stopped"):
-                raise Conflict.told(field_error("", "run.retry", how=_is(run)))
+                raise Conflict.of("run.retry", how=_is(run))
             try:
                 workflow = await self.workflow(run_id)
                 plan = retried(workflow)
             except NotFound:
-                raise Conflict.told(field_error("", "run.gone")) from None
+                raise Conflict.of("run.gone") from None
             except BadRequest as error:
                 # A retry that was cut off before it was written down: whoever looks next must not see the old state.
                 await self._record_now(run_id, workflow)
-                raise Conflict(f"it cannot be retried now: {error}") from None
+                raise Conflict.of("run.retry-now", detail=str(error)) from None
             await save_logs(self._cluster, self._folder, run_id, run.retries, NAMESPACE, plan.pods_to_delete)
 
             def ask(connection: Connection) -> str:
@@ -147,7 +146,7 @@ class RunController:
             try:
                 after = await carrying_out.retry(self._cluster, workflow)
             except cluster_errors.Conflict:
-                raise Conflict.told(field_error("", "run.changed")) from None
+                raise Conflict.of("run.changed") from None
             # The news may have been faster, and have told more: then there is nothing left to write down.
             told = await self._record_now(run_id, after)
             return told or await self._database.read(lambda connection: find_run(connection, run_id)) or run

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, delete, insert, select
 from muster.kube.objects import Object
 from muster.platform.database.queries import new_id
 from muster.platform.database.tables import now, run_nodes, run_orders, runs
-from muster.platform.errors import Conflict, FieldError, Invalid, conflict_on_duplicate
+from muster.platform.errors import Conflict, Invalid, conflict_on_duplicate
 from muster.platform.graphs import context as graphs
 from muster.platform.graphs.compile import GraphError, compile_run, secret_for, value_problems
-from muster.platform.graphs.findings import Finding
 from muster.platform.graphs.model import Graph, Node, Task, is_graph, read
-from muster.platform.messages import field_error
-from muster.platform.permissions import Actor, Subject, require
+from muster.platform.messages import FieldError, field_error
+from muster.platform.permissions import Actor, require
+from muster.platform.records import Finding, Subject
 from muster.platform.resources.virtual_clusters import all_clusters
 from muster.platform.runs.masks import with_masks
 from muster.platform.runs.runs import Run, check_name, get_run, object_name, parameters_given
@@ -74,7 +74,7 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
     require(actor, "run", workflow.version_subject, workflow.name)
     check_not_archived(workflow)
     if version.archived is not None:
-        raise Conflict.told(field_error("", "version.archived", name=version.name, workflow=workflow.name))
+        raise Conflict.of("version.archived", name=version.name, workflow=workflow.name)
     name = new.name or f"{workflow.name} {version.name}"
     check_name(name)
     document = document_of(connection, version.id)
@@ -140,7 +140,7 @@ def prepare_copy(
 def store_run(connection: Connection, actor: Actor, made: PreparedRun) -> Run:
     """The run, its nodes, and the order, or nothing."""
     moment = now()
-    with conflict_on_duplicate("the version was deleted meanwhile"):
+    with conflict_on_duplicate(field_error("", "version.gone")):
         connection.execute(
             insert(runs).values(
                 id=made.id,
@@ -225,7 +225,7 @@ def _version(connection: Connection, actor: Actor, new: NewRun) -> tuple[Workflo
         workflow = get_workflow(connection, actor, new.workflow)
         return workflow, find_version(connection, workflow, new.version or LATEST)
     if new.version in ("", LATEST):
-        raise Invalid.field("workflow", "say which workflow, by its name or id; or which version, by its id")
+        raise Invalid.field("workflow", "run.workflow")
     return get_version(connection, actor, new.version)
 
 

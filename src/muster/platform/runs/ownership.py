@@ -10,7 +10,8 @@ from sqlalchemy import Connection, select
 from muster.kube.objects import Object, labels_of
 from muster.platform.database.tables import runs, users
 from muster.platform.graphs.bindings import RUN_LABEL
-from muster.platform.permissions import Actor, Subject, may
+from muster.platform.permissions import Actor, may
+from muster.platform.records import Subject
 from muster.platform.runs.runs import object_name
 from muster.workflows.logs import POD_LABEL
 

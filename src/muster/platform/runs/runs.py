@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, updat
 from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, select_page
 from muster.platform.database.tables import run_attempts, run_nodes, runs, teams, users, versions, workflows
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed
-from muster.platform.messages import field_error
-from muster.platform.permissions import Actor, Subject, require, visible
+from muster.platform.permissions import Actor, require, visible
+from muster.platform.records import Subject
 from muster.platform.runs.status import ENDED, NodeState, State
 from muster.platform.users.audit import write_audit
 
@@ -122,7 +122,7 @@ def get_run(connection: Connection, actor: Actor, identifier: str, action: str =
     """By its id, if the actor may do that to it."""
     row = connection.execute(_RUNS.where(runs.c.id == identifier)).first()
     if row is None:
-        raise NotFound.of("run", identifier)
+        raise NotFound.named("run", identifier)
     run = _run(row)
     require(actor, action, run.subject, identifier)
     return run
@@ -184,8 +184,7 @@ def parameters_given(connection: Connection, run_id: str) -> dict[str, str]:
 def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, revision: int | None = None) -> Run:
     """Only what it is called can be changed."""
     run = get_run(connection, actor, identifier, "edit")
-    if revision is not None and revision != run.revision:
-        raise PreconditionFailed(f'the run "{run.name}" was changed meanwhile; load it again')
+    PreconditionFailed.check("run", run.name, run.revision, revision)
     check_name(name)
     if name == run.name:
         return run
@@ -196,7 +195,7 @@ def edit_run(connection: Connection, actor: Actor, identifier: str, name: str, r
 
 def check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable():
-        raise Invalid.fields([field_error("name", "run.name", name=name, most=LONGEST_NAME)])
+        raise Invalid.field("name", "run.name", name=name, most=LONGEST_NAME)
 
 
 def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[bool]]:
@@ -204,7 +203,7 @@ def _conditions(connection: Connection, only: RunFilter) -> list[ColumnElement[b
     found: list[ColumnElement[bool]] = []
     unknown = [state for state in only.states if state not in STATES]
     if unknown:
-        raise Invalid.field("state", f'"{unknown[0]}" is not one of {", ".join(STATES)}')
+        raise Invalid.field("state", "filter.value", value=unknown[0], choices=list(STATES))
     if only.states:
         found.append(runs.c.state.in_(only.states))
     if only.workflow:

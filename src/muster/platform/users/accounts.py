@@ -14,7 +14,8 @@ from muster.platform.database.queries import AnyRow, Page, PageRequest, as_recor
 from muster.platform.database.tables import memberships, now, sessions, users
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
-from muster.platform.permissions import Actor, Subject, require
+from muster.platform.permissions import Actor, require
+from muster.platform.records import Subject
 from muster.platform.users.audit import write_audit
 
 Role: TypeAlias = Literal["admin", "leader", "member"]
@@ -88,7 +89,7 @@ def insert_user(
 ) -> User:
     """Without asking whether the actor may: for the first start, and for those whom an OpenID provider vouches for."""
     if not NAME.fullmatch(name):
-        raise Invalid.fields([field_error("name", "user.name", name=name)])
+        raise Invalid.field("name", "user.name", name=name)
     identifier = new_id()
     with conflict_on_duplicate(field_error("name", "user.taken", name=name)):
         connection.execute(
@@ -114,7 +115,7 @@ def insert_user(
 def get_user(connection: Connection, id_or_name: str) -> User:
     row = connection.execute(_USERS.where(or_(users.c.id == id_or_name, users.c.name == id_or_name))).first()
     if row is None:
-        raise NotFound.of("user", id_or_name)
+        raise NotFound.named("user", id_or_name)
     return _user(row)
 
 
@@ -140,8 +141,7 @@ def edit_user(
 ) -> User:
     """`changes` may hold display_name, email, admin, disabled. With a `revision`, only if nobody changed it since."""
     user = get_user(connection, identifier)
-    if revision is not None and revision != user.revision:
-        raise PreconditionFailed(f'the account "{user.name}" was changed meanwhile; load it again')
+    PreconditionFailed.check("account", user.name, user.revision, revision)
     changed = {name: value for name, value in changes.items() if value != getattr(user, name)}
     for action in sorted({_action(name, value) for name, value in changed.items()}):
         require(actor, action, user.subject, user.name)

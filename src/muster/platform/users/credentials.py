@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from muster.platform.errors import FieldError
-from muster.platform.messages import field_error
+from muster.platform.messages import FieldError, field_error
 
 # Merged from credentials: Secrets that the platform hands out once and knows only by their hash.
 

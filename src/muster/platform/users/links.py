@@ -23,7 +23,6 @@ from muster.platform.users.tokens import ensure_token
 
 
 LINK_LIFETIME = timedelta(days=3)
-GONE = "this link was used already, or is too old; ask an admin for another one"
 
 
 def create_link(connection: Connection, actor: Actor, user_id: str) -> str:
@@ -56,10 +55,10 @@ def link_user(connection: Connection, secret: str) -> User:
         )
     ).scalar_one_or_none()
     if user_id is None:
-        raise NotFound(GONE)
+        raise NotFound.of("link.gone")
     user = get_user(connection, user_id)
     if user.disabled:
-        raise NotFound(GONE)
+        raise NotFound.of("link.gone")
     return user
 
 

@@ -51,7 +51,7 @@ class Attempt:
         try:
             state, nonce, verifier, return_to = orjson.loads(base64.urlsafe_b64decode(text))
         except ValueError:
-            raise Unauthenticated("this login did not begin here; try again") from None
+            raise Unauthenticated.of("openid.other") from None
         return cls(str(state), str(nonce), str(verifier), local_path(str(return_to)))
 
 
@@ -87,10 +87,10 @@ class OpenId:
     async def finish(self, attempt: Attempt, said: Mapping[str, str]) -> Person:
         """Who it is, from the parameters that the browser has come back with."""
         if not secrets_equal(said.get("state", ""), attempt.state):
-            raise Unauthenticated("this login did not begin here; try again")
+            raise Unauthenticated.of("openid.other")
         if "error" in said or not said.get("code"):
             reason = said.get("error_description") or said.get("error") or "it gave no code"
-            raise Unauthenticated(f"{self.settings.title} refused: {reason[:300]}")
+            raise Unauthenticated.of("openid.refused", provider=self.settings.title, reason=reason[:300])
         metadata = await self._discovered()
         answer = await self._exchange(metadata, said["code"], attempt)
         claims = await self._claims(metadata, str(answer.get("id_token", "")), attempt.nonce)
@@ -122,16 +122,16 @@ class OpenId:
                 return id_token_claims(token, self._keys, self.settings, nonce, time.time())
             except UnknownKey:
                 continue  # the provider may have begun to use a new one
-        raise Unauthenticated(f"{self.settings.title} signed with a key that it does not publish")
+        raise Unauthenticated.of("openid.key", provider=self.settings.title)
 
     async def _discovered(self) -> Mapping[str, Any]:
         if self._metadata is None or time.monotonic() > self._metadata[1]:
             issuer = self.settings.issuer
             if urlsplit(issuer).scheme != "https" and urlsplit(issuer).hostname not in _LOOPBACK:
-                raise Unavailable(f"oidc.issuer: {issuer} has to be an https address")
+                raise Unavailable.of("openid.https", issuer=issuer)
             found = await self._ask("GET", f"{issuer}/.well-known/openid-configuration")
             if str(found.get("issuer", "")).rstrip("/") != issuer:
-                raise Unavailable(f"oidc.issuer: {issuer} calls itself {found.get('issuer')}; write that instead")
+                raise Unavailable.of("openid.issuer", issuer=issuer, name=str(found.get("issuer")))
             self._metadata = (found, time.monotonic() + _KNOWN_SECONDS)
         return self._metadata[0]
 
@@ -149,8 +149,10 @@ class OpenId:
                     return answer
                 said = answer.get("error_description") or answer.get("error") if isinstance(answer, dict) else None
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise Unavailable(f"{self.settings.title} cannot be reached at {url}: {error}") from None
-        raise Unauthenticated(f"{self.settings.title} refused: {said or response.status}")
+            raise Unavailable.of(
+                "openid.unreachable", provider=self.settings.title, url=url, error=str(error)
+            ) from None
+        raise Unauthenticated.of("openid.refused", provider=self.settings.title, reason=str(said or response.status))
 
 
 class UnknownKey(Exception):
@@ -175,13 +177,12 @@ def authorization_url(metadata: Mapping[str, Any], settings: OidcSettings, redir
 
 def id_token_claims(token: str, keys: KeySet, settings: OidcSettings, nonce: str, now: float) -> Mapping[str, Any]:
     """What the provider says about the person, if it is really the provider, speaking to us, now, about this login."""
-    refused = f"{settings.title} gave an answer that cannot be trusted"
     try:
         claims = jwt.decode(token, keys, algorithms=_ALGORITHMS).claims
     except (ValueError, JoseError) as error:
         if _unknown_key(token, keys):
             raise UnknownKey from None
-        raise Unauthenticated(f"{refused}: {error}") from None
+        raise Unauthenticated.of("openid.token", provider=settings.title, reason=str(error)) from None
     audience = claims.get("aud")
     audiences = audience if isinstance(audience, list) else [audience]
     faults = [
@@ -195,7 +196,7 @@ def id_token_claims(token: str, keys: KeySet, settings: OidcSettings, nonce: str
     ]
     for wrong, why in faults:
         if wrong:
-            raise Unauthenticated(f"{refused}: {why}")
+            raise Unauthenticated.of("openid.token", provider=settings.title, reason=why)
     return claims
 
 
@@ -204,7 +205,7 @@ def read_person(claims: Mapping[str, Any], settings: OidcSettings) -> Person:
     said = claims.get(settings.groups_claim)
     groups = tuple(str(group) for group in said) if isinstance(said, list) else ()
     if settings.allowed_groups and not set(groups) & set(settings.allowed_groups):
-        raise Forbidden(f"{settings.title} knows you, but you are in none of the groups that may come in")
+        raise Forbidden.of("openid.group", provider=settings.title)
     wished = claims.get(settings.name_claim) or claims.get("email") or claims.get("name") or claims["sub"]
     verified = claims.get("email_verified", True)
     return Person(
@@ -237,7 +238,7 @@ def sign_in_user(connection: Connection, person: Person, admin_groups: Sequence[
         )
     user = get_user(connection, known)
     if user.disabled:
-        raise Forbidden("this account is disabled; ask an admin")
+        raise Forbidden.of("user.disabled")
     if admin_groups and user.admin != admin:
         connection.execute(update(users).where(users.c.id == user.id).values(admin=admin, revision=user.revision + 1))
         write_audit(

@@ -90,7 +90,7 @@ def end_session(connection: Connection, actor: Actor, identifier: str) -> None:
         .where(sessions.c.id == identifier)
     ).first()
     if row is None or row.user_id != actor.id:
-        raise NotFound.of("session", identifier)
+        raise NotFound.named("session", identifier)
     connection.execute(delete(sessions).where(sessions.c.id == identifier))
     write_audit(connection, actor, "log out", "user", row.user_id, row.name)
 

@@ -13,7 +13,8 @@ from muster.platform.database.queries import AnyRow, Page, PageRequest, as_recor
 from muster.platform.database.tables import memberships, now, teams, users
 from muster.platform.errors import Forbidden, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
-from muster.platform.permissions import Actor, Subject, TeamRole, require
+from muster.platform.permissions import Actor, require
+from muster.platform.records import Subject, TeamRole
 from muster.platform.users.accounts import NAME, get_user
 from muster.platform.users.audit import write_audit
 
@@ -57,7 +58,7 @@ def create_team(connection: Connection, actor: Actor, name: str, description: st
 def get_team(connection: Connection, id_or_name: str) -> Team:
     row = connection.execute(_TEAMS.where(or_(teams.c.id == id_or_name, teams.c.name == id_or_name))).first()
     if row is None:
-        raise NotFound.of("team", id_or_name)
+        raise NotFound.named("team", id_or_name)
     return _team(row)
 
 
@@ -70,7 +71,7 @@ def team_to_share_with(
         return None
     team = get_team(connection, id_or_name)
     if team.id not in actor.teams and team.id != now_with and not actor.admin:
-        raise Forbidden.told(field_error("", "team.foreign", name=team.name))
+        raise Forbidden.of("team.foreign", name=team.name)
     return team.id
 
 
@@ -91,8 +92,7 @@ def edit_team(
     """`changes` may hold name and description. With a `revision`, only if nobody changed it since."""
     team = get_team(connection, identifier)
     require(actor, "edit", team.subject, team.name)
-    if revision is not None and revision != team.revision:
-        raise PreconditionFailed(f'the team "{team.name}" was changed meanwhile; load it again')
+    PreconditionFailed.check("team", team.name, team.revision, revision)
     changed = {name: value for name, value in changes.items() if value != getattr(team, name)}
     if not changed:
         return team
@@ -152,7 +152,7 @@ def remove_member(connection: Connection, actor: Actor, team_id: str, user_id: s
         delete(memberships).where(memberships.c.team_id == team.id, memberships.c.user_id == user.id)
     )
     if not gone.rowcount:
-        raise NotFound(f'"{user.name}" is not in the team "{team.name}"')
+        raise NotFound.of("team.member", user=user.name, team=team.name)
     write_audit(connection, actor, "remove member", "team", team.id, team.name, {"user": user.name})
 
 
@@ -183,4 +183,4 @@ def _team(row: AnyRow) -> Team:
 
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise Invalid.fields([field_error("name", "team.name", name=name)])
+        raise Invalid.field("name", "team.name", name=name)

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, and_, insert, or_, select, update
 from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import api_tokens, now, users
 from muster.platform.errors import Invalid, NotFound
-from muster.platform.messages import field_error
-from muster.platform.permissions import FULL, Actor, Scope, Subject, require, visible
+from muster.platform.permissions import FULL, Actor, require, visible
+from muster.platform.records import Scope, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import API_TOKEN, hash_secret, new_secret
 from muster.platform.users.teams import roles_of
@@ -53,13 +53,13 @@ def create_token(
     require(actor, "create", Subject("token", owner=actor.id))
     wanted = frozenset(scopes)
     if not wanted or not wanted <= FULL:
-        raise Invalid.fields([field_error("scopes", "token.scopes", scopes=sorted(FULL))])
+        raise Invalid.field("scopes", "token.scopes", scopes=sorted(FULL))
     if not wanted <= actor.scopes:
-        raise Invalid.fields([field_error("scopes", "token.more", scopes=sorted(wanted - actor.scopes))])
+        raise Invalid.field("scopes", "token.more", scopes=sorted(wanted - actor.scopes))
     if "admin" in wanted and not actor.admin:
-        raise Invalid.fields([field_error("scopes", "token.admin")])
+        raise Invalid.field("scopes", "token.admin")
     if expires is not None and expires <= now():
-        raise Invalid.fields([field_error("expires", "token.past")])
+        raise Invalid.field("expires", "token.past")
     token, secret = _insert(connection, actor.id, name, wanted, expires=expires)
     details = {"scopes": sorted(wanted), "expires": expires.isoformat() if expires else None}
     write_audit(connection, actor, "create", "token", token.id, name, details)
@@ -121,7 +121,7 @@ def touch_token(connection: Connection, identifier: str) -> None:
 def get_token(connection: Connection, identifier: str) -> ApiToken:
     row = connection.execute(_TOKENS.where(api_tokens.c.id == identifier)).first()
     if row is None:
-        raise NotFound.of("token", identifier)
+        raise NotFound.named("token", identifier)
     return _token(row)
 
 

@@ -11,21 +11,20 @@ from sqlalchemy import Connection, insert, select, update
 
 from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, users, versions
-from muster.platform.errors import FieldError, Invalid, NotFound, conflict_on_duplicate
+from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.context import Context, retire
 from muster.platform.graphs.document import Change, content_hash, diff, mask_secrets, restore_secrets, to_canonical
-from muster.platform.graphs.findings import Finding
 from muster.platform.graphs.model import Document
 from muster.platform.graphs.validation import only_errors, validate_graph
-from muster.platform.messages import field_error
+from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, may, require
+from muster.platform.records import Finding
 from muster.platform.users.audit import write_audit
 from muster.platform.workflows.workflows import (
     NewWorkflow,
     Workflow,
     check_not_archived,
-    check_revision,
     count_version,
     create_workflow,
     get_workflow,
@@ -96,7 +95,7 @@ def add_version(
     workflow (added a version, say) since."""
     workflow = get_workflow(connection, actor, workflow_id)
     require(actor, "create", workflow.version_subject, workflow.name)
-    check_revision(workflow, revision)
+    PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
     check_not_archived(workflow)
     before = find_version(connection, workflow, str(workflow.versions)) if workflow.versions else None
     base = document_for(connection, actor, workflow, before) if before else None
@@ -138,7 +137,7 @@ def find_version(connection: Connection, workflow: Workflow, word: str) -> Versi
         query = query.where((versions.c.name == word) | (versions.c.id == word))
     row = connection.execute(query).first()
     if row is None:
-        raise NotFound(f'the workflow "{workflow.name}" has no version "{word}"')
+        raise NotFound.of("version.missing", workflow=workflow.name, name=word)
     return _version(row)
 
 
@@ -146,7 +145,7 @@ def get_version(connection: Connection, actor: Actor, identifier: str) -> tuple[
     """By its id alone."""
     row = connection.execute(_VERSIONS.where(versions.c.id == identifier)).first()
     if row is None:
-        raise NotFound.of("version", identifier)
+        raise NotFound.named("version", identifier)
     workflow = get_workflow(connection, actor, row.workflow_id)
     require(actor, "view", workflow.version_subject, identifier)
     return workflow, _version(row)
@@ -251,13 +250,11 @@ def _document(
     connection: Connection, actor: Actor, new: NewVersion, base: Document | None, look: ContextLoader, prefix: str
 ) -> tuple[Document, list[Finding]]:
     if new.manifest and new.document is not None:
-        raise Invalid.field(f"{prefix}manifest", "there is a document, too; leave one of them out")
+        raise Invalid.field(f"{prefix}manifest", "field.either", other="document")
     if new.document is not None:
         return restore_secrets(new.document, base or {}), []
     if not new.manifest:
-        raise Invalid.field(
-            f"{prefix}document", "it is missing; send a graph document, or an Argo Workflow as manifest"
-        )
+        raise Invalid.field(f"{prefix}document", "version.content")
     imported = from_manifest(new.manifest, look(connection, actor, {}))
     if imported.document is None:
         raise Invalid.fields([_fault(problem, prefix) for problem in imported.problems])
@@ -275,9 +272,9 @@ def _shown(workflow: Workflow, version: Version) -> str:
 
 def _check_name(name: str, prefix: str) -> None:
     if len(name) > _LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.fields([field_error(f"{prefix}name", "version.name", name=name, most=_LONGEST_NAME)])
+        raise Invalid.field(f"{prefix}name", "version.name", name=name, most=_LONGEST_NAME)
     if name == LATEST or name.isdecimal():
-        raise Invalid.fields([field_error(f"{prefix}name", "version.other", name=name)])
+        raise Invalid.field(f"{prefix}name", "version.other", name=name)
 
 
 _VERSIONS = select(

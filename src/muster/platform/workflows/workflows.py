@@ -13,7 +13,8 @@ from muster.platform.database.queries import AnyRow, Page, PageRequest, as_recor
 from muster.platform.database.tables import now, teams, users, workflows
 from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
-from muster.platform.permissions import Actor, Subject, require, visible
+from muster.platform.permissions import Actor, require, visible
+from muster.platform.records import Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 
@@ -92,7 +93,7 @@ def get_workflow(connection: Connection, actor: Actor, id_or_name: str) -> Workf
     found = connection.execute(_WORKFLOWS.where(or_(workflows.c.id == id_or_name, workflows.c.name == id_or_name)))
     row = found.first()
     if row is None:
-        raise NotFound.of("workflow", id_or_name)
+        raise NotFound.named("workflow", id_or_name)
     workflow = _workflow(row)
     require(actor, "view", workflow.subject, id_or_name)
     return workflow
@@ -125,7 +126,7 @@ def edit_workflow(
     """`changes` may hold name, description and team. With a `revision`, only if nobody changed it since."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "edit", workflow.subject, workflow.name)
-    check_revision(workflow, revision)
+    PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
     values = {name: changes[name] for name in ("name", "description") if name in changes}
     if "name" in values:
         _check_name(values["name"])
@@ -146,7 +147,7 @@ def archive_workflow(
     """One that is archived keeps its versions and runs, and gets no new ones. It can be brought back."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "archive", workflow.subject, workflow.name)
-    check_revision(workflow, revision)
+    PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
     if (workflow.archived is not None) == archived:
         return workflow
     _update(connection, workflow, {"archived": now() if archived else None})
@@ -158,20 +159,15 @@ def delete_workflow(connection: Connection, actor: Actor, identifier: str, revis
     """With all its versions, unless they have runs."""
     workflow = get_workflow(connection, actor, identifier)
     require(actor, "delete", workflow.subject, workflow.name)
-    check_revision(workflow, revision)
+    PreconditionFailed.check("workflow", workflow.name, workflow.revision, revision)
     with conflict_on_duplicate(field_error("", "workflow.runs", name=workflow.name)):
         connection.execute(delete(workflows).where(workflows.c.id == workflow.id))
     write_audit(connection, actor, "delete", "workflow", workflow.id, workflow.name)
 
 
-def check_revision(workflow: Workflow, revision: int | None) -> None:
-    if revision is not None and revision != workflow.revision:
-        raise PreconditionFailed(f'the workflow "{workflow.name}" was changed meanwhile; load it again')
-
-
 def check_not_archived(workflow: Workflow) -> None:
     if workflow.archived is not None:
-        raise Conflict.told(field_error("", "workflow.archived", name=workflow.name))
+        raise Conflict.of("workflow.archived", name=workflow.name)
 
 
 def count_version(connection: Connection, workflow: Workflow) -> int:
@@ -214,4 +210,4 @@ def _workflow(row: AnyRow) -> Workflow:
 
 def _check_name(name: str) -> None:
     if not 0 < len(name) <= LONGEST_NAME or name.strip() != name or not name.isprintable() or "/" in name:
-        raise Invalid.fields([field_error("name", "workflow.name", name=name, most=LONGEST_NAME)])
+        raise Invalid.field("name", "workflow.name", name=name, most=LONGEST_NAME)

@@ -27,7 +27,8 @@ from muster.kube.objects import (
 from muster.kube.pod_resources import format_amounts, pod_requests
 from muster.platform.database.tables import now
 from muster.platform.errors import NotFound
-from muster.platform.permissions import Actor, Subject, may, require
+from muster.platform.permissions import Actor, may, require
+from muster.platform.records import Subject
 from muster.platform.resources.nodes import (
     describe_node,
     host_of,
@@ -173,7 +174,7 @@ async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
     require(who, "view", Subject("node"))
     found = next((each for each in (await here.cluster.list(NODE)).items if name_of(each) == node), None)
     if found is None:
-        raise NotFound.of("node", node)
+        raise NotFound.named("node", node)
     pods = _by_host((await here.cluster.list(POD)).items)[node]
     clusters, behind = await here.database.read(
         lambda connection: (all_clusters(connection), find_owning_runs(connection, who, map(run_id_of, pods)))

@@ -33,7 +33,8 @@ from muster.platform.jobs.jobs import (
 from muster.platform.jobs.ownership import find_names, find_run_owners, user_ids
 from muster.platform.jobs.submit import find_job
 from muster.platform.jobs.validation import ManifestFinding
-from muster.platform.permissions import Actor, Subject, may, require
+from muster.platform.permissions import Actor, may, require
+from muster.platform.records import Subject
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.masks import Masks
 from muster.platform.runs.node_detail import event_summary

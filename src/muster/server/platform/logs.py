@@ -153,10 +153,10 @@ async def _place(
     if number is not None:
         attempt = next((each for each in found.attempts if each.number == number), None)
         if attempt is None:
-            raise Invalid.field("attempt", f"there is no attempt {number}; there are {len(found.attempts)}")
+            raise Invalid.field("attempt", "run.attempt", number=number, count=len(found.attempts))
     if pod and not any(each.pod == pod for each in found.attempts):
         if not any(name_of(each) == pod for each in await training_pods(here, found)):
-            raise Invalid.field("pod", f'"{pod}" is not a Pod of this node')
+            raise Invalid.field("pod", "run.pod", pod=pod)
         return LogSource(NAMESPACE, pod, container), attempt
     if attempt is None:
         return None, None
@@ -304,7 +304,7 @@ async def _member(here: Services, who: Actor, wanted: _JobLogQuery) -> _Member:
     known = trainer_containers(job_kind, job_kind.read(obj))
     own = pod is not None and (controller_of(pod) or {}).get("uid") == job.uid
     if not own and (pod is not None or wanted.pod not in known):
-        raise NotFound(f'the {job.kind} "{name_of(obj)}" has no Pod "{wanted.pod}"')
+        raise NotFound.of("job.pod", kind=job.kind, job=name_of(obj), pod=wanted.pod)
     container = wanted.container or known.get(wanted.pod, "")
     return _Member(job, obj, pod, LogSource(wanted.namespace, wanted.pod, container))
 

@@ -14,8 +14,8 @@ from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from muster.platform.errors import FieldError, Invalid, Problem, Unavailable
-from muster.platform.messages import field_error
+from muster.platform.errors import Invalid, Problem, Unavailable
+from muster.platform.messages import FieldError, field_error
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ async def _http(_: Request, error: Exception) -> Response:
 
 async def _database(request: Request, error: Exception) -> Response:
     log.error("%s %s: the database failed", request.method, request.url.path, exc_info=error)
-    return problem_response(Unavailable("the database did not answer as it should; try again in a moment"))
+    return problem_response(Unavailable.of("database"))
 
 
 _KNOWN = {

@@ -13,7 +13,8 @@ from sqlalchemy import Connection
 
 from muster.kube.builtin import NODE
 from muster.kube.objects import Object
-from muster.platform.permissions import Actor, Subject, may, require
+from muster.platform.permissions import Actor, may, require
+from muster.platform.records import Subject
 from muster.platform.resources.nodes import skus_available
 from muster.platform.resources.queues import list_queues, skus_used, sync_queues
 from muster.platform.resources.storage_roots import (

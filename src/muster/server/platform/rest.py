@@ -13,7 +13,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
 from muster.platform.database.queries import MAX_LIMIT, Page, PageRequest
-from muster.platform.errors import BadRequest, FieldError, Invalid
+from muster.platform.errors import BadRequest, Invalid
+from muster.platform.messages import field_error
 
 # Merged from bodies: What requests and answers are made of.
 
@@ -48,8 +49,8 @@ async def only_known_parameters(request: Request) -> None:
         parameters = _parameters[route.endpoint] = [p.alias for p in found if isinstance(p.field_info, Query)]
     unknown = [name for name in request.query_params if name not in parameters]
     if unknown:
-        told = f"there is no such parameter here; known: {', '.join(parameters) or 'none'}"
-        raise Invalid.fields([FieldError(name, told) for name in unknown])
+        known = parameters or ["none"]
+        raise Invalid.fields([field_error(name, "request.parameter", known=known) for name in unknown])
 
 
 # Merged from etags: Changes that do not overwrite each other (If-Match), and answers that need not be sent twice (If-
@@ -73,7 +74,7 @@ async def _revision(if_match: Annotated[str | None, Header()] = None) -> int | N
         return None
     last = if_match.strip().removeprefix("W/").strip('"').rpartition("-")[2]
     if not last.isdecimal():
-        raise BadRequest(f"If-Match: {if_match} is not an ETag of this API")
+        raise BadRequest.of("request.etag", etag=if_match)
     return int(last)
 
 

@@ -192,21 +192,21 @@ async def content_of_output(run: str, node: str, output: str, here: Here, who: W
     workflow = await _workflow(here, run)
     value = next((o for o in outputs_of(found.drawn, workflow, node) if o["name"] == output), None)
     if value is None:
-        raise NotFound.of("output", output)
+        raise NotFound.named("output", output)
     if not value["ready"]:
-        raise Conflict(f'the output "{output}" is not there; the node is {found.node.state}')
+        raise Conflict.of("run.output", name=output, state=found.node.state)
     if value["type"] == "text":
         return Response((await here.runs.masks(run)).text(str(value["value"])), media_type="text/plain")
     artifact = artifact_in(workflow, node, output) if workflow is not None else None
     if artifact is None or workflow is None or here.artifacts is None:
-        raise NotFound(f'the file of the output "{output}" is not kept any more')
+        raise NotFound.of("run.file", name=output)
     pieces = here.artifacts.read(workflow, artifact)
     try:
         first = await anext(pieces, b"")
     except ArtifactMissing as error:
-        raise NotFound(str(error)) from None
+        raise NotFound.of("run.artifact", detail=str(error)) from None
     except ArtifactError as error:
-        raise Unavailable(str(error)) from None
+        raise Unavailable.of("run.artifact", detail=str(error)) from None
 
     async def content() -> AsyncIterator[bytes]:
         yield first
@@ -227,7 +227,7 @@ async def found_node(here: Services, who: Actor, run_id: str, name: str) -> Foun
         run = get_run(connection, who, run_id, "inspect")
         node = next((each for each in nodes_of(connection, run_id) if each.name == name), None)
         if node is None:
-            raise NotFound(f'the run "{run.name}" has no node "{name}"')
+            raise NotFound.of("run.node", run=run.name, name=name)
         document = document_of(connection, run.version_id)
         # Who may look into the run sees what its modules give, even those that are not theirs.
         context = refers_to(connection, SYSTEM, document)

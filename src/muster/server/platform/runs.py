@@ -12,7 +12,8 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from muster.platform.graphs.document import mask_secrets
-from muster.platform.permissions import Actor, Subject, may
+from muster.platform.permissions import Actor, may
+from muster.platform.records import Subject
 from muster.platform.runs.create import NewRun, PreparedRun, prepare_copy, prepare_run, store_run
 from muster.platform.runs.persist import StoredRun
 from muster.platform.runs.runs import (

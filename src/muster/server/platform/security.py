@@ -38,12 +38,12 @@ async def authenticate(request: Request) -> Actor:
         return await _by_token(request, header)
     secret = request.cookies.get(SESSION_COOKIE)
     if not secret:
-        raise _unauthenticated("log in, or send an API token as `Authorization: Bearer mst_...`")
+        raise _unauthenticated("login.needed")
     if request.method not in SAFE and not secrets_equal(request.headers.get(CSRF_HEADER, ""), csrf_token(secret)):
-        raise Forbidden(f"a page has to send the value of its cookie {CSRF_COOKIE} as the header {CSRF_HEADER}")
+        raise Forbidden.of("login.csrf", cookie=CSRF_COOKIE, header=CSRF_HEADER)
     actor = await services_of(request).identities.of_session(secret, client_address(request))
     if actor is None:
-        raise _unauthenticated("this session is over; log in again")
+        raise _unauthenticated("session.over")
     return actor
 
 
@@ -54,15 +54,15 @@ def client_address(request: Request) -> str:
 async def _by_token(request: Request, header: str) -> Actor:
     scheme, _, secret = header.partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
-        raise _unauthenticated("write `Authorization: Bearer mst_...`")
+        raise _unauthenticated("login.header")
     actor = await services_of(request).identities.of_token(secret.strip(), client_address(request))
     if actor is None:
-        raise _unauthenticated("this token is not known, was revoked, or has expired")
+        raise _unauthenticated("token.unknown")
     return actor
 
 
-def _unauthenticated(detail: str) -> Unauthenticated:
-    return Unauthenticated(detail, headers={"WWW-Authenticate": "Bearer"})
+def _unauthenticated(code: str) -> Unauthenticated:
+    return Unauthenticated.of(code).with_headers({"WWW-Authenticate": "Bearer"})
 
 
 Who = Annotated[Actor, Depends(identify)]
@@ -118,7 +118,7 @@ class Security:
                 raise
             if not isinstance(error, Problem):
                 log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
-                error = Problem("this is a bug in muster; the server's log says more")
+                error = Problem.of("bug")
             await problem_response(error)(scope, receive, careful_send)
 
     def _add_headers(self, scope: Scope, message: Message) -> None:
@@ -145,7 +145,7 @@ class Security:
         return counted
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"a request has {self._largest // 1024 // 1024} MB at most")
+        return TooLarge.of("request.large", most=self._largest // 1024 // 1024)
 
 
 def _refuse_other_sites(method: str, headers: Headers) -> None:
@@ -157,4 +157,4 @@ def _refuse_other_sites(method: str, headers: Headers) -> None:
     if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"} or (
         origin is not None and urlsplit(origin).netloc != headers.get("host")
     ):
-        raise Forbidden("a page of another site may not change anything here")
+        raise Forbidden.of("request.site")

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 from starlette.responses import RedirectResponse
 
 from muster.platform.errors import Invalid, NotFound, TooManyRequests, Unauthenticated
-from muster.platform.messages import field_error
-from muster.platform.permissions import Actor, Scope
+from muster.platform.permissions import Actor
+from muster.platform.records import Scope
 from muster.platform.users.accounts import User, get_user, password_hash_of, set_password
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import check_password, csrf_token, hash_password, needs_rehash, verify_password
@@ -30,8 +30,6 @@ from muster.server.platform.users import UserAnswer
 
 router = APIRouter(tags=["session"])
 open_router = APIRouter(tags=["session"])
-
-WRONG = "the name or the password is wrong"
 
 
 class Login(RequestBody):
@@ -95,8 +93,7 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
     wait = here.logins.wait(body.name, address, time.monotonic())
     if wait > 0:
         seconds = int(wait) + 1
-        told = f"there were too many failed attempts; try again in {seconds} s"
-        raise TooManyRequests(told, headers={"Retry-After": str(seconds)})
+        raise TooManyRequests.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
     user, stored = await here.database.read(lambda connection: _account(connection, body.name))
     if not await verify_password(body.password, stored) or user is None or user.disabled:
         here.logins.failed(body.name, address, time.monotonic())
@@ -105,7 +102,7 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
             await here.database.write(
                 lambda connection: write_audit(connection, actor, "fail to log in", "user", user.id, user.name)
             )
-        raise Unauthenticated(WRONG)
+        raise Unauthenticated.of("login.wrong")
     here.logins.succeeded(body.name)
     if stored is not None and needs_rehash(stored):
         stronger = await hash_password(body.password)
@@ -118,7 +115,7 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
 @router.delete("/session", status_code=204)
 async def log_out(here: Here, who: Who, response: Response) -> None:
     if who.via != "session":
-        raise NotFound("this request has no session; to end a token, revoke it")
+        raise NotFound.of("session.none")
     await here.database.write(lambda connection: end_session(connection, who, who.credential))
     for name in (SESSION_COOKIE, CSRF_COOKIE):
         response.delete_cookie(name, path="/")
@@ -150,16 +147,17 @@ async def end_one_session(session_id: str, here: Here, who: Who) -> None:
 async def change_password(body: PasswordChange, here: Here, who: Who) -> None:
     """Of one's own account. All other sessions of it end."""
     if who.via != "session":
-        raise Unauthenticated("log in with the old password to change it; a token is not enough")
+        raise Unauthenticated.of("password.session")
     wait = here.logins.wait(who.name, who.address, time.monotonic())
     if wait > 0:
-        raise TooManyRequests("there were too many failed attempts", headers={"Retry-After": str(int(wait) + 1)})
+        seconds = int(wait) + 1
+        raise TooManyRequests.of("login.often", seconds=seconds).with_headers({"Retry-After": str(seconds)})
     user, stored = await here.database.read(
         lambda connection: (get_user(connection, who.id), password_hash_of(connection, who.id))
     )
     if not await verify_password(body.old, stored):
         here.logins.failed(who.name, who.address, time.monotonic())
-        raise Invalid.fields([field_error("old", "password.wrong")])
+        raise Invalid.field("old", "password.wrong")
     _check("new", body.new, user.name)
     new = await hash_password(body.new)
     await here.database.write(lambda connection: set_password(connection, who, user, new, keep_session=who.credential))
@@ -272,5 +270,5 @@ async def openid_callback(
 
 def _provider(here: Services) -> OpenId:
     if here.openid is None:
-        raise NotFound("no OpenID provider is set; write one under `oidc` in config.yaml")
+        raise NotFound.of("openid.none")
     return here.openid

@@ -10,7 +10,8 @@ from pydantic import AwareDatetime, Field
 
 from muster.platform.database.tables import now
 from muster.platform.errors import Invalid
-from muster.platform.permissions import Actor, Scope, TeamRole, may
+from muster.platform.permissions import Actor, may
+from muster.platform.records import Scope, TeamRole
 from muster.platform.users.accounts import Role, User, UserFilter, create_user, edit_user, get_user, list_users
 from muster.platform.users.audit import AuditFilter, list_audit
 from muster.platform.users.credentials import check_password, hash_password

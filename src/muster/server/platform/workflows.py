@@ -16,13 +16,13 @@ from muster.platform.errors import Conflict, Invalid
 from muster.platform.graphs.argo_import import from_manifest
 from muster.platform.graphs.compile import GraphError, parameters_of, to_yaml
 from muster.platform.graphs.context import Context
-from muster.platform.graphs.findings import Finding
 from muster.platform.graphs.model import Document, is_graph
 from muster.platform.graphs.schema import LONGEST_MANIFEST, json_schema
 from muster.platform.graphs.validation import validate_graph
-from muster.platform.permissions import Actor, Subject, may, relations
+from muster.platform.permissions import Actor, may, relations
 from muster.platform.permissions import Relation as RuleWho
 from muster.platform.pod_policy import list_shared, pod_allowances
+from muster.platform.records import Finding, Subject
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.workflows.versions import (
     ContextLoader,
@@ -79,28 +79,14 @@ class ManifestBody(RequestBody):
     manifest: Annotated[str, Field(max_length=LONGEST_MANIFEST)]
 
 
-class GraphProblem(ApiModel):
-    path: str
-    code: str
-    """With the arguments, what a user interface makes a sentence in the reader's language of."""
-    message: str
-    fix: str
-    arguments: dict[str, Any]
-    severity: Literal["error", "warning"]
-
-    @classmethod
-    def of(cls, problem: Finding) -> GraphProblem:
-        return cls.model_validate(problem.to_json())
-
-
 class Findings(ApiModel):
-    problems: list[GraphProblem]
+    problems: list[Finding]
 
 
 class ImportAnswer(ApiModel):
     document: dict[str, Any] | None
     """A graph if the manifest says nothing that a graph cannot; null if it cannot run at all."""
-    problems: list[GraphProblem]
+    problems: list[Finding]
 
 
 def look_of(here: Services) -> ContextLoader:
@@ -131,7 +117,7 @@ async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
     """What is wrong with a document, and what to write instead. With errors it could not be stored."""
     look = look_of(here)
     context = await here.database.read(lambda connection: look(connection, who, body.document))
-    return Findings(problems=[GraphProblem.of(problem) for problem in validate_graph(body.document, context)])
+    return Findings(problems=[*validate_graph(body.document, context)])
 
 
 @graphs_router.post("/import")
@@ -140,7 +126,7 @@ async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportAns
     look = look_of(here)
     context = await here.database.read(lambda connection: look(connection, who, {"type": "yaml"}))
     found = from_manifest(body.manifest, context)
-    return ImportAnswer(document=found.document, problems=[GraphProblem.of(problem) for problem in found.problems])
+    return ImportAnswer(document=found.document, problems=[*found.problems])
 
 
 # Merged from versions: Versions of workflows.
@@ -224,7 +210,7 @@ class StoredAnswer(ApiModel):
     revision: int
     """Of the workflow."""
     version: VersionAnswer
-    notes: list[GraphProblem]
+    notes: list[Finding]
     """What is worth a second look."""
 
     @classmethod
@@ -234,7 +220,7 @@ class StoredAnswer(ApiModel):
             workflow_name=stored.workflow.name,
             revision=stored.workflow.revision,
             version=VersionAnswer.model_validate(stored.version),
-            notes=[GraphProblem.of(note) for note in stored.notes],
+            notes=[*stored.notes],
         )
 
 
@@ -313,7 +299,7 @@ async def exported_version(workflow: str, version: str, here: Here, who: Who) ->
         try:
             return found.id, to_yaml(document, look(connection, who, document), of.name)
         except GraphError as error:
-            raise Conflict(f"what it refers to has changed since: {error}") from None
+            raise Conflict.of("version.export", detail=str(error)) from None
 
     identifier, text = await here.database.read(read)
     headers = {"Content-Disposition": f'attachment; filename="{identifier}.yaml"'}
@@ -349,7 +335,7 @@ async def copy_of_version(
 ) -> StoredAnswer:
     """As a new version of this or another workflow, or as the first of a new one. Everything may be changed."""
     if body.workflow is not None and body.into:
-        raise Invalid.field("into", "there is a new workflow, too; leave one of them out")
+        raise Invalid.field("into", "field.either", other="workflow")
     look, new = look_of(here), body.version.version()
     into = body.workflow.workflow() if body.workflow is not None else body.into or workflow
 
