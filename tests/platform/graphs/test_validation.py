@@ -120,7 +120,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     # storage
     ("storage.root", graph(node("a", storage=[{"root": "nfz"}])), "nodes[0].storage[0].root", "models, nfs, 华为盘"),
     ("storage.forbidden", graph(node("a", storage=[{"root": "secret"}])), "nodes[0].storage[0].root", "may not use"),
-    ("storage.read-only", graph(node("a", storage=[{"root": "models"}])), "nodes[0].storage[0].readOnly", "mark the mount"),
+    ("storage.read-only", graph(node("a", storage=[{"root": "models"}])), "nodes[0].storage[0].readOnly", "mark the"),
     ("storage.path", graph(node("a", storage=[{"root": "nfs", "path": "/../etc"}])),
      "nodes[0].storage[0].path", "absolute"),
     ("storage.same-path", graph(node("a", storage=[{"root": "nfs"}, {"root": "华为盘", "path": "/nfs/data"}])),
