@@ -16,7 +16,7 @@ from muster.kube.objects import Key, Object, name_of, status_of
 from muster.workflows.controller import WorkflowController
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
 from muster.workflows.lint import problems
-from muster.workflows.metrics import Registry
+from muster.workflows.metrics import MetricRegistry
 from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome
 
 SECONDS = 30.0
@@ -95,7 +95,7 @@ class Stage:
             hands.report = report
             return {"pod": hands}
 
-        controller = WorkflowController(self.cluster, self.told, leaves, problems, Registry())
+        controller = WorkflowController(self.cluster, self.told, leaves, problems, MetricRegistry())
         self._task = asyncio.create_task(controller.run())
 
     async def stop(self) -> None:

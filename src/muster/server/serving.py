@@ -41,7 +41,7 @@ from muster.workflows.executors.pod import PodExecutor
 from muster.workflows.executors.resource import ResourceExecutor, from_artifacts, service_account_permissions
 from muster.workflows.kinds import workflow_kinds
 from muster.workflows.lint import problems
-from muster.workflows.metrics import Registry
+from muster.workflows.metrics import MetricRegistry
 from muster.workflows.model import Executor, ReportOutcome
 
 
@@ -49,13 +49,13 @@ class WorkflowServices(NamedTuple):
     """What others want of the part that runs workflows."""
 
     artifacts: ArtifactClient
-    metrics: Registry
+    metrics: MetricRegistry
 
 
 def start_workflow_controllers(box: Box) -> WorkflowServices:
     cluster, home = box.cluster, box.settings.home / "workflows"
     artifacts = ArtifactClient(cluster, home)
-    metrics = Registry()
+    metrics = MetricRegistry()
     read_manifest = from_artifacts(artifacts, home / "manifests")
 
     def leaves(report: ReportOutcome) -> dict[str, Executor]:

@@ -53,7 +53,7 @@ from muster.workflows.engine.run import Run, advance_run
 from muster.workflows.engine.synchronization import Holdings, LockTable
 from muster.workflows.executors.pod_template import claims_of
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
-from muster.workflows.metrics import Emitter, Registry
+from muster.workflows.metrics import Emitter, MetricRegistry
 from muster.workflows.model import Actions, Executor, Launch, Locks, Memo, Node, Outcome, ReportOutcome, Stop
 
 
@@ -182,13 +182,13 @@ class WorkflowController:
         recorder: EventRecorder,
         leaves: Callable[[ReportOutcome], Mapping[str, Executor]],
         lint: Lint,
-        metrics: Registry | None = None,
+        metrics: MetricRegistry | None = None,
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._leaves = leaves(self.report)
         self._lint = lint
-        self._metrics = metrics or Registry()
+        self._metrics = metrics or MetricRegistry()
         self._locks = LockTable()
         self._active: dict[Key, _Active] = {}
         self._queue: Controller[Key] = Controller("workflows", self._reconcile)

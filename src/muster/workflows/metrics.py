@@ -1,6 +1,7 @@
 """Custom metrics that workflows and templates define (`metrics.prometheus`).
 
-They are kept in memory and exposed in Prometheus' text format.
+They are kept in memory, and prometheus-client writes them in Prometheus' text format. Its own Counter, Gauge and
+Histogram are not used, because they fix the label names of a metric: in Argo, its series may have different labels.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from muster.kube.objects import Object, parse_time, status_of, uid_of
 from muster.workflows.engine.errors import WorkflowError
@@ -21,6 +22,301 @@ from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.lang.tags import substitute
 from muster.workflows.model import Node
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+    from prometheus_client.registry import Collector
+
+PREFIX = "argo_workflows_"
+MOST_SERIES = 10_000
+"""A label may be anything, even the name of each workflow: the series that were not updated for longest are dropped."""
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+Type: TypeAlias = Literal["counter", "gauge", "histogram"]
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_TYPES: tuple[Type, ...] = ("gauge", "histogram", "counter")
+
+
+class MetricError(ValueError):
+    """A metric that cannot be emitted; the message goes into the workflow's MetricsError condition."""
+
+
+@dataclass(slots=True)
+class _Span:
+    """A value that changes with time: the seconds between a start and an end."""
+
+    started: str | None
+    finished: str | None
+
+
+@dataclass(slots=True)
+class _Series:
+    value: float = 0.0
+    span: _Span | None = None
+    owner: str = ""
+    """The uid of the workflow whose duration it shows."""
+    counts: list[int] = field(default_factory=list)
+    """By bucket; the last one is for values above all buckets."""
+
+
+_Labels: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class _CustomMetric:
+    type: Type
+    help: str
+    buckets: tuple[float, ...] = ()
+    series: dict[_Labels, _Series] = field(default_factory=dict)
+
+
+class MetricRegistry:
+    """The custom metrics of all workflows.
+
+    They are kept in memory, as in Argo's controller: after a restart they start again, which Prometheus expects.
+    """
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, _CustomMetric] = {}
+        self._recent: dict[tuple[str, _Labels], None] = {}
+
+    def record(
+        self,
+        workflow: Object,
+        node: Node | None,
+        metrics: Sequence[Mapping[str, Any]],
+        scope: Mapping[str, Any],
+        *,
+        now: datetime,
+        has_ended: bool = True,
+    ) -> list[str]:
+        """Emits the `metrics.prometheus` of a template or, without a node, of the workflow.
+
+        Call it with `has_ended` False when something starts, for realtime metrics, and once when it has ended. `scope`
+        has the workflow's variables. Returns the problems; the other metrics are emitted all the same.
+        """
+        if not metrics:
+            return []
+        variables = {**scope, **workflow_variables(workflow, now), **(node_variables(node, now) if node else {})}
+        problems = []
+        for metric in metrics:
+            if not has_ended and not _is_realtime(metric):
+                continue
+            try:
+                self._emit(workflow, node, metric, variables)
+            except MetricError as error:
+                problems.append(str(error))
+        return problems
+
+    def forget(self, workflow: Object) -> None:
+        """The workflow has been deleted: its realtime metrics end."""
+        uid = uid_of(workflow)
+        for name, metric in self._metrics.items():
+            for labels in [labels for labels, series in metric.series.items() if series.owner == uid]:
+                del metric.series[labels]
+                self._recent.pop((name, labels), None)
+
+    def text(self, now: datetime) -> str:
+        """Returns the metrics in Prometheus' text format, with Argo's prefix."""
+        from prometheus_client.exposition import generate_latest  # takes long to load, and few servers are scraped
+
+        return generate_latest(cast("Collector", _Snapshot(self._families(now)))).decode()
+
+    def _families(self, now: datetime) -> Iterator[Metric]:
+        from prometheus_client.core import Metric
+
+        for name, metric in sorted(self._metrics.items()):
+            if metric.series:
+                full = PREFIX + (name.removesuffix("_total") if metric.type == "counter" else name)
+                family = Metric(full, metric.help, metric.type)
+                for labels, series in metric.series.items():
+                    _add_samples(family, metric, dict(labels), series, now)
+                yield family
+
+    def _emit(self, workflow: Object, node: Node | None, metric: Mapping[str, Any], scope: Mapping[str, Any]) -> None:
+        said = metric.get("name") or ""
+        if not metric.get("help"):
+            raise MetricError(f"metric '{said}' must contain a help string under 'help: ' field")
+        try:
+            filled = substitute({k: metric[k] for k in ("name", "help", "labels", "when") if metric.get(k)}, scope)
+        except ExpressionError as error:
+            raise MetricError(f"unable to substitute parameters for metric '{said}': {error}") from None
+        try:
+            if filled.get("when") and not evaluate_when(str(filled["when"])):
+                return
+        except ExpressionError as error:
+            raise MetricError(f"unable to compute 'when' clause for metric '{said}': {error}") from None
+        name = str(filled["name"])
+        if not _NAME.fullmatch(name):
+            raise MetricError(
+                f"could not construct metric '{name}': metric name is invalid: it has letters, digits and _ only, and "
+                "does not begin with a digit"
+            )
+        kind = _type_of(metric)
+        found = self._metric(name, kind, str(filled["help"]), metric[kind])
+        labels = tuple(sorted((str(label["key"]), str(label.get("value", ""))) for label in filled.get("labels") or ()))
+        if _is_realtime(metric):
+            span = _span(workflow, node, str(metric["gauge"].get("value") or ""))
+            series = self._series(found, name, labels)
+            series.span, series.owner = span, uid_of(workflow)
+            return
+        value = _value(said, str(metric[kind].get("value", "")), scope)
+        _apply(self._series(found, name, labels), found, value, str(metric[kind].get("operation") or "Set"))
+
+    def _metric(self, name: str, kind: Type, help: str, spec: Mapping[str, Any]) -> _CustomMetric:
+        known = self._metrics.get(name)
+        if known is None:
+            buckets = tuple(sorted(float(b) for b in spec.get("buckets") or ())) or BUCKETS
+            known = self._metrics[name] = _CustomMetric(kind, help, buckets if kind == "histogram" else ())
+        where = f"could not construct metric '{name}'"
+        if known.type != kind:
+            raise MetricError(f"{where}: found existing {known.type} for custom metric {name} of type {kind}")
+        if known.help != help:
+            raise MetricError(f"{where}: help for metric {name} is already set to {known.help}, it cannot be changed")
+        return known
+
+    def _series(self, metric: _CustomMetric, name: str, labels: _Labels) -> _Series:
+        series = metric.series.get(labels)
+        if series is None:
+            series = metric.series[labels] = _Series(counts=[0] * (len(metric.buckets) + 1))
+        self._recent.pop((name, labels), None)
+        self._recent[name, labels] = None
+        if len(self._recent) > MOST_SERIES:
+            oldest = next(iter(self._recent))
+            del self._recent[oldest]
+            self._metrics[oldest[0]].series.pop(oldest[1], None)
+        return series
+
+
+def _is_realtime(metric: Mapping[str, Any]) -> bool:
+    return bool((metric.get("gauge") or {}).get("realtime"))
+
+
+def _type_of(metric: Mapping[str, Any]) -> Type:
+    for kind in _TYPES:
+        if metric.get(kind) is not None:
+            return kind
+    raise MetricError(f"metric '{metric.get('name')}' must be one of gauge, histogram, counter")
+
+
+def _span(workflow: Object, node: Node | None, value: str) -> _Span:
+    if not (value.startswith("{{") and value.endswith("}}")):
+        raise MetricError("real time metrics can only be used with metric variables")
+    name = value[2:-2].strip()
+    status = status_of(workflow)
+    if name == "workflow.duration" or (name == "duration" and node is None):
+        return _Span(status.get("startedAt"), status.get("finishedAt"))
+    if name == "duration" and node is not None:
+        return _Span(node.get("startedAt"), node.get("finishedAt"))
+    raise MetricError(f"'{name}' is not available as a real time metric")
+
+
+def _value(name: str, text: str, scope: Mapping[str, Any]) -> float:
+    try:
+        filled = str(substitute(text, scope))
+    except ExpressionError as error:
+        raise MetricError(f"unable to substitute parameters for metric '{name}': {error}") from None
+    try:
+        return float(filled)
+    except ValueError:
+        raise MetricError(f"could not construct metric '{name}': \"{filled}\" is not a number") from None
+
+
+def _apply(series: _Series, metric: _CustomMetric, value: float, operation: str) -> None:
+    if metric.type == "histogram":
+        series.counts[bisect_left(metric.buckets, value)] += 1
+        series.value += value
+    elif metric.type == "counter" or operation == "Add":
+        series.value += value
+    elif operation == "Sub":
+        series.value -= value
+    else:
+        series.value = value
+
+
+def _add_samples(family: Metric, metric: _CustomMetric, labels: dict[str, str], series: _Series, now: datetime) -> None:
+    if metric.type != "histogram":
+        value = series.value if series.span is None else seconds_of(series.span.started, series.span.finished, now)
+        family.add_sample(f"{family.name}_total" if metric.type == "counter" else family.name, labels, value)
+        return
+    total = 0
+    for bound, count in zip((*metric.buckets, math.inf), series.counts, strict=True):
+        total += count
+        family.add_sample(f"{family.name}_bucket", {**labels, "le": _bound(bound)}, total)
+    family.add_sample(f"{family.name}_sum", labels, series.value)
+    family.add_sample(f"{family.name}_count", labels, total)
+
+
+def _bound(bound: float) -> str:
+    """Returns the bound of a bucket as Go's library writes it: `5`, not `5.0`."""
+    return "+Inf" if math.isinf(bound) else repr(bound).removesuffix(".0")
+
+
+class _Snapshot:
+    """Lets the library write families that are not in one of its registries."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+_ENDED_PHASES = frozenset(("Succeeded", "Failed", "Error"))
+_SILENT = frozenset(("StepGroup", "TaskGroup", "Skipped", "Container"))
+
+
+class Emitter:
+    """Reports to the registry what starts and ends in a run; used after every step. One per loaded run: what ended
+    before was counted before."""
+
+    def __init__(self, registry: MetricRegistry, run: Run) -> None:
+        self._registry = registry
+        self._begun = {key for key, node in run.nodes.items() if node.get("startedAt")}
+        self._ended = {key for key, node in run.nodes.items() if node.get("phase") in _ENDED_PHASES}
+        self._is_begun = bool(run.nodes)
+        self._known: dict[tuple[str, ...], Sequence[Mapping[str, Any]]] = {}
+
+    def emit(self, workflow: Object, run: Run, changed: Iterable[str], now: datetime) -> list[str]:
+        """Emits the metrics of the nodes that a step has changed, and of the workflow. Returns the problems."""
+        problems: list[str] = []
+        told = {**workflow, "status": run.status}
+        for key in changed:
+            node = run.nodes[key]
+            if node.get("type") in _SILENT or (node.get("nodeFlag") or {}).get("retried"):
+                continue
+            has_ended = node.get("phase") in _ENDED_PHASES
+            if key in (self._ended if has_ended else self._begun):
+                continue
+            (self._ended if has_ended else self._begun).add(key)
+            metrics = self._metrics_of(run, node)
+            if metrics:
+                problems += self._registry.record(told, node, metrics, run.variables, now=now, has_ended=has_ended)
+        own = (run.spec.get("metrics") or {}).get("prometheus") or ()
+        if own and (run.finished or not self._is_begun):
+            problems += self._registry.record(told, None, own, run.variables, now=now, has_ended=run.finished)
+        self._is_begun = True
+        return problems
+
+    def _metrics_of(self, run: Run, node: Node) -> Sequence[Mapping[str, Any]]:
+        """Returns the metrics of a node's template, looked up once per template."""
+        ref = node.get("templateRef") or {}
+        place = (
+            str(node.get("templateScope")),
+            str(node.get("templateName") or ""),
+            str(ref.get("name") or ""),
+            str(ref.get("template") or ""),
+        )
+        if place not in self._known:
+            kind, _, name = place[0].partition("/")
+            holder = {"templateRef": ref} if ref else {"template": place[1]}
+            try:
+                _, template = run.templates.resolve(holder, Context(kind, name))
+                self._known[place] = (template.get("metrics") or {}).get("prometheus") or ()
+            except WorkflowError:  # an inline template has no name to look up
+                self._known[place] = ()
+        return self._known[place]
+
 
 _ENDED = frozenset(("Succeeded", "Failed", "Error", "Skipped", "Omitted"))
 
@@ -77,291 +373,3 @@ def _end(node: Node) -> str | None:
 
 def _parameters(prefix: str, parameters: list[dict[str, Any]] | None) -> dict[str, str]:
     return {f"{prefix}.parameters.{p.get('name')}": str(p.get("value") or "") for p in parameters or ()}
-
-
-PREFIX = "argo_workflows_"
-MOST_SERIES = 10_000
-"""A label may be anything, even the name of each workflow: the series that were not updated for longest are dropped."""
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-
-Type: TypeAlias = Literal["counter", "gauge", "histogram"]
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_TYPES: tuple[Type, ...] = ("gauge", "histogram", "counter")
-
-
-class MetricError(ValueError):
-    """A metric that cannot be emitted; the message goes into the workflow's MetricsError condition."""
-
-
-@dataclass(slots=True)
-class _Span:
-    """A value that changes with time: the seconds between a start and an end."""
-
-    started: str | None
-    finished: str | None
-
-
-@dataclass(slots=True)
-class _Series:
-    value: float = 0.0
-    span: _Span | None = None
-    owner: str = ""
-    """The uid of the workflow whose duration it shows."""
-    counts: list[int] = field(default_factory=list)
-    """By bucket; the last one is for values above all buckets."""
-
-
-_Labels: TypeAlias = tuple[tuple[str, str], ...]
-
-
-@dataclass(slots=True)
-class _Metric:
-    type: Type
-    help: str
-    buckets: tuple[float, ...] = ()
-    series: dict[_Labels, _Series] = field(default_factory=dict)
-
-
-class Registry:
-    """The custom metrics of all workflows.
-
-    They are kept in memory, as in Argo's controller: after a restart they start again, which Prometheus expects.
-    """
-
-    def __init__(self) -> None:
-        self._metrics: dict[str, _Metric] = {}
-        self._recent: dict[tuple[str, _Labels], None] = {}
-
-    def record(
-        self,
-        workflow: Object,
-        node: Node | None,
-        metrics: Sequence[Mapping[str, Any]],
-        scope: Mapping[str, Any],
-        *,
-        now: datetime,
-        has_ended: bool = True,
-    ) -> list[str]:
-        """Emits the `metrics.prometheus` of a template or, without a node, of the workflow.
-
-        Call it with `has_ended` False when something starts, for realtime metrics, and once when it has ended. `scope`
-        has the workflow's variables. Returns the problems; the other metrics are emitted all the same.
-        """
-        if not metrics:
-            return []
-        variables = {**scope, **workflow_variables(workflow, now), **(node_variables(node, now) if node else {})}
-        problems = []
-        for metric in metrics:
-            if not has_ended and not _is_realtime(metric):
-                continue
-            try:
-                self._emit(workflow, node, metric, variables)
-            except MetricError as error:
-                problems.append(str(error))
-        return problems
-
-    def forget(self, workflow: Object) -> None:
-        """The workflow has been deleted: its realtime metrics end."""
-        uid = uid_of(workflow)
-        for name, metric in self._metrics.items():
-            for labels in [labels for labels, series in metric.series.items() if series.owner == uid]:
-                del metric.series[labels]
-                self._recent.pop((name, labels), None)
-
-    def text(self, now: datetime) -> str:
-        """Returns the metrics in Prometheus' text format, with Argo's prefix."""
-        lines: list[str] = []
-        for name, metric in sorted(self._metrics.items()):
-            if not metric.series:
-                continue
-            full = PREFIX + name + ("_total" if metric.type == "counter" and not name.endswith("_total") else "")
-            lines.append(f"# HELP {full} {_escaped(metric.help, quotes=False)}")
-            lines.append(f"# TYPE {full} {metric.type}")
-            for labels, series in metric.series.items():
-                lines += _lines(full, metric, labels, series, now)
-        return "\n".join(lines) + "\n" if lines else ""
-
-    def _emit(self, workflow: Object, node: Node | None, metric: Mapping[str, Any], scope: Mapping[str, Any]) -> None:
-        said = metric.get("name") or ""
-        if not metric.get("help"):
-            raise MetricError(f"metric '{said}' must contain a help string under 'help: ' field")
-        try:
-            filled = substitute({k: metric[k] for k in ("name", "help", "labels", "when") if metric.get(k)}, scope)
-        except ExpressionError as error:
-            raise MetricError(f"unable to substitute parameters for metric '{said}': {error}") from None
-        try:
-            if filled.get("when") and not evaluate_when(str(filled["when"])):
-                return
-        except ExpressionError as error:
-            raise MetricError(f"unable to compute 'when' clause for metric '{said}': {error}") from None
-        name = str(filled["name"])
-        if not _NAME.fullmatch(name):
-            raise MetricError(
-                f"could not construct metric '{name}': metric name is invalid: it has letters, digits and _ only, and "
-                "does not begin with a digit"
-            )
-        kind = _type_of(metric)
-        found = self._metric(name, kind, str(filled["help"]), metric[kind])
-        labels = tuple(sorted((str(label["key"]), str(label.get("value", ""))) for label in filled.get("labels") or ()))
-        if _is_realtime(metric):
-            span = _span(workflow, node, str(metric["gauge"].get("value") or ""))
-            series = self._series(found, name, labels)
-            series.span, series.owner = span, uid_of(workflow)
-            return
-        value = _value(said, str(metric[kind].get("value", "")), scope)
-        _apply(self._series(found, name, labels), found, value, str(metric[kind].get("operation") or "Set"))
-
-    def _metric(self, name: str, kind: Type, help: str, spec: Mapping[str, Any]) -> _Metric:
-        known = self._metrics.get(name)
-        if known is None:
-            buckets = tuple(sorted(float(b) for b in spec.get("buckets") or ())) or BUCKETS
-            known = self._metrics[name] = _Metric(kind, help, buckets if kind == "histogram" else ())
-        where = f"could not construct metric '{name}'"
-        if known.type != kind:
-            raise MetricError(f"{where}: found existing {known.type} for custom metric {name} of type {kind}")
-        if known.help != help:
-            raise MetricError(f"{where}: help for metric {name} is already set to {known.help}, it cannot be changed")
-        return known
-
-    def _series(self, metric: _Metric, name: str, labels: _Labels) -> _Series:
-        series = metric.series.get(labels)
-        if series is None:
-            series = metric.series[labels] = _Series(counts=[0] * (len(metric.buckets) + 1))
-        self._recent.pop((name, labels), None)
-        self._recent[name, labels] = None
-        if len(self._recent) > MOST_SERIES:
-            oldest = next(iter(self._recent))
-            del self._recent[oldest]
-            self._metrics[oldest[0]].series.pop(oldest[1], None)
-        return series
-
-
-def _is_realtime(metric: Mapping[str, Any]) -> bool:
-    return bool((metric.get("gauge") or {}).get("realtime"))
-
-
-def _type_of(metric: Mapping[str, Any]) -> Type:
-    for kind in _TYPES:
-        if metric.get(kind) is not None:
-            return kind
-    raise MetricError(f"metric '{metric.get('name')}' must be one of gauge, histogram, counter")
-
-
-def _span(workflow: Object, node: Node | None, value: str) -> _Span:
-    if not (value.startswith("{{") and value.endswith("}}")):
-        raise MetricError("real time metrics can only be used with metric variables")
-    name = value[2:-2].strip()
-    status = status_of(workflow)
-    if name == "workflow.duration" or (name == "duration" and node is None):
-        return _Span(status.get("startedAt"), status.get("finishedAt"))
-    if name == "duration" and node is not None:
-        return _Span(node.get("startedAt"), node.get("finishedAt"))
-    raise MetricError(f"'{name}' is not available as a real time metric")
-
-
-def _value(name: str, text: str, scope: Mapping[str, Any]) -> float:
-    try:
-        filled = str(substitute(text, scope))
-    except ExpressionError as error:
-        raise MetricError(f"unable to substitute parameters for metric '{name}': {error}") from None
-    try:
-        return float(filled)
-    except ValueError:
-        raise MetricError(f"could not construct metric '{name}': \"{filled}\" is not a number") from None
-
-
-def _apply(series: _Series, metric: _Metric, value: float, operation: str) -> None:
-    if metric.type == "histogram":
-        series.counts[bisect_left(metric.buckets, value)] += 1
-        series.value += value
-    elif metric.type == "counter" or operation == "Add":
-        series.value += value
-    elif operation == "Sub":
-        series.value -= value
-    else:
-        series.value = value
-
-
-def _lines(name: str, metric: _Metric, labels: _Labels, series: _Series, now: datetime) -> list[str]:
-    if metric.type != "histogram":
-        value = series.value if series.span is None else seconds_of(series.span.started, series.span.finished, now)
-        return [f"{name}{_shown(labels)} {_number(value)}"]
-    lines, total = [], 0
-    for bound, count in zip((*metric.buckets, math.inf), series.counts, strict=True):
-        total += count
-        lines.append(f"{name}_bucket{_shown((*labels, ('le', _number(bound))))} {total}")
-    return [*lines, f"{name}_sum{_shown(labels)} {_number(series.value)}", f"{name}_count{_shown(labels)} {total}"]
-
-
-def _shown(labels: _Labels) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
-    return f"{{{pairs}}}" if pairs else ""
-
-
-def _escaped(text: str, *, quotes: bool = True) -> str:
-    plain = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return plain.replace('"', '\\"') if quotes else plain
-
-
-def _number(value: float) -> str:
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    if math.isnan(value):
-        return "NaN"
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
-_ENDED_PHASES = frozenset(("Succeeded", "Failed", "Error"))
-_SILENT = frozenset(("StepGroup", "TaskGroup", "Skipped", "Container"))
-
-
-class Emitter:
-    """Reports to the registry what starts and ends in a run; used after every step. One per loaded run: what ended
-    before was counted before."""
-
-    def __init__(self, registry: Registry, run: Run) -> None:
-        self._registry = registry
-        self._begun = {key for key, node in run.nodes.items() if node.get("startedAt")}
-        self._ended = {key for key, node in run.nodes.items() if node.get("phase") in _ENDED_PHASES}
-        self._is_begun = bool(run.nodes)
-        self._known: dict[tuple[str, ...], Sequence[Mapping[str, Any]]] = {}
-
-    def emit(self, workflow: Object, run: Run, changed: Iterable[str], now: datetime) -> list[str]:
-        """Emits the metrics of the nodes that a step has changed, and of the workflow. Returns the problems."""
-        problems: list[str] = []
-        told = {**workflow, "status": run.status}
-        for key in changed:
-            node = run.nodes[key]
-            if node.get("type") in _SILENT or (node.get("nodeFlag") or {}).get("retried"):
-                continue
-            has_ended = node.get("phase") in _ENDED_PHASES
-            if key in (self._ended if has_ended else self._begun):
-                continue
-            (self._ended if has_ended else self._begun).add(key)
-            metrics = self._metrics_of(run, node)
-            if metrics:
-                problems += self._registry.record(told, node, metrics, run.variables, now=now, has_ended=has_ended)
-        own = (run.spec.get("metrics") or {}).get("prometheus") or ()
-        if own and (run.finished or not self._is_begun):
-            problems += self._registry.record(told, None, own, run.variables, now=now, has_ended=run.finished)
-        self._is_begun = True
-        return problems
-
-    def _metrics_of(self, run: Run, node: Node) -> Sequence[Mapping[str, Any]]:
-        """Returns the metrics of a node's template, looked up once per template."""
-        ref = node.get("templateRef") or {}
-        place = (
-            str(node.get("templateScope")),
-            str(node.get("templateName") or ""),
-            str(ref.get("name") or ""),
-            str(ref.get("template") or ""),
-        )
-        if place not in self._known:
-            kind, _, name = place[0].partition("/")
-            holder = {"templateRef": ref} if ref else {"template": place[1]}
-            try:
-                _, template = run.templates.resolve(holder, Context(kind, name))
-                self._known[place] = (template.get("metrics") or {}).get("prometheus") or ()
-            except WorkflowError:  # an inline template has no name to look up
-                self._known[place] = ()
-        return self._known[place]
