@@ -33,7 +33,7 @@ const { drawing } = drawn(document)
 const [a, b, c] = drawing.nodes.map((node) => node.key) as [string, string, string]
 
 describe("a drawing", () => {
-  it("is written as the document it was made of", () => expect(written(drawing)).toEqual(document))
+  it("is written back as the same document", () => expect(written(drawing)).toEqual(document))
 
   it("keeps references when a node is renamed", () => {
     const renamed = written(withNode(drawing, a, { name: "first" }))
@@ -41,12 +41,12 @@ describe("a drawing", () => {
     expect(renamed.nodes?.[1]?.inputs?.[0]?.from).toEqual({ node: "first", output: "out" })
   })
 
-  it("keeps references that lead nowhere, so that they can be corrected", () => {
+  it("keeps references to unknown nodes so that they can be corrected", () => {
     const loose: GraphDocument = { ...document, edges: [{ from: "gone", to: "b" }] }
     expect(written(drawn(loose).drawing).edges).toEqual(loose.edges)
   })
 
-  it("says whether nodes have places", () => {
+  it("says whether nodes have positions", () => {
     expect(drawn(document).placed).toBe(true)
     expect(drawn({ format: 1, nodes: [{ name: "a" }] }).placed).toBe(false)
   })
@@ -77,7 +77,7 @@ describe("edges", () => {
 })
 
 describe("without nodes", () => {
-  it("edges go, and inputs come from nowhere", () => {
+  it("edges are removed, and inputs lose their source", () => {
     const rest = written(without(drawing, new Set([a])))
     expect(rest.nodes?.map((node) => node.name)).toEqual(["b", "c"])
     expect(rest.edges).toEqual([{ from: "b", to: "c" }])
@@ -86,7 +86,7 @@ describe("without nodes", () => {
 })
 
 describe("a copy", () => {
-  it("is wired within itself, and has names of its own", () => {
+  it("refers to its own nodes and gets new names", () => {
     const copied = part(drawing, new Set([a, b]))
     const result = pasted(drawing, copied, { x: 10, y: 10 })
     const nodes = written(result.drawing).nodes ?? []
@@ -96,7 +96,7 @@ describe("a copy", () => {
     expect(result.keys.size).toBe(2)
   })
 
-  it("of one node still takes from the others, if they are there", () => {
+  it("of one node keeps inputs from nodes that exist", () => {
     const alone = part(drawing, new Set([b]))
     expect(written(pasted(drawing, alone, { x: 0, y: 0 }).drawing).nodes?.at(-1)?.inputs?.[0]?.from?.node).toBe("a")
     const elsewhere = pasted(drawn({ format: 1 }).drawing, alone, { x: 0, y: 0 })
@@ -104,12 +104,12 @@ describe("a copy", () => {
   })
 })
 
-it("names are made free", () => {
+it("new names are not in use", () => {
   expect(freeName(drawing, "d")).toBe("d")
   expect(freeName(drawing, "a")).toBe("a-2")
 })
 
-it("problems have places", () => {
+it("problems have a node and a field", () => {
   expect(placeOf(drawing, "nodes[1].inputs[0].from")).toEqual({ key: b, field: "inputs[0].from" })
   expect(placeOf(drawing, "edges[1]")).toEqual({ key: c, field: "edges" })
   expect(placeOf(drawing, "parameters[0].name")).toEqual({ field: "parameters[0].name" })

@@ -5,7 +5,7 @@ import { boundsOf, isCrowded, isInside, nodeAt, unionOf, visibleBox } from "@/gr
 const node = (x: number, y: number) => ({ position: { x, y } })
 const { width, height } = NODE_SIZE
 
-describe("a graph from afar", () => {
+describe("the geometry of a graph", () => {
   it("has bounds around all its nodes", () => {
     expect(boundsOf([node(-10, 5), node(100, 300)])).toEqual({ x: -10, y: 5, width: 110 + width, height: 295 + height })
     expect(boundsOf([])).toEqual({ x: 0, y: 0, width, height })
@@ -17,7 +17,7 @@ describe("a graph from afar", () => {
     })
   })
 
-  it("shows more of the plane the smaller it is", () => {
+  it("shows more of the plane at a smaller zoom", () => {
     expect(visibleBox([100, 50, 0.5], 800, 600)).toEqual({ x: -200, y: -100, width: 1600, height: 1200 })
   })
 

@@ -26,7 +26,7 @@ function role(name: string, ...members: JobMember[]): JobRole {
   return { name, replicas: members.length, restart: "Never", members }
 }
 
-describe("whose logs are shown first", () => {
+describe("which logs are shown first", () => {
   it.each<[string, JobRole[], string[]]>([
     [
       "the first of each role",
@@ -57,7 +57,7 @@ describe("whose logs are shown first", () => {
     ["nobody's, if there is nobody", [], []],
   ])("%s", (_, roles, pods) => expect(podsToShowFirst(roles)).toEqual(pods))
 
-  it("what an address names comes first, as far as it is there", () => {
+  it("the Pods in the address come first, if they exist", () => {
     const roles = [role("Worker", member("w-0"), member("w-1"), member("w-2"))]
     expect(chosenPods(roles, "w-2,w-9")).toEqual(["w-2"])
     expect(chosenPods(roles, "-")).toEqual([])
@@ -66,19 +66,19 @@ describe("whose logs are shown first", () => {
 })
 
 describe("kinds", () => {
-  it("every example has a look of its own kind", () => {
+  it("every example has the badge of its kind", () => {
     for (const { word } of EXAMPLES) expect(kindLook(word).className).not.toContain("bg-muted")
     expect(kindLook("paddlejob.batch.paddlepaddle.org").letters).toBe("Pd")
     expect(kindLook("otherjob").letters).toBe("ot")
   })
 
-  it("of two with one name, the other says whose it is", () => {
+  it("of two kinds with one name, the second shows its group", () => {
     expect(kindTitle("PaddleJob", "paddlejob")).toBe("PaddleJob")
     expect(kindTitle("PaddleJob", "paddlejob.batch.paddlepaddle.org")).toBe("PaddleJob (batch.paddlepaddle.org)")
   })
 })
 
-it("an example gets a name that is not taken, and nothing else is changed", () => {
+it("an example gets a new name and is otherwise unchanged", () => {
   for (const example of EXAMPLES) {
     const [before, after] = [example.text.split("\n"), freshly(example, "ab12").split("\n")]
     const changed = after.filter((line, index) => line !== before[index])

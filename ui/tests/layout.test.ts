@@ -4,7 +4,7 @@ import { quickLayout } from "@/graph/layout"
 const size = { width: 10, height: 10 }
 const gap = { x: 2, y: 2 }
 
-it("puts every node below its parents, and none upon another", () => {
+it("puts every node below its parents, without overlaps", () => {
   const ids = Array.from({ length: 1000 }, (_, index) => `n${index}`)
   const edges = ids.slice(10).map((to, index) => ({ from: ids[index] as string, to }))
   const places = quickLayout(ids, edges, size, gap)
@@ -12,7 +12,7 @@ it("puts every node below its parents, and none upon another", () => {
   expect(new Set([...places.values()].map(({ x, y }) => `${x} ${y}`)).size).toBe(1000)
 })
 
-it("draws a chain straight, and a fork even", () => {
+it("draws a chain straight and a fork symmetrically", () => {
   const chain = quickLayout(["a", "b"], [{ from: "a", to: "b" }], size, gap)
   expect(chain.get("a")).toEqual({ x: 0, y: 0 })
   expect(chain.get("b")).toEqual({ x: 0, y: 12 })
@@ -28,7 +28,7 @@ it("draws a chain straight, and a fork even", () => {
   expect([fork.get("b")?.x, fork.get("c")?.x]).toEqual([-6, 6])
 })
 
-it("bears circles and edges that lead nowhere", () => {
+it("accepts cycles and edges to unknown nodes", () => {
   const edges = [
     { from: "a", to: "b" },
     { from: "b", to: "a" },

@@ -27,7 +27,7 @@ it("texts of any length are compared", () => {
   expect(diffLines(many("a"), many("b"))).toHaveLength(20_000)
 })
 
-it("what did not change is only counted", () => {
+it("unchanged lines are counted", () => {
   const before = Array.from({ length: 20 }, (_, index) => `line ${index}`)
   const after = before.with(10, "another")
   const told = hideUnchanged(diffLines(before.join("\n"), after.join("\n")), 1)
@@ -58,7 +58,7 @@ it.each([
   expect(ago(at, Date.parse("2026-01-01T00:00:00Z"), language)).toBe(told),
 )
 
-it("pages know the way back", () => {
+it("pages know the previous page", () => {
   const first = readPages(undefined)
   expect([first.cursor, first.number, first.previous]).toEqual(["", 0, undefined])
   const second = readPages(first.next("abc"))

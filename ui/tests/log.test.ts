@@ -25,7 +25,7 @@ describe("a log", () => {
       expect(await found(store, "line 77", 775)).toEqual([775, 776, 777, 778, 779])
     })
 
-  it("has a last line before that has ended", async () => {
+  it("counts a last line that has not ended", async () => {
     const store = new LogStore(10)
     store.append("one\ntw")
     expect([store.count, await store.lines(0, 9)]).toEqual([2, ["one", "tw"]])
@@ -35,7 +35,7 @@ describe("a log", () => {
     expect(await found(store, "two")).toEqual([1])
   })
 
-  it("cuts a line that never ends", async () => {
+  it("cuts off a line that never ends", async () => {
     const store = new LogStore(10, 30)
     for (let at = 0; at < 10; at++) store.append("x".repeat(7))
     expect(store.count).toBe(2)
@@ -44,12 +44,12 @@ describe("a log", () => {
 })
 
 describe("a line", () => {
-  it("is read without its colours, and as it was written last", () => {
+  it("is read without colours, and with its last text if it was overwritten", () => {
     expect(plain("\u001b[1;31mred\u001b[0m and \u001b]8;;http://x\u0007link\u001b]8;;\u0007")).toBe("red and link")
     expect(plain("10%\r50%\r100%\r")).toBe("100%")
   })
 
-  it("has pieces of one look each", () => {
+  it("is split into pieces of one style", () => {
     expect(pieces("plain")).toEqual([{ text: "plain" }])
     expect(pieces("\u001b[1;31mred\u001b[0m no \u001b[92mbright")).toEqual([
       { text: "red", bold: true, colour: 1 },
@@ -69,12 +69,12 @@ describe("rows", () => {
   const few = { count: 100, row: 20, seen: 500 }
   const many = { count: 10_000_000, row: 20, seen: 500 }
 
-  it("are where the scroll bar is, if there are few", () => {
+  it("follow the scroll bar exactly if there are few", () => {
     expect([elementHeight(few), offsetOf(700, few), scrolledTo(700, few)]).toEqual([2000, 700, 700])
     expect(rowsAt(700, few, 0)).toEqual({ from: 35, to: 60 })
   })
 
-  it("are all reached, however many there are", () => {
+  it("can all be reached, however many there are", () => {
     expect(elementHeight(many)).toBe(8_000_000)
     expect(offsetOf(8_000_000 - 500, many)).toBe(200_000_000 - 500)
     expect(offsetOf(scrolledTo(123_456_780, many), many)).toBeCloseTo(123_456_780, 3)

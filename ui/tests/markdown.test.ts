@@ -6,7 +6,7 @@ import { entities, headingId, linkAddress, withoutTags } from "@/lib/markdown-pa
 
 const drawn = (text: string) => renderToStaticMarkup(createElement(Markdown, { text }))
 
-describe("where a link leads", () => {
+describe("addresses of links", () => {
   it.each([
     ["https://example.com/a", "https://example.com/a"],
     ["HTTP://example.com", "http://example.com/"],
@@ -24,7 +24,7 @@ describe("where a link leads", () => {
   ])("%s: %s", (href, address) => expect(linkAddress(href)).toBe(address))
 })
 
-describe("what HTML says", () => {
+describe("the text of HTML", () => {
   it.each([
     ["<p align=center>Hello <b>you</b></p>", "Hello you"],
     ["<!-- note -->text", "text"],
@@ -44,7 +44,8 @@ it.each([
   ["&nothing;", "&nothing;"],
 ])("%s is %j", (text, meant) => expect(entities(text)).toBe(meant))
 
-it("headings are called as elsewhere", () => expect(headingId("What's new? 说明 2")).toBe("readme-whats-new-说明-2"))
+it("headings have the same ids as on GitHub", () =>
+  expect(headingId("What's new? 说明 2")).toBe("readme-whats-new-说明-2"))
 
 describe("drawn", () => {
   it("as elements", () => {
@@ -85,7 +86,7 @@ describe("drawn", () => {
     ["a </script> b", "a  b"],
   ])("programs inside a line are left out: %s", (text, said) => expect(drawn(text)).toContain(`<p>${said.trimEnd()}`))
 
-  it("the same whatever it is", () => {
+  it("the same for every input", () => {
     for (const text of ["", "\n\n", "[", "|", "```", "\u0000", "&#x110000;", "- ".repeat(500)])
       expect(() => drawn(text)).not.toThrow()
   })

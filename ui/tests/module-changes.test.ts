@@ -32,12 +32,12 @@ describe("what changed", () => {
     [{ readme: "# Hash\n\nMore.\n" }, ["changed readme"]],
   ])("%j", (change, expected) => expect(told(version, { ...version, ...change })).toEqual(expected))
 
-  it("of the first version, all of it", () => {
+  it("of the first version: everything", () => {
     expect(told(undefined, version)).toContain("added inputs text")
     expect(new Set(moduleChanges(undefined, version).map(({ action }) => action))).toEqual(new Set(["added"]))
   })
 
-  it("secrets are not told", () => {
+  it("secrets are not shown", () => {
     const secret = { ...version, env: [{ name: "KEY", value: "hunter2", secret: true }] }
     expect(JSON.stringify(moduleChanges(version, secret))).not.toContain("hunter2")
   })

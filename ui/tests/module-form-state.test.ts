@@ -28,7 +28,7 @@ it.each([
   [{ outputs: [{ name: "out", path: "", type: "text" as const, description: "" }] }, { "outputs[0].path": "required" }],
 ])("%j: %j", (change, faults) => expect(formFaults({ ...filled, ...change })).toEqual(faults))
 
-it("an empty form has what is usual", () => {
+it("an empty form has the usual defaults", () => {
   expect(Object.keys(formFaults(EMPTY_MODULE)).sort()).toEqual(["category", "git_url", "name"])
 })
 

@@ -13,16 +13,16 @@ function at(address: Address) {
   return { ...list, went }
 }
 
-describe("where one is in a list", () => {
-  it("is the first page in the usual order, if the address says nothing", () => {
+describe("the state of a list", () => {
+  it("is the first page in the usual order by default", () => {
     expect(at({}).asked).toEqual({ sort: "-created", cursor: "", limit: 10 })
   })
 
-  it("is what the address says", () => {
+  it("follows the address", () => {
     expect(at({ sort: "name", pages: "a,b" }).asked).toEqual({ sort: "name", cursor: "b", limit: 10 })
   })
 
-  it("begins anew with another filter or order, which is no step back to go", () => {
+  it("starts at the first page after a change of filter or order, without a history entry", () => {
     const { filter, shown, went } = at({ q: "x", pages: "a,b" })
     filter({ q: "y" })
     shown.onSort("name")
@@ -32,7 +32,7 @@ describe("where one is in a list", () => {
     ])
   })
 
-  it("changes page by page, each a step that one can go back", () => {
+  it("adds a history entry for each page", () => {
     const { shown, went } = at({ q: "x", pages: "a" })
     shown.onPages(shown.place.next("b"))
     shown.onPages(shown.place.previous || undefined)

@@ -18,6 +18,6 @@ it.each([
   expect(runMessage(english, "en")).toBe(english)
 })
 
-it.each(RUN_MESSAGES)("%s puts nothing into the Chinese sentence that is not in the English one", (en, zh) => {
+it.each(RUN_MESSAGES)("%s: the Chinese text uses only values of the English one", (en, zh) => {
   for (const each of placeholders(zh)) expect(placeholders(en)).toContain(each)
 })

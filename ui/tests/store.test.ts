@@ -13,7 +13,7 @@ function canvas() {
 }
 
 describe("undo and redo", () => {
-  it("go back and forth", () => {
+  it("go back and forward", () => {
     const { store, names } = canvas()
     store.getState().add({ name: "b", position: { x: 1, y: 1 } })
     expect(names()).toEqual(["a", "b"])
@@ -24,7 +24,7 @@ describe("undo and redo", () => {
     expect(names()).toEqual(["a", "b"])
   })
 
-  it("take what is typed into one field as one change", () => {
+  it("treat typing in one field as one change", () => {
     const { store, key, names } = canvas()
     for (const name of ["ab", "abc", "abcd"]) store.getState().changeNode(key, { name }, "name")
     store.getState().changeNode(key, { command: "x" }, "command")
@@ -34,7 +34,7 @@ describe("undo and redo", () => {
     expect(names()).toEqual(["a"])
   })
 
-  it("take a movement as one change", () => {
+  it("treat a drag as one change", () => {
     const { store, key } = canvas()
     for (const x of [1, 2, 3]) store.getState().move(new Map([[key, { x, y: 0 }]]))
     store.getState().settle()
@@ -43,7 +43,7 @@ describe("undo and redo", () => {
     expect(store.getState().drawing.nodes[0]?.position.x).toBe(0)
   })
 
-  it("forget what was undone when something else is done", () => {
+  it("discard redo steps after a new change", () => {
     const { store, key } = canvas()
     store.getState().changeNode(key, { name: "x" }, "name")
     store.getState().undo()
@@ -52,7 +52,7 @@ describe("undo and redo", () => {
   })
 })
 
-it("what was undone to where it was saved is not changed", () => {
+it("undoing to the saved state counts as unchanged", () => {
   const { store } = canvas()
   expect(isChanged(store.getState())).toBe(false)
   store.getState().add({ name: "b", position: { x: 0, y: 0 } })

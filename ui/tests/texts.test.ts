@@ -24,7 +24,7 @@ describe.each(dictionaries)("%s", (_, words) => {
 
   it("has the same keys in both languages", () => expect(Object.keys(chinese)).toEqual(Object.keys(english)))
 
-  it("puts the same things into the sentences", () => {
+  it("uses the same values in both languages", () => {
     for (const key of Object.keys(english))
       expect([key, placeholders(chinese[key] ?? "")]).toEqual([key, placeholders(english[key] ?? "")])
   })

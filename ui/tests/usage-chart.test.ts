@@ -13,7 +13,7 @@ const point = (minutes: number, mean = 1, peak = 2, total: number | null = 4) =>
   total,
 })
 
-describe("a chart of use", () => {
+describe("a chart of usage", () => {
   const given = {
     since: at(0),
     until: at(60),
@@ -22,7 +22,7 @@ describe("a chart of use", () => {
   }
   const drawn = chart(given, { width: 120, height: 40 })
 
-  it("has a level for every step, and a gap where nobody looked", () => {
+  it("has a level for every step, and a gap where nothing was measured", () => {
     expect(drawn.mean).toBe("M0,30L10,30L10,10L20,10M60,20L70,20")
     expect(drawn.peak).toBe("M0,0L10,0L10,0L20,0M60,20L70,20")
     expect(drawn.total).toBe("M0,0L10,0L10,0L20,0M60,0L70,0")
@@ -38,17 +38,16 @@ describe("a chart of use", () => {
       { value: 4, y: 0 },
     ]))
 
-  it("can be drawn of nothing", () =>
-    expect(chart({ ...given, points: [] }, { width: 100, height: 10 }).areas).toBe(""))
+  it("is empty without data", () => expect(chart({ ...given, points: [] }, { width: 100, height: 10 }).areas).toBe(""))
 
-  it("keeps within its frame", () =>
+  it("stays within its frame", () =>
     expect(chart({ ...given, points: [point(-3), point(58)] }, { width: 120, height: 40 }).spans).toEqual([
       { from: 0, to: 4 },
       { from: 116, to: 120 },
     ]))
 })
 
-it("points that follow on one another are together", () =>
+it("adjacent points are grouped", () =>
   expect(stretches([point(0), point(5), point(15)], 300_000)).toEqual([[0, 1], [2]]))
 
 it.each([
@@ -62,7 +61,7 @@ it.each([
   [100, 100],
 ])("an axis for %i goes to %i", (value, top) => expect(niceTop(value)).toBe(top))
 
-it("there are as many times on the axis as there is room for", () => {
+it("the axis has as many times as fit", () => {
   const day = 24 * 3_600_000
   expect(times(NOON, NOON + day, 800).length).toBeLessThanOrEqual(11)
   expect(times(NOON, NOON + day, 200).length).toBeLessThanOrEqual(3)
@@ -79,15 +78,15 @@ it.each([
   ["pods", 110, "110"],
 ])("%s %d is %s", (resource, amount, told) => expect(amountText(resource, amount)).toBe(told))
 
-it("a SKU is told with what matters first", () =>
+it("a SKU starts with its most important resource", () =>
   expect(skuText({ cpu: "10", memory: "80G", "nvidia.com/gpu": "1" }, "en")).toBe("1 GPU · 10 CPU · 80G memory"))
 
-it("a sum is told in a unit that people would write", () => {
+it("a sum is written in a readable unit", () => {
   expect(skuText({ cpu: "200m", memory: "1953125Ki" }, "en")).toBe("200m CPU · 1.86 Gi memory")
   expect(skuText({ memory: "64Mi" }, "zh")).toBe("64Mi 内存")
 })
 
-it("machines are sumAmounts up", () => {
+it("amounts of several nodes are added up", () => {
   const one = { resource: "cpu", used: 1, allocatable: 4, capacity: 4 }
   expect(sumAmounts([one, one, { ...one, resource: "pods" }])).toEqual([
     { resource: "cpu", used: 2, allocatable: 8, capacity: 8 },
@@ -103,7 +102,7 @@ it.each([
   ["", "–"],
 ])("%s is %s", (agent, name) => expect(browserName(agent)).toBe(name))
 
-it("moments go to the reader's clock and back", () => {
+it("times convert to local time and back", () => {
   expect(fromLocalInput(toLocalInput(at(0)))).toBe(at(0))
   expect([toLocalInput(undefined), toLocalInput("x"), fromLocalInput("")]).toEqual(["", "", undefined])
 })

@@ -1,9 +1,10 @@
-/** The platform's API, typed by its OpenAPI document (`make ui` generates schema.d.ts from it).
-
-     const page = await api.GET("/api/v1/workflows", { params: { query: { q } } }).then(data)
-
- Every answer that is not a success is thrown as a Problem. */
-
+/**
+ * The platform's API, typed by its OpenAPI document (`make ui` generates schema.d.ts from it).
+ *
+ *   const page = await api.GET("/api/v1/workflows", { params: { query: { q } } }).then(data)
+ *
+ * Every answer that is not a success is thrown as a Problem.
+ */
 import { QueryClient, queryOptions, useSuspenseQuery } from "@tanstack/react-query"
 import createClient, { type Middleware } from "openapi-fetch"
 import { asProblem, Problem, problemOf } from "./problem"

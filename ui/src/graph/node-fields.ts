@@ -1,6 +1,6 @@
 /**
  * Every field of a node, described once: its label in both languages, where the form shows it and how it is edited,
- * what a new node starts with, and what the card on the canvas says of it. The form, the comparison of versions and the
+ * what a new node starts with, and what the card on the canvas shows. The form, the comparison of versions and the
  * details of a run are made from this table; types, defaults and limits come from the server's schema (schema.ts).
  *
  * A field that the schema has and this table does not have is a type error.
@@ -24,7 +24,7 @@ export interface NodeField {
   choices?: Readonly<Record<string, Text>>
   /** The value in a new node of a kind. */
   initial?: (kind: NodeKind) => unknown
-  /** What the card on the canvas says below the name. The first field that says something wins. */
+  /** The text below the name on the canvas. The first field that returns one wins. */
   summary?: (node: GraphNode) => string | undefined
 }
 
@@ -103,7 +103,7 @@ export interface FieldRule {
   maxLength?: number
 }
 
-/** What the server's schema says of a field. */
+/** The rules of a field in the server's schema. */
 export function ruleOf(name: NodeFieldName): FieldRule {
   return NODE_RULES[name]
 }

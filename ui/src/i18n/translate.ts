@@ -1,11 +1,13 @@
-/** Every text of the UI, in both languages side by side. Each area has a file here:
-
-     export const runTexts = texts({ title: ["Runs", "运行实例"], count: ["{n} run||{n} runs", "{n} 个运行实例"] })
-
-     const t = useTexts(runTexts)
-     t("title"), t("count", { n: 3 })
-
- `||` separates singular and plural, by `n`. */
+/**
+ * Every text of the UI, in both languages side by side. Each area has a file here:
+ *
+ *   export const runTexts = texts({ title: ["Runs", "运行实例"], count: ["{n} run||{n} runs", "{n} 个运行实例"] })
+ *
+ *   const t = useTexts(runTexts)
+ *   t("title"), t("count", { n: 3 })
+ *
+ * `||` separates singular and plural, by `n`.
+ */
 import { useCallback } from "react"
 import { type Language, usePreferences } from "@/app/preferences"
 

@@ -1,6 +1,7 @@
-/** Scrolling through more rows than an element can be high. Browsers stop at about ten million pixels; beyond that, the
- scroll bar stands for the whole list and the rows move below it. */
-
+/**
+ * Scrolling through more rows than an element can be high. Browsers stop at about ten million pixels; beyond that, the
+ * scroll bar stands for the whole list and the rows move below it.
+ */
 const MOST_PIXELS = 8_000_000
 
 export interface Extent {
