@@ -8,7 +8,7 @@ import pytest
 from muster.kube.errors import BadRequest
 from muster.kube.objects import uid_of
 from muster.kube.rbac import Action
-from muster.server.kubernetes.access import action_in
+from muster.server.kubernetes.access import parse_action
 from tests.server.kubernetes.served import Served
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
@@ -80,10 +80,10 @@ async def test_whose_token_is_this(served: Served) -> None:
     ],
 )
 def test_what_is_asked(spec: dict[str, Any], action: Action) -> None:
-    assert action_in(spec) == action
+    assert parse_action(spec) == action
 
 
 @pytest.mark.parametrize("spec", [{}, {**LIST_PODS, "nonResourceAttributes": {"verb": "get", "path": "/"}}])
 def test_exactly_one_thing_can_be_asked(spec: dict[str, Any]) -> None:
     with pytest.raises(BadRequest, match="exactly one"):
-        action_in(spec)
+        parse_action(spec)

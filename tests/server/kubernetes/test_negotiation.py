@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.kube.errors import NotAcceptable, UnsupportedMediaType
-from muster.server.kubernetes.negotiation import Form, body_media, form_of, patch_type
+from muster.server.kubernetes.negotiation import Form, body_media, negotiate, patch_type
 
 KUBECTL_GET = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
@@ -34,13 +34,13 @@ KUBECTL_GET = (
     ],
 )  # fmt: skip
 def test_the_form_of_an_answer(accept: str, form: Form) -> None:
-    assert form_of(accept) == form
+    assert negotiate(accept) == form
 
 
 @pytest.mark.parametrize("accept", ["application/vnd.kubernetes.protobuf", "application/cbor", "text/html"])
 def test_what_cannot_be_served_says_what_can(accept: str) -> None:
     with pytest.raises(NotAcceptable, match="application/json"):
-        form_of(accept)
+        negotiate(accept)
 
 
 @pytest.mark.parametrize(

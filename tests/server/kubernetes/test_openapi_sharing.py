@@ -26,22 +26,22 @@ def test_what_occurs_again_is_written_once_under_the_name_of_its_field() -> None
     schema = pod(containers=container(), initContainers=container())
     sharing = SchemaSharing([schema], "#/definitions/")
     ref = {"type": "array", "items": {"$ref": "#/definitions/io.muster.schema.Containers"}}
-    assert sharing.written(schema)["properties"] == {"containers": ref, "initContainers": ref}
+    assert sharing.share(schema)["properties"] == {"containers": ref, "initContainers": ref}
     assert sharing.definitions == {"io.muster.schema.Containers": container()}
 
 
 def test_what_only_looks_alike_has_a_name_of_its_own() -> None:
     first, second = pod(containers=container("a")), pod(containers=container("b"))
     sharing = SchemaSharing([first, first, second, second], "#/definitions/")
-    sharing.written(first)
-    sharing.written(second)
+    sharing.share(first)
+    sharing.share(second)
     assert set(sharing.definitions) == {"io.muster.schema.Containers", "io.muster.schema.Containers2"}
 
 
 def test_what_occurs_once_stands_where_it_belongs() -> None:
     schema = pod(containers=container())
     sharing = SchemaSharing([schema], "#/definitions/")
-    assert sharing.written(schema) == schema
+    assert sharing.share(schema) == schema
     assert sharing.definitions == {}
 
 

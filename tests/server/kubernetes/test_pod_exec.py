@@ -165,4 +165,4 @@ async def test_a_client_of_spdy_is_told_what_to_use(served: Served) -> None:
         async with http.post(EXEC, params=words("true"), headers=headers) as response:
             assert "kubectl 1.31 or newer" in (await response.json())["message"]
         async with http.get(EXEC, params=words("true")) as response:
-            assert "must ask for an upgrade" in (await response.json())["message"]
+            assert "send an upgrade request" in (await response.json())["message"]

@@ -75,8 +75,8 @@ class Tunnel:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
-        self.writer = spdy.Writer()
-        self._reader = spdy.Reader()
+        self.writer = spdy.FrameWriter()
+        self._reader = spdy.FrameReader()
         self._frames: list[spdy.Frame] = []
 
     async def connect(self, number: int, port: int) -> tuple[int, int]:

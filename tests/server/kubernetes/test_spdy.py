@@ -11,13 +11,13 @@ from muster.server.kubernetes.spdy import (
     DICTIONARY,
     Data,
     Frame,
+    FrameReader,
+    FrameWriter,
     GoAway,
-    Opened,
     Ping,
-    Reader,
     Reset,
     SpdyError,
-    Writer,
+    StreamOpened,
 )
 
 
@@ -27,12 +27,12 @@ def test_the_dictionary_is_the_protocols() -> None:
 
 
 def frames(content: bytes, size: int = 1 << 20) -> list[Frame]:
-    reader = Reader()
+    reader = FrameReader()
     return [frame for at in range(0, len(content), size) for frame in reader.feed(content[at : at + size])]
 
 
 def conversation() -> tuple[bytes, list[Frame]]:
-    writer = Writer()
+    writer = FrameWriter()
     content = b"".join((
         writer.open(1, {"streamtype": "error", "port": "80", "requestid": "0"}),
         writer.open(3, {"streamtype": "data", "port": "80", "requestid": "0"}),
@@ -45,8 +45,8 @@ def conversation() -> tuple[bytes, list[Frame]]:
         struct.pack(">HHI", 0x8003, 4, 4) + bytes(4),
     ))  # fmt: skip
     return content, [
-        Opened(1, {"streamtype": "error", "port": "80", "requestid": "0"}, False),
-        Opened(3, {"streamtype": "data", "port": "80", "requestid": "0"}, False),
+        StreamOpened(1, {"streamtype": "error", "port": "80", "requestid": "0"}, False),
+        StreamOpened(3, {"streamtype": "data", "port": "80", "requestid": "0"}, False),
         Data(3, b"hello", False),
         Ping(7),
         Data(3, b"", True),
@@ -78,7 +78,7 @@ def test_what_is_not_spdy(content: bytes) -> None:
 
 def test_headers_that_grow_when_unpacked_are_refused() -> None:
     with pytest.raises(SpdyError, match="too large"):
-        frames(Writer().open(1, {"x": "a" * 1_000_000}))
+        frames(FrameWriter().open(1, {"x": "a" * 1_000_000}))
 
 
 @given(st.binary(max_size=300))

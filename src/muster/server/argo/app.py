@@ -166,7 +166,7 @@ class _App:
 
     async def _answer(self, call: ApiRequest) -> ApiResponse | None:
         """None where the answer has been sent already, piece by piece."""
-        await self._gate.admit(call)
+        await self._gate.authenticate(call)
         handler, names = self._routes.find(call.method, call.path)
         with collect_warnings() as call.warnings:
             return await handler(Request(call, names, OnBehalf(self._cluster, self._gate, call.user)))

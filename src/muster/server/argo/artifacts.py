@@ -124,7 +124,7 @@ class Downloads:
                 except ArtifactError as error:
                     raise _explained(error) from None
 
-        await stream(request.call, pieces(), media=media, patience=None, headers=headers)
+        await stream(request.call, pieces(), media=media, first_piece_seconds=None, headers=headers)
 
 
 def artifact_of(workflow: Object, node: str, direction: str, name: str) -> Artifact:

@@ -158,7 +158,7 @@ class Request:
         An error before the first one is the answer, and raised."""
         events = self.call.header(b"accept") == _SSE
         pieces = _pieces(cast("AsyncGenerator[Any, None]", messages), events)
-        await stream(self.call, pieces, media=_SSE if events else JSON, patience=_FIRST_MESSAGE_SECONDS)
+        await stream(self.call, pieces, media=_SSE if events else JSON, first_piece_seconds=_FIRST_MESSAGE_SECONDS)
 
 
 def without_nulls(value: Any) -> Any:

@@ -11,7 +11,7 @@ from muster.kube.errors import BadRequest, Forbidden, Unauthorized
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, namespace_of, timestamp
 from muster.kube.rbac import AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, Action, User, service_account_user
-from muster.server.kubernetes.handlers import Approve
+from muster.server.kubernetes.handlers import GrantCheck
 from muster.server.kubernetes.request import ApiRequest
 from muster.server.kubernetes.websocket import offered_token
 
@@ -20,30 +20,33 @@ _IMPERSONATION = (b"impersonate-user", b"impersonate-group")
 
 
 class AccessControl:
+    """Authenticates and authorizes requests."""
+
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
 
-    async def admit(self, call: ApiRequest) -> None:
-        """Finds out whose call it is. Raises Unauthorized."""
-        scheme, _, token = call.header(b"authorization").partition(" ")
+    async def authenticate(self, request: ApiRequest) -> None:
+        """Sets the user of the request. Raises Unauthorized."""
+        scheme, _, token = request.header(b"authorization").partition(" ")
         if scheme.lower() != "bearer":
-            token = offered_token(call) if call.scope["type"] == "websocket" else ""
+            token = offered_token(request) if request.scope["type"] == "websocket" else ""
         if not token:
             raise Unauthorized("Unauthorized")
-        call.user = await self._identity.authenticate(token.strip())
-        if any(name.startswith(b"impersonate-") for name in call.headers):
-            call.user = self._impersonated(call)
+        request.user = await self._identity.authenticate(token.strip())
+        if any(name.startswith(b"impersonate-") for name in request.headers):
+            request.user = self._impersonate(request)
 
     def require(self, user: User, action: Action) -> None:
         if not self._identity.is_allowed(user, action):
             raise Forbidden(f'{_subject(action)} is forbidden: User "{user.name}" cannot {action}')
 
-    def approval(self, user: User, kind: Kind) -> Approve | None:
-        """What more has to be asked of an object before `user` may store it: nobody hands out rights they lack."""
+    def grant_check(self, user: User, kind: Kind) -> GrantCheck | None:
+        """Returns a check of Roles and bindings that `user` wants to store: users cannot grant permissions they
+        lack."""
         if kind.group != _RBAC or user.is_master:
             return None
 
-        def approve(obj: Object) -> None:
+        def check_grant(obj: Object) -> None:
             namespace = namespace_of(obj)
             if "roleRef" in obj:
                 ref = obj.get("roleRef") or {}
@@ -58,35 +61,37 @@ class AccessControl:
                 rules = obj.get("rules") or ()
                 if obj.get("aggregationRule"):
                     rules = [*rules, {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
-            excess = self._identity.missing_permissions(user, rules, namespace)
-            if excess:
+            missing = self._identity.missing_permissions(user, rules, namespace)
+            if missing:
                 raise Forbidden(
-                    f'{kind.plural} is forbidden: User "{user.name}" may not grant what they may not do themselves: '
-                    + "; ".join(str(action) for action in excess[:5])
+                    f'{kind.plural} is forbidden: User "{user.name}" cannot grant permissions they do not have: '
+                    + "; ".join(str(action) for action in missing[:5])
                 )
 
-        return approve
+        return check_grant
 
-    def _impersonated(self, call: ApiRequest) -> User:
-        """Acts as somebody else, as `kubectl --as` does, if the caller may."""
-        name = call.header(b"impersonate-user")
-        groups = [value.decode("latin-1") for header, value in call.scope["headers"] if header == b"impersonate-group"]
+    def _impersonate(self, request: ApiRequest) -> User:
+        """Returns the user to act as (`kubectl --as`), if the caller is allowed to."""
+        name = request.header(b"impersonate-user")
+        groups = [
+            value.decode("latin-1") for header, value in request.scope["headers"] if header == b"impersonate-group"
+        ]
         if not name:
-            raise BadRequest("the other Impersonate headers need an Impersonate-User beside them")
-        for header in call.headers:
+            raise BadRequest("Impersonate-User is required with the other Impersonate headers")
+        for header in request.headers:
             if header.startswith(b"impersonate-") and header not in _IMPERSONATION:
                 raise BadRequest(
                     f"{header.decode('latin-1')} is not supported; only a user and groups can be impersonated"
                 )
         if name.startswith(SERVICE_ACCOUNT_PREFIX):
             namespace, _, account = name[len(SERVICE_ACCOUNT_PREFIX) :].partition(":")
-            self.require(call.user, Action("impersonate", "", "serviceaccounts", "", namespace, account))
+            self.require(request.user, Action("impersonate", "", "serviceaccounts", "", namespace, account))
             user = service_account_user(namespace, account)
         else:
-            self.require(call.user, Action("impersonate", "", "users", "", "", name))
+            self.require(request.user, Action("impersonate", "", "users", "", "", name))
             user = User(name, frozenset((AUTHENTICATED,)))
         for group in groups:
-            self.require(call.user, Action("impersonate", "", "groups", "", "", group))
+            self.require(request.user, Action("impersonate", "", "groups", "", "", group))
         return User(user.name, user.groups | frozenset(groups))
 
 
@@ -98,18 +103,18 @@ def _subject(action: Action) -> str:
 
 
 async def review(identity: Identity, user: User, plural: str, namespace: str, body: Object) -> Object:
-    """The review with its status filled in. It is not stored."""
+    """Returns the review with its status. It is not stored."""
     spec = body.get("spec") or {}
     match plural:
         case "selfsubjectreviews":
             return {**body, "metadata": {"creationTimestamp": timestamp()}, "status": {"userInfo": _info(user)}}
         case "selfsubjectaccessreviews":
-            return {**body, "status": _verdict(identity, user, action_in(spec))}
+            return {**body, "status": _access_status(identity, user, parse_action(spec))}
         case "subjectaccessreviews" | "localsubjectaccessreviews":
             other = User(str(spec.get("user") or ""), frozenset(str(g) for g in spec.get("groups") or ()))
             if not other.name and not other.groups:
-                raise BadRequest("spec.user or spec.groups is required: whose access is to be reviewed")
-            return {**body, "status": _verdict(identity, other, action_in(spec, namespace))}
+                raise BadRequest("spec.user or spec.groups is required: the subject of the review")
+            return {**body, "status": _access_status(identity, other, parse_action(spec, namespace))}
         case "selfsubjectrulesreviews":
             return {**body, "status": _rules(identity, user, str(spec.get("namespace") or ""))}
         case "tokenreviews":
@@ -117,11 +122,11 @@ async def review(identity: Identity, user: User, plural: str, namespace: str, bo
     raise BadRequest(f'"{plural}" cannot be reviewed')
 
 
-def action_in(spec: Mapping[str, Any], namespace: str = "") -> Action:
-    """The action that an access review asks about."""
+def parse_action(spec: Mapping[str, Any], namespace: str = "") -> Action:
+    """Returns the action that an access review asks about."""
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if bool(resource) == bool(path):
-        raise BadRequest("exactly one of spec.resourceAttributes and spec.nonResourceAttributes is needed")
+        raise BadRequest("exactly one of spec.resourceAttributes and spec.nonResourceAttributes is required")
     if path:
         return Action(str(path.get("verb") or ""), path=str(path.get("path") or "/"))
     asked: Mapping[str, Any] = resource or {}
@@ -132,7 +137,7 @@ def action_in(spec: Mapping[str, Any], namespace: str = "") -> Action:
     )
 
 
-def _verdict(identity: Identity, user: User, action: Action) -> dict[str, Any]:
+def _access_status(identity: Identity, user: User, action: Action) -> dict[str, Any]:
     allowed = identity.is_allowed(user, action)
     if allowed:
         return {"allowed": True, "reason": "member of system:masters" if user.is_master else "a role allows it"}

@@ -1,4 +1,4 @@
-"""The Kubernetes API as an ASGI application: who asks, may they, and which part answers."""
+"""The Kubernetes API as an ASGI application: authenticates, authorizes and dispatches requests."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _REMEMBERED_REFUSALS = 64
 
 
 def kube_app(cluster: EmbeddedCluster, identity: Identity) -> Starlette:
-    """The API of `cluster`, to be served or mounted. `identity.run()` has to be going beside it."""
+    """Returns the API of `cluster`, to be served or mounted. `identity.run()` must be running."""
     return Starlette(routes=[Mount("/", app=Api(cluster, identity))])
 
 
 class Api:
-    """One entrance for all paths: they are split by hand, which is both quicker and clearer than a table of routes."""
+    """Handles all paths. Splitting them by hand is faster and clearer than a table of routes."""
 
     def __init__(self, cluster: EmbeddedCluster, identity: Identity) -> None:
         self._cluster = cluster
@@ -59,57 +59,59 @@ class Api:
         self._refusals: dict[tuple[str, bytes], ApiError] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = ApiRequest(scope, receive, send, scope["path"].removeprefix(scope.get("root_path", "")))
-        target = parse_target(call.path)
+        request = ApiRequest(scope, receive, send, scope["path"].removeprefix(scope.get("root_path", "")))
+        target = parse_target(request.path)
         try:
-            made = await (self._socket(call, target) if scope["type"] == "websocket" else self._http(call, target))
+            response = await (
+                self._socket(request, target) if scope["type"] == "websocket" else self._http(request, target)
+            )
         except ApiError as error:
-            made = error_response(error, _details(call, target, error))
+            response = error_response(error, _details(request, target, error))
             if scope["type"] == "websocket":
-                self._remember(call, error)
+                self._remember_refusal(request, error)
         except OSError as error:
             if isinstance(error, ConnectionError) or error.errno is None:
-                # Somebody hung up in the middle, most likely the client.
-                log.debug("%s %s: %s", call.method, call.path, error)
+                # The connection was closed, most likely by the client.
+                log.debug("%s %s: %s", request.method, request.path, error)
                 return
-            log.warning("%s %s failed: %s", call.method, call.path, error)
-            made = error_response(ApiError(f"the machine would not do it: {error}"))
+            log.warning("%s %s failed: %s", request.method, request.path, error)
+            response = error_response(ApiError(f"the operating system refused the request: {error}"))
         except Exception:
-            log.exception("%s %s failed", call.method, call.path)
-            made = error_response(ApiError("Internal error occurred; the server's log says more"))
-        if made is None:
+            log.exception("%s %s failed", request.method, request.path)
+            response = error_response(ApiError("Internal error occurred; see the log of the server"))
+        if response is None:
             return
-        if call.started:
-            log.warning("%s %s broke off: %s", call.method, call.path, made.body[:300])
+        if request.started:
+            log.warning("%s %s was interrupted: %s", request.method, request.path, response.body[:300])
         elif scope["type"] == "websocket":
-            await reject(call, made)
+            await reject(request, response)
         else:
-            await send_response(call, made)
+            await send_response(request, response)
 
-    async def _http(self, call: ApiRequest, target: Target | None) -> ApiResponse | None:
-        """None where the answer has been sent already, piece by piece."""
+    async def _http(self, request: ApiRequest, target: Target | None) -> ApiResponse | None:
+        """Returns None if the response has already been streamed."""
         if target is None:
-            return await self._about(call)
-        await self._gate.admit(call)
-        self._gate.require(call.user, required_action(target, call.method, call.query))
+            return await self._describe(request)
+        await self._gate.authenticate(request)
+        self._gate.require(request.user, required_action(target, request.method, request.query))
         if (target.group, target.plural) in _REVIEW_KINDS:
-            return await self._review(call, target)
+            return await self._review(request, target)
         kind = self._kind(target)
         if kind.group == METRICS:
-            return await handlers.get_metrics(self._cluster, call, kind, target)
+            return await handlers.get_metrics(self._cluster, request, kind, target)
         if target.subresource not in ("", "status", "scale"):
-            return await self._subresource(call, target)
-        match call.method:
+            return await self._subresource(request, target)
+        match request.method:
             case "GET" | "HEAD":
                 if target.name:
-                    return await handlers.get_object(self._cluster, call, kind, target)
-                if is_true(call.query.get("watch")):
-                    await watch(self._cluster, self._encoder, call, kind, target)
+                    return await handlers.get_object(self._cluster, request, kind, target)
+                if is_true(request.query.get("watch")):
+                    await watch(self._cluster, self._encoder, request, kind, target)
                     return None
-                return await handlers.list_objects(self._cluster, call, kind, target)
+                return await handlers.list_objects(self._cluster, request, kind, target)
             case "DELETE" if not target.subresource:
                 act = handlers.delete if target.name else handlers.delete_collection
-                return await act(self._cluster, call, kind, target)
+                return await act(self._cluster, request, kind, target)
             case "POST" if not target.name:
                 change = handlers.create
             case "PUT" if target.name:
@@ -117,80 +119,80 @@ class Api:
             case "PATCH" if target.name:
                 change = handlers.patch
             case _:
-                raise _not_allowed(call)
-        with collect_warnings() as call.warnings:
-            return await change(self._cluster, call, kind, target, self._gate.approval(call.user, kind))
+                raise _not_allowed(request)
+        with collect_warnings() as request.warnings:
+            return await change(self._cluster, request, kind, target, self._gate.grant_check(request.user, kind))
 
-    async def _about(self, call: ApiRequest) -> ApiResponse:
-        if call.path.startswith(_HEALTH):
-            if call.path.startswith("/readyz") and self._cluster.store.last_error is not None:
-                await self._gate.admit(call)  # why not is nobody else's business
+    async def _describe(self, request: ApiRequest) -> ApiResponse:
+        if request.path.startswith(_HEALTH):
+            if request.path.startswith("/readyz") and self._cluster.store.last_error is not None:
+                await self._gate.authenticate(request)  # only authenticated users get the reason
                 raise self._cluster.store.last_error
             return ApiResponse(b"ok", media="text/plain; charset=utf-8")
-        if call.path.rstrip("/") != "/version":
-            await self._gate.admit(call)
-            self._gate.require(call.user, Action("get", path=call.path))
-        if call.method not in ("GET", "HEAD"):
-            raise _not_allowed(call)
-        return self._description.answer(call)
+        if request.path.rstrip("/") != "/version":
+            await self._gate.authenticate(request)
+            self._gate.require(request.user, Action("get", path=request.path))
+        if request.method not in ("GET", "HEAD"):
+            raise _not_allowed(request)
+        return self._description.answer(request)
 
-    async def _review(self, call: ApiRequest, target: Target) -> ApiResponse:
-        if call.method != "POST" or target.name:
-            raise _not_allowed(call)
+    async def _review(self, request: ApiRequest, target: Target) -> ApiResponse:
+        if request.method != "POST" or target.name:
+            raise _not_allowed(request)
         kind = _REVIEW_KINDS[target.group, target.plural]
-        body = await call.document()
+        body = await request.document()
         body |= {"apiVersion": join_api_version(target.group, target.version), "kind": kind}
-        reviewed = await access.review(self._identity, call.user, target.plural, target.namespace, body)
-        return json_response(reviewed, call, 201)
+        reviewed = await access.review(self._identity, request.user, target.plural, target.namespace, body)
+        return json_response(reviewed, request, 201)
 
-    async def _subresource(self, call: ApiRequest, target: Target) -> ApiResponse | None:
-        match call.method, target.group, target.plural, target.subresource:
+    async def _subresource(self, request: ApiRequest, target: Target) -> ApiResponse | None:
+        match request.method, target.group, target.plural, target.subresource:
             case "GET", "", "pods", "log":
-                await subresources.stream_log(self._cluster, call, target)
+                await subresources.stream_log(self._cluster, request, target)
                 return None
             case "POST", "", "pods", "binding":
-                return await subresources.bind(self._cluster, call, target)
+                return await subresources.bind(self._cluster, request, target)
             case "POST", "", "pods", "eviction":
-                return await subresources.evict(self._cluster, call, target)
+                return await subresources.evict(self._cluster, request, target)
             case "POST", "", "serviceaccounts", "token":
-                return await subresources.issue_token(self._cluster, self._identity, call, target)
+                return await subresources.issue_token(self._cluster, self._identity, request, target)
             case _, "", "pods", stream if stream in _STREAMS:
-                raise await self._not_upgraded(call, target)
-        raise NotFound(f'there is no subresource "{target.subresource}" of {target.plural}')
+                raise await self._not_upgraded(request, target)
+        raise NotFound(f'{target.plural} have no subresource "{target.subresource}"')
 
-    async def _socket(self, call: ApiRequest, target: Target | None) -> None:
-        await call.receive()
+    async def _socket(self, request: ApiRequest, target: Target | None) -> None:
+        await request.receive()
         if target is None or (target.group, target.plural) != ("", "pods") or target.subresource not in _STREAMS:
             raise BadRequest("only exec and portforward of a Pod are served over WebSocket")
-        await self._gate.admit(call)
-        self._gate.require(call.user, required_action(target, call.method, call.query))
+        await self._gate.authenticate(request)
+        self._gate.require(request.user, required_action(target, request.method, request.query))
         match target.subresource:
             case "exec":
-                await pod_exec.exec_in_pod(self._cluster, call, target)
+                await pod_exec.exec_in_pod(self._cluster, request, target)
             case "portforward":
-                await port_forward.forward_ports(self._cluster, call, target)
+                await port_forward.forward_ports(self._cluster, request, target)
             case _:
                 raise _no_attach()
 
-    def _remember(self, call: ApiRequest, error: ApiError) -> None:
-        """kubectl answers a refused WebSocket with a second try over SPDY, and shows what that one says."""
+    def _remember_refusal(self, request: ApiRequest, error: ApiError) -> None:
+        """When a WebSocket is refused, kubectl tries again over SPDY and shows the error of that request."""
         if len(self._refusals) >= _REMEMBERED_REFUSALS:
             self._refusals.clear()
-        self._refusals[call.path, call.scope["query_string"]] = error
+        self._refusals[request.path, request.scope["query_string"]] = error
 
-    async def _not_upgraded(self, call: ApiRequest, target: Target) -> ApiError:
-        earlier = self._refusals.pop((call.path, call.scope["query_string"]), None)
+    async def _not_upgraded(self, request: ApiRequest, target: Target) -> ApiError:
+        earlier = self._refusals.pop((request.path, request.scope["query_string"]), None)
         if earlier is not None:
             return earlier
         await self._cluster.get(self._kind(target), target.name, target.namespace)
         if target.subresource == "attach":
             return _no_attach()
-        if call.header(b"upgrade").lower().startswith("spdy"):
+        if request.header(b"upgrade").lower().startswith("spdy"):
             return BadRequest(
-                f"{target.subresource} is served over WebSocket, and this client asked for SPDY: use kubectl 1.31 or "
+                f"{target.subresource} is served over WebSocket, but this client asked for SPDY: use kubectl 1.31 or "
                 "newer (1.29 and 1.30 need KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true)"
             )
-        return BadRequest(f"{target.subresource} is served over WebSocket: the request must ask for an upgrade")
+        return BadRequest(f"{target.subresource} is served over WebSocket: send an upgrade request")
 
     def _kind(self, target: Target) -> Kind:
         kind = self._cluster.catalogue.find_resource(target.group, target.version, target.plural)
@@ -200,20 +202,18 @@ class Api:
         return kind
 
 
-def _details(call: ApiRequest, target: Target | None, error: ApiError) -> dict[str, Any]:
-    """With what it went wrong: the resource, or for an invalid object its kind, as kubectl wants to print it."""
+def _details(request: ApiRequest, target: Target | None, error: ApiError) -> dict[str, Any]:
+    """Returns what the error is about: the resource or, for an invalid object, its kind, as kubectl prints it."""
     if target is None:
         return {}
-    of = call.kind if isinstance(error, Invalid) and call.kind else target.plural
-    details = {"name": call.name or target.name, "group": target.group, "kind": of}
+    of = request.kind if isinstance(error, Invalid) and request.kind else target.plural
+    details = {"name": request.name or target.name, "group": target.group, "kind": of}
     return {field: value for field, value in details.items() if value}
 
 
-def _not_allowed(call: ApiRequest) -> MethodNotAllowed:
-    return MethodNotAllowed(f"the server does not allow {call.method} on {call.path}")
+def _not_allowed(request: ApiRequest) -> MethodNotAllowed:
+    return MethodNotAllowed(f"the server does not allow {request.method} on {request.path}")
 
 
 def _no_attach() -> BadRequest:
-    return BadRequest(
-        "attach is not served: a container's output is in `kubectl logs -f`, and `kubectl exec -it` starts a shell"
-    )
+    return BadRequest("attach is not supported: use `kubectl logs -f` for output, and `kubectl exec -it` for a shell")

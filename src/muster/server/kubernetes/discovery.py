@@ -1,6 +1,4 @@
-"""Discovery: the version, groups and resources that the API serves, and its OpenAPI documents, rendered once per set of
-kinds.
-"""
+"""Discovery: the groups and resources that the API serves, and the paths of its OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ from muster.kube.kinds import Catalogue, Kind
 from muster.kube.metrics_api import GROUP as METRICS
 from muster.kube.objects import join_api_version
 from muster.server.kubernetes import openapi
-from muster.server.kubernetes import openapi as openapi_protobuf
-from muster.server.kubernetes.negotiation import JSON, clauses_of
+from muster.server.kubernetes.negotiation import JSON, parse_accept
 from muster.server.kubernetes.request import ApiRequest, ApiResponse, json_response
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -24,7 +21,7 @@ _CHANGE = ("get", "patch", "update")
 
 
 class Resource(NamedTuple):
-    """One line of discovery. A subresource's name has its parent before it: `pods/log`."""
+    """One resource in discovery. The name of a subresource includes its parent: `pods/log`."""
 
     name: str
     kind: str
@@ -49,7 +46,7 @@ class GroupVersion(NamedTuple):
     resources: tuple[Resource, ...]
 
 
-_SPECIAL: dict[tuple[str, str], tuple[tuple[str, str, str, str, tuple[str, ...]], ...]] = {
+_SUBRESOURCES: dict[tuple[str, str], tuple[tuple[str, str, str, str, tuple[str, ...]], ...]] = {
     # (group, plural) -> (subresource, kind, its group, its version, verbs)
     ("", "pods"): (
         ("binding", "Binding", "", "v1", ("create",)),
@@ -73,7 +70,7 @@ REVIEWS: tuple[tuple[str, str, str, bool], ...] = (
 
 
 def group_versions(kinds: Iterable[Kind]) -> list[GroupVersion]:
-    """Everything served, the core group first, then by name; of a group's versions the preferred one first."""
+    """Returns everything that is served: the core group first, then by name, with the preferred version first."""
     found: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for kind in kinds:
         found[kind.group, kind.version].extend(_of_kind(kind))
@@ -99,13 +96,13 @@ def _of_kind(kind: Kind) -> list[Resource]:
         )
     found.extend(
         Resource(f"{kind.plural}/{name}", of, *where, allowed, kind_group=group, kind_version=version)
-        for name, of, group, version, allowed in _SPECIAL.get((kind.group, kind.plural), ())
+        for name, of, group, version, allowed in _SUBRESOURCES.get((kind.group, kind.plural), ())
     )
     return found
 
 
 def _preference(version: str) -> tuple[int, int, int, str]:
-    """Kubernetes' order: v2, v1, v1beta2, v1beta1, v1alpha1, then whatever is not named like that."""
+    """The order of Kubernetes: v2, v1, v1beta2, v1beta1, v1alpha1, then all other names."""
     digits = version[1:]
     for rank, stage in enumerate(("beta", "alpha"), start=1):
         if stage in digits:
@@ -118,7 +115,7 @@ def _preference(version: str) -> tuple[int, int, int, str]:
 
 
 KUBERNETES_VERSION = (1, 35)
-"""The version whose manners the API has. Clients look at it to decide what to ask for."""
+"""The version that the API behaves like. Clients use it to decide which features to use."""
 
 _AGGREGATED = "APIGroupDiscoveryList"
 
@@ -139,8 +136,8 @@ def version_info(product: str) -> dict[str, str]:
 
 
 def aggregated_version(accept: str) -> str:
-    """`v2` or `v2beta1` if the client asks for everything at once before it asks for anything else we have, else ''."""
-    for media, parameters in clauses_of(accept):
+    """Returns `v2` or `v2beta1` if the client prefers aggregated discovery over everything else we serve, or ''."""
+    for media, parameters in parse_accept(accept):
         if media != JSON:
             continue
         if not parameters.get("as"):
@@ -165,7 +162,7 @@ def core_versions(served: Iterable[GroupVersion], address: str) -> dict[str, Any
 
 
 def api_groups(served: Iterable[GroupVersion]) -> list[dict[str, Any]]:
-    """The named groups, as /apis lists them."""
+    """Returns the named groups, as in /apis."""
     found = []
     for group, members in groupby((gv for gv in served if gv.group), key=lambda gv: gv.group):
         versions = [{"groupVersion": join_api_version(group, gv.version), "version": gv.version} for gv in members]
@@ -191,12 +188,12 @@ def resource_list(served: Iterable[GroupVersion], group: str, version: str) -> d
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": join_api_version(group, version),
-        "resources": [_line(resource) for resource in found.resources],
+        "resources": [_resource_json(resource) for resource in found.resources],
     }
 
 
 def aggregated_discovery(served: Iterable[GroupVersion], version: str, *, core: bool) -> dict[str, Any]:
-    """/api or /apis with everything in it."""
+    """/api or /apis with all resources."""
     members = groupby((gv for gv in served if core == (not gv.group)), key=lambda gv: gv.group)
     return {
         "kind": _AGGREGATED,
@@ -206,7 +203,7 @@ def aggregated_discovery(served: Iterable[GroupVersion], version: str, *, core: 
             {
                 "metadata": {"name": name, "creationTimestamp": None} if name else {"creationTimestamp": None},
                 "versions": [
-                    {"version": gv.version, "resources": _nested(gv.resources), "freshness": "Current"}
+                    {"version": gv.version, "resources": _nested_resources(gv.resources), "freshness": "Current"}
                     for gv in versions
                 ],
             }
@@ -215,7 +212,7 @@ def aggregated_discovery(served: Iterable[GroupVersion], version: str, *, core: 
     }
 
 
-def _line(resource: Resource) -> dict[str, Any]:
+def _resource_json(resource: Resource) -> dict[str, Any]:
     line: dict[str, Any] = {
         "name": resource.name,
         "singularName": resource.singular,
@@ -233,8 +230,8 @@ def _line(resource: Resource) -> dict[str, Any]:
     return line
 
 
-def _nested(resources: tuple[Resource, ...]) -> list[dict[str, Any]]:
-    """Subresources inside their parents."""
+def _nested_resources(resources: tuple[Resource, ...]) -> list[dict[str, Any]]:
+    """Returns resources with their subresources nested in them."""
     found = []
     for resource in resources:
         if resource.is_subresource:
@@ -272,7 +269,9 @@ def _response_kind(resource: Resource) -> dict[str, str]:
 
 
 class ApiDescription:
-    """Follows the catalogue: kinds may be registered while the API is served."""
+    """Answers discovery and OpenAPI requests. It follows the catalogue, where kinds may be registered at any time.
+
+    Documents are rendered once per set of kinds."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -280,31 +279,31 @@ class ApiDescription:
         self._served: list[GroupVersion] = []
         self._rendered: dict[str, ApiResponse] = {}
 
-    def answer(self, call: ApiRequest) -> ApiResponse:
-        """Raises NotFound for a path that nothing is known about."""
+    def answer(self, request: ApiRequest) -> ApiResponse:
+        """Returns the document of a path. Raises NotFound."""
         self._refresh()
-        match call.path.strip("/").split("/"):
+        match request.path.strip("/").split("/"):
             case [""]:
-                return json_response({"paths": self._paths()}, call)
+                return json_response({"paths": self._paths()}, request)
             case ["version"]:
-                return json_response(version_info(__version__), call)
+                return json_response(version_info(__version__), request)
             case ["api"]:
-                return self._groups(call, core=True)
+                return self._groups(request, core=True)
             case ["apis"]:
-                return self._groups(call, core=False)
+                return self._groups(request, core=False)
             case ["api", version]:
-                return self._found(call, resource_list(self._served, "", version))
+                return self._found(request, resource_list(self._served, "", version))
             case ["apis", group]:
-                return self._found(call, api_group(self._served, group))
+                return self._found(request, api_group(self._served, group))
             case ["apis", group, version]:
-                return self._found(call, resource_list(self._served, group, version))
+                return self._found(request, resource_list(self._served, group, version))
             case ["openapi", "v2"]:
-                return self._openapi_v2(call)
+                return self._openapi_v2(request)
             case ["openapi", "v3"]:
-                return self._cached(call, "openapi/v3", lambda: openapi.v3_index(self._kinds))
+                return self._cached(request, "openapi/v3", lambda: openapi.v3_index(self._kinds))
             case ["openapi", "v3", *rest]:
                 path = "/".join(rest)
-                return self._cached(call, f"openapi/v3/{path}", lambda: openapi.v3_document(self._kinds, path))
+                return self._cached(request, f"openapi/v3/{path}", lambda: openapi.v3_document(self._kinds, path))
         raise NotFound("the server could not find the requested resource")
 
     def _refresh(self) -> None:
@@ -314,52 +313,52 @@ class ApiDescription:
             self._served = group_versions(kinds)
             self._rendered = {}
 
-    def _groups(self, call: ApiRequest, *, core: bool) -> ApiResponse:
-        version = aggregated_version(call.header(b"accept"))
+    def _groups(self, request: ApiRequest, *, core: bool) -> ApiResponse:
+        version = aggregated_version(request.header(b"accept"))
         if version:
-            made = json_response(aggregated_discovery(self._served, version, core=core))
-            made.media = aggregated_media(version)
-            return made
+            response = json_response(aggregated_discovery(self._served, version, core=core))
+            response.media = aggregated_media(version)
+            return response
         if core:
-            host, port = (call.scope.get("server") or ("127.0.0.1", 0))[:2]
-            return json_response(core_versions(self._served, f"{host}:{port}"), call)
-        return json_response(group_list(self._served), call)
+            host, port = (request.scope.get("server") or ("127.0.0.1", 0))[:2]
+            return json_response(core_versions(self._served, f"{host}:{port}"), request)
+        return json_response(group_list(self._served), request)
 
-    def _openapi_v2(self, call: ApiRequest) -> ApiResponse:
-        wanted = clauses_of(call.header(b"accept"))
-        if wanted and wanted[0].media == openapi_protobuf.PROTOBUF_ACCEPT:
+    def _openapi_v2(self, request: ApiRequest) -> ApiResponse:
+        wanted = parse_accept(request.header(b"accept"))
+        if wanted and wanted[0].media == openapi.PROTOBUF_ACCEPT:
             found = self._rendered.get("openapi/v2 protobuf")
             if found is None:
-                content = openapi_protobuf.encode_v2_protobuf(openapi.v2_document(self._kinds))
-                found = self._rendered["openapi/v2 protobuf"] = _tagged(
-                    ApiResponse(content, media=openapi_protobuf.PROTOBUF_MEDIA)
+                content = openapi.encode_v2_protobuf(openapi.v2_document(self._kinds))
+                found = self._rendered["openapi/v2 protobuf"] = _with_etag(
+                    ApiResponse(content, media=openapi.PROTOBUF_MEDIA)
                 )
-            return _unless_known(call, found)
-        return self._cached(call, "openapi/v2", lambda: openapi.v2_document(self._kinds))
+            return _not_modified_or(request, found)
+        return self._cached(request, "openapi/v2", lambda: openapi.v2_document(self._kinds))
 
-    def _cached(self, call: ApiRequest, key: str, make: Callable[[], dict[str, Any] | None]) -> ApiResponse:
+    def _cached(self, request: ApiRequest, key: str, make: Callable[[], dict[str, Any] | None]) -> ApiResponse:
         found = self._rendered.get(key)
         if found is None:
-            found = self._rendered[key] = _tagged(self._found(None, make()))
-        return _unless_known(call, found)
+            found = self._rendered[key] = _with_etag(self._found(None, make()))
+        return _not_modified_or(request, found)
 
-    def _found(self, call: ApiRequest | None, document: dict[str, Any] | None) -> ApiResponse:
+    def _found(self, request: ApiRequest | None, document: dict[str, Any] | None) -> ApiResponse:
         if document is None:
             raise NotFound("the server could not find the requested resource")
-        return json_response(document, call)
+        return json_response(document, request)
 
     def _paths(self) -> list[str]:
         always = ("/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
         return sorted({*always, *(f"/{openapi.group_path(kind)}" for kind in self._kinds)})
 
 
-def _tagged(made: ApiResponse) -> ApiResponse:
-    made.headers.append((b"etag", f'"{openapi.digest(made.body)}"'.encode()))
-    return made
+def _with_etag(response: ApiResponse) -> ApiResponse:
+    response.headers.append((b"etag", f'"{openapi.digest(response.body)}"'.encode()))
+    return response
 
 
-def _unless_known(call: ApiRequest, found: ApiResponse) -> ApiResponse:
-    """Nothing but 304 for a client that has exactly this."""
-    if call.headers.get(b"if-none-match") == found.headers[0][1]:
+def _not_modified_or(request: ApiRequest, found: ApiResponse) -> ApiResponse:
+    """Returns 304 if the client already has this response."""
+    if request.headers.get(b"if-none-match") == found.headers[0][1]:
         return ApiResponse(b"", 304, found.media, found.headers)
     return found

@@ -26,141 +26,143 @@ from muster.server.kubernetes.request import (
     parse_yaml,
 )
 
-Approve: TypeAlias = Callable[[Object], None]
-"""Raises Forbidden when the caller may not store such an object, whatever verbs they have."""
+GrantCheck: TypeAlias = Callable[[Object], None]
+"""Raises Forbidden if the user may not store this object, even with the right verb."""
 
 _SUBRESOURCES: dict[str, Subresource] = {"": "", "status": "status", "scale": "scale"}
-_ANSWERED_WHEN_DELETED = frozenset((
+_RETURNED_WHEN_DELETED = frozenset((
     "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "serviceaccounts", "services",
     "storageclasses.storage.k8s.io",
 ))  # fmt: skip
-"""Deleting one of these answers the object, all others a Status; typed clients rely on it."""
+"""Deleting one of these returns the object, deleting others returns a Status. Typed clients rely on this."""
 _PROPAGATIONS: dict[str, Propagation] = {"Background": "Background", "Foreground": "Foreground", "Orphan": "Orphan"}
 _VALIDATIONS: dict[str, FieldValidation] = {"Strict": "Strict", "Warn": "Warn", "Ignore": "Ignore"}
 
 
-async def get_object(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+async def get_object(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
     if target.subresource == "scale":
-        return json_response(await cluster.get_scale(kind, target.name, target.namespace), call)
+        return json_response(await cluster.get_scale(kind, target.name, target.namespace), request)
     obj = await cluster.get(kind, target.name, target.namespace)
-    if call.form().shape == "object":
+    if request.form().shape == "object":
         obj = cluster.whole(obj, kind)
-    return json_response(negotiation.shape_object(kind, obj, call.form(), negotiation.parse_include(call.query)), call)
+    return json_response(
+        negotiation.shape_object(kind, obj, request.form(), negotiation.parse_include(request.query)), request
+    )
 
 
-async def list_objects(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
-    query = call.query
-    form, include = call.form(), negotiation.parse_include(query)
+async def list_objects(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    query = request.query
+    form, include = request.form(), negotiation.parse_include(query)
     listing = await cluster.list(
         kind,
         target.namespace,
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
-        limit=call.integer("limit") or 0,
+        limit=request.integer("limit") or 0,
         continue_=query.get("continue", ""),
     )
     _check_version(query, listing)
     if kind.stored_as_rows is not None and form.shape == "object":
         listing = listing._replace(items=[cluster.whole(obj, kind) for obj in listing.items])
-    return json_response(negotiation.shape_list(kind, listing, form, include), call)
+    return json_response(negotiation.shape_list(kind, listing, form, include), request)
 
 
 async def create(
-    cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target, approve: Approve | None = None
+    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check_grant: GrantCheck | None = None
 ) -> ApiResponse:
     if kind.namespaced and not target.namespace:
-        raise MethodNotAllowed(f"{kind.plural} are created in a namespace: POST to .../namespaces/NAME/{kind.plural}")
-    obj = fill_from_url(await call.document(), kind, target)
-    call.kind, call.name = kind.kind, name_of(obj) or str(meta(obj).get("generateName") or "")
-    if approve is not None:
-        approve(obj)
-    dry_run = is_dry_run(call.query)
-    stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(call))
+        raise MethodNotAllowed(f"{kind.plural} are namespaced: POST to .../namespaces/NAME/{kind.plural}")
+    obj = fill_from_url(await request.document(), kind, target)
+    request.kind, request.name = kind.kind, name_of(obj) or str(meta(obj).get("generateName") or "")
+    if check_grant is not None:
+        check_grant(obj)
+    dry_run = is_dry_run(request.query)
+    stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(request))
     if dry_run:
-        stored = _rehearsed(stored, None)
-    return json_response(negotiation.shape_object(kind, cluster.whole(stored, kind), call.form()), call, 201)
+        stored = _dry_run_result(stored, None)
+    return json_response(negotiation.shape_object(kind, cluster.whole(stored, kind), request.form()), request, 201)
 
 
 async def replace(
-    cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target, approve: Approve | None = None
+    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check_grant: GrantCheck | None = None
 ) -> ApiResponse:
     subresource = _subresource(kind, target)
-    call.kind = kind.kind
-    body = await call.document()
-    obj = _addressed_scale(body, target) if subresource == "scale" else fill_from_url(body, kind, target)
-    if approve is not None:
-        approve(obj)
-    dry_run = is_dry_run(call.query)
+    request.kind = kind.kind
+    body = await request.document()
+    obj = _fill_scale_from_url(body, target) if subresource == "scale" else fill_from_url(body, kind, target)
+    if check_grant is not None:
+        check_grant(obj)
+    dry_run = is_dry_run(request.query)
     stored = await cluster.update(
         obj,
         subresource=subresource,
         dry_run=dry_run,
         kind=kind,
-        field_manager=_manager(call),
-        field_validation=_validation(call),
+        field_manager=_manager(request),
+        field_validation=_validation(request),
     )
     if dry_run:
-        stored = _rehearsed(stored, await _existing(cluster, kind, target))
-    return json_response(negotiation.shape_object(kind, cluster.whole(stored, kind), call.form()), call)
+        stored = _dry_run_result(stored, await _existing(cluster, kind, target))
+    return json_response(negotiation.shape_object(kind, cluster.whole(stored, kind), request.form()), request)
 
 
 async def patch(
-    cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target, approve: Approve | None = None
+    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, check_grant: GrantCheck | None = None
 ) -> ApiResponse:
-    call.kind = kind.kind
-    type_ = patch_type(call.header(b"content-type"))
-    body = _parse_patch(await call.body(), type_)
+    request.kind = kind.kind
+    type_ = patch_type(request.header(b"content-type"))
+    body = _parse_patch(await request.body(), type_)
     options: dict[str, Any] = {
         "type": type_,
         "subresource": _subresource(kind, target),
-        "field_manager": _manager(call),
-        "force": call.flag("force"),
-        "field_validation": _validation(call),
+        "field_manager": _manager(request),
+        "force": request.flag("force"),
+        "field_validation": _validation(request),
     }
     before = await _existing(cluster, kind, target)
     if type_ == "apply":
-        if not call.query.get("fieldManager"):
-            why = "Required value: is required for apply patch: the name of who applies"
+        if not request.query.get("fieldManager"):
+            why = "Required value: is required for apply patch"
             raise Invalid(f"fieldManager: {why}", causes=[Cause("fieldManager", why, "FieldValueRequired")])
         body = fill_from_url(body, kind, target)
     elif options["force"]:
-        raise Invalid("the query parameter force may only be given with an apply patch")
+        raise Invalid("the query parameter force is only allowed with an apply patch")
     where = (kind, target.name, target.namespace, body)
-    if approve is not None:
-        approve(await cluster.patch(*where, **options, dry_run=True))
-    dry_run = is_dry_run(call.query)
+    if check_grant is not None:
+        check_grant(await cluster.patch(*where, **options, dry_run=True))
+    dry_run = is_dry_run(request.query)
     stored = await cluster.patch(*where, **options, dry_run=dry_run)
     if dry_run:
-        stored = _rehearsed(stored, before)
+        stored = _dry_run_result(stored, before)
     return json_response(
-        negotiation.shape_object(kind, cluster.whole(stored, kind), call.form()),
-        call,
+        negotiation.shape_object(kind, cluster.whole(stored, kind), request.form()),
+        request,
         200 if before is not None else 201,
     )
 
 
-async def delete(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
-    options = delete_options(call.query, await _optional_document(call))
+async def delete(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    options = delete_options(request.query, await _optional_document(request))
     last = await cluster.delete(kind, target.name, target.namespace, **options._asdict())
-    if is_deleting(last) or kind.resource in _ANSWERED_WHEN_DELETED:
-        return json_response(negotiation.shape_object(kind, last, call.form()), call)
+    if is_deleting(last) or kind.resource in _RETURNED_WHEN_DELETED:
+        return json_response(negotiation.shape_object(kind, last, request.form()), request)
     details = {"name": name_of(last), "group": kind.group, "kind": kind.plural, "uid": uid_of(last)}
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-    return json_response(status, call)
+    return json_response(status, request)
 
 
-async def delete_collection(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
-    """Deletes what the selectors match. What goes away meanwhile by itself is no error."""
+async def delete_collection(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    """Deletes what the selectors match. An object that is already gone is not an error."""
     if kind.namespaced and not target.namespace:
-        raise MethodNotAllowed(f"{kind.plural} of all namespaces cannot be deleted at once; name a namespace")
-    query = call.query
-    options = delete_options(query, await _optional_document(call))
+        raise MethodNotAllowed(f"{kind.plural} of all namespaces cannot be deleted at once; specify a namespace")
+    query = request.query
+    options = delete_options(query, await _optional_document(request))
     listing = await cluster.list(
         kind,
         target.namespace,
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
-        limit=call.integer("limit") or 0,
+        limit=request.integer("limit") or 0,
     )
     deleted = []
     for obj in listing.items:
@@ -168,7 +170,9 @@ async def delete_collection(cluster: EmbeddedCluster, call: ApiRequest, kind: Ki
             deleted.append(await cluster.delete(kind, name_of(obj), namespace_of(obj), **options._asdict()))
         except NotFound:
             continue
-    return json_response(negotiation.shape_list(kind, Listing(deleted, listing.resource_version), call.form()), call)
+    return json_response(
+        negotiation.shape_list(kind, Listing(deleted, listing.resource_version), request.form()), request
+    )
 
 
 class DeleteOptions(NamedTuple):
@@ -180,7 +184,7 @@ class DeleteOptions(NamedTuple):
 
 
 def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteOptions:
-    """From a DeleteOptions body and the query, which has the last word."""
+    """Reads the options from a DeleteOptions body and from the query, which takes precedence."""
     preconditions = body.get("preconditions") or {}
     orphan = query.get("orphanDependents", body.get("orphanDependents"))
     policy = query.get("propagationPolicy") or body.get("propagationPolicy")
@@ -205,7 +209,7 @@ def delete_options(query: Mapping[str, str], body: Mapping[str, Any]) -> DeleteO
 
 
 def fill_from_url(body: Any, kind: Kind, target: Target) -> Object:
-    """The object in a body, with what the URL says of it filled in. They must not contradict each other."""
+    """Returns the object in a body with the fields that are in the URL. Raises BadRequest if they differ."""
     if not isinstance(body, dict):
         raise BadRequest("the body of the request must be an object")
     for field, expected in (("apiVersion", kind.api_version), ("kind", kind.kind)):
@@ -241,7 +245,7 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
     return True
 
 
-def _addressed_scale(body: Object, target: Target) -> Object:
+def _fill_scale_from_url(body: Object, target: Target) -> Object:
     if body.get("kind", "Scale") != "Scale":
         raise BadRequest(f'the body must be a Scale (autoscaling/v1), not a "{body.get("kind")}"')
     metadata = {**meta(body), "name": target.name}
@@ -253,7 +257,7 @@ def _addressed_scale(body: Object, target: Target) -> Object:
 def _parse_patch(content: bytes, type_: PatchType) -> Any:
     if type_ != "apply":
         return parse_body(content, JSON)
-    # An apply patch is YAML by name, but nearly everybody sends the part of YAML that is JSON.
+    # An apply patch is YAML, but almost all clients send JSON, which is a part of YAML.
     return parse_body(content, JSON) if content[:1] == b"{" else parse_yaml(content)
 
 
@@ -264,19 +268,19 @@ async def _existing(cluster: EmbeddedCluster, kind: Kind, target: Target) -> Obj
         return None
 
 
-def _rehearsed(obj: Object, before: Object | None) -> Object:
-    """What a dry run answers: as nothing was stored, there is no new version."""
+def _dry_run_result(obj: Object, before: Object | None) -> Object:
+    """Returns the result of a dry run. Nothing was stored, so it has no new version."""
     metadata = {name: value for name, value in meta(obj).items() if name != "resourceVersion"}
     if before is not None:
         metadata["resourceVersion"] = version_of(before)
     return {**obj, "metadata": metadata}
 
 
-async def _optional_document(call: ApiRequest) -> dict[str, Any]:
-    content = await call.body()
+async def _optional_document(request: ApiRequest) -> dict[str, Any]:
+    content = await request.body()
     if not content:
         return {}
-    found = parse_body(content, body_media(call.header(b"content-type")))
+    found = parse_body(content, body_media(request.header(b"content-type")))
     if not isinstance(found, dict):
         raise BadRequest("the body of a delete request must be DeleteOptions")
     return found
@@ -289,22 +293,23 @@ def _subresource(kind: Kind, target: Target) -> Subresource:
     return found
 
 
-def _validation(call: ApiRequest) -> FieldValidation:
-    """Without a word from the client, Kubernetes warns."""
-    wanted = call.query.get("fieldValidation") or "Warn"
+def _validation(request: ApiRequest) -> FieldValidation:
+    """The default is Warn, as in Kubernetes."""
+    wanted = request.query.get("fieldValidation") or "Warn"
     found = _VALIDATIONS.get(wanted)
     if found is None:
         raise _invalid_option("fieldValidation", wanted, list(_VALIDATIONS))
     return found
 
 
-def _manager(call: ApiRequest) -> str:
-    """Who writes; where they do not say, the first word of the User-Agent, as in Kubernetes."""
-    return call.query.get("fieldManager") or call.header(b"user-agent").partition("/")[0] or "unknown"
+def _manager(request: ApiRequest) -> str:
+    """Returns the field manager. The default is the first part of the User-Agent, as in Kubernetes."""
+    return request.query.get("fieldManager") or request.header(b"user-agent").partition("/")[0] or "unknown"
 
 
 def _check_version(query: Mapping[str, str], listing: Listing) -> None:
-    """A list is always as new as can be, which satisfies every wish but one for exactly an older version."""
+    """Checks resourceVersion and resourceVersionMatch. A list is always current, so only an older exact version
+    fails."""
     wanted = query.get("resourceVersion")
     match = query.get("resourceVersionMatch")
     if not wanted:
@@ -312,11 +317,11 @@ def _check_version(query: Mapping[str, str], listing: Listing) -> None:
             raise Invalid("resourceVersionMatch is forbidden unless resourceVersion is provided")
         return
     if not wanted.isdigit():
-        raise BadRequest(f'resourceVersion: "{wanted}" is not one of this cluster\'s')
+        raise BadRequest(f'resourceVersion: "{wanted}" is not from this cluster')
     if match == "Exact" and wanted == "0":
         raise Invalid("resourceVersionMatch=Exact is forbidden for the resourceVersion 0, which means any")
     if match == "Exact" and wanted != listing.resource_version:
-        raise Gone(f"the resourceVersion {wanted} is no longer kept whole; list without resourceVersionMatch=Exact")
+        raise Gone(f"the resourceVersion {wanted} is too old; list without resourceVersionMatch=Exact")
     if int(wanted) > int(listing.resource_version):
         raise Timeout(
             f"Too large resource version: {wanted}, current: {listing.resource_version}",
@@ -330,22 +335,22 @@ def _invalid_option(name: str, value: Any, allowed: list[str]) -> Invalid:
     return Invalid(f"{name}: {message}", causes=[Cause(name, message, "FieldValueNotSupported")])
 
 
-async def get_metrics(cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
-    if call.method not in ("GET", "HEAD") or target.subresource or is_true(call.query.get("watch")):
-        raise MethodNotAllowed("what nodes and Pods use can be got and listed, no more")
-    found = await _measure(cluster, kind, target.namespace, call.query.get("labelSelector", ""))
-    form, include = call.form(), negotiation.parse_include(call.query)
+async def get_metrics(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target) -> ApiResponse:
+    if request.method not in ("GET", "HEAD") or target.subresource or is_true(request.query.get("watch")):
+        raise MethodNotAllowed("metrics can only be read: use get or list")
+    found = await _measure(cluster, kind, target.namespace, request.query.get("labelSelector", ""))
+    form, include = request.form(), negotiation.parse_include(request.query)
     if not target.name:
-        return json_response(negotiation.shape_list(kind, Listing(found, ""), form, include), call)
+        return json_response(negotiation.shape_list(kind, Listing(found, ""), form, include), request)
     for one in found:
         if name_of(one) == target.name:
-            return json_response(negotiation.shape_object(kind, one, form, include), call)
+            return json_response(negotiation.shape_object(kind, one, form, include), request)
     raise NotFound(f'{kind.resource} "{target.name}" not found')
 
 
 async def _measure(cluster: EmbeddedCluster, kind: Kind, namespace: str, labels: str) -> list[Object]:
     if cluster.node is None:
-        raise Unavailable("this cluster has no node agent yet, so nothing is measured")
+        raise Unavailable("this cluster has no node agent yet, so there are no metrics")
     rates, window = await cluster.node.usage()
     if kind is not NODE_METRICS:
         pods = (await cluster.list(POD, namespace, labels=labels)).items

@@ -33,7 +33,7 @@ _PATCHES: dict[str, PatchType] = {
 
 
 class Form(NamedTuple):
-    """How to answer: the object itself, a table of it, or its metadata only; as JSON or YAML."""
+    """The form of a response: the object itself, a table of it, or only its metadata; as JSON or YAML."""
 
     shape: Shape = "object"
     media: str = JSON
@@ -41,15 +41,15 @@ class Form(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """One of the alternatives in an Accept header."""
+    """One alternative of an Accept header."""
 
     media: str
     parameters: dict[str, str]
 
 
 @lru_cache(maxsize=256)
-def clauses_of(accept: str) -> tuple[Clause, ...]:
-    """The alternatives, the most wanted first."""
+def parse_accept(accept: str) -> tuple[Clause, ...]:
+    """Returns the alternatives, the preferred one first."""
     found: list[tuple[float, int, Clause]] = []
     for position, text in enumerate(accept.split(",")):
         media, *rest = (part.strip() for part in text.split(";"))
@@ -59,11 +59,12 @@ def clauses_of(accept: str) -> tuple[Clause, ...]:
 
 
 @lru_cache(maxsize=256)
-def form_of(accept: str) -> Form:
-    """The first alternative that can be served. Protobuf and CBOR cannot, but whoever asks for them takes JSON too."""
+def negotiate(accept: str) -> Form:
+    """Returns the first alternative that can be served. Protobuf and CBOR cannot; clients that ask for them accept
+    JSON."""
     if not accept.strip():
         return Form()
-    for media, parameters in clauses_of(accept):
+    for media, parameters in parse_accept(accept):
         served = JSON if media in _ANY else media
         if served not in (JSON, YAML):
             continue
@@ -81,7 +82,7 @@ def form_of(accept: str) -> Form:
 
 
 def body_media(content_type: str) -> str:
-    """JSON, YAML or protobuf. Raises UnsupportedMediaType for anything else."""
+    """Returns JSON, YAML or PROTOBUF. Raises UnsupportedMediaType for anything else."""
     media = content_type.partition(";")[0].strip().lower()
     if media in ("", JSON, "*/*"):
         return JSON
@@ -100,7 +101,7 @@ def patch_type(content_type: str) -> PatchType:
     found = _PATCHES.get(media)
     if found is None:
         raise UnsupportedMediaType(
-            f'the body of the request was in an unknown format ("{media}"); a patch is one of: {", ".join(_PATCHES)}'
+            f'the body of the request was in an unknown format ("{media}"); use one of: {", ".join(_PATCHES)}'
         )
     return found
 
@@ -116,7 +117,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 def parse_include(query: dict[str, str]) -> str:
-    """How much of each object a table's rows carry."""
+    """Returns how much of each object the rows of a table include."""
     include = query.get("includeObject") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
         raise BadRequest(f'includeObject is "{include}"; it must be None, Metadata or Object')
@@ -155,7 +156,7 @@ def shape_list(kind: Kind, listing: Listing, form: Form, include: str = "Metadat
 
 
 def bookmark_object(kind: Kind, version: str, *, initial_events_end: bool = False) -> Object:
-    """The object of a BOOKMARK event; the one that ends the initial events is marked as such."""
+    """Returns the object of a BOOKMARK event. The one that ends the initial events has an annotation."""
     metadata: dict[str, Any] = {"resourceVersion": version, "creationTimestamp": None}
     if initial_events_end:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}

@@ -21,56 +21,55 @@ _SINGLE = ("items", "additionalProperties")
 
 
 class SchemaSharing:
-    """`written` is a schema as it is to stand in the document; `definitions` are the parts that were taken out of those
-    that were asked for."""
+    """Replaces schemas that occur more than once, such as that of a container, with references to `definitions`."""
 
     def __init__(self, schemas: Iterable[Schema], where: str) -> None:
-        """`schemas` are all of the document, `where` is what a reference to a definition begins with."""
+        """`schemas` are all schemas of the document. `where` is the prefix of references."""
         self.definitions: dict[str, Schema] = {}
         self._where = where
-        self._marks: dict[int, bytes] = {}
-        """By the id of a schema, which lives as long as its kind. What is the same has the same mark."""
+        self._digests: dict[int, bytes] = {}
+        """By the id of a schema, which lives as long as its kind. Equal schemas have equal digests."""
         self._counts: Counter[bytes] = Counter()
         self._references: dict[bytes, Schema] = {}
         for schema in schemas:
             for inner in _inner(schema):
-                self._mark(inner)
+                self._digest(inner)
 
-    def written(self, schema: Schema, name: str = "item") -> Schema:
-        """`name` is that of the field it belongs to."""
-        made = dict(schema)
+    def share(self, schema: Schema, name: str = "item") -> Schema:
+        """Returns the schema for the document. `name` is the name of its field."""
+        response = dict(schema)
         if isinstance(schema.get("properties"), dict):
-            made["properties"] = {field: self._part(inner, field) for field, inner in schema["properties"].items()}
+            response["properties"] = {field: self._part(inner, field) for field, inner in schema["properties"].items()}
         for holder in _SINGLE:
             if isinstance(schema.get(holder), dict):
-                made[holder] = self._part(schema[holder], name)
-        return made
+                response[holder] = self._part(schema[holder], name)
+        return response
 
     def _part(self, schema: Schema, name: str) -> Schema:
-        mark = self._marks[id(schema)]
-        if not schema.get("properties") or self._counts[mark] < 2:
-            return self.written(schema, name)
-        if mark not in self._references:
-            title = self._free(name)
-            self._references[mark] = {"$ref": f"{self._where}{title}"}
-            self.definitions[title] = {}  # the name is taken while its parts look for theirs
-            self.definitions[title] = self.written(schema, name)
-        return self._references[mark]
+        digest = self._digests[id(schema)]
+        if not schema.get("properties") or self._counts[digest] < 2:
+            return self.share(schema, name)
+        if digest not in self._references:
+            title = self._free_title(name)
+            self._references[digest] = {"$ref": f"{self._where}{title}"}
+            self.definitions[title] = {}  # reserves the name while its parts get theirs
+            self.definitions[title] = self.share(schema, name)
+        return self._references[digest]
 
-    def _mark(self, schema: Schema) -> bytes:
-        mark = self._marks.get(id(schema))
-        if mark is None or not schema.get("properties"):
-            # Of a list, the items are what may be taken out: they count whenever the list does.
+    def _digest(self, schema: Schema) -> bytes:
+        digest = self._digests.get(id(schema))
+        if digest is None or not schema.get("properties"):
+            # The items of a list can become a definition, so they are counted whenever the list is.
             own = {key: value for key, value in schema.items() if key != "properties" and key not in _SINGLE}
-            below = [self._mark(inner).hex() for inner in _inner(schema)]
+            below = [self._digest(inner).hex() for inner in _inner(schema)]
             words = [own, list(schema.get("properties") or ()), [h for h in _SINGLE if h in schema], below]
-            mark = hashlib.blake2b(orjson.dumps(words), digest_size=12).digest()
-            self._marks[id(schema)] = mark
-        self._counts[mark] += 1
-        return mark
+            digest = hashlib.blake2b(orjson.dumps(words), digest_size=12).digest()
+            self._digests[id(schema)] = digest
+        self._counts[digest] += 1
+        return digest
 
-    def _free(self, name: str) -> str:
-        """`kubectl explain` shows the end of it as the type of a field."""
+    def _free_title(self, name: str) -> str:
+        """Returns a free name. `kubectl explain` shows the end of it as the type of a field."""
         wanted = title = f"{_PREFIX}.{name[:1].upper()}{name[1:]}"
         number = 2
         while title in self.definitions:
@@ -88,8 +87,8 @@ def _inner(schema: Schema) -> Iterator[Schema]:
 _GVK = "x-kubernetes-group-version-kind"
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _APPLY_PARAMETERS = (*_WRITE_PARAMETERS, "force")
-# Strategic merge patches are understood but not announced: kubectl then works them out from its own knowledge of the
-# built-in types, which is complete, rather than from these schemas.
+# Strategic merge patches are supported but not listed here: kubectl then computes them from its own knowledge of the
+# built-in types, which is complete, instead of from these schemas.
 _PATCH_MEDIA = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 _V2_KEYS = frozenset((
     "type", "format", "title", "description", "default", "required", "enum", "items", "properties",
@@ -98,7 +97,7 @@ _V2_KEYS = frozenset((
 
 
 def v3_index(kinds: Iterable[Kind]) -> dict[str, Any]:
-    """/openapi/v3: where the document of each group and version is. The hash lets clients keep what has not changed."""
+    """/openapi/v3: the paths of the documents. The hash lets clients cache documents that have not changed."""
     known = list(kinds)
     hashes = {
         path: digest(orjson.dumps(v3_document(known, path))) for path in sorted({group_path(kind) for kind in known})
@@ -111,12 +110,12 @@ def group_path(kind: Kind) -> str:
 
 
 def v3_document(kinds: Iterable[Kind], path: str) -> dict[str, Any] | None:
-    """The document of one group and version, `apis/batch/v1`; None if there is no such group."""
+    """Returns the document of one group and version, such as `apis/batch/v1`, or None if there is none."""
     members = [kind for kind in kinds if group_path(kind) == path]
     if not members:
         return None
     sharing = SchemaSharing([kind.schema for kind in members], "#/components/schemas/")
-    schemas = {_name(kind): _definition(kind, sharing.written(kind.schema)) for kind in members}
+    schemas = {_name(kind): _definition(kind, sharing.share(kind.schema)) for kind in members}
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.35.0"},
@@ -129,7 +128,7 @@ def v2_document(kinds: Iterable[Kind]) -> dict[str, Any]:
     """/openapi/v2"""
     known = list(kinds)
     sharing = SchemaSharing([kind.schema for kind in known], "#/definitions/")
-    definitions = {_name(kind): _definition(kind, _v2_schema(sharing.written(kind.schema))) for kind in known}
+    definitions = {_name(kind): _definition(kind, _v2_schema(sharing.share(kind.schema))) for kind in known}
     shared = {name: _v2_schema(schema) for name, schema in sharing.definitions.items()}
     return {
         "swagger": "2.0",
@@ -196,7 +195,7 @@ def _operation(kind: Kind, action: str, parameters: Iterable[str] = ()) -> dict[
 
 
 def _v2_item(item: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 has the type of a parameter beside its name, and no request bodies."""
+    """In version 2, the type of a parameter is next to its name, and there are no request bodies."""
     return {
         method: {
             **{key: value for key, value in operation.items() if key != "requestBody"},
@@ -207,13 +206,13 @@ def _v2_item(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _v2_schema(schema: Schema) -> Schema:
-    """What version 2 can say of a schema; the rest it leaves open."""
+    """Returns what version 2 can express of a schema. The rest is left open."""
     if "$ref" in schema:
         return schema
     if schema.get("x-kubernetes-int-or-string"):
         return {"type": "string", "format": "int-or-string"}
     if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
-        # Without a type, a field may hold anything.
+        # Without a type, a field may have any value.
         kept = ("description", "x-kubernetes-preserve-unknown-fields")
         return {key: schema[key] for key in kept if key in schema}
     found = {key: value for key, value in schema.items() if key in _V2_KEYS or key.startswith("x-kubernetes-")}
@@ -228,7 +227,7 @@ def _v2_schema(schema: Schema) -> Schema:
 
 PROTOBUF_ACCEPT = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 PROTOBUF_MEDIA = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""The name with an @ is not a media type that Go can read."""
+"""Go cannot parse the media type with an @."""
 
 _LENGTH_DELIMITED = 2
 _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}
@@ -286,7 +285,7 @@ def _protobuf_schema(schema: dict[str, Any]) -> Iterable[bytes]:
 
 
 def _extensions(number: int, holder: dict[str, Any]) -> Iterable[bytes]:
-    """Values of extensions travel as YAML, of which JSON is a part."""
+    """Values of extensions are sent as YAML, which includes JSON."""
     for name, value in holder.items():
         if name.startswith("x-kubernetes-"):
             yield _message(number, _text(1, name), _message(2, _field(2, orjson.dumps(value))))

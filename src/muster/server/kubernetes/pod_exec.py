@@ -1,4 +1,4 @@
-"""`exec`: a command in a container, its streams on the channels of a WebSocket."""
+"""`exec`: runs a command in a container, with its streams on the channels of a WebSocket."""
 
 from __future__ import annotations
 
@@ -25,37 +25,39 @@ from muster.kube.remote.exec_stream import (
     parse_resize,
 )
 from muster.server.kubernetes.request import ApiRequest, Target, is_true
-from muster.server.kubernetes.websocket import Closed, Socket, choose_protocol
+from muster.server.kubernetes.websocket import Socket, WebSocketClosed, choose_protocol
 
 _BASE64 = ("v4.base64.channel.k8s.io", "base64.channel.k8s.io")
 _PLAIN_ERRORS = ("", "channel.k8s.io", "base64.channel.k8s.io")
-"""The oldest protocols have text on the error channel, and nothing on success."""
+"""The oldest protocols send text on the error channel, and nothing on success."""
 
 PROTOCOLS = (V5, V4, "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io")
 
 
-async def exec_in_pod(cluster: EmbeddedCluster, call: ApiRequest, target: Target) -> None:
-    protocol = choose_protocol(call, PROTOCOLS)
-    pairs = parse_qsl(call.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+async def exec_in_pod(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
+    protocol = choose_protocol(request, PROTOCOLS)
+    pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     command = [value for name, value in pairs if name == "command"]
     if not command:
-        raise BadRequest("exec needs a command: ?command=ls&command=-l")
-    # A process is started before the socket is accepted: what is wrong can then be said as a proper error.
+        raise BadRequest("exec requires a command: ?command=ls&command=-l")
+    # The process is started before the socket is accepted, so that a failure can be a proper error response.
     process = await cluster.exec(
         target.name,
         target.namespace,
         command,
-        container=call.query.get("container", ""),
-        stdin=call.flag("stdin"),
-        tty=call.flag("tty"),
+        container=request.query.get("container", ""),
+        stdin=request.flag("stdin"),
+        tty=request.flag("tty"),
     )
     try:
-        socket = Socket(call, base64_text=protocol in _BASE64)
+        socket = Socket(request, base64_text=protocol in _BASE64)
         await socket.accept(protocol)
-        # Says that the connection stands, on the lowest channel there is.
+        # Tells the client that the connection is open.
         await socket.send(encode_frame(STDOUT, b""))
         channels = {
-            number for number, name in ((STDOUT, "stdout"), (STDERR, "stderr")) if is_true(call.query.get(name, "true"))
+            number
+            for number, name in ((STDOUT, "stdout"), (STDERR, "stderr"))
+            if is_true(request.query.get(name, "true"))
         }
         await _connect(socket, process, channels, protocol)
     finally:
@@ -64,15 +66,15 @@ async def exec_in_pod(cluster: EmbeddedCluster, call: ApiRequest, target: Target
 
 async def _connect(socket: Socket, process: Process, channels: set[int], protocol: str) -> None:
     output = asyncio.create_task(_send_output(socket, process, channels), name="exec output")
-    input_ = asyncio.create_task(_take_input(socket, process), name="exec input")
+    input_ = asyncio.create_task(_receive_input(socket, process), name="exec input")
     try:
         await asyncio.wait((output, input_), return_when=asyncio.FIRST_COMPLETED)
         if not output.done():
-            # The client has gone, and so has the reason for the command.
+            # The client has disconnected, so the command is stopped.
             return
         output.result()
         status = await _status(process)
-        await socket.send(encode_frame(ERROR, _told(status, protocol)))
+        await socket.send(encode_frame(ERROR, _error_message(status, protocol)))
         await socket.close()
     finally:
         for task in (output, input_):
@@ -86,19 +88,19 @@ async def _send_output(socket: Socket, process: Process, channels: set[int]) -> 
             await socket.send(encode_frame(channel, data))
 
 
-async def _take_input(socket: Socket, process: Process) -> None:
-    """Until the client hangs up."""
+async def _receive_input(socket: Socket, process: Process) -> None:
+    """Runs until the client disconnects."""
     while True:
         try:
             message = await socket.receive()
-        except Closed:
+        except WebSocketClosed:
             return
-        # A command need not read what it is sent; that it does not is no reason to end it.
+        # A command does not have to read its input.
         with contextlib.suppress(ApiError, OSError):
-            await _pass_on(message, process)
+            await _handle_input(message, process)
 
 
-async def _pass_on(message: bytes, process: Process) -> None:
+async def _handle_input(message: bytes, process: Process) -> None:
     channel, data = message[:1], message[1:]
     if channel == bytes((STDIN,)) and data:
         await process.write(data)
@@ -115,7 +117,7 @@ async def _status(process: Process) -> dict[str, object]:
         return error.to_status()
 
 
-def _told(status: dict[str, object], protocol: str) -> bytes:
+def _error_message(status: dict[str, object], protocol: str) -> bytes:
     if protocol not in _PLAIN_ERRORS:
         return orjson.dumps(status)
     return b"" if status["status"] == "Success" else str(status["message"]).encode()

@@ -15,42 +15,44 @@ from muster.kube.objects import status_of
 from muster.kube.remote.exec_stream import V4, encode_frame
 from muster.server.kubernetes import spdy
 from muster.server.kubernetes.request import ApiRequest, Target
-from muster.server.kubernetes.websocket import Closed, Socket, choose_protocol
+from muster.server.kubernetes.websocket import Socket, WebSocketClosed, choose_protocol
 
 TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 
-_PIECE = 32 * 1024
+_CHUNK_BYTES = 32 * 1024
 _MOST_CONNECTIONS = 256
 
 
 @dataclass(slots=True)
 class Connection:
-    """One connection to a port, from the moment the client announces it."""
+    """One connection to a port, from its announcement by the client."""
 
     errors: int = 0
     data: int = 0
     port: int = 0
     inbox: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(256))
-    """What the client sends; b'' is its end."""
+    """Data from the client; b'' marks the end."""
 
 
 class Tunnel:
+    """`kubectl port-forward`: SPDY streams in a WebSocket, two per TCP connection: data and errors."""
+
     def __init__(self, socket: Socket, address: str) -> None:
         self._socket = socket
         self._address = address
-        self._reader = spdy.Reader()
-        self._writer = spdy.Writer()
+        self._reader = spdy.FrameReader()
+        self._writer = spdy.FrameWriter()
         self._announced: dict[str, Connection] = {}
         self._by_stream: dict[int, Connection] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Until the client hangs up."""
+        """Runs until the client disconnects."""
         try:
             while True:
                 for frame in self._reader.feed(await self._socket.receive()):
                     await self._handle(frame)
-        except Closed:
+        except WebSocketClosed:
             return
         except spdy.SpdyError as error:
             await self._socket.close(1002, str(error))
@@ -62,7 +64,7 @@ class Tunnel:
 
     async def _handle(self, frame: spdy.Frame) -> None:
         match frame:
-            case spdy.Opened(stream, headers, _):
+            case spdy.StreamOpened(stream, headers, _):
                 await self._socket.send(self._writer.reply(stream))
                 self._open(stream, headers)
             case spdy.Data(stream, data, last):
@@ -77,21 +79,21 @@ class Tunnel:
             case spdy.Ping(id_):
                 await self._socket.send(self._writer.ping(id_))
             case spdy.GoAway():
-                raise Closed
+                raise WebSocketClosed
 
     def _open(self, stream: int, headers: dict[str, str]) -> None:
-        """The two streams of a connection share a request id and come one after the other."""
-        request, port = headers.get("requestid", ""), headers.get("port", "")
+        """Opens a stream. The two streams of a connection have the same request id."""
+        request_id, port = headers.get("requestid", ""), headers.get("port", "")
         if not port.isdigit() or not 0 < int(port) < 65536 or len(self._tasks) >= _MOST_CONNECTIONS:
-            raise spdy.SpdyError("a stream has no port, or there are too many of them")
-        connection = self._announced.setdefault(request, Connection(port=int(port)))
+            raise spdy.SpdyError("a stream has no valid port, or there are too many connections")
+        connection = self._announced.setdefault(request_id, Connection(port=int(port)))
         if headers.get("streamtype") == "error":
             connection.errors = stream
         else:
             connection.data = stream
             self._by_stream[stream] = connection
         if connection.errors and connection.data:
-            del self._announced[request]
+            del self._announced[request_id]
             task = asyncio.create_task(self._serve(connection), name=f"port-forward {port}")
             self._tasks[connection.data] = task
             task.add_done_callback(lambda _: self._forget(connection))
@@ -125,9 +127,9 @@ def connection_error(port: int, error: OSError) -> bytes:
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes:
-    """b'' at the end, however it came."""
+    """Returns b'' at the end or after an error."""
     with contextlib.suppress(OSError):
-        return await reader.read(_PIECE)
+        return await reader.read(_CHUNK_BYTES)
     return b""
 
 
@@ -144,25 +146,25 @@ _BASE64 = "v4.base64.channel.k8s.io"
 _PROTOCOLS = (TUNNEL_PROTOCOL, V4, _BASE64)
 
 
-async def forward_ports(cluster: EmbeddedCluster, call: ApiRequest, target: Target) -> None:
+async def forward_ports(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
     pod = await cluster.get(builtin.POD, target.name, target.namespace)
     status = status_of(pod)
     address = str(status.get("podIP") or "")
     if status.get("phase") != "Running" or not address:
         phase = status.get("phase") or "Pending"
-        raise Conflict(f'the Pod "{target.name}" is not running but {phase}: it has no open ports')
-    protocol = choose_protocol(call, _PROTOCOLS)
+        raise Conflict(f'the Pod "{target.name}" is {phase}, not Running: it has no open ports')
+    protocol = choose_protocol(request, _PROTOCOLS)
     if protocol != TUNNEL_PROTOCOL:
-        return await _over_channels(call, protocol, address)
-    socket = Socket(call)
+        return await _forward_channels(request, protocol, address)
+    socket = Socket(request)
     await socket.accept(protocol)
     return await Tunnel(socket, address).run()
 
 
-async def _over_channels(call: ApiRequest, protocol: str, address: str) -> None:
-    """Two channels a port, data and errors, each beginning with the port's number."""
-    ports = _ports(call)
-    socket = Socket(call, base64_text=protocol == _BASE64)
+async def _forward_channels(request: ApiRequest, protocol: str, address: str) -> None:
+    """Uses two channels per port, data and errors. Each starts with the port number."""
+    ports = _ports(request)
+    socket = Socket(request, base64_text=protocol == _BASE64)
     await socket.accept(protocol)
     writers: dict[int, asyncio.StreamWriter] = {}
     readers: list[asyncio.Task[None]] = []
@@ -184,7 +186,7 @@ async def _over_channels(call: ApiRequest, protocol: str, address: str) -> None:
                 with contextlib.suppress(OSError):
                     writer.write(message[1:])
                     await writer.drain()
-    except Closed:
+    except WebSocketClosed:
         return
     finally:
         for task in readers:
@@ -195,19 +197,19 @@ async def _over_channels(call: ApiRequest, protocol: str, address: str) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, socket: Socket, channel: int) -> None:
-    while data := await reader.read(_PIECE):
+    while data := await reader.read(_CHUNK_BYTES):
         await socket.send(encode_frame(channel, data))
 
 
-def _ports(call: ApiRequest) -> list[int]:
+def _ports(request: ApiRequest) -> list[int]:
     texts = [
         text
-        for name, value in parse_qsl(call.scope["query_string"].decode("latin-1"))
+        for name, value in parse_qsl(request.scope["query_string"].decode("latin-1"))
         if name == "ports"
         for text in value.split(",")
     ]
     if not texts:
-        raise BadRequest("the query parameter ports is needed: ?ports=8080")
+        raise BadRequest("the query parameter ports is required: ?ports=8080")
     try:
         ports = [int(text) for text in texts]
     except ValueError:

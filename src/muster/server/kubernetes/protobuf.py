@@ -24,20 +24,20 @@ _DEEPEST = 64
 
 
 class Field(NamedTuple):
-    """A field of a message. The name `.` says that the fields of its type stand in its place."""
+    """A field of a message. The name `.` means that the fields of its type are inlined."""
 
     name: str
     type: str
     repeated: bool
     is_map: bool
     keep_zero: bool
-    """Whether a zero was meant: the field is only sent when it was set, or JSON always has it."""
+    """Whether a zero is significant: the field is only sent if it was set, or JSON always has it."""
     keep_empty: bool
-    """The same for an object without fields."""
+    """The same for an empty object."""
 
 
 def decode(content: bytes) -> Object:
-    """The object in a Kubernetes protobuf envelope."""
+    """Returns the object in a Kubernetes protobuf envelope."""
     if not content.startswith(_MAGIC):
         raise BadRequest("the body of the request is not protobuf as Kubernetes writes it")
     try:
@@ -64,7 +64,7 @@ def _message_name(api_version: str, kind: str) -> str:
 
 @cache
 def _messages() -> dict[str, dict[int, Field]]:
-    """What tools/protobuf_fields.py has gathered."""
+    """Reads the table that tools/protobuf_fields.py writes."""
     found: dict[str, dict[int, Field]] = {}
     for line in files(__package__).joinpath("protobuf_fields.txt").read_text().splitlines():
         if not line.startswith(" "):
@@ -79,7 +79,7 @@ def _messages() -> dict[str, dict[int, Field]]:
 
 def _message(name: str, content: bytes, depth: int = 0) -> dict[str, Any]:
     if depth > _DEEPEST:
-        raise ValueError("too deep")
+        raise ValueError("it is nested too deeply")
     fields = _messages()[name]
     found: dict[str, Any] = {}
     for number, wire, raw in _fields(content):
@@ -108,12 +108,12 @@ def _value(type_: str, wire: int, raw: Any, depth: int) -> Any:
     if read is None:
         return _message(type_, raw, depth + 1)
     if isinstance(raw, int) is not (type_ in _NUMBERS):
-        raise ValueError("a field is of another type than it should be")
+        raise ValueError("a field has the wrong type")
     return read(raw)
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, int, Any]]:
-    """(number, wire type, int or bytes) of every field."""
+    """Yields (number, wire type, int or bytes) of every field."""
     position, end = 0, len(content)
     while position < end:
         tag, position = _varint(content, position)
@@ -124,7 +124,7 @@ def _fields(content: bytes) -> Iterator[tuple[int, int, Any]]:
             length, start = _varint(content, position)
             position = start + length
             if position > end:
-                raise ValueError("cut off")
+                raise ValueError("it is truncated")
             yield tag >> 3, wire, content[start:position]
             continue
         elif wire in (_FIXED64, _FIXED32):
@@ -154,21 +154,21 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _moment(raw: bytes) -> datetime | None:
+def _datetime(raw: bytes) -> datetime | None:
     parts = {number: _signed(value) for number, _, value in _fields(raw)}
-    # Go writes no time at all as the year 1.
+    # Go writes a missing time as the year 1.
     if parts.get(1, 0) <= -62135596800 or not parts:
         return None
     return datetime.fromtimestamp(parts.get(1, 0) + parts.get(2, 0) / 1e9, UTC)
 
 
 def _time(raw: bytes) -> str | None:
-    moment = _moment(raw)
+    moment = _datetime(raw)
     return timestamp(moment) if moment else None
 
 
 def _micro_time(raw: bytes) -> str | None:
-    moment = _moment(raw)
+    moment = _datetime(raw)
     return micro_timestamp(moment) if moment else None
 
 
@@ -186,7 +186,7 @@ def _json(raw: bytes) -> Any:
     return orjson.loads(text) if text else None
 
 
-def _texts(raw: bytes) -> list[str]:
+def _strings(raw: bytes) -> list[str]:
     return [bytes(value).decode() for number, _, value in _fields(raw) if number == 1]
 
 
@@ -203,5 +203,5 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "time": _time,
     "micro-time": _micro_time,
     "json": _json,
-    "list": _texts,
+    "list": _strings,
 }

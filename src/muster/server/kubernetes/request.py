@@ -17,7 +17,7 @@ from muster.kube.errors import ApiError, BadRequest, TooLarge
 from muster.kube.rbac import Action, User
 from muster.kube.selectors import parse_fields
 from muster.server.kubernetes import protobuf
-from muster.server.kubernetes.negotiation import JSON, PROTOBUF, YAML, Form, body_media, form_of
+from muster.server.kubernetes.negotiation import JSON, PROTOBUF, YAML, Form, body_media, negotiate
 
 _NAMESPACE_SUBRESOURCES = frozenset(("status", "finalize"))
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -25,7 +25,7 @@ _STREAMED = frozenset(("exec", "attach", "portforward"))
 
 
 class Target(NamedTuple):
-    """A resource, one object of it (`name`), or a part of that (`subresource`)."""
+    """What a URL is about: a resource, one object of it (`name`), or a subresource of that object."""
 
     group: str
     version: str
@@ -36,7 +36,7 @@ class Target(NamedTuple):
 
 
 def parse_target(path: str) -> Target | None:
-    """None for paths that are no resource's: discovery, health, OpenAPI."""
+    """Returns None for paths without a resource: discovery, health, OpenAPI."""
     parts = path.strip("/").split("/")
     if parts[0] == "api":
         group, rest = "", parts[1:]
@@ -57,10 +57,10 @@ def parse_target(path: str) -> Target | None:
 
 
 def required_action(target: Target, method: str, query: Mapping[str, str]) -> Action:
-    """The verb that roles grant for this request, and on what."""
+    """Returns the action that a role has to allow for this request."""
     name = target.name
     if target.subresource in _STREAMED:
-        # A WebSocket is opened by GET, but it is no reading: it does something in the Pod.
+        # A WebSocket is opened with GET, but it does not only read: it acts in the Pod.
         verb = "create"
     elif method in _VERBS:
         verb = _VERBS[method]
@@ -80,15 +80,15 @@ def required_action(target: Target, method: str, query: Mapping[str, str]) -> Ac
 
 
 def is_true(value: str | None) -> bool:
-    """As Go reads a boolean query parameter."""
+    """Parses a boolean query parameter as Go does."""
     return value is not None and value.lower() not in ("false", "0", "f")
 
 
 LARGEST_BODY = 3 * 1024 * 1024
 GZIP_FROM = 128 * 1024
-"""Below this, compressing costs more than it saves."""
+"""Smaller bodies are not worth compressing."""
 
-_NOBODY = User("system:anonymous")
+_ANONYMOUS = User("system:anonymous")
 
 
 @dataclass(slots=True)
@@ -115,25 +115,25 @@ class ApiRequest:
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         text = scope["query_string"]
         self.query: dict[str, str] = dict(parse_qsl(text.decode("latin-1"), keep_blank_values=True)) if text else {}
-        self.user = _NOBODY
+        self.user = _ANONYMOUS
         self.kind = ""
         self.name = ""
         """The kind and name of the object in the body, for errors about it."""
         self.warnings: list[str] = []
         self.started = False
-        """Whether the answer has begun, so that an error cannot be the answer any more."""
+        """Whether the response has started, so that it can no longer be an error."""
 
     def header(self, name: bytes) -> str:
         return self.headers.get(name, b"").decode("latin-1")
 
     def form(self) -> Form:
-        return form_of(self.header(b"accept"))
+        return negotiate(self.header(b"accept"))
 
     def flag(self, name: str) -> bool:
         return is_true(self.query.get(name))
 
     def integer(self, name: str) -> int | None:
-        """A query parameter that is a number, or None where it was left out."""
+        """Returns a query parameter as a number, or None if it is missing."""
         text = self.query.get(name)
         if not text:
             return None
@@ -146,7 +146,7 @@ class ApiRequest:
         length = self.header(b"content-length")
         if length.isdigit() and int(length) > LARGEST_BODY:
             raise _too_large()
-        message = await self._received()
+        message = await self._receive()
         content: bytes = message.get("body", b"")
         if not message.get("more_body"):
             if len(content) > LARGEST_BODY:
@@ -154,25 +154,25 @@ class ApiRequest:
             return content
         chunks, size = [content], len(content)
         while message.get("more_body"):
-            message = await self._received()
+            message = await self._receive()
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > LARGEST_BODY:
                 raise _too_large()
         return b"".join(chunks)
 
-    async def _received(self) -> Message:
-        """What was cut off must not pass for a body."""
+    async def _receive(self) -> Message:
+        """Raises if the client disconnects, so that a truncated body is never used."""
         message = await self.receive()
         if message["type"] == "http.disconnect":
-            raise ConnectionResetError("the client hung up before its request was complete")
+            raise ConnectionResetError("the client disconnected before its request was complete")
         return message
 
     async def document(self) -> dict[str, Any]:
-        """The object in the body. An empty body is BadRequest."""
+        """Returns the object in the body. Raises BadRequest if there is none."""
         found = parse_body(await self.body(), body_media(self.header(b"content-type")))
         if not isinstance(found, dict):
-            raise BadRequest(f"the body of the request must be an object, not {_described(found)}")
+            raise BadRequest(f"the body of the request must be an object, not {_type_name(found)}")
         return found
 
 
@@ -201,68 +201,72 @@ def parse_yaml(content: bytes) -> Any:
     return found.object
 
 
-def json_response(obj: Any, call: ApiRequest | None = None, status: int = 200) -> ApiResponse:
-    """`obj` as JSON, or as YAML where the client prefers that."""
-    if call is not None:
-        if call.form().media == YAML:
+def json_response(obj: Any, request: ApiRequest | None = None, status: int = 200) -> ApiResponse:
+    """Returns `obj` as JSON, or as YAML if the client prefers that."""
+    if request is not None:
+        if request.form().media == YAML:
             return ApiResponse(manifests.dump(obj).encode(), status, YAML)
-        if call.query.get("pretty") and call.flag("pretty"):
+        if request.query.get("pretty") and request.flag("pretty"):
             return ApiResponse(orjson.dumps(obj, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), status)
     return ApiResponse(orjson.dumps(obj, option=orjson.OPT_APPEND_NEWLINE), status)
 
 
 def error_response(error: ApiError, details: Mapping[str, Any] | None = None) -> ApiResponse:
-    """The Status that tells what went wrong; `details` say with what."""
+    """Returns the Status of an error. `details` name the object it is about."""
     status = error.to_status()
     if details:
         status["details"] = {**details, **status.get("details", {})}
-    made = json_response(status, status=error.code)
+    response = json_response(status, status=error.code)
     if error.retry_after is not None:
-        made.headers.append((b"retry-after", str(max(1, round(error.retry_after))).encode()))
+        response.headers.append((b"retry-after", str(max(1, round(error.retry_after))).encode()))
     if error.code == 401:
-        made.headers.append((b"www-authenticate", b'Bearer realm="muster"'))
-    return made
+        response.headers.append((b"www-authenticate", b'Bearer realm="muster"'))
+    return response
 
 
-async def send_response(call: ApiRequest, made: ApiResponse) -> None:
-    body = made.body
-    headers = [(b"content-type", made.media.encode()), *made.headers]
-    headers.extend((b"warning", _warning(text)) for text in dict.fromkeys(call.warnings))
-    if len(body) >= GZIP_FROM and b"gzip" in call.headers.get(b"accept-encoding", b""):
+async def send_response(request: ApiRequest, response: ApiResponse) -> None:
+    body = response.body
+    headers = [(b"content-type", response.media.encode()), *response.headers]
+    headers.extend((b"warning", _warning(text)) for text in dict.fromkeys(request.warnings))
+    if len(body) >= GZIP_FROM and b"gzip" in request.headers.get(b"accept-encoding", b""):
         body = await asyncio.to_thread(gzip.compress, body, 1, mtime=0)
         headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
     headers.append((b"content-length", str(len(body)).encode()))
-    await call.send({"type": "http.response.start", "status": made.status, "headers": headers})
-    await call.send({"type": "http.response.body", "body": b"" if call.method == "HEAD" else body})
+    await request.send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await request.send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
 
 
 def _warning(text: str) -> bytes:
-    """RFC 7234: code, agent, quoted text. kubectl prints what is between the quotes."""
+    """RFC 7234: code, agent, quoted text. kubectl prints the text between the quotes."""
     plain = " ".join(text.split())[:1000].replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{plain}"'.encode()
 
 
 def _too_large() -> TooLarge:
-    return TooLarge(f"the body of the request is larger than the {LARGEST_BODY} bytes this API takes")
+    return TooLarge(f"the body of the request is larger than {LARGEST_BODY} bytes, the limit of this API")
 
 
-def _described(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return {list: "a list", str: "a string", type(None): "null"}.get(type(value), type(value).__name__)
 
 
 async def stream(
-    call: ApiRequest,
+    request: ApiRequest,
     pieces: AsyncGenerator[bytes, None],
     *,
     media: str,
     seconds: float | None = None,
-    patience: float | None = 0.0,
+    first_piece_seconds: float | None = 0.0,
     headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
-    """Sends `pieces` as they come. With `patience`, the first piece is waited for that many seconds before the answer
-    begins (None: however long it takes), so that an error until then can still be the answer; it is raised."""
-    pump = asyncio.create_task(_pump(call, pieces, media, patience, headers), name=f"stream {call.path}")
-    listener = asyncio.create_task(_hang_up(call), name=f"listen {call.path}")
+    """Sends `pieces` as they come, until they end, `seconds` are over, or the client disconnects.
+
+    The response starts with the first piece, or after `first_piece_seconds` (None: no limit). An error before that is
+    raised, so that it can still be the response."""
+    pump = asyncio.create_task(
+        _pump(request, pieces, media, first_piece_seconds, headers), name=f"stream {request.path}"
+    )
+    listener = asyncio.create_task(_wait_for_disconnect(request), name=f"listen {request.path}")
     try:
         await asyncio.wait((pump, listener), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finished, left = pump.done(), listener.done()
@@ -274,30 +278,30 @@ async def stream(
     if finished:
         pump.result()
     if not left:
-        await call.send({"type": "http.response.body", "body": b""})
+        await request.send({"type": "http.response.body", "body": b""})
 
 
 async def _pump(
-    call: ApiRequest,
+    request: ApiRequest,
     pieces: AsyncGenerator[bytes, None],
     media: str,
-    patience: float | None,
+    first_piece_seconds: float | None,
     more: Sequence[tuple[bytes, bytes]],
 ) -> None:
     first = asyncio.create_task(_next(pieces))
     try:
-        if patience != 0.0:
-            await asyncio.wait((first,), timeout=patience)
+        if first_piece_seconds != 0.0:
+            await asyncio.wait((first,), timeout=first_piece_seconds)
             if first.done():
                 first.result()
         headers = [(b"content-type", media.encode()), (b"cache-control", b"no-cache, private"), *more]
-        call.started = True
-        await call.send({"type": "http.response.start", "status": 200, "headers": headers})
+        request.started = True
+        await request.send({"type": "http.response.start", "status": 200, "headers": headers})
         piece = await first
     finally:
         first.cancel()
     while piece is not None:
-        await call.send({"type": "http.response.body", "body": piece, "more_body": True})
+        await request.send({"type": "http.response.body", "body": piece, "more_body": True})
         piece = await _next(pieces)
 
 
@@ -305,6 +309,6 @@ async def _next(pieces: AsyncGenerator[bytes, None]) -> bytes | None:
     return await anext(pieces, None)
 
 
-async def _hang_up(call: ApiRequest) -> None:
-    while (await call.receive())["type"] != "http.disconnect":
+async def _wait_for_disconnect(request: ApiRequest) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -27,7 +27,7 @@ _REST = (
     b"text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 )
 DICTIONARY = b"".join(struct.pack(">I", len(word)) + word.replace("_", " ").encode() for word in _WORDS.split()) + _REST
-"""What headers are compressed against; it is part of the protocol."""
+"""The dictionary for compressing headers. It is part of the protocol."""
 
 _VERSION = 3
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
@@ -36,7 +36,7 @@ _LARGEST_FRAME = 4 * 1024 * 1024
 _LARGEST_HEADERS = 64 * 1024
 
 
-class Opened(NamedTuple):
+class StreamOpened(NamedTuple):
     stream: int
     headers: dict[str, str]
     last: bool
@@ -60,15 +60,15 @@ class GoAway(NamedTuple):
     pass
 
 
-Frame: TypeAlias = Opened | Data | Reset | Ping | GoAway
+Frame: TypeAlias = StreamOpened | Data | Reset | Ping | GoAway
 
 
 class SpdyError(ValueError):
-    """The other side does not speak SPDY/3.1."""
+    """The peer does not speak SPDY/3.1."""
 
 
-class Reader:
-    """Frames out of bytes that come in pieces."""
+class FrameReader:
+    """Reads frames from bytes that arrive in pieces."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -89,7 +89,7 @@ class Reader:
                 yield Data(first, content, bool(flags & _FIN))
                 continue
             if first >> 16 & 0x7FFF != _VERSION:
-                raise SpdyError("only version 3 of SPDY is spoken here")
+                raise SpdyError("only version 3 of SPDY is supported")
             frame = self._control(first & 0xFFFF, flags, content)
             if frame is not None:
                 yield frame
@@ -99,7 +99,7 @@ class Reader:
             match type_:
                 case 1:
                     (stream,) = struct.unpack_from(">I", content)
-                    return Opened(stream & 0x7FFFFFFF, self._headers(content[10:]), bool(flags & _FIN))
+                    return StreamOpened(stream & 0x7FFFFFFF, self._headers(content[10:]), bool(flags & _FIN))
                 case 3:
                     return Reset(struct.unpack_from(">I", content)[0] & 0x7FFFFFFF)
                 case 6:
@@ -107,7 +107,7 @@ class Reader:
                 case 7:
                     return GoAway()
                 case 2 | 8:
-                    # Headers nobody asks for, but the compression of the next ones builds on them.
+                    # These headers are not used, but the compression of later ones depends on them.
                     self._headers(content[4:])
         except (struct.error, zlib.error, UnicodeDecodeError):
             raise SpdyError("a frame is damaged") from None
@@ -127,12 +127,12 @@ class Reader:
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
-class Writer:
+class FrameWriter:
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def reply(self, stream: int) -> bytes:
-        """Accepts a stream that the other side has opened."""
+        """Accepts a stream that the peer has opened."""
         return _control(_SYN_REPLY, struct.pack(">I", stream) + self._no_headers())
 
     def open(self, stream: int, headers: dict[str, str]) -> bytes:

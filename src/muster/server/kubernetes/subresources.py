@@ -1,4 +1,4 @@
-"""The parts of Pods and service accounts that are actions: logs, bindings, evictions, tokens."""
+"""Subresources of Pods and service accounts that are actions: log, binding, eviction, token."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from muster.server.kubernetes.request import ApiRequest, ApiResponse, Target, js
 _FIRST_LINE_SECONDS = 0.2
 
 
-async def stream_log(cluster: EmbeddedCluster, call: ApiRequest, target: Target) -> None:
-    """Answers the call itself."""
-    query = log_query(call, datetime.now(UTC))
+async def stream_log(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
+    """Streams the log as the response."""
+    query = log_query(request, datetime.now(UTC))
 
     async def pieces() -> AsyncGenerator[bytes, None]:
         found = cast("AsyncGenerator[bytes, None]", cluster.logs(target.name, target.namespace, query))
@@ -29,36 +29,36 @@ async def stream_log(cluster: EmbeddedCluster, call: ApiRequest, target: Target)
             async for piece in opened:
                 yield piece
 
-    await stream(call, pieces(), media="text/plain", patience=_FIRST_LINE_SECONDS)
+    await stream(request, pieces(), media="text/plain", first_piece_seconds=_FIRST_LINE_SECONDS)
 
 
-def log_query(call: ApiRequest, now: datetime) -> LogQuery:
-    since: float | None = call.integer("sinceSeconds")
-    if call.query.get("sinceTime"):
+def log_query(request: ApiRequest, now: datetime) -> LogQuery:
+    since: float | None = request.integer("sinceSeconds")
+    if request.query.get("sinceTime"):
         if since is not None:
-            raise BadRequest("give either sinceSeconds or sinceTime, not both")
+            raise BadRequest("use either sinceSeconds or sinceTime, not both")
         try:
-            since = max(0.0, (now - parse_time(call.query["sinceTime"])).total_seconds())
+            since = max(0.0, (now - parse_time(request.query["sinceTime"])).total_seconds())
         except ValueError:
-            asked = call.query["sinceTime"]
+            asked = request.query["sinceTime"]
             raise BadRequest(f'sinceTime "{asked}" is not a time such as 2026-01-31T12:00:00Z') from None
-    tail, limit = call.integer("tailLines"), call.integer("limitBytes")
+    tail, limit = request.integer("tailLines"), request.integer("limitBytes")
     if (tail is not None and tail < 0) or (limit is not None and limit < 1) or (since is not None and since < 0):
         raise BadRequest("tailLines and sinceSeconds must be 0 or more, limitBytes 1 or more")
     return LogQuery(
-        container=call.query.get("container", ""),
-        follow=call.flag("follow"),
-        previous=call.flag("previous"),
-        timestamps=call.flag("timestamps"),
+        container=request.query.get("container", ""),
+        follow=request.flag("follow"),
+        previous=request.flag("previous"),
+        timestamps=request.flag("timestamps"),
         tail_lines=tail,
         since_seconds=since,
         limit_bytes=limit,
     )
 
 
-async def bind(cluster: EmbeddedCluster, call: ApiRequest, target: Target) -> ApiResponse:
-    """What a scheduler of one's own does: gives a Pod its node."""
-    body = await call.document()
+async def bind(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> ApiResponse:
+    """Binds a Pod to a node, for external schedulers."""
+    body = await request.document()
     node = (body.get("target") or {}).get("name")
     if not node or (body.get("target") or {}).get("kind", "Node") != "Node":
         raise BadRequest('a Binding needs a target with kind "Node" and a name')
@@ -66,26 +66,26 @@ async def bind(cluster: EmbeddedCluster, call: ApiRequest, target: Target) -> Ap
     await cluster.get(builtin.NODE, str(node))
     wanted_uid = (body.get("metadata") or {}).get("uid")
     if wanted_uid and wanted_uid != uid_of(pod):
-        raise Conflict(f'Operation cannot be fulfilled on pods/binding "{target.name}": the uid is another Pod\'s')
-    if not is_dry_run(call.query):
+        raise Conflict(f'Operation cannot be fulfilled on pods/binding "{target.name}": the uid is that of another Pod')
+    if not is_dry_run(request.query):
         await cluster.bind([(Key(target.namespace, target.name), uid_of(pod), str(node))])
-    return _success(call)
+    return _success(request)
 
 
-async def evict(cluster: EmbeddedCluster, call: ApiRequest, target: Target) -> ApiResponse:
-    """As there are no disruption budgets here, an eviction is a deletion."""
-    body = await call.document()
+async def evict(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> ApiResponse:
+    """Deletes the Pod: there are no disruption budgets in this cluster."""
+    body = await request.document()
     name = (body.get("metadata") or {}).get("name") or target.name
     if name != target.name:
         raise BadRequest(f'the name in the URL ("{target.name}") does not match the name of the Eviction ("{name}")')
-    options = delete_options(call.query, body.get("deleteOptions") or {})
+    options = delete_options(request.query, body.get("deleteOptions") or {})
     await cluster.delete(builtin.POD, target.name, target.namespace, **options._asdict())
-    return _success(call)
+    return _success(request)
 
 
-async def issue_token(cluster: EmbeddedCluster, identity: Identity, call: ApiRequest, target: Target) -> ApiResponse:
-    """A token for a service account, as `kubectl create token` asks for."""
-    body = await call.document()
+async def issue_token(cluster: EmbeddedCluster, identity: Identity, request: ApiRequest, target: Target) -> ApiResponse:
+    """Issues a token for a service account (`kubectl create token`)."""
+    body = await request.document()
     spec = body.get("spec") or {}
     account = await cluster.get(builtin.SERVICE_ACCOUNT, target.name, target.namespace)
     bound = spec.get("boundObjectRef") or {}
@@ -117,10 +117,10 @@ async def issue_token(cluster: EmbeddedCluster, identity: Identity, call: ApiReq
         "spec": {**spec, "audiences": list(claims.audiences), "expirationSeconds": seconds},
         "status": {"token": token, "expirationTimestamp": timestamp(expires)},
     }
-    return json_response(issued, call, 201)
+    return json_response(issued, request, 201)
 
 
-def _success(call: ApiRequest) -> ApiResponse:
+def _success(request: ApiRequest) -> ApiResponse:
     return json_response(
-        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, call, 201
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, request, 201
     )

@@ -1,4 +1,4 @@
-"""Watches over HTTP: one JSON document per line for as long as the client listens."""
+"""Watches over HTTP: one JSON document per line, until the client disconnects."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from muster.server.kubernetes import negotiation
 from muster.server.kubernetes.negotiation import Form
 from muster.server.kubernetes.request import ApiRequest, Target, stream
 
-_REMEMBERED = 512
-_TOO_LARGE_TO_KEEP = 64 * 1024
+_CACHED_LINES = 512
+_LARGEST_CACHED = 64 * 1024
 
 
 class Encoder:
-    """Events as lines. Watchers of one kind see the same events at nearly the same time, so the last ones are kept."""
+    """Encodes events as lines. Watchers of one kind see the same events at almost the same time, so lines are
+    cached."""
 
     def __init__(self) -> None:
-        self._lines: dict[int, tuple[WatchEvent, bytes]] = {}
+        self._event_lines: dict[int, tuple[WatchEvent, bytes]] = {}
 
     def line(self, event: WatchEvent) -> bytes:
-        found = self._lines.get(id(event))
+        found = self._event_lines.get(id(event))
         if found is not None and found[0] is event:
             return found[1]
         line = encode(event.type, event.object)
-        if len(line) > _TOO_LARGE_TO_KEEP:
+        if len(line) > _LARGEST_CACHED:
             return line
-        if len(self._lines) >= _REMEMBERED:
-            self._lines.pop(next(iter(self._lines)))
-        # The event is kept with its line: as long as it is here, no other can have its id.
-        self._lines[id(event)] = (event, line)
+        if len(self._event_lines) >= _CACHED_LINES:
+            self._event_lines.pop(next(iter(self._event_lines)))
+        # The event is kept with its line, so no other event can have its id.
+        self._event_lines[id(event)] = (event, line)
         return line
 
 
@@ -44,28 +45,28 @@ def encode(type_: str, obj: Any) -> bytes:
     return orjson.dumps({"type": type_, "object": obj}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-async def watch(cluster: EmbeddedCluster, encoder: Encoder, call: ApiRequest, kind: Kind, target: Target) -> None:
-    """Answers the call itself, to its end."""
-    render = _renderer(encoder, kind, call.form(), negotiation.parse_include(call.query))
-    seconds = call.integer("timeoutSeconds")
-    version = call.query.get("resourceVersion", "")
+async def watch(cluster: EmbeddedCluster, encoder: Encoder, request: ApiRequest, kind: Kind, target: Target) -> None:
+    """Streams the events as the response."""
+    render = _renderer(encoder, kind, request.form(), negotiation.parse_include(request.query))
+    seconds = request.integer("timeoutSeconds")
+    version = request.query.get("resourceVersion", "")
     if version and not version.isdigit():
-        raise BadRequest(f'resourceVersion: "{version}" is not one of this cluster\'s')
-    wants_initial = _wants_initial_events(call)
-    batches = _batches(cluster, call, kind, target, wants_initial)
-    if kind.stored_as_rows is not None and call.form().shape == "object":
-        batches = _whole(cluster, kind, batches)
-    lines = _lines(batches, render)
-    await stream(call, lines, media="application/json", seconds=seconds or None)
+        raise BadRequest(f'resourceVersion: "{version}" is not from this cluster')
+    wants_initial = _wants_initial_events(request)
+    batches = _event_batches(cluster, request, kind, target, wants_initial)
+    if kind.stored_as_rows is not None and request.form().shape == "object":
+        batches = _with_rows(cluster, kind, batches)
+    lines = _event_lines(batches, render)
+    await stream(request, lines, media="application/json", seconds=seconds or None)
 
 
-async def _batches(
-    cluster: EmbeddedCluster, call: ApiRequest, kind: Kind, target: Target, wants_initial: bool | None
+async def _event_batches(
+    cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, target: Target, wants_initial: bool | None
 ) -> AsyncIterator[list[WatchEvent]]:
-    query = call.query
+    query = request.query
     labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
     version = query.get("resourceVersion", "")
-    bookmarks = call.flag("allowWatchBookmarks")
+    bookmarks = request.flag("allowWatchBookmarks")
     from_now = version in ("", "0")
     if wants_initial or (wants_initial is None and from_now):
         listing = await cluster.list(kind, target.namespace, labels=labels, fields=fields)
@@ -88,10 +89,10 @@ async def _batches(
         yield batch
 
 
-async def _whole(
+async def _with_rows(
     cluster: EmbeddedCluster, kind: Kind, batches: AsyncIterator[list[WatchEvent]]
 ) -> AsyncIterator[list[WatchEvent]]:
-    """With the maps that are stored apart, as they are now."""
+    """Adds the current status rows to the objects."""
     async for batch in batches:
         yield [
             event if event.type == "BOOKMARK" else WatchEvent(event.type, cluster.whole(event.object, kind))
@@ -99,10 +100,10 @@ async def _whole(
         ]
 
 
-async def _lines(
+async def _event_lines(
     batches: AsyncIterator[list[WatchEvent]], render: Callable[[WatchEvent], bytes]
 ) -> AsyncGenerator[bytes, None]:
-    """What goes wrong after the beginning is an event, too: the client has already been told 200."""
+    """Sends an error after the start as an ERROR event: the status 200 has already been sent."""
     try:
         async for batch in batches:
             yield render(batch[0]) if len(batch) == 1 else b"".join([render(event) for event in batch])
@@ -118,13 +119,13 @@ def _renderer(encoder: Encoder, kind: Kind, form: Form, include: str) -> Callabl
     def render(event: WatchEvent) -> bytes:
         nonlocal described
         if event.type == "BOOKMARK" and form.shape == "table":
-            # A table of nothing, but with the version in it.
+            # An empty table, but with the version.
             shown = {**negotiation.shape_object(kind, event.object, form, include), "rows": []}
             shown["metadata"] = {"resourceVersion": version_of(event.object)}
         else:
             shown = negotiation.shape_object(kind, event.object, form, include)
         if form.shape == "table":
-            # The columns are told once.
+            # The columns are sent once.
             if described:
                 shown = {**shown, "columnDefinitions": None}
             described = True
@@ -133,17 +134,17 @@ def _renderer(encoder: Encoder, kind: Kind, form: Form, include: str) -> Callabl
     return render
 
 
-def _wants_initial_events(call: ApiRequest) -> bool | None:
-    """None where the client did not say."""
-    if "sendInitialEvents" not in call.query:
-        if call.query.get("resourceVersionMatch"):
+def _wants_initial_events(request: ApiRequest) -> bool | None:
+    """Returns None if the client did not specify it."""
+    if "sendInitialEvents" not in request.query:
+        if request.query.get("resourceVersionMatch"):
             raise _forbidden("resourceVersionMatch", "is forbidden for watch unless sendInitialEvents is provided")
         return None
-    if call.query.get("resourceVersionMatch") != "NotOlderThan":
+    if request.query.get("resourceVersionMatch") != "NotOlderThan":
         raise _forbidden("resourceVersionMatch", "must be NotOlderThan where sendInitialEvents is provided")
-    wanted = call.flag("sendInitialEvents")
-    if wanted and not call.flag("allowWatchBookmarks"):
-        raise BadRequest("sendInitialEvents needs allowWatchBookmarks=true: a bookmark tells where they end")
+    wanted = request.flag("sendInitialEvents")
+    if wanted and not request.flag("allowWatchBookmarks"):
+        raise BadRequest("sendInitialEvents requires allowWatchBookmarks=true: a bookmark marks their end")
     return wanted
 
 

@@ -17,29 +17,29 @@ from muster.kube.errors import BadRequest
 from muster.server.kubernetes.request import ApiRequest, ApiResponse
 
 BEARER = "base64url.bearer.authorization.k8s.io."
-"""How a browser, which cannot set headers on a WebSocket, names its token: as one of the protocols it offers."""
+"""A browser cannot set headers on a WebSocket, so it sends its token as one of the offered protocols."""
 
 
-class Closed(Exception):
-    """The client has hung up."""
+class WebSocketClosed(Exception):
+    """The client has disconnected."""
 
 
 class Socket:
-    """Messages are bytes; with a base64 protocol they travel as text, the channel number in plain before it."""
+    """Messages are bytes. In a base64 protocol they are sent as text, after the plain channel number."""
 
-    def __init__(self, call: ApiRequest, *, base64_text: bool = False) -> None:
-        self._call = call
+    def __init__(self, request: ApiRequest, *, base64_text: bool = False) -> None:
+        self._request = request
         self._base64 = base64_text
 
     async def accept(self, protocol: str) -> None:
-        self._call.started = True
-        await self._call.send({"type": "websocket.accept", "subprotocol": protocol or None, "headers": []})
+        self._request.started = True
+        await self._request.send({"type": "websocket.accept", "subprotocol": protocol or None, "headers": []})
 
     async def receive(self) -> bytes:
         while True:
-            message = await self._call.receive()
+            message = await self._request.receive()
             if message["type"] == "websocket.disconnect":
-                raise Closed
+                raise WebSocketClosed
             if message["type"] != "websocket.receive":
                 continue
             content = message.get("bytes")
@@ -53,32 +53,32 @@ class Socket:
     async def send(self, data: bytes) -> None:
         if self._base64:
             text = chr(ord("0") + data[0]) + base64.b64encode(data[1:]).decode()
-            await self._call.send({"type": "websocket.send", "text": text})
+            await self._request.send({"type": "websocket.send", "text": text})
         else:
-            await self._call.send({"type": "websocket.send", "bytes": data})
+            await self._request.send({"type": "websocket.send", "bytes": data})
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        await self._call.send({"type": "websocket.close", "code": code, "reason": reason})
+        await self._request.send({"type": "websocket.close", "code": code, "reason": reason})
 
 
-def offered_protocols(call: ApiRequest) -> list[str]:
-    return [protocol for protocol in call.scope.get("subprotocols") or () if not protocol.startswith(BEARER)]
+def offered_protocols(request: ApiRequest) -> list[str]:
+    return [protocol for protocol in request.scope.get("subprotocols") or () if not protocol.startswith(BEARER)]
 
 
-def choose_protocol(call: ApiRequest, supported: Sequence[str]) -> str:
-    """The first of ours that the client offers. A client that offers none gets ''."""
-    wanted = offered_protocols(call)
+def choose_protocol(request: ApiRequest, supported: Sequence[str]) -> str:
+    """Returns the first of ours that the client offers, or '' if it offers none."""
+    wanted = offered_protocols(request)
     if not wanted:
         return ""
     found = next((protocol for protocol in supported if protocol in wanted), None)
     if found is None:
-        raise BadRequest(f"none of the protocols offered is known: {', '.join(wanted)}; use {', '.join(supported)}")
+        raise BadRequest(f"none of the offered protocols is supported: {', '.join(wanted)}; use {', '.join(supported)}")
     return found
 
 
-def offered_token(call: ApiRequest) -> str:
-    """The bearer token among the protocols, or ''."""
-    for protocol in call.scope.get("subprotocols") or ():
+def offered_token(request: ApiRequest) -> str:
+    """Returns the bearer token among the protocols, or ''."""
+    for protocol in request.scope.get("subprotocols") or ():
         if protocol.startswith(BEARER):
             encoded = protocol[len(BEARER) :]
             try:
@@ -88,30 +88,32 @@ def offered_token(call: ApiRequest) -> str:
     return ""
 
 
-async def reject(call: ApiRequest, made: ApiResponse) -> None:
-    """Answers the request to open a WebSocket with an ordinary answer."""
+async def reject(request: ApiRequest, response: ApiResponse) -> None:
+    """Answers a request to open a WebSocket with an HTTP response."""
     headers = [
-        (b"content-type", made.media.encode()),
-        (b"content-length", str(len(made.body)).encode()),
-        *made.headers,
+        (b"content-type", response.media.encode()),
+        (b"content-length", str(len(response.body)).encode()),
+        *response.headers,
     ]
-    await call.send({"type": "websocket.http.response.start", "status": made.status, "headers": headers})
-    await call.send({"type": "websocket.http.response.body", "body": made.body})
+    await request.send({"type": "websocket.http.response.start", "status": response.status, "headers": headers})
+    await request.send({"type": "websocket.http.response.body", "body": response.body})
 
 
 def _from_base64(text: str) -> bytes:
     try:
         return bytes((ord(text[0]) - ord("0"),)) + base64.b64decode(text[1:])
     except (IndexError, ValueError, binascii.Error):
-        raise BadRequest("a message on a base64 channel is a digit and base64 text") from None
+        raise BadRequest("a message on a base64 channel must be a digit and base64 text") from None
 
 
 LARGEST_MESSAGE = 4 * 1024 * 1024
 
 
 class KubernetesWebSocket(WebSocketsSansIOProtocol):
-    """kubectl offers protocols such as `SPDY/3.1+portforward.k8s.io`. That slash is against the standard, and the
-    library would refuse the connection, although choosing a protocol is the application's business here."""
+    """The WebSocket implementation for uvicorn.
+
+    kubectl offers protocols such as `SPDY/3.1+portforward.k8s.io`. The slash violates the standard, and the library
+    would refuse the connection. Here, the application chooses the protocol."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -121,7 +123,7 @@ class KubernetesWebSocket(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if message["type"] == "websocket.http.response.body":
-            # A refusal is an answer, too; without this the log has an error about every one of them.
+            # A refusal completes the handshake, too. Without this, every refusal logs an error.
             self.handshake_complete = True
 
 
