@@ -164,7 +164,7 @@ async def test_what_does_not_end_is_killed_after_its_grace(node: Node) -> None:
 async def test_a_forced_deletion_kills_at_once(node: Node, tmp_path: Path) -> None:
     pod = await node.create("p", "sh", "-c", 'trap "" TERM; sleep 600')
     await node.phase("p", "Running")
-    (pid,) = [w.progress.of("main").pid for w in node.agent._works.values()]
+    (pid,) = [w.progress.of("main").pid for w in node.agent._workers.values()]
     await node.delete("p", grace=0)
     with pytest.raises(NotFound):
         await node.get("p")

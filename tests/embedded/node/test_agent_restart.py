@@ -32,12 +32,12 @@ def volumes(path: Path) -> list[dict[str, Any]]:
 
 
 def supervisor(node: Any, pod: Object) -> int:
-    pid: int = node.agent._works[meta(pod)["uid"]].progress.supervisor
+    pid: int = node.agent._workers[meta(pod)["uid"]].progress.supervisor
     return pid
 
 
 def process(node: Any, pod: Object) -> int:
-    pid: int = node.agent._works[meta(pod)["uid"]].progress.of("main").pid
+    pid: int = node.agent._workers[meta(pod)["uid"]].progress.of("main").pid
     return pid
 
 

@@ -130,7 +130,7 @@ async def test_a_service_account_token_is_there_and_stays_fresh(new_node: Callab
     """
     await node.create("p", "sh", "-c", script)
     await node.phase("p", "Running")
-    (work,) = node.agent._works.values()
+    (work,) = node.agent._workers.values()
     assert not work.has_old_tokens(time.time())
     assert work.has_old_tokens(time.time() + 3600)
     node.agent._controller.enqueue(work.uid)

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from muster.embedded.node.annotations import arrangement_of, output_paths, paths_outside_mounts, requested_stop_grace
+from muster.embedded.node.annotations import (
+    container_order_of,
+    output_paths,
+    paths_outside_mounts,
+    requested_stop_grace,
+)
 from muster.embedded.node.pod_context import ConfigError
 from muster.kube.node_annotations import CONTAINERS_ANNOTATION, KEEP_FILES_ANNOTATION, STOP_ANNOTATION
 from muster.kube.objects import Object
@@ -42,8 +47,8 @@ def test_paths_that_cannot_be_read_are_refused(text: str) -> None:
     ],
 )
 def test_an_arrangement_is_read(wish: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert arrangement_of(pod(containers=json.dumps(wish))) == expected
-    assert arrangement_of(pod()) is None
+    assert container_order_of(pod(containers=json.dumps(wish))) == expected
+    assert container_order_of(pod()) is None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +62,7 @@ def test_an_arrangement_is_read(wish: dict[str, Any], expected: dict[str, Any]) 
 )
 def test_an_arrangement_of_others_is_refused(wish: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        arrangement_of(pod(containers=json.dumps(wish)))
+        container_order_of(pod(containers=json.dumps(wish)))
 
 
 @pytest.mark.parametrize(("text", "grace"), [("30", 30.0), ("0", 0.0), ("-1", 0.0), ("now", 0.0)])

@@ -42,20 +42,20 @@ class Files(HostsFiles):
 
 def test_addresses_are_local_unique_and_come_back_last() -> None:
     addresses = AddressPool()
-    taken = [addresses.take() for _ in range(600)]
+    taken = [addresses.allocate() for _ in range(600)]
     assert len(set(taken)) == 600
     assert not [a for a in taken if a.endswith((".0", ".255")) or a.startswith("127.0.")]
-    addresses.give_back(taken[0])
-    assert addresses.take() not in taken
+    addresses.release(taken[0])
+    assert addresses.allocate() not in taken
     with socket.socket() as server:
         server.bind((taken[-1], 0))
 
 
 def test_addresses_of_an_earlier_life_are_kept() -> None:
     addresses = AddressPool()
-    addresses.keep("127.1.0.1")
-    addresses.keep("127.1.0.7")
-    assert [addresses.take() for _ in range(2)] == ["127.1.0.8", "127.1.0.9"]
+    addresses.reserve("127.1.0.1")
+    addresses.reserve("127.1.0.7")
+    assert [addresses.allocate() for _ in range(2)] == ["127.1.0.8", "127.1.0.9"]
 
 
 def test_host_names() -> None:
@@ -81,9 +81,9 @@ def test_services_lead_to_their_pods_from_every_namespace(tmp_path: Path) -> Non
     here = files.add(PodHost.of(pod("a", labels={"app": "web", "i": "0"}), "127.1.0.1"))
     files.add(PodHost.of(pod("b", labels={"app": "web", "i": "1"}), "127.1.0.2"))
     there = files.add(PodHost.of(pod("c", "other", {"app": "web"}), "127.1.0.3"))
-    files.put_service(service("web", {"app": "web"}))
-    files.put_service(service("first", {"app": "web", "i": "0"}))
-    files.put_service(service("nobody", {}))
+    files.set_service(service("web", {"app": "web"}))
+    files.set_service(service("first", {"app": "web", "i": "0"}))
+    files.set_service(service("nobody", {}))
     assert files.wishes > 0
     files.flush()
     long = ["web.team.svc.cluster.local", "web.team.svc", "web.team"]
@@ -96,7 +96,7 @@ def test_services_lead_to_their_pods_from_every_namespace(tmp_path: Path) -> Non
 
     files.add(PodHost.of(pod("d", labels={"app": "web"}), "127.1.0.4"))
     files.remove("uid-a")
-    files.drop_service("team", "first")
+    files.remove_service("team", "first")
     files.flush()
     assert names(here) == {
         "127.0.0.1": ["localhost"],
@@ -109,9 +109,9 @@ def test_the_file_stays_the_same_file(tmp_path: Path) -> None:
     files = Files(tmp_path)
     path = Path(files.add(PodHost.of(pod("a", labels={"app": "web"}), "127.1.0.1")))
     inode = path.stat().st_ino
-    files.put_service(service("web", {"app": "web"}))
+    files.set_service(service("web", {"app": "web"}))
     files.flush()
-    files.drop_service("team", "web")
+    files.remove_service("team", "web")
     files.flush()
     assert path.stat().st_ino == inode
     assert names(str(path)) == {"127.0.0.1": ["localhost"], "127.1.0.1": ["a"]}
@@ -120,9 +120,9 @@ def test_the_file_stays_the_same_file(tmp_path: Path) -> None:
 def test_a_service_whose_wiring_stays_changes_nothing(tmp_path: Path) -> None:
     files = Files(tmp_path)
     files.add(PodHost.of(pod("a"), "127.1.0.1"))
-    files.put_service(service("web", {"app": "web"}))
+    files.set_service(service("web", {"app": "web"}))
     wishes = files.wishes
-    files.put_service({**service("web", {"app": "web"}), "status": {"loadBalancer": {}}})
+    files.set_service({**service("web", {"app": "web"}), "status": {"loadBalancer": {}}})
     assert files.wishes == wishes
 
 
@@ -158,7 +158,7 @@ def test_host_aliases_are_the_pods_own(tmp_path: Path) -> None:
     assert own != shared
     assert names(own)["10.1.1.1"] == ["db", "db.local"]
     assert "10.1.1.1" not in names(shared)
-    files.put_service(service("b-svc", {"app": "b"}))
+    files.set_service(service("b-svc", {"app": "b"}))
     files.flush()
     assert "b-svc" in names(own)["127.1.0.2"]
     files.remove("uid-a")

@@ -9,8 +9,8 @@ from muster.embedded.node import image_engine
 from muster.embedded.node.image_engine import (
     EngineProblem,
     ImageEngine,
-    engine_container,
     find_engine,
+    prepare_engine_container,
     pull_policy,
     run_command,
 )
@@ -81,7 +81,7 @@ def test_variables_do_not_show_on_the_command_line(tmp_path: Path) -> None:
     prepared: PreparedContainer = {
         "name": "c", "env": {"SECRET": "hush", "LINES": "a\nb"}, "memoryLimit": 5, "cpuLimit": None, "uid": 1, "gid": 2,
     }  # fmt: skip
-    engine_container(PODMAN, POD, {"image": "i", "command": ["x"]}, prepared, [], str(tmp_path))
+    prepare_engine_container(PODMAN, POD, {"image": "i", "command": ["x"]}, prepared, [], str(tmp_path))
     assert (tmp_path / "env-c").read_text() == "SECRET=hush\n"
     assert (tmp_path / "env-c").stat().st_mode & 0o777 == 0o600
     assert not [word for word in prepared["argv"] if "hush" in word]

@@ -49,7 +49,7 @@ def test_progress_follows_attempts() -> None:
     a = again.of("a")
     assert (a.running, a.attempt, a.backoff_until, a.startup_passed, a.exit) == (True, 1, 0.0, False, None)
     assert a.last is not None and a.last.code == 1
-    assert again.unended() == [("a", 1)]
+    assert again.running_attempts() == [("a", 1)]
 
 
 def test_an_answer_about_an_earlier_attempt_is_not_about_this_one() -> None:

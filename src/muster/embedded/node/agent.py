@@ -80,13 +80,13 @@ class Agent:
         self._recorder = recorder
         self._pods: dict[str, Object] = {}
         """By uid: the Pods that are bound to our nodes."""
-        self._works: dict[str, PodWorker] = {}
+        self._workers: dict[str, PodWorker] = {}
         self._simulated: set[str] = set()
         """Names of the nodes that run nothing."""
         self._dirty: set[str] = set()
-        self._flushing: asyncio.TimerHandle | None = None
-        self._writing_hosts: asyncio.TimerHandle | None = None
-        self._hosts_took = 0.0
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._hosts_timer: asyncio.TimerHandle | None = None
+        self._hosts_seconds = 0.0
         self._controller: Controller[str] = Controller("agent", self._reconcile, workers=32)
         self._informer = Informer(cluster, POD, on_change=self._pod_changed)
         for folder in (settings.home, settings.pods, settings.log_folder, settings.run):
@@ -95,19 +95,19 @@ class Agent:
         make_shims(shims)
         self._zygote = ZygoteClient(self.isolation, self._supervisor_killed)
         self._hosts = HostsFiles(settings.run / "hosts", self._hosts_outdated)
-        self._around = ReferencedObjects(cluster, self._hosts, settings.api, self._reference_changed)
+        self._references = ReferencedObjects(cluster, self._hosts, settings.api, self._reference_changed)
         self._logs = Logs(str(settings.log_folder))
-        self._shop = WorkerContext(
+        self._context = WorkerContext(
             cluster=cluster,
             recorder=recorder,
-            here=NodeContext(
+            node=NodeContext(
                 settings,
                 self.isolation,
                 machine_environment(shims, settings.environment),
                 limits_cpu=can_limit()[1],
                 shims=str(shims),
             ),
-            around=self._around,
+            references=self._references,
             hosts=self._hosts,
             addresses=AddressPool(),
             devices=DeviceAllocator(self.machine.devices),
@@ -119,65 +119,71 @@ class Agent:
         )
 
         name = settings.node_name or self.machine.hostname
-        cluster.node = PodOperations(name, self._informer, self._works, self._logs, UsageMeter(self.usage), self.ready)
+        cluster.node = PodOperations(
+            name, self._informer, self._workers, self._logs, UsageMeter(self.usage), self.ready
+        )
 
     async def run(self) -> None:
         running, self._simulated = await register_nodes(self._cluster, self.settings, self.machine)
-        self._shop.nodes.update(running)
-        listening = self._listen()
+        self._context.nodes.update(running)
+        hints = self._listen()
         try:
             async with asyncio.TaskGroup() as group:
-                for informer in self._around.informers:
+                for informer in self._references.informers:
                     group.create_task(informer.run(), name=f"agent informer {informer.kind.plural}")
-                await self._around.synced()
+                await self._references.synced()
                 group.create_task(self._informer.run(), name="agent informer pods")
                 await self._informer.synced.wait()
-                self._take_over()
+                self._adopt_running_pods()
                 self._hosts.flush()
                 group.create_task(self._controller.run(), name="agent")
-                group.create_task(self._check(), name="agent check")
+                group.create_task(self._check_periodically(), name="agent check")
                 group.create_task(self._sweep_logs(), name="agent logs")
                 self.ready.set()
         finally:
-            asyncio.get_running_loop().remove_reader(listening)
-            listening.close()
+            asyncio.get_running_loop().remove_reader(hints)
+            hints.close()
             self._zygote.close()
             self._logs.close()
-            for timer in (self._flushing, self._writing_hosts):
+            for timer in (self._flush_timer, self._hosts_timer):
                 if timer is not None:
                     timer.cancel()
 
     def usage(self) -> dict[str, Usage]:
         """What each Pod that runs uses, by uid."""
         return measure_usage(
-            {uid: w.progress.supervisor for uid, w in self._works.items() if w.progress.supervisor and not w.is_over}
+            {
+                uid: w.progress.supervisor
+                for uid, w in self._workers.items()
+                if w.progress.supervisor and not w.is_finished
+            }
         )
 
-    def _take_over(self) -> None:
+    def _adopt_running_pods(self) -> None:
         """Pods that have a folder were begun by an earlier server. First all of them say what they hold, so that
         nothing of it is given to another."""
         for entry in os.scandir(self.settings.pods):
             pod = self._pods.get(entry.name)
             if pod is not None and has_ended(pod) and not is_deleting(pod):
                 continue
-            work = self._works[entry.name] = PodWorker(self._shop, entry.name, entry.path)
+            worker = self._workers[entry.name] = PodWorker(self._context, entry.name, entry.path)
             if pod is not None:
-                work.adopt(pod)
+                worker.adopt(pod)
             self._controller.enqueue(entry.name)
 
     async def _reconcile(self, uid: str) -> float | None:
         pod = self._pods.get(uid)
         if pod is not None and spec_of(pod).get("nodeName") in self._simulated:
             return await self._simulate(pod)
-        work = self._works.get(uid)
-        if work is None:
+        worker = self._workers.get(uid)
+        if worker is None:
             if pod is None and not os.path.isdir(self._folder(uid)):
                 return None
-            work = self._works[uid] = PodWorker(self._shop, uid, self._folder(uid))
-        again = await work.look(pod)
+            worker = self._workers[uid] = PodWorker(self._context, uid, self._folder(uid))
+        again = await worker.reconcile(pod)
         if again is not None and again < 0:
             if uid not in self._pods:
-                self._works.pop(uid, None)
+                self._workers.pop(uid, None)
             return None
         return again
 
@@ -215,23 +221,23 @@ class Agent:
         uid = uid_of(after)
         if uid not in self._pods and not self._is_ours(node, uid):
             return
-        known, work = self._pods.get(uid), self._works.get(uid)
+        known, worker = self._pods.get(uid), self._workers.get(uid)
         self._pods[uid] = after
-        if known is None or _concerns_us(known, after):
-            if known is not None and work is not None and _outdates_files(known, after):
-                work.files_outdated = True
+        if known is None or _needs_reconcile(known, after):
+            if known is not None and worker is not None and _changes_files(known, after):
+                worker.files_outdated = True
             self._controller.enqueue(uid)
-        elif work is not None and not work.is_over and has_ended(after):
+        elif worker is not None and not worker.is_finished and has_ended(after):
             self._controller.enqueue(uid)  # somebody else says that it has
 
     def _is_ours(self, node: str, uid: str) -> bool:
         """A Pod that runs here stays ours, even when the settings have lost its node."""
-        return node in self._shop.nodes or node in self._simulated or os.path.isdir(self._folder(uid))
+        return node in self._context.nodes or node in self._simulated or os.path.isdir(self._folder(uid))
 
     def _reference_changed(self, uid: str) -> None:
-        work = self._works.get(uid)
-        if work is not None:
-            work.files_outdated = work.begun
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.files_outdated = worker.was_started
             self._controller.enqueue(uid)
 
     def _folder(self, uid: str) -> str:
@@ -239,56 +245,56 @@ class Agent:
 
     def _listen(self) -> socket.socket:
         """Supervisors say here that a journal has grown."""
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         with suppress(FileNotFoundError):
-            os.unlink(self._shop.notify)
-        with short_socket_path(self._shop.notify) as path:
-            listening.bind(path)
-        asyncio.get_running_loop().add_reader(listening, self._hear, listening)
-        return listening
+            os.unlink(self._context.notify)
+        with short_socket_path(self._context.notify) as path:
+            hints.bind(path)
+        asyncio.get_running_loop().add_reader(hints, self._receive_hints, hints)
+        return hints
 
-    def _hear(self, listening: socket.socket) -> None:
+    def _receive_hints(self, hints: socket.socket) -> None:
         with suppress(BlockingIOError):
             while True:
-                self._dirty.add(listening.recv(128).decode())
-        if self._flushing is None:
+                self._dirty.add(hints.recv(128).decode())
+        if self._flush_timer is None:
             loop = asyncio.get_running_loop()
-            self._flushing = loop.call_later(self.settings.coalesce_seconds, self._look_at_dirty)
+            self._flush_timer = loop.call_later(self.settings.coalesce_seconds, self._enqueue_dirty)
 
-    def _look_at_dirty(self) -> None:
-        self._flushing = None
+    def _enqueue_dirty(self) -> None:
+        self._flush_timer = None
         dirty, self._dirty = self._dirty, set()
         for uid in dirty:
-            if uid in self._works:
+            if uid in self._workers:
                 self._controller.enqueue(uid)
 
     def _hosts_outdated(self) -> None:
         """Called often; writes seldom, and the less often the longer it takes."""
-        if self._writing_hosts is None:
-            delay = max(_HOSTS_SECONDS, 20 * self._hosts_took)
-            self._writing_hosts = asyncio.get_running_loop().call_later(delay, self._write_hosts)
+        if self._hosts_timer is None:
+            delay = max(_HOSTS_SECONDS, 20 * self._hosts_seconds)
+            self._hosts_timer = asyncio.get_running_loop().call_later(delay, self._write_hosts)
 
     def _write_hosts(self) -> None:
-        self._writing_hosts = None
+        self._hosts_timer = None
         began = time.monotonic()
         self._hosts.flush()
-        self._hosts_took = time.monotonic() - began
+        self._hosts_seconds = time.monotonic() - began
 
     def _supervisor_killed(self, folder: str) -> None:
         """Another one will go on from the journal, but not at once: what has killed it may do so again."""
-        work = self._works.get(os.path.basename(folder))
-        if work is not None:
-            log.warning("the supervisor of Pod %s was killed", work.uid)
-            work.supervisor_lost = True
-            self._controller.enqueue_after(work.uid, 1.0)
+        worker = self._workers.get(os.path.basename(folder))
+        if worker is not None:
+            log.warning("the supervisor of Pod %s was killed", worker.uid)
+            worker.supervisor_lost = True
+            self._controller.enqueue_after(worker.uid, 1.0)
 
-    async def _check(self) -> None:
+    async def _check_periodically(self) -> None:
         """What nobody tells: supervisors of an earlier server's zygote that were killed, and tokens that grow old."""
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             now = time.time()
-            for uid, work in list(self._works.items()):
-                if work.lacks_supervisor() or work.has_old_tokens(now):
+            for uid, worker in list(self._workers.items()):
+                if worker.lacks_supervisor() or worker.has_old_tokens(now):
                     self._controller.enqueue(uid)
                 await asyncio.sleep(0)
 
@@ -300,17 +306,17 @@ class Agent:
             await asyncio.sleep(_SWEEP_SECONDS)
 
 
-def _concerns_us(before: Object, after: Object) -> bool:
+def _needs_reconcile(before: Object, after: Object) -> bool:
     """Our own writes of status come back to us as well; they are no news."""
     old, new = meta(before), meta(after)
     return (
         old.get("deletionTimestamp") != new.get("deletionTimestamp")
         or old.get("deletionGracePeriodSeconds") != new.get("deletionGracePeriodSeconds")
         or spec_of(before) != spec_of(after)
-        or _outdates_files(before, after)
+        or _changes_files(before, after)
         or bool(spec_of(after).get("readinessGates"))
     )
 
 
-def _outdates_files(before: Object, after: Object) -> bool:
+def _changes_files(before: Object, after: Object) -> bool:
     return labels_of(before) != labels_of(after) or annotations_of(before) != annotations_of(after)

@@ -27,20 +27,20 @@ def output_paths(pod: Object, container: str) -> list[str]:
     text = annotations_of(pod).get(KEEP_FILES_ANNOTATION)
     if not text:
         return []
-    paths = _parsed(KEEP_FILES_ANNOTATION, text).get(container) or []
+    paths = _parse_annotation(KEEP_FILES_ANNOTATION, text).get(container) or []
     if not isinstance(paths, list) or not all(isinstance(p, str) and p.startswith("/") for p in paths):
         raise ConfigError(f"{KEEP_FILES_ANNOTATION}: a list of absolute paths is needed for {container}", container)
     return [posixpath.normpath(path) for path in paths]
 
 
-def arrangement_of(pod: Object) -> ContainerOrder | None:
+def container_order_of(pod: Object) -> ContainerOrder | None:
     """Raises ConfigError."""
     text = annotations_of(pod).get(CONTAINERS_ANNOTATION)
     if not text:
         return None
-    wish = _parsed(CONTAINERS_ANNOTATION, text)
+    value = _parse_annotation(CONTAINERS_ANNOTATION, text)
     names = {container.get("name") for container in spec_of(pod).get("containers") or ()}
-    leading, after = list(wish.get("leading") or ()), dict(wish.get("after") or {})
+    leading, after = list(value.get("leading") or ()), dict(value.get("after") or {})
     named = {*leading, *after, *(name for awaited in after.values() for name in awaited)}
     if not leading or not named <= names:
         unknown = ", ".join(sorted(named - names))
@@ -49,8 +49,8 @@ def arrangement_of(pod: Object) -> ContainerOrder | None:
     return {
         "leading": leading,
         "after": after,
-        "retries": int(wish.get("retries") or 0),
-        "retrySeconds": float(wish.get("retrySeconds") or 0.0),
+        "retries": int(value.get("retries") or 0),
+        "retrySeconds": float(value.get("retrySeconds") or 0.0),
     }
 
 
@@ -80,11 +80,11 @@ def paths_outside_mounts(paths: list[str], targets: list[str]) -> list[str]:
     return [path for path in paths if not f"{path}/".startswith(inside)]
 
 
-def _parsed(annotation: str, text: str) -> Mapping[str, Any]:
+def _parse_annotation(annotation: str, text: str) -> Mapping[str, Any]:
     try:
-        wish = orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise ConfigError(f"{annotation} is not JSON: {error}") from None
-    if not isinstance(wish, dict):
+    if not isinstance(value, dict):
         raise ConfigError(f"{annotation}: a JSON object is needed, not {text[:40]}")
-    return wish
+    return value

@@ -28,37 +28,37 @@ def expand_all(words: Iterable[str], variables: Mapping[str, str]) -> list[str]:
 
 
 def container_environment(
-    pod: Object, container: Mapping[str, Any], around: PodContext, *, base: Mapping[str, str] | None = None
+    pod: Object, container: Mapping[str, Any], context: PodContext, *, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """All variables of a container: `base` (the image's own), then those of Services, envFrom, and env, the later ones
     winning. Raises ConfigError when a ConfigMap, Secret or key is missing and not optional."""
     name = str(container.get("name") or "")
-    services = service_variables(pod, around)
+    services = service_variables(pod, context)
     variables: dict[str, str] = {}
     known = ChainMap(variables, services)
     for source in container.get("envFrom") or ():
-        variables.update(_from_source(pod, source, around, name))
+        variables.update(_from_source(pod, source, context, name))
     for variable in container.get("env") or ():
-        value = _value(pod, container, variable, known, around)
+        value = _value(pod, container, variable, known, context)
         if value is not None:
             variables[variable["name"]] = value
     return {**(base or {}), **services, **variables}
 
 
-def service_variables(pod: Object, around: PodContext) -> dict[str, str]:
+def service_variables(pod: Object, context: PodContext) -> dict[str, str]:
     """NAME_SERVICE_HOST and NAME_SERVICE_PORT of the namespace's Services, unless enableServiceLinks is false; and
     where the API is, always."""
     variables: dict[str, str] = {}
     if spec_of(pod).get("enableServiceLinks", True):
-        for service in around.services(namespace_of(pod)):
+        for service in context.services(namespace_of(pod)):
             variables.update(_service(service))
-    if around.api is not None:
-        variables["KUBERNETES_SERVICE_HOST"] = around.api.host
-        variables["KUBERNETES_SERVICE_PORT"] = variables["KUBERNETES_SERVICE_PORT_HTTPS"] = str(around.api.port)
+    if context.api is not None:
+        variables["KUBERNETES_SERVICE_HOST"] = context.api.host
+        variables["KUBERNETES_SERVICE_PORT"] = variables["KUBERNETES_SERVICE_PORT_HTTPS"] = str(context.api.port)
     return variables
 
 
-def field_value(pod: Object, path: str, around: PodContext) -> str:
+def field_value(pod: Object, path: str, context: PodContext) -> str:
     """What a fieldRef stands for. Raises ConfigError for a path that Kubernetes does not offer."""
     subscript = _SUBSCRIPT.match(path)
     if subscript is not None:
@@ -78,9 +78,9 @@ def field_value(pod: Object, path: str, around: PodContext) -> str:
         case "spec.serviceAccountName":
             return str(spec_of(pod).get("serviceAccountName") or "default")
         case "status.podIP" | "status.podIPs":
-            return around.pod_ip
+            return context.pod_ip
         case "status.hostIP" | "status.hostIPs":
-            return around.host_ip
+            return context.host_ip
     raise ConfigError(
         f'fieldRef.fieldPath "{path}" is not supported: write one of metadata.name, metadata.namespace, metadata.uid, '
         "metadata.labels['KEY'], metadata.annotations['KEY'], spec.nodeName, spec.serviceAccountName, "
@@ -88,7 +88,7 @@ def field_value(pod: Object, path: str, around: PodContext) -> str:
     )
 
 
-def resource_value(container: Mapping[str, Any], reference: Mapping[str, Any], around: PodContext) -> str:
+def resource_value(container: Mapping[str, Any], reference: Mapping[str, Any], context: PodContext) -> str:
     """What a resourceFieldRef stands for: rounded up to whole divisors. A limit that is not set is the node's."""
     path = str(reference.get("resource") or "")
     kind, _, resource = path.partition(".")
@@ -99,18 +99,18 @@ def resource_value(container: Mapping[str, Any], reference: Mapping[str, Any], a
     if amount is None and kind == "requests":
         amount = (resources.get("limits") or {}).get(resource)
     if amount is None and kind == "limits":
-        amount = around.allocatable.get(resource)
+        amount = context.allocatable.get(resource)
     divisor = parse_quantity(reference.get("divisor") or "1") or parse_quantity("1")
     return str(math.ceil(parse_quantity(amount if amount is not None else "0") / divisor))
 
 
-def _from_source(pod: Object, source: Mapping[str, Any], around: PodContext, container: str) -> dict[str, str]:
+def _from_source(pod: Object, source: Mapping[str, Any], context: PodContext, container: str) -> dict[str, str]:
     prefix = str(source.get("prefix") or "")
     if "configMapRef" in source:
-        found = _object(pod, source["configMapRef"], "configmap", around, container)
+        found = _object(pod, source["configMapRef"], "configmap", context, container)
         values = dict(found.get("data") or {}) if found is not None else {}
     elif "secretRef" in source:
-        found = _object(pod, source["secretRef"], "secret", around, container)
+        found = _object(pod, source["secretRef"], "secret", context, container)
         values = {k: _text(v) for k, v in secret_data(found).items()} if found is not None else {}
     else:
         raise ConfigError("envFrom has neither a configMapRef nor a secretRef", container)
@@ -119,7 +119,7 @@ def _from_source(pod: Object, source: Mapping[str, Any], around: PodContext, con
 
 def _value(
     pod: Object, container: Mapping[str, Any], variable: Mapping[str, Any], known: Mapping[str, str],
-    around: PodContext,
+    context: PodContext,
 ) -> str | None:  # fmt: skip
     source = variable.get("valueFrom")
     if not source:
@@ -127,16 +127,16 @@ def _value(
     name = str(container.get("name") or "")
     try:
         if "fieldRef" in source:
-            return field_value(pod, source["fieldRef"].get("fieldPath", ""), around)
+            return field_value(pod, source["fieldRef"].get("fieldPath", ""), context)
         if "resourceFieldRef" in source:
             reference = source["resourceFieldRef"]
-            return resource_value(_of_container(pod, container, reference), reference, around)
+            return resource_value(_of_container(pod, container, reference), reference, context)
     except ConfigError as error:
         raise ConfigError(f"env {variable['name']}: {error.message}", name) from None
     if "configMapKeyRef" in source:
-        return _key(pod, source["configMapKeyRef"], "configmap", around, name)
+        return _key(pod, source["configMapKeyRef"], "configmap", context, name)
     if "secretKeyRef" in source:
-        return _key(pod, source["secretKeyRef"], "secret", around, name)
+        return _key(pod, source["secretKeyRef"], "secret", context, name)
     known_sources = "fieldRef, resourceFieldRef, configMapKeyRef or secretKeyRef"
     raise ConfigError(f"env {variable['name']}: valueFrom has none of {known_sources}", name)
 
@@ -153,17 +153,17 @@ def _of_container(pod: Object, container: Mapping[str, Any], reference: Mapping[
     raise ConfigError(f'resourceFieldRef.containerName "{other}" is no container of this Pod')
 
 
-def _object(pod: Object, reference: Mapping[str, Any], kind: str, around: PodContext, container: str) -> Object | None:
+def _object(pod: Object, reference: Mapping[str, Any], kind: str, context: PodContext, container: str) -> Object | None:
     name = str(reference.get("name") or "")
-    find = around.config_map if kind == "configmap" else around.secret
+    find = context.config_map if kind == "configmap" else context.secret
     found = find(namespace_of(pod), name)
     if found is None and not reference.get("optional"):
         raise ConfigError(f'{kind} "{name}" not found', container)
     return found
 
 
-def _key(pod: Object, reference: Mapping[str, Any], kind: str, around: PodContext, container: str) -> str | None:
-    found = _object(pod, reference, kind, around, container)
+def _key(pod: Object, reference: Mapping[str, Any], kind: str, context: PodContext, container: str) -> str | None:
+    found = _object(pod, reference, kind, context, container)
     key = str(reference.get("key") or "")
     values: Mapping[str, Any] = {}
     if found is not None:

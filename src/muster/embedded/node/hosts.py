@@ -32,7 +32,7 @@ class AddressPool:
         self._taken: set[str] = set()
         self._next = _FIRST
 
-    def take(self) -> str:
+    def allocate(self) -> str:
         while True:
             number = self._next
             self._next = number + 1 if number < _LAST else _FIRST
@@ -41,7 +41,7 @@ class AddressPool:
                 self._taken.add(address)
                 return address
 
-    def keep(self, address: str) -> None:
+    def reserve(self, address: str) -> None:
         """It was given out in an earlier life of the server."""
         self._taken.add(address)
         parts = [int(part) for part in address.split(".")]
@@ -49,7 +49,7 @@ class AddressPool:
         if _FIRST <= number <= _LAST:
             self._next = max(self._next, number + 1 if number < _LAST else _FIRST)
 
-    def give_back(self, address: str) -> None:
+    def release(self, address: str) -> None:
         self._taken.discard(address)
 
 
@@ -129,7 +129,7 @@ class HostsFiles:
     def add(self, pod: PodHost) -> str:
         """Makes the Pod known and answers the file to bind to its /etc/hosts, in which its own name stands already."""
         known = self._pods.get(pod.uid)
-        space = self._space(pod.namespace)
+        space = self._namespace(pod.namespace)
         if known != pod:
             if known is not None:
                 space.remove(known)
@@ -143,19 +143,19 @@ class HostsFiles:
         pod = self._pods.pop(uid, None)
         if pod is None:
             return
-        space = self._space(pod.namespace)
+        space = self._namespace(pod.namespace)
         space.remove(pod)
         if self._services or space.outdated:
             self._outdated(pod.namespace)
 
-    def put_service(self, service: Object) -> None:
+    def set_service(self, service: Object) -> None:
         key = (namespace_of(service), name_of(service))
         before = self._services.get(key)
         self._services[key] = service
-        if before is None or _wiring(before) != _wiring(service):
+        if before is None or _routing(before) != _routing(service):
             self._outdated(key[0])
 
-    def drop_service(self, namespace: str, name: str) -> None:
+    def remove_service(self, namespace: str, name: str) -> None:
         if self._services.pop((namespace, name), None) is not None:
             self._outdated(namespace)
 
@@ -172,7 +172,7 @@ class HostsFiles:
                 others = "".join(lines for namespace, lines in afar.items() if namespace != name)
                 space.write(render_hosts(name, space.pods.values(), selected.get(name, ()), others))
 
-    def _space(self, name: str) -> _Namespace:
+    def _namespace(self, name: str) -> _Namespace:
         space = self._namespaces.get(name)
         if space is None:
             space = self._namespaces[name] = _Namespace(str(self._folder / name))
@@ -182,7 +182,7 @@ class HostsFiles:
 
     def _outdated(self, namespace: str) -> None:
         """A Service is known to all namespaces, so what concerns one concerns all."""
-        spaces = self._namespaces.values() if self._services else [self._space(namespace)]
+        spaces = self._namespaces.values() if self._services else [self._namespace(namespace)]
         for space in spaces:
             space.outdated = True
         self._schedule()
@@ -292,5 +292,5 @@ def _forms(name: str, namespace: str) -> list[str]:
     return [f"{name}.{namespace}.{DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}", name]
 
 
-def _wiring(service: Object) -> tuple[Any, ...]:
+def _routing(service: Object) -> tuple[Any, ...]:
     return (spec_of(service).get("selector"), spec_of(service).get("type"))

@@ -86,7 +86,7 @@ async def find_engine(name: EngineName) -> ImageEngine | EngineProblem:
     return EngineProblem(name, f"{name} is installed but cannot run a container: {_last_line(last)}")
 
 
-def engine_container(
+def prepare_engine_container(
     engine: ImageEngine,
     pod: Object,
     spec: Mapping[str, Any],

@@ -124,14 +124,14 @@ class Progress:
             self.supervisor = entry.get("pid", 0)
         elif kind == "finished":
             self.finished = entry
-            for name, attempt in self.unended():
+            for name, attempt in self.running_attempts():
                 # Its supervisor has failed. It has gone with that, and nobody knows how.
                 lost: JournalEntry = {"t": now, "e": "exited", "c": name, "a": attempt, "code": 137}
                 _apply_to_container(self.of(name), "exited", now, {**lost, "reason": "ContainerStatusUnknown"})
         elif "c" in entry:
             _apply_to_container(self.of(entry["c"]), kind or "", now, entry)
 
-    def unended(self) -> list[tuple[str, int]]:
+    def running_attempts(self) -> list[tuple[str, int]]:
         """(container, attempt) of what is running, as far as the journal knows."""
         return [(name, c.attempt) for name, c in self.containers.items() if c.running]
 
@@ -230,7 +230,7 @@ def closing_entries(progress: Progress, reason: str, message: str, now: float) -
             "reason": "ContainerStatusUnknown",
             "message": "The container could not be located when the pod was terminated",
         }
-        for name, attempt in progress.unended()
+        for name, attempt in progress.running_attempts()
     ]
     finished: JournalEntry = {"t": now, "e": "finished", "phase": "Failed"}
     if reason:

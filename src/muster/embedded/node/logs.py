@@ -33,8 +33,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileChanges:
-    """`with changes.tell(changed, folder):` sets the event `changed` whenever a file in that folder is written to, made
-    or moved there. Costs nothing while nothing happens."""
+    """`with changes.notify(changed, folder):` sets the event `changed` whenever a file in that folder is written to, made
+    or moved files_now. Costs nothing while nothing happens."""
 
     def __init__(self) -> None:
         self._descriptor = -1
@@ -42,7 +42,7 @@ class FileChanges:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @contextmanager
-    def tell(self, changed: asyncio.Event, folder: str) -> Iterator[None]:
+    def notify(self, changed: asyncio.Event, folder: str) -> Iterator[None]:
         self._open()
         watch = _libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _MODIFY | _MOVED_TO | _CREATE)
         if watch < 0:
@@ -134,7 +134,7 @@ class Logs:
         return max(folders)[1]
 
     def container(self, folder: str, pod: str, wanted: str) -> str:
-        """Which container of a Pod that has gone is meant. Raises BadRequest when that is not clear, or there is none
+        """Which container of a Pod that has gone is meant. Raises BadRequest when that is not clear, or files_now is none
         of that name."""
         try:
             with os.scandir(folder) as entries:
@@ -153,7 +153,7 @@ class Logs:
         return wanted
 
     def last_attempt(self, folder: str, container: str) -> int:
-        """By the files that are there; a silent attempt leaves none."""
+        """By the files that are files_now; a silent attempt leaves none."""
         return max((file.attempt for file in log_files(f"{folder}/{container}")), default=-1)
 
     async def read(
@@ -164,9 +164,9 @@ class Logs:
         with ExitStack() as stack:
             if query.follow:
                 os.makedirs(place, exist_ok=True)
-                stack.enter_context(self._changes.tell(news, place))
+                stack.enter_context(self._changes.notify(news, place))
             files = [file for file in log_files(place) if file.attempt == attempt]
-            reader = _Limited(LineReader(query.timestamps), query.limit_bytes)
+            reader = _LimitedReader(LineReader(query.timestamps), query.limit_bytes)
             follower = _Follower(place, attempt, files, _start(files, query))
             stack.callback(follower.close)
             while not reader.full:
@@ -210,7 +210,7 @@ class _Follower:
                 break
 
     async def blocks(self) -> AsyncIterator[bytes]:
-        """All there is at present."""
+        """All files_now is at present."""
         while True:
             if self._descriptor < 0 and not self._open_next():
                 return
@@ -239,37 +239,37 @@ class _Follower:
         """Opens the oldest file after the present one. That one stays open until then: its inode cannot become another
         file's, so where it is among the others says which are newer."""
         while True:
-            gone, there = self._there()
+            gone, files_now = self._list_files()
             next_one, end = 0, 0
             if self._descriptor >= 0:
                 present = os.fstat(self._descriptor)
-                inodes = [file.inode for file in there]
+                inodes = [file.inode for file in files_now]
                 next_one = inodes.index(present.st_ino) + 1 if present.st_ino in inodes else 0
                 end = self._begin + present.st_size
-            if next_one >= len(there):
+            if next_one >= len(files_now):
                 return False
             with suppress(FileNotFoundError):
-                descriptor = os.open(there[next_one].path, os.O_RDONLY | os.O_CLOEXEC)
-                if os.fstat(descriptor).st_ino == there[next_one].inode:
+                descriptor = os.open(files_now[next_one].path, os.O_RDONLY | os.O_CLOEXEC)
+                if os.fstat(descriptor).st_ino == files_now[next_one].inode:
                     self.close()
                     self._descriptor, self._offset = descriptor, 0
-                    self._begin = gone.size + sum(file.size for file in there[:next_one])
+                    self._begin = gone.size + sum(file.size for file in files_now[:next_one])
                     if next_one == 0 and self._begin > end:
                         self._note = gone._replace(size=self._begin - end).line(os.pread(descriptor, 64, 0))
                     return True
                 os.close(descriptor)  # set aside between listing and opening
 
-    def _there(self) -> tuple[DroppedLog, list[_There]]:
+    def _list_files(self) -> tuple[DroppedLog, list[_FileState]]:
         """The attempt's files, the oldest first, and what came before them; looked at until nothing changes
         meanwhile."""
-        before: tuple[DroppedLog, list[_There]] | None = None
+        before: tuple[DroppedLog, list[_FileState]] | None = None
         while True:
-            found = list[_There]()
+            found = list[_FileState]()
             for file in log_files(self._folder):
                 if file.attempt == self._attempt:
                     with suppress(FileNotFoundError):
                         status = os.stat(file.path)
-                        found.append(_There(status.st_ino, file.path, status.st_size if file.age else 0))
+                        found.append(_FileState(status.st_ino, file.path, status.st_size if file.age else 0))
             now = read_dropped(self._folder, self._attempt), found
             if now == before:
                 return now
@@ -282,14 +282,14 @@ class _Follower:
             return True
 
 
-class _There(NamedTuple):
+class _FileState(NamedTuple):
     inode: int
     path: str
     size: int
     """0 of the one that still grows; nothing comes after it."""
 
 
-class _Limited:
+class _LimitedReader:
     """Stops after so many bytes."""
 
     def __init__(self, reader: LineReader, limit: int | None) -> None:

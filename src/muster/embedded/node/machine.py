@@ -32,7 +32,7 @@ class DeviceAllocator:
         self._all = {resource: list(ids) for resource, ids in found.items()}
         self._holders: dict[str, dict[str, list[str]]] = {}
 
-    def take(
+    def allocate(
         self, uid: str, containers: Iterable[Mapping[str, Any]], earlier: Iterable[Mapping[str, Any]] = ()
     ) -> dict[str, dict[str, str]]:
         """Variables by container name. `earlier` are init containers: they end before the others begin, so they share
@@ -47,11 +47,11 @@ class DeviceAllocator:
                 limits = (container.get("resources") or {}).get("limits") or {}
                 mine = variables.setdefault(str(container.get("name") or ""), {})
                 for resource in self._all:
-                    given = self._give(held[resource], resource, whole_value(limits.get(resource) or 0), again)
+                    given = self._assign(held[resource], resource, whole_value(limits.get(resource) or 0), again)
                     mine.update((variable, ",".join(given)) for variable in _VARIABLES[resource])
         return variables
 
-    def keep(self, uid: str, environments: Iterable[Mapping[str, str]]) -> None:
+    def reserve(self, uid: str, environments: Iterable[Mapping[str, str]]) -> None:
         """What a Pod was given in an earlier life of the server."""
         held = self._holders.setdefault(uid, {})
         for environment in environments:
@@ -60,10 +60,10 @@ class DeviceAllocator:
                 mine = held.setdefault(resource, [])
                 mine.extend(part for part in given.split(",") if part and part not in mine)
 
-    def give_back(self, uid: str) -> None:
+    def release(self, uid: str) -> None:
         self._holders.pop(uid, None)
 
-    def _give(self, held: list[str], resource: str, count: int, again: bool) -> list[str]:
+    def _assign(self, held: list[str], resource: str, count: int, again: bool) -> list[str]:
         taken = {device for other in self._holders.values() for device in other.get(resource, ())}
         free = [device for device in self._all[resource] if device not in taken]
         given = ([*held, *free] if again else free)[:count]

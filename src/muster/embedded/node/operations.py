@@ -47,9 +47,9 @@ class ExecProcess:
         request["env"] = {"TERM": "xterm"} if tty else {}
         ends = _Ends(stdin, tty)
         try:
-            control = await ControlConnection.ask(folder, request, ends.theirs)
+            control = await ControlConnection.send(folder, request, ends.theirs)
             try:
-                answer = await control.answer()
+                answer = await control.receive()
                 if "error" in answer:
                     raise BadRequest(f"cannot run {command[0]} in container {container}: {answer['error']}")
             except BaseException:
@@ -151,7 +151,7 @@ class ExecProcess:
 
     async def _await_code(self) -> int:
         try:
-            answer = await self._control.answer()
+            answer = await self._control.receive()
         except SupervisorGone:
             return 137  # the Pod has ended, and everything in it
         return answer.get("code", 137)
@@ -207,7 +207,7 @@ class PodOperations:
         self,
         name: str,
         pods: Informer,
-        works: Mapping[str, PodWorker],
+        workers: Mapping[str, PodWorker],
         logs: Logs,
         meter: UsageMeter,
         ready: asyncio.Event,
@@ -216,18 +216,18 @@ class PodOperations:
         self._meter = meter
         self._ready = ready
         self._pods = pods
-        self._works = works
+        self._workers = workers
         self._logs = logs
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
         """Of a Pod that exists, or of the latest one of that name that did."""
         await self._ready.wait()
         found = self._pods.get(namespace, pod)
-        work = self._works.get(uid_of(found)) if found is not None else None
+        worker = self._workers.get(uid_of(found)) if found is not None else None
         if found is not None:
             folder = self._logs.folder(namespace, pod, uid_of(found))
             container = _chosen(found, query.container)
-            attempt = _attempt(found, container, work)
+            attempt = _attempt(found, container, worker)
         else:
             folder = self._logs.newest(namespace, pod)
             container = self._logs.container(folder, pod, query.container)
@@ -236,16 +236,16 @@ class PodOperations:
             attempt -= 1
             if attempt < 0:
                 raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
-        ended: Callable[[], bool] = partial(work.has_ended, container, attempt) if work is not None else _long_since
+        ended: Callable[[], bool] = partial(worker.has_ended, container, attempt) if worker is not None else _long_since
         news = asyncio.Event()
-        if work is not None:
-            work.listeners.add(news)
+        if worker is not None:
+            worker.listeners.add(news)
         try:
             async for piece in self._logs.read(f"{folder}/{container}", attempt, query, ended, news):
                 yield piece
         finally:
-            if work is not None:
-                work.listeners.discard(news)
+            if worker is not None:
+                worker.listeners.discard(news)
 
     async def exec(
         self, pod: str, namespace: str, command: Sequence[str], *, container: str, stdin: bool, tty: bool
@@ -254,16 +254,16 @@ class PodOperations:
         found = self._pods.get(namespace, pod)
         if found is None:
             raise NotFound(f'pods "{pod}" not found')
-        work = self._works.get(uid_of(found))
+        worker = self._workers.get(uid_of(found))
         # The status follows what is the case by a moment.
-        ending = work.progress.finished if work is not None else None
+        ending = worker.progress.finished if worker is not None else None
         phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
         if phase in ("Succeeded", "Failed"):
             raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase}")
-        if work is None:
+        if worker is None:
             raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
         first = container or _default_container(found) or _container_names(found)[0]
-        return await ExecProcess.start(work.folder, _chosen(found, first), command, stdin=stdin, tty=tty)
+        return await ExecProcess.start(worker.folder, _chosen(found, first), command, stdin=stdin, tty=tty)
 
     async def usage(self) -> tuple[UsageByPod, float]:
         await self._ready.wait()
@@ -291,10 +291,10 @@ def _chosen(pod: Object, wanted: str) -> str:
     return chosen
 
 
-def _attempt(pod: Object, container: str, work: PodWorker | None) -> int:
+def _attempt(pod: Object, container: str, worker: PodWorker | None) -> int:
     """The latest one. Raises BadRequest, as kubelet does, when there is none yet: the reason for that is what one wants
     to know."""
-    if work is not None and (known := work.progress.containers.get(container)) is not None and known.attempt >= 0:
+    if worker is not None and (known := worker.progress.containers.get(container)) is not None and known.attempt >= 0:
         return known.attempt
     if not spec_of(pod).get("nodeName"):
         raise BadRequest(f"pod {name_of(pod)} does not have a host assigned")

@@ -16,7 +16,7 @@ from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of
 
-Find: TypeAlias = Callable[[str, str], Object | None]
+Lookup: TypeAlias = Callable[[str, str], Object | None]
 """(namespace, name) -> the object, if there is one. Cluster-scoped ones have the namespace ''."""
 
 ReferenceKind: TypeAlias = Literal["ConfigMap", "Secret", "PersistentVolumeClaim"]
@@ -38,10 +38,10 @@ class PodContext:
 
     pod_ip: str = ""
     host_ip: str = "127.0.0.1"
-    config_map: Find = _nothing
-    secret: Find = _nothing
-    claim: Find = _nothing
-    persistent_volume: Find = _nothing
+    config_map: Lookup = _nothing
+    secret: Lookup = _nothing
+    claim: Lookup = _nothing
+    persistent_volume: Lookup = _nothing
     services: Callable[[str], list[Object]] = _none_of
     allocatable: Mapping[str, str] = field(default_factory=dict)
     api: ApiAccess | None = None
@@ -148,7 +148,7 @@ class ReferencedObjects:
     async def synced(self) -> None:
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers))
 
-    def of(self, node: Object | None, pod_ip: str) -> PodContext:
+    def context_for(self, node: Object | None, pod_ip: str) -> PodContext:
         return PodContext(
             pod_ip=pod_ip,
             config_map=self._config_maps.get,
@@ -160,7 +160,7 @@ class ReferencedObjects:
             api=self._api,
         )
 
-    def refer(self, uid: str, references: Iterable[Reference]) -> None:
+    def register(self, uid: str, references: Iterable[Reference]) -> None:
         """The Pod wants to know when one of these changes."""
         found = set(references)
         if found:
@@ -168,7 +168,7 @@ class ReferencedObjects:
             for reference in found:
                 self._users.setdefault(reference, set()).add(uid)
 
-    def forget(self, uid: str) -> None:
+    def unregister(self, uid: str) -> None:
         for reference in self._references.pop(uid, ()):
             users = self._users[reference]
             users.discard(uid)
@@ -179,24 +179,24 @@ class ReferencedObjects:
         def on_change(before: Object | None, after: Object | None) -> None:
             obj = after or before
             if obj is not None and self._users:
-                self._tell((named, namespace_of(obj), name_of(obj)))
+                self._notify((named, namespace_of(obj), name_of(obj)))
 
         return Informer(cluster, kind, on_change=on_change)
 
-    def _tell(self, reference: Reference) -> None:
+    def _notify(self, reference: Reference) -> None:
         for uid in tuple(self._users.get(reference, ())):
             self._changed(uid)
 
     def _volume_changed(self, before: Object | None, after: Object | None) -> None:
         claim = spec_of(after or before or {}).get("claimRef") or {}
         if claim:
-            self._tell(("PersistentVolumeClaim", str(claim.get("namespace") or ""), str(claim.get("name") or "")))
+            self._notify(("PersistentVolumeClaim", str(claim.get("namespace") or ""), str(claim.get("name") or "")))
 
     def _service_changed(self, before: Object | None, after: Object | None) -> None:
         if after is not None:
-            self._hosts.put_service(after)
+            self._hosts.set_service(after)
         elif before is not None:
-            self._hosts.drop_service(namespace_of(before), name_of(before))
+            self._hosts.remove_service(namespace_of(before), name_of(before))
 
 
 def _namespace(obj: Object) -> Iterable[Hashable]:

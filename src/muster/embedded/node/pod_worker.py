@@ -84,8 +84,8 @@ class Starter(Protocol):
 class WorkerContext:
     cluster: Cluster
     recorder: EventRecorder
-    here: NodeContext
-    around: ReferencedObjects
+    node: NodeContext
+    references: ReferencedObjects
     hosts: HostsFiles
     addresses: AddressPool
     devices: DeviceAllocator
@@ -96,23 +96,23 @@ class WorkerContext:
     notify: str
     engines: dict[EngineName, ImageEngine | EngineProblem] = field(default_factory=dict)
     """Those that were looked for. One that was missing is looked for again after a while: it may have been started."""
-    _look_again: dict[EngineName, float] = field(default_factory=dict)
-    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _retry_at: dict[EngineName, float] = field(default_factory=dict)
+    _engine_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def engine_for(self, pod: Object) -> ImageEngine | None:
         """None: its containers are processes of this machine. Raises EngineMissing when an engine is asked for that
         does not work here, ContainerError when it is none."""
-        wanted = annotations_of(pod).get(RUNTIME_ANNOTATION) or self.here.settings.runtime
+        wanted = annotations_of(pod).get(RUNTIME_ANNOTATION) or self.node.settings.runtime
         if wanted == "sandbox":
             return None
         if wanted not in ("podman", "docker"):
             raise ContainerError(f'annotation {RUNTIME_ANNOTATION}: "{wanted}" is none of sandbox, podman, docker')
         name: EngineName = "podman" if wanted == "podman" else "docker"
-        async with self._looking:
+        async with self._engine_lock:
             found = self.engines.get(name)
-            if not isinstance(found, ImageEngine) and time.monotonic() >= self._look_again.get(name, 0.0):
+            if not isinstance(found, ImageEngine) and time.monotonic() >= self._retry_at.get(name, 0.0):
                 found = self.engines[name] = await find_engine(name)
-                self._look_again[name] = time.monotonic() + EngineNotReady.retry_seconds
+                self._retry_at[name] = time.monotonic() + EngineNotReady.retry_seconds
         if not isinstance(found, ImageEngine):
             raise EngineNotReady(found.message if found is not None else f"{name} was not looked for")
         return found
@@ -123,76 +123,76 @@ _DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
 class PodWorker:
-    def __init__(self, shop: WorkerContext, uid: str, folder: str) -> None:
+    def __init__(self, context: WorkerContext, uid: str, folder: str) -> None:
         self.uid = uid
         self.folder = folder
         self.progress = Progress()
-        self.begun = was_started(folder)
+        self.was_started = was_started(folder)
         self.files_outdated = False
         self.supervisor_lost = False
         self.listeners: set[asyncio.Event] = set()
         """Set whenever the journal has grown."""
-        self._shop = shop
+        self._context = context
         self._pod: Object = {}
         self._journal = Journal(folder)
         self._notes: dict[str, str] = {}
         self._waiting: WaitingReason | None = None
-        self._said = ""
+        self._last_message = ""
         self._address = ""
         self._engine = "process"
-        self._holds = False
-        self._quiet_until = 0.0
+        self._is_allocated = False
+        self._reported_until = 0.0
         self._stop_grace: float | None = None
-        self._tokens_until = inf
+        self._tokens_refresh_at = inf
         self._pulls = ImagePulls()
-        if self.begun:
-            self._take_over()
+        if self.was_started:
+            self._restore()
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         return self.progress.finished is not None
 
-    async def look(self, pod: Object | None) -> float | None:
+    async def reconcile(self, pod: Object | None) -> float | None:
         """`pod` is None when its object has gone. Answers after how many seconds to look again; -1 says that there is
         nothing more to do, ever."""
         if pod is not None:
             self._pod = _newer(self._pod, pod)
-        self._observe()
+        self._read_journal()
         if pod is None:
-            return await self._forget()
-        if self.is_over:
+            return await self._remove_pod()
+        if self.is_finished:
             self._release()
         if is_deleting(self._pod):
-            return await self._end()
+            return await self._terminate()
         if has_ended(self._pod):
             # Somebody else may have said so: then it has to.
             return (
                 await self._ask_to_stop(termination_grace(spec_of(self._pod)))
-                if self.begun and not self.is_over
+                if self.was_started and not self.is_finished
                 else None
             )
-        if not self.begun:
-            return await self._begin()
-        if self.supervisor_lost and not self.is_over:
+        if not self.was_started:
+            return await self._prepare_and_start()
+        if self.supervisor_lost and not self.is_finished:
             again = await self._start()
-        elif (grace := requested_stop_grace(self._pod)) is not None and not self.is_over:
+        elif (grace := requested_stop_grace(self._pod)) is not None and not self.is_finished:
             again = await self._ask_to_stop(grace)
         else:
-            again = await self._heed_deadline()
+            again = await self._enforce_deadline()
         if self.files_outdated:
             self._refresh_files()
         await self._report()
         return again
 
     def lacks_supervisor(self) -> bool:
-        """Whether the supervisor has been killed; if so, the next `look` asks for another."""
-        if self.begun and not self.is_over and not has_supervisor(self.folder):
+        """Whether the supervisor has been killed; if so, the next `reconcile` asks for another."""
+        if self.was_started and not self.is_finished and not has_supervisor(self.folder):
             self.supervisor_lost = True
         return self.supervisor_lost
 
     def has_old_tokens(self, now: float) -> bool:
-        """Whether service account tokens are due to be written anew; if so, the next `look` does."""
-        if self.begun and not self.is_over and now >= self._tokens_until:
+        """Whether service account tokens are due to be written anew; if so, the next `reconcile` does."""
+        if self.was_started and not self.is_finished and now >= self._tokens_refresh_at:
             self.files_outdated = True
             return True
         return False
@@ -200,11 +200,11 @@ class PodWorker:
     def has_ended(self, container: str, attempt: int) -> bool:
         """Whether an attempt of a container will write nothing more."""
         known = self.progress.containers.get(container)
-        if self.is_over:
+        if self.is_finished:
             return True
         return known is not None and (known.attempt > attempt or (known.attempt == attempt and known.exit is not None))
 
-    def _take_over(self) -> None:
+    def _restore(self) -> None:
         """Goes on with a Pod that was begun in an earlier life of the server."""
         try:
             with open(f"{self.folder}/{POD_FILE}", "rb") as file:
@@ -217,45 +217,45 @@ class PodWorker:
             self._engine = os.path.basename(engine["exec"][0])
         for entry in self._journal.read():
             self.progress.apply(entry)
-        if self.is_over:
+        if self.is_finished:
             return
-        self._holds = True
+        self._is_allocated = True
         if self._address and self._address != LOCALHOST:
-            self._shop.addresses.keep(self._address)
-        self._shop.devices.keep(self.uid, [c.get("env") or {} for c in prepared.get("containers") or ()])
+            self._context.addresses.reserve(self._address)
+        self._context.devices.reserve(self.uid, [c.get("env") or {} for c in prepared.get("containers") or ()])
         self.supervisor_lost = not has_supervisor(self.folder)
 
     def adopt(self, pod: Object) -> None:
-        """After `_take_over`, once the object is known: no event is told twice, and its names are known again."""
+        """After `_restore`, once the object is known: no event is told twice, and its names are known again."""
         self._pod = pod
-        self._quiet_until = last_reported_time(pod)
+        self._reported_until = last_reported_time(pod)
         self._journal = Journal(self.folder)
         self.progress = Progress()
-        self._observe()
-        if self._holds:
+        self._read_journal()
+        if self._is_allocated:
             if self._address:
-                self._shop.hosts.add(PodHost.of(pod, self._address))
-            self._shop.around.refer(self.uid, references_of(pod))
+                self._context.hosts.add(PodHost.of(pod, self._address))
+            self._context.references.register(self.uid, references_of(pod))
             # Its files may be out of date. The next check sees to that: here it would hold up everybody's restart.
-            self._tokens_until = 0.0
+            self._tokens_refresh_at = 0.0
 
-    def _observe(self) -> None:
+    def _read_journal(self) -> None:
         """Reads on in the journal, and tells events."""
-        entries = self._journal.read() if self.begun else []
+        entries = self._journal.read() if self.was_started else []
         for entry in entries:
             self.progress.apply(entry)
-            if self._pod and entry.get("t", 0.0) >= self._quiet_until:
-                self._tell(entry)
+            if self._pod and entry.get("t", 0.0) >= self._reported_until:
+                self._record_events(entry)
         if entries:
             for listener in self.listeners:
                 listener.set()
 
-    def _tell(self, entry: JournalEntry) -> None:
+    def _record_events(self, entry: JournalEntry) -> None:
         for event in journal_events(self._pod, entry, self._notes):
-            self._shop.recorder.event(self._pod, event.type, event.reason, event.message)
+            self._context.recorder.event(self._pod, event.type, event.reason, event.message)
 
-    async def _begin(self) -> float | None:
-        pod, shop = self._pod, self._shop
+    async def _prepare_and_start(self) -> float | None:
+        pod, context = self._pod, self._context
         if lost_its_folder(pod):
             message = "The files of this Pod were removed from the node while it ran; it is not run a second time"
             await self._fail("PodFolderLost", message)
@@ -266,12 +266,12 @@ class PodWorker:
         if deadline is not None and time.time() >= deadline:
             await self._fail("DeadlineExceeded", _DEADLINE)
             return None
-        self._hold()
-        shop.around.refer(self.uid, references_of(pod))
+        self._allocate()
+        context.references.register(self.uid, references_of(pod))
         try:
-            engine = await shop.engine_for(pod)
+            engine = await context.engine_for(pod)
             if engine is not None:
-                await self._pulls.ensure(engine, pod, shop.recorder)
+                await self._pulls.ensure(engine, pod, context.recorder)
             self._prepare(engine, deadline)
         except NotReady as problem:
             return await self._wait(problem, deadline)
@@ -279,46 +279,46 @@ class PodWorker:
             where = f" ({error.filename})" if error.filename else ""
             return await self._wait(MachineError(f"{error.strerror or error}{where}"), deadline)
         self._waiting = None
-        self.begun = True
+        self.was_started = True
         return await self._start()
 
     async def _start(self) -> float | None:
         self.supervisor_lost = True
         try:
-            await self._shop.starter.start(self.folder, "none" if self._engine != "process" else None)
+            await self._context.starter.start(self.folder, "none" if self._engine != "process" else None)
         except ZygoteError as error:
-            self._shop.recorder.event(self._pod, "Warning", "FailedCreatePodSandBox", str(error))
+            self._context.recorder.event(self._pod, "Warning", "FailedCreatePodSandBox", str(error))
             return 10.0
         self.supervisor_lost = False
         return None
 
     def _prepare(self, engine: ImageEngine | None, deadline: float | None) -> None:
-        pod, shop = self._pod, self._shop
+        pod, context = self._pod, self._context
         layout = PodPaths(
             self.folder,
-            shop.logs.folder(namespace_of(pod), name_of(pod), self.uid),
-            shop.hosts.add(PodHost.of(pod, self._address)),
-            shop.notify,
+            context.logs.folder(namespace_of(pod), name_of(pod), self.uid),
+            context.hosts.add(PodHost.of(pod, self._address)),
+            context.notify,
         )
         spec = spec_of(pod)
-        devices = shop.devices.take(self.uid, spec.get("containers") or (), spec.get("initContainers") or ())
+        devices = context.devices.allocate(self.uid, spec.get("containers") or (), spec.get("initContainers") or ())
         prepared = prepare(
-            pod, self._surroundings(), layout, shop.here, engine=engine, deadline=deadline, devices=devices
+            pod, self._pod_context(), layout, context.node, engine=engine, deadline=deadline, devices=devices
         )
         if prepared.ignored:
             fields = ", ".join(prepared.ignored)
-            shop.recorder.event(pod, "Warning", "FieldIgnored", f"Without effect on this machine: {fields}")
+            context.recorder.event(pod, "Warning", "FieldIgnored", f"Without effect on this machine: {fields}")
         self._engine = engine.name if engine is not None else "process"
         self._notes = dict(prepared.notes)
-        self._note_tokens()
+        self._schedule_token_refresh()
         write_pod_file(self.folder, prepared.pod)
 
     async def _wait(self, problem: NotReady, deadline: float | None) -> float | None:
         """Says in status and event what is in the way; looks again when that changes, or after a while."""
         self._waiting = WaitingReason(problem.reason, problem.message, problem.container)
-        if problem.message != self._said:
-            self._said = problem.message
-            self._shop.recorder.event(self._pod, "Warning", problem.event, problem.event_message)
+        if problem.message != self._last_message:
+            self._last_message = problem.message
+            self._context.recorder.event(self._pod, "Warning", problem.event, problem.event_message)
         await self._report()
         waits = [problem.retry_seconds, deadline - time.time() if deadline is not None else None]
         return min((max(w, 0.0) for w in waits if w is not None), default=None)
@@ -326,7 +326,7 @@ class PodWorker:
     async def _fail(self, reason: str, message: str) -> None:
         now = time.time()
         self.progress.apply({"t": now, "e": "finished", "phase": "Failed", "reason": reason, "message": message})
-        self._shop.recorder.event(self._pod, "Warning", reason, message)
+        self._context.recorder.event(self._pod, "Warning", reason, message)
         await self._report()
         self._release()
 
@@ -339,51 +339,51 @@ class PodWorker:
 
     async def _write(self, status: dict[str, Any]) -> None:
         try:
-            self._pod = await self._shop.cluster.update({**self._pod, "status": status}, subresource="status")
+            self._pod = await self._context.cluster.update({**self._pod, "status": status}, subresource="status")
         except NotFound:
             return  # gone; the watch will say so
         except Conflict:
             # Somebody else changed the Pod. Take theirs and try once more at once, rather than wait for the watch.
-            fresh = await self._shop.cluster.get(POD, name_of(self._pod), namespace_of(self._pod))
+            fresh = await self._context.cluster.get(POD, name_of(self._pod), namespace_of(self._pod))
             if uid_of(fresh) != self.uid:
                 return
             self._pod = fresh
             raise
 
-    async def _heed_deadline(self) -> float | None:
+    async def _enforce_deadline(self) -> float | None:
         """The supervisor knows the deadline that was set when the Pod began; it may have been set since."""
         limit = spec_of(self._pod).get("activeDeadlineSeconds")
-        if limit is None or self.is_over:
+        if limit is None or self.is_finished:
             return None
         left = start_time(self._pod, time.time()) + float(limit) + 1.0 - time.time()
         if left > 0:
             return left
         return await self._ask_to_stop(termination_grace(spec_of(self._pod)), "DeadlineExceeded", _DEADLINE)
 
-    async def _end(self) -> float | None:
+    async def _terminate(self) -> float | None:
         """The object is to be deleted: let the Pod end in its own time, then let the object go."""
-        if self.begun and not self.is_over:
+        if self.was_started and not self.is_finished:
             again = await self._ask_to_stop(remaining_grace(self._pod, time.time()))
             await self._report()
             return again
-        if self.begun and not has_ended(self._pod):
+        if self.was_started and not has_ended(self._pod):
             await self._report()
         pod = self._pod
         if meta(pod).get("deletionGracePeriodSeconds") == 0:
             return None  # let go already; it is finalizers that hold the object
         try:
-            await self._shop.cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=0, uid=self.uid)
+            await self._context.cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=0, uid=self.uid)
         except (NotFound, Conflict):
             return None  # gone, and perhaps another Pod has the name by now
         return None
 
-    async def _forget(self) -> float | None:
+    async def _remove_pod(self) -> float | None:
         """The object has gone: nothing of it may run any more, and its folder goes as well. Its logs stay."""
-        if self.begun and not self.is_over:
+        if self.was_started and not self.is_finished:
             again = await self._ask_to_stop(0.0)
             if again is not None:
                 return again
-            if not self.is_over:
+            if not self.is_finished:
                 return None
         self._release()
         with lock_pod(self.folder) as taken:
@@ -403,53 +403,55 @@ class PodWorker:
             # It has been killed, or has not come up yet. In the latter case it will find the journal closed.
             if not close_journal(self.folder, reason, message):
                 return _POLL
-            self._observe()
-            return 0.0 if self.is_over else _POLL
+            self._read_journal()
+            return 0.0 if self.is_finished else _POLL
         self._stop_grace = grace
         return 10.0
 
-    def _hold(self) -> None:
+    def _allocate(self) -> None:
         """Takes what the Pod needs for itself, once."""
-        if self._holds:
+        if self._is_allocated:
             return
-        self._holds = True
-        self._address = LOCALHOST if spec_of(self._pod).get("hostNetwork") else self._shop.addresses.take()
+        self._is_allocated = True
+        self._address = LOCALHOST if spec_of(self._pod).get("hostNetwork") else self._context.addresses.allocate()
 
     def _release(self) -> None:
-        if not self._holds:
+        if not self._is_allocated:
             return
-        self._holds = False
-        self._shop.hosts.remove(self.uid)
-        self._shop.around.forget(self.uid)
-        self._shop.devices.give_back(self.uid)
+        self._is_allocated = False
+        self._context.hosts.remove(self.uid)
+        self._context.references.unregister(self.uid)
+        self._context.devices.release(self.uid)
         if self._address != LOCALHOST:
-            self._shop.addresses.give_back(self._address)
+            self._context.addresses.release(self._address)
 
     def _refresh_files(self) -> None:
         """Brings ConfigMaps, Secrets and the downward API up to date in a Pod that runs."""
         self.files_outdated = False
-        if self.is_over:
+        if self.is_finished:
             return
-        self._note_tokens()
-        self._shop.hosts.add(PodHost.of(self._pod, self._address))
+        self._schedule_token_refresh()
+        self._context.hosts.add(PodHost.of(self._pod, self._address))
         group = (spec_of(self._pod).get("securityContext") or {}).get("fsGroup")
-        if self._shop.here.isolation != "namespaces":
+        if self._context.node.isolation != "namespaces":
             group = None
         try:
-            volumes = plan_volumes(self._pod, self._surroundings(), self.folder, self._shop.here.settings.nfs)
+            volumes = plan_volumes(self._pod, self._pod_context(), self.folder, self._context.node.settings.nfs)
         except NotReady:
             return  # what a running Pod had stays as it was
         for volume in volumes.values():
             if isinstance(volume, Files):
                 write_payload(volume.path, volume.payload, group)
 
-    def _note_tokens(self) -> None:
+    def _schedule_token_refresh(self) -> None:
         """Tokens are written anew when four fifths of their time are over, as kubelet does."""
-        seconds = token_seconds(self._pod, self._shop.here.settings.api is not None)
-        self._tokens_until = time.time() + 0.8 * seconds if seconds is not None else inf
+        seconds = token_seconds(self._pod, self._context.node.settings.api is not None)
+        self._tokens_refresh_at = time.time() + 0.8 * seconds if seconds is not None else inf
 
-    def _surroundings(self) -> PodContext:
-        return self._shop.around.of(self._shop.nodes.get(spec_of(self._pod).get("nodeName") or ""), self._address)
+    def _pod_context(self) -> PodContext:
+        return self._context.references.context_for(
+            self._context.nodes.get(spec_of(self._pod).get("nodeName") or ""), self._address
+        )
 
 
 async def _remove(folder: str) -> None:

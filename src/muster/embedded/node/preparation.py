@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from muster.embedded.node.annotations import (
-    arrangement_of,
+    container_order_of,
     keep_folder,
     output_paths,
     paths_outside_mounts,
@@ -23,7 +23,7 @@ from muster.embedded.node.annotations import (
 )
 from muster.embedded.node.environment import container_environment
 from muster.embedded.node.hosts import hostname_of
-from muster.embedded.node.image_engine import ImageEngine, engine_container
+from muster.embedded.node.image_engine import ImageEngine, prepare_engine_container
 from muster.embedded.node.images import (
     SCRATCH,
     LaunchPlan,
@@ -175,7 +175,7 @@ class NodeContext:
     environment: Mapping[str, str]
     """What a container without an engine starts from."""
     limits_cpu: bool = True
-    """Whether the kernel holds processes to a share of the CPU here. (Memory is watched in any case.)"""
+    """Whether the kernel holds processes to a share of the CPU node. (Memory is watched in any case.)"""
     shims: str = ""
     """The folder of `images.make_shims`."""
 
@@ -204,39 +204,39 @@ def termination_grace(spec: Mapping[str, Any]) -> float:
 
 
 def resolve_container(
-    pod: Object, container: Mapping[str, Any], role: ContainerRole, around: PodContext, here: NodeContext,
+    pod: Object, container: Mapping[str, Any], role: ContainerRole, context: PodContext, node: NodeContext,
     engine: ImageEngine | None, devices: Mapping[str, str],
 ) -> ResolvedContainer:  # fmt: skip
     """Works out what can be missing. Raises NotReady, and touches nothing."""
-    plan = plan_launch(container, here.settings.images, here.environment, here.shims) if engine is None else None
+    plan = plan_launch(container, node.settings.images, node.environment, node.shims) if engine is None else None
     base = {"HOSTNAME": hostname_of(pod), **devices}
     if plan is not None:
         base = {**plan.env, **base}
     _refuse_root(pod, container)
-    return ResolvedContainer(container, role, container_environment(pod, container, around, base=base), plan)
+    return ResolvedContainer(container, role, container_environment(pod, container, context, base=base), plan)
 
 
 def prepare_container(
-    pod: Object, part: ResolvedContainer, mounts: list[Mount], layout: PodPaths, here: NodeContext, *,
+    pod: Object, resolved: ResolvedContainer, mounts: list[Mount], paths: PodPaths, node: NodeContext, *,
     engine: ImageEngine | None, address: str, is_alone: bool,
 ) -> PreparedContainer:  # fmt: skip
     """Makes what the container has for itself. `mounts` are those of its volumes."""
-    spec = part.spec
-    termination_file = f"{layout.folder}/termination-{part.name}"
+    spec = resolved.spec
+    termination_file = f"{paths.folder}/termination-{resolved.name}"
     _make_file(termination_file)
-    termination = _file(termination_file, spec.get("terminationMessagePath") or _TERMINATION_LOG)
+    termination = _bind(termination_file, spec.get("terminationMessagePath") or _TERMINATION_LOG)
     limits: Mapping[str, Any] = (spec.get("resources") or {}).get("limits") or {}
     user, group, groups = _user(pod, spec)
     prepared: PreparedContainer = {
-        "name": part.name,
-        "role": part.role,
-        "env": part.env,
+        "name": resolved.name,
+        "role": resolved.role,
+        "env": resolved.env,
         "uid": user,
         "gid": group,
         "groups": groups,
         "memoryLimit": whole_value(limits["memory"]) if limits.get("memory") else None,
         "cpuLimit": milli_value(limits["cpu"]) / 1000 if limits.get("cpu") else None,
-        "logDir": f"{layout.logs}/{part.name}",
+        "logDir": f"{paths.logs}/{resolved.name}",
         "terminationMessageFile": termination_file,
         "terminationMessageFromLogs": spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
         "startupProbe": probe_of(spec, "startupProbe", address),
@@ -247,61 +247,61 @@ def prepare_container(
         "stopSignal": (spec.get("lifecycle") or {}).get("stopSignal") or "SIGTERM",
         "engine": None,
     }
-    keep = output_paths(pod, part.name)
+    keep = output_paths(pod, resolved.name)
     if keep:
-        prepared["keep"], prepared["keepFolder"] = keep, keep_folder(layout.folder, part.name)
-    if part.plan is None:
+        prepared["keep"], prepared["keepFolder"] = keep, keep_folder(paths.folder, resolved.name)
+    if resolved.plan is None:
         assert engine is not None
-        hosts = _file(layout.hosts_file, "/etc/hosts")
-        engine_container(engine, pod, spec, prepared, [hosts, *mounts, termination], layout.folder)
+        hosts = _bind(paths.hosts_file, "/etc/hosts")
+        prepare_engine_container(engine, pod, spec, prepared, [hosts, *mounts, termination], paths.folder)
         return prepared
-    prepared["argv"] = part.plan.argv(part.env)
-    prepared["rootfs"] = part.plan.rootfs
-    if part.plan.rootfs:
-        prepared["rootfsLayer"] = f"{layout.folder}/rootfs-{part.name}"
-    if not part.plan.mapped:
-        prepared["missingProgram"] = explain_missing_program(part.image)
-    if here.isolation == "none":
-        _refuse_mounts(mounts, part.name)
-        prepared["mounts"], prepared["cwd"] = [], part.plan.cwd
+    prepared["argv"] = resolved.plan.argv(resolved.env)
+    prepared["rootfs"] = resolved.plan.rootfs
+    if resolved.plan.rootfs:
+        prepared["rootfsLayer"] = f"{paths.folder}/rootfs-{resolved.name}"
+    if not resolved.plan.mapped:
+        prepared["missingProgram"] = explain_missing_program(resolved.image)
+    if node.isolation == "none":
+        _refuse_mounts(mounts, resolved.name)
+        prepared["mounts"], prepared["cwd"] = [], resolved.plan.cwd
         return prepared
-    private = _private(part, layout, str(here.settings.home))
+    private = _private_mounts(resolved, paths, str(node.settings.home))
     if is_alone:
         private.append(SHARED_MEMORY)
-    prepared["cwd"], more = _working_dir(part, part.plan, [*private, *mounts], layout)
+    prepared["cwd"], more = _working_dir(resolved, resolved.plan, [*private, *mounts], paths)
     prepared["mounts"] = [*private, *more, *mounts, termination]
-    if keep and not part.plan.rootfs:
+    if keep and not resolved.plan.rootfs:
         prepared["private"] = paths_outside_mounts(keep, [mount["target"] for mount in prepared["mounts"]])
-        prepared["privateFolder"] = f"{layout.folder}/private-{part.name}"
-        if part.plan.has_default_cwd and any(os.path.dirname(path) == "/" for path in prepared["private"]):
+        prepared["privateFolder"] = f"{paths.folder}/private-{resolved.name}"
+        if resolved.plan.has_default_cwd and any(os.path.dirname(path) == "/" for path in prepared["private"]):
             # It may well be `result.txt` to the container: most images begin at the root, which is now its own.
             prepared["cwd"] = "/"
     return prepared
 
 
-def _private(part: ResolvedContainer, layout: PodPaths, home: str) -> list[Mount]:
+def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> list[Mount]:
     """What every container has for itself, below whatever it mounts there. The box keeps its keys, and what other Pods
     have, in `home`: there it sees what it runs from, and nothing else."""
-    scratch = scratch_folder(layout.folder, part.name)
+    scratch = scratch_folder(paths.folder, resolved.name)
     _make_scratch(scratch)
-    own = [_file(scratch, SCRATCH), _file(layout.hosts_file, "/etc/hosts"), _file(_HOSTNAME, "/etc/hostname")]
-    if part.plan is None or part.plan.rootfs:
+    own = [_bind(scratch, SCRATCH), _bind(paths.hosts_file, "/etc/hosts"), _bind(_HOSTNAME, "/etc/hostname")]
+    if resolved.plan is None or resolved.plan.rootfs:
         return own
     if not home.startswith(f"{SCRATCH}/"):
         own.append({"type": "tmpfs", "target": home, "size": _HIDING_BYTES})
-    needed = [f for f in hidden_folders(part.plan.required_folders, (SCRATCH, home)) if os.path.isdir(f)]
+    needed = [f for f in hidden_folders(resolved.plan.required_folders, (SCRATCH, home)) if os.path.isdir(f)]
     for folder in needed:
         if folder.startswith(f"{SCRATCH}/"):
             os.makedirs(f"{scratch}{folder.removeprefix(SCRATCH)}", exist_ok=True)
-    return [*own, *(_through(folder, read_only=folder.startswith(f"{home}/")) for folder in needed)]
+    return [*own, *(_bind_folder(folder, read_only=folder.startswith(f"{home}/")) for folder in needed)]
 
 
-def _through(folder: str, *, read_only: bool) -> Mount:
+def _bind_folder(folder: str, *, read_only: bool) -> Mount:
     return {"type": "bind", "source": folder, "target": folder, "readOnly": read_only}
 
 
 def _working_dir(
-    part: ResolvedContainer, plan: LaunchPlan, mounts: list[Mount], layout: PodPaths
+    resolved: ResolvedContainer, plan: LaunchPlan, mounts: list[Mount], paths: PodPaths
 ) -> tuple[str, list[Mount]]:
     """An image has its WORKDIR; this machine may not have the folder, so the container gets an empty one there."""
     cwd = os.path.normpath(plan.cwd)
@@ -315,9 +315,9 @@ def _working_dir(
             return cwd, []
     if os.path.isdir(f"{plan.rootfs}{cwd}"):
         return cwd, []
-    scratch = f"{layout.folder}/work-{part.name}"
+    scratch = f"{paths.folder}/work-{resolved.name}"
     _make_scratch(scratch)
-    return cwd, [_file(scratch, cwd)]
+    return cwd, [_bind(scratch, cwd)]
 
 
 def _refuse_mounts(mounts: list[Mount], container: str) -> None:
@@ -347,7 +347,7 @@ def _user(pod: Object, container: Mapping[str, Any]) -> tuple[int | None, int | 
     return context.get("runAsUser"), context.get("runAsGroup"), groups
 
 
-def _file(source: str, target: str) -> Mount:
+def _bind(source: str, target: str) -> Mount:
     return {"type": "bind", "source": source, "target": target}
 
 
@@ -374,45 +374,52 @@ class Prepared:
     notes: Mapping[str, str]
     """Where each container runs if no image engine runs it."""
     ignored: tuple[str, ...] = ()
-    """Fields of the Pod that mean nothing here."""
+    """Fields of the Pod that mean nothing node."""
 
 
 def prepare(
-    pod: Object, around: PodContext, layout: PodPaths, here: NodeContext, *,
+    pod: Object, context: PodContext, paths: PodPaths, node: NodeContext, *,
     engine: ImageEngine | None = None, deadline: float | None = None,
     devices: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Prepared:  # fmt: skip
     """Raises NotReady while something is missing. Makes everything but the Pod's own file."""
-    spec, settings = spec_of(pod), here.settings
-    volumes = plan_volumes(pod, around, layout.folder, settings.nfs)
+    spec, settings = spec_of(pod), node.settings
+    volumes = plan_volumes(pod, context, paths.folder, settings.nfs)
     if engine is not None:
         volumes = {name: _for_engine(pod, name, volume) for name, volume in volumes.items()}
-    parts = [
+    resolved_containers = [
         resolve_container(
-            pod, container, role, around, here, engine, (devices or {}).get(container.get("name") or "") or {}
+            pod, container, role, context, node, engine, (devices or {}).get(container.get("name") or "") or {}
         )
         for container, role in containers_of(spec)
     ]
-    arrangement = arrangement_of(pod)
-    _make_folder(layout.folder)
-    shared = _make_volumes(volumes, _group(pod, here))
-    is_alone = len(parts) == 1
+    arrangement = container_order_of(pod)
+    _make_folder(paths.folder)
+    shared = _make_volumes(volumes, _fs_group(pod, node))
+    is_alone = len(resolved_containers) == 1
     if not is_alone:
         shared.append(SHARED_MEMORY)
-        _name_default(layout.logs, parts)
+        _link_default_container(paths.logs, resolved_containers)
     containers = [
         prepare_container(
-            pod, part, _mounts(part, volumes), layout, here, engine=engine, address=around.pod_ip, is_alone=is_alone
+            pod,
+            resolved,
+            _mounts(resolved, volumes),
+            paths,
+            node,
+            engine=engine,
+            address=context.pod_ip,
+            is_alone=is_alone,
         )
-        for part in parts
+        for resolved in resolved_containers
     ]
-    isolation = "none" if engine is not None else here.isolation
+    isolation = "none" if engine is not None else node.isolation
     prepared: PreparedPod = {
         "uid": uid_of(pod),
         "namespace": namespace_of(pod),
         "name": name_of(pod),
         "hostname": hostname_of(pod),
-        "address": around.pod_ip,
+        "address": context.pod_ip,
         "restartPolicy": spec.get("restartPolicy") or "Always",
         "grace": termination_grace(spec),
         "deadline": deadline,
@@ -420,15 +427,19 @@ def prepare(
         "mounts": shared if isolation != "none" else [],
         "arrangement": arrangement,
         "containers": containers,
-        "notify": layout.notify,
+        "notify": paths.notify,
         "logFileBytes": settings.logs.file_bytes,
         "logFiles": settings.logs.files,
         "backoffBase": settings.backoff_base,
         "backoffMax": settings.backoff_max,
     }
-    notes = {p.name: describe_source(p.image, p.plan.mapped, p.plan.rootfs) for p in parts if p.plan is not None}
-    limits_cpu = here.limits_cpu if engine is None else engine.limits
-    ignored = [*ignored_fields(pod, here.isolation, by_engine=engine is not None, limits_cpu=limits_cpu)]
+    notes = {
+        p.name: describe_source(p.image, p.plan.mapped, p.plan.rootfs)
+        for p in resolved_containers
+        if p.plan is not None
+    }
+    limits_cpu = node.limits_cpu if engine is None else engine.limits
+    ignored = [*ignored_fields(pod, node.isolation, by_engine=engine is not None, limits_cpu=limits_cpu)]
     if lacks_service_account(volumes):
         ignored.append(f"spec.serviceAccountName (there is no service account {spec['serviceAccountName']})")
     return Prepared(prepared, notes, tuple(ignored))
@@ -465,14 +476,14 @@ def _make_volumes(volumes: Mapping[str, Volume], group: int | None) -> list[Moun
     return [mount for mount in made if mount is not None]
 
 
-def _group(pod: Object, here: NodeContext) -> int | None:
+def _fs_group(pod: Object, node: NodeContext) -> int | None:
     """Only root may give files to any group."""
     group: int | None = (spec_of(pod).get("securityContext") or {}).get("fsGroup")
-    return group if here.isolation == "namespaces" else None
+    return group if node.isolation == "namespaces" else None
 
 
-def _mounts(part: ResolvedContainer, volumes: Mapping[str, Volume]) -> list[Mount]:
-    mounts = container_mounts(part.spec, volumes, part.env)
+def _mounts(resolved: ResolvedContainer, volumes: Mapping[str, Volume]) -> list[Mount]:
+    mounts = container_mounts(resolved.spec, volumes, resolved.env)
     account = volumes.get(SERVICE_ACCOUNT_VOLUME)
     if account is not None and not any(mount["target"] == SERVICE_ACCOUNT_FOLDER for mount in mounts):
         mounts.append({"type": "bind", "source": account.path, "target": SERVICE_ACCOUNT_FOLDER, "readOnly": True})
@@ -484,9 +495,9 @@ def _for_engine(pod: Object, name: str, volume: Volume) -> Volume:
     return EmptyDir(f"/dev/shm/muster-{uid_of(pod)}/{name}") if isinstance(volume, Memory) else volume
 
 
-def _name_default(logs: str, parts: list[ResolvedContainer]) -> None:
+def _link_default_container(logs: str, resolved_containers: list[ResolvedContainer]) -> None:
     """Tells, even after the Pod has gone, whose log is meant when nobody says: clear if there is one main container."""
-    mains = [part.name for part in parts if part.role == "main"]
+    mains = [resolved.name for resolved in resolved_containers if resolved.role == "main"]
     if len(mains) == 1 and not os.path.islink(f"{logs}/{DEFAULT_CONTAINER_LINK}"):
         os.makedirs(logs, exist_ok=True)
         os.symlink(mains[0], f"{logs}/{DEFAULT_CONTAINER_LINK}")

@@ -32,7 +32,7 @@ class ControlConnection:
         self._rest = b""
 
     @classmethod
-    async def ask(cls, folder: str, request: ControlRequest, descriptors: Sequence[int] = ()) -> ControlConnection:
+    async def send(cls, folder: str, request: ControlRequest, descriptors: Sequence[int] = ()) -> ControlConnection:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         connection.setblocking(False)
         try:
@@ -47,7 +47,7 @@ class ControlConnection:
             raise
         return cls(connection)
 
-    async def answer(self) -> ControlResponse:
+    async def receive(self) -> ControlResponse:
         loop = asyncio.get_running_loop()
         while b"\n" not in self._rest:
             try:
@@ -78,8 +78,8 @@ async def request_stop(folder: str, grace: float, reason: str = "", message: str
     request: ControlRequest = {"op": "stop", "grace": grace}
     if reason:
         request["reason"], request["message"] = reason, message
-    with await ControlConnection.ask(folder, request) as control:
-        await control.answer()
+    with await ControlConnection.send(folder, request) as control:
+        await control.receive()
 
 
 async def _connect(connection: socket.socket, folder: str) -> None:
@@ -249,9 +249,9 @@ class _Connection:
             return
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            self._understand(line)
+            self._handle_line(line)
 
-    def _understand(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         kind, text = line[:1], line[1:]
         if kind == b"!":
             self._on_killed(os.fsdecode(text.partition(b" ")[2]))

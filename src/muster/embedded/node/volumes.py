@@ -39,15 +39,15 @@ Payload: TypeAlias = dict[str, File]
 """By path, relative to the volume's folder."""
 
 
-def payload_of(pod: Object, volume: str, source: Mapping[str, Any], around: PodContext) -> Payload:
+def payload_of(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext) -> Payload:
     """`source` is the volume as the Pod's spec has it. Raises MountError when something it names is missing."""
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in source:
-            return _one(pod, volume, kind, source[kind] or {}, around, _mode_of(source[kind]))
+            return _one(pod, volume, kind, source[kind] or {}, context, _mode_of(source[kind]))
     files: Payload = {}
     projected = source.get("projected") or {}
     for part in projected.get("sources") or ():
-        files.update(_projected(pod, volume, part, around, _mode_of(projected)))
+        files.update(_projected(pod, volume, part, context, _mode_of(projected)))
     return files
 
 
@@ -56,30 +56,30 @@ def _mode_of(source: Mapping[str, Any] | None) -> int:
     return _MODE if mode is None else int(mode)
 
 
-def _projected(pod: Object, volume: str, part: Mapping[str, Any], around: PodContext, mode: int) -> Payload:
+def _projected(pod: Object, volume: str, part: Mapping[str, Any], context: PodContext, mode: int) -> Payload:
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in part:
-            return _one(pod, volume, kind, part[kind] or {}, around, mode)
+            return _one(pod, volume, kind, part[kind] or {}, context, mode)
     if "serviceAccountToken" in part:
-        return _token(pod, volume, part["serviceAccountToken"], around)
+        return _token(pod, volume, part["serviceAccountToken"], context)
     if "apiServerCertificate" in part:
-        certificate = around.api.ca_certificate if around.api is not None else ""
+        certificate = context.api.ca_certificate if context.api is not None else ""
         return {part["apiServerCertificate"]["path"]: File(certificate.encode(), mode)}
     kind = next(iter(part), "nothing")
     raise MountError(volume, f'projected sources of type "{kind}" are not available on this machine')
 
 
-def _one(pod: Object, volume: str, kind: str, source: Mapping[str, Any], around: PodContext, mode: int) -> Payload:
+def _one(pod: Object, volume: str, kind: str, source: Mapping[str, Any], context: PodContext, mode: int) -> Payload:
     if kind == "downwardAPI":
-        return _downward(pod, volume, source, around, mode)
+        return _downward(pod, volume, source, context, mode)
     namespace = namespace_of(pod)
     name = str(source.get("secretName") or source.get("name") or "")
     optional = bool(source.get("optional"))
     if kind == "configMap":
-        found = around.config_map(namespace, name)
+        found = context.config_map(namespace, name)
         data = config_map_data(found) if found is not None else None
     else:
-        found = around.secret(namespace, name)
+        found = context.secret(namespace, name)
         data = secret_data(found) if found is not None else None
     if data is None:
         if optional:
@@ -87,10 +87,10 @@ def _one(pod: Object, volume: str, kind: str, source: Mapping[str, Any], around:
         raise MountError(volume, f'{kind.lower()} "{name}" not found')
     items = source.get("items")
     if not items:
-        return {_safe(volume, key): File(content, mode) for key, content in data.items()}
+        return {_check_path(volume, key): File(content, mode) for key, content in data.items()}
     files: Payload = {}
     for item in items:
-        key, path = str(item.get("key") or ""), _safe(volume, str(item.get("path") or ""))
+        key, path = str(item.get("key") or ""), _check_path(volume, str(item.get("path") or ""))
         if key in data:
             files[path] = File(data[key], mode if item.get("mode") is None else int(item["mode"]))
         elif not optional:
@@ -98,34 +98,34 @@ def _one(pod: Object, volume: str, kind: str, source: Mapping[str, Any], around:
     return files
 
 
-def _downward(pod: Object, volume: str, source: Mapping[str, Any], around: PodContext, mode: int) -> Payload:
+def _downward(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext, mode: int) -> Payload:
     files: Payload = {}
     for item in source.get("items") or ():
-        path = _safe(volume, str(item.get("path") or ""))
+        path = _check_path(volume, str(item.get("path") or ""))
         try:
             if "fieldRef" in item:
-                text = field_value(pod, str(item["fieldRef"].get("fieldPath") or ""), around)
+                text = field_value(pod, str(item["fieldRef"].get("fieldPath") or ""), context)
             else:
-                text = _resource(pod, item.get("resourceFieldRef") or {}, around)
+                text = _resource(pod, item.get("resourceFieldRef") or {}, context)
         except ConfigError as error:
             raise MountError(volume, error.message) from None
         files[path] = File(text.encode("utf-8", "surrogateescape"), mode if item.get("mode") is None else item["mode"])
     return files
 
 
-def _resource(pod: Object, reference: Mapping[str, Any], around: PodContext) -> str:
+def _resource(pod: Object, reference: Mapping[str, Any], context: PodContext) -> str:
     spec, wanted = spec_of(pod), reference.get("containerName")
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         if container.get("name") == wanted:
-            return resource_value(container, reference, around)
+            return resource_value(container, reference, context)
     raise ConfigError(f'resourceFieldRef.containerName "{wanted}" is no container of this Pod')
 
 
-def _token(pod: Object, volume: str, source: Mapping[str, Any], around: PodContext) -> Payload:
-    if around.api is None:
+def _token(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext) -> Payload:
+    if context.api is None:
         raise MountError(volume, "service account tokens are not available: this cluster runs without an API server")
     try:
-        token = around.api.token(pod, str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
+        token = context.api.token(pod, str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
     except NotFound as error:
         # The account that every namespace has may be a moment late; one that a cluster elsewhere has never comes.
         if source.get("optional") and spec_of(pod).get("serviceAccountName") not in (None, "", "default"):
@@ -133,10 +133,10 @@ def _token(pod: Object, volume: str, source: Mapping[str, Any], around: PodConte
         raise MountError(volume, error.message) from None
     except ApiError as error:
         raise MountError(volume, error.message) from None
-    return {_safe(volume, str(source.get("path") or "token")): File(token.encode(), 0o600)}
+    return {_check_path(volume, str(source.get("path") or "token")): File(token.encode(), 0o600)}
 
 
-def _safe(volume: str, path: str) -> str:
+def _check_path(volume: str, path: str) -> str:
     """Refuses what would leave the volume's folder, or meet the links that make updates atomic."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
@@ -183,18 +183,18 @@ class Files:
 Volume: TypeAlias = EmptyDir | Memory | HostPath | Files
 
 
-def plan_volumes(pod: Object, around: PodContext, folder: str, nfs: Mapping[str, str]) -> dict[str, Volume]:
+def plan_volumes(pod: Object, context: PodContext, folder: str, nfs: Mapping[str, str]) -> dict[str, Volume]:
     """Every volume of the Pod by name. Raises MountError when one cannot be had, as things are."""
-    volumes = {v["name"]: _plan(pod, v, around, f"{folder}/volumes/{v['name']}", nfs) for v in _volumes(pod)}
-    if mounts_service_account(pod, around):
+    volumes = {v["name"]: _plan(pod, v, context, f"{folder}/volumes/{v['name']}", nfs) for v in _volumes(pod)}
+    if mounts_service_account(pod, context):
         source = {"projected": {"sources": _SERVICE_ACCOUNT_SOURCES}}
         path = f"{folder}/volumes/{SERVICE_ACCOUNT_VOLUME}"
-        volumes[SERVICE_ACCOUNT_VOLUME] = Files(path, payload_of(pod, SERVICE_ACCOUNT_VOLUME, source, around))
+        volumes[SERVICE_ACCOUNT_VOLUME] = Files(path, payload_of(pod, SERVICE_ACCOUNT_VOLUME, source, context))
     return volumes
 
 
-def mounts_service_account(pod: Object, around: PodContext) -> bool:
-    return around.api is not None and spec_of(pod).get("automountServiceAccountToken") is not False
+def mounts_service_account(pod: Object, context: PodContext) -> bool:
+    return context.api is not None and spec_of(pod).get("automountServiceAccountToken") is not False
 
 
 def lacks_service_account(volumes: Mapping[str, Volume]) -> bool:
@@ -255,16 +255,16 @@ def _add(
         found.add(("Secret", namespace, str(secret.get("name") or "")))
 
 
-def _plan(pod: Object, volume: Mapping[str, Any], around: PodContext, path: str, nfs: Mapping[str, str]) -> Volume:
+def _plan(pod: Object, volume: Mapping[str, Any], context: PodContext, path: str, nfs: Mapping[str, str]) -> Volume:
     name = volume["name"]
     if "emptyDir" in volume:
         return _empty_dir(volume["emptyDir"] or {}, path)
     if "hostPath" in volume:
         return HostPath(str(volume["hostPath"].get("path") or ""), str(volume["hostPath"].get("type") or ""))
     if any(kind in volume for kind in ("configMap", "secret", "projected", "downwardAPI")):
-        return Files(path, payload_of(pod, name, volume, around))
+        return Files(path, payload_of(pod, name, volume, context))
     if "persistentVolumeClaim" in volume or "ephemeral" in volume:
-        return _claimed(pod, volume, around, nfs)
+        return _claimed(pod, volume, context, nfs)
     if "nfs" in volume:
         return _nfs(name, volume["nfs"], nfs)
     kind = next((key for key in volume if key != "name"), "")
@@ -284,13 +284,13 @@ def _empty_dir(source: Mapping[str, Any], path: str) -> Volume:
     return Memory(path, whole_value(limit) if limit else None)
 
 
-def _claimed(pod: Object, volume: Mapping[str, Any], around: PodContext, nfs: Mapping[str, str]) -> Volume:
+def _claimed(pod: Object, volume: Mapping[str, Any], context: PodContext, nfs: Mapping[str, str]) -> Volume:
     name, claim = volume["name"], claim_name(pod, volume)
-    found = around.claim(namespace_of(pod), claim)
+    found = context.claim(namespace_of(pod), claim)
     if found is None:
         raise MountError(name, f'persistentvolumeclaim "{claim}" not found')
     bound = str(spec_of(found).get("volumeName") or "")
-    source = around.persistent_volume("", bound) if bound else None
+    source = context.persistent_volume("", bound) if bound else None
     if source is None:
         raise MountError(name, f'persistentvolumeclaim "{claim}" is not bound to a volume yet')
     spec = spec_of(source)
@@ -428,7 +428,7 @@ def write_payload(folder: str, payload: Payload, group: int | None = None) -> bo
     data = f"{folder}/{_DATA}"
     if group is not None:
         payload = {path: File(file.content, file.mode | 0o040) for path, file in payload.items()}
-    if _present(data) == payload:
+    if _read_payload(data) == payload:
         return False
     fresh = f"..{time.strftime('%Y_%m_%d_%H_%M_%S', time.gmtime())}.{time.monotonic_ns()}"
     os.mkdir(f"{folder}/{fresh}", 0o755)
@@ -454,7 +454,7 @@ def write_payload(folder: str, payload: Payload, group: int | None = None) -> bo
     return True
 
 
-def _present(data: str) -> dict[str, tuple[bytes, int]] | None:
+def _read_payload(data: str) -> dict[str, tuple[bytes, int]] | None:
     """What is there now, as a payload."""
     if not os.path.isdir(data):
         return None

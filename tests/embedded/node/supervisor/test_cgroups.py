@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.node.supervisor.cgroups import can_limit, find_places, limit
+from muster.embedded.node.supervisor.cgroups import can_limit, create_cgroup, find_parents
 
 V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 V1 = """\
@@ -58,19 +58,19 @@ V1 = """\
 def test_where_groups_can_be_made(
     own: str, mountinfo: str, memory: list[tuple[int, str]], cpu: list[tuple[int, str]]
 ) -> None:
-    places = find_places(own, mountinfo)
+    places = find_parents(own, mountinfo)
     assert places.get("memory", []) == memory
     assert places.get("cpu", []) == cpu
 
 
 def test_nothing_to_limit_makes_no_group() -> None:
-    assert limit("muster-test-nothing", None, None) is None
+    assert create_cgroup("muster-test-nothing", None, None) is None
 
 
 def test_a_group_holds_its_limits_and_leaves_nothing_behind() -> None:
     if can_limit() != (True, True):
         pytest.skip("this user may not make control groups here")
-    cgroup = limit(f"muster-test-{os.getpid()}", 64 << 20, 0.5)
+    cgroup = create_cgroup(f"muster-test-{os.getpid()}", 64 << 20, 0.5)
     assert cgroup is not None
     paths = [Path(path) for path in cgroup.paths]
     limits = {

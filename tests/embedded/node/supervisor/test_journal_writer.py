@@ -15,10 +15,10 @@ ENTRIES: list[JournalEntry] = [
 
 
 def test_one_process_has_the_journal_at_a_time(tmp_path: Path) -> None:
-    books = JournalWriter.open(str(tmp_path))
-    assert books is not None
+    journal = JournalWriter.open(str(tmp_path))
+    assert journal is not None
     assert JournalWriter.open(str(tmp_path)) is None
-    books.close()
+    journal.close()
     again = JournalWriter.open(str(tmp_path))
     assert again is not None
     again.close()
@@ -26,28 +26,28 @@ def test_one_process_has_the_journal_at_a_time(tmp_path: Path) -> None:
 
 
 def test_entries_are_lines_and_half_a_line_is_cut_off(tmp_path: Path) -> None:
-    books = JournalWriter.open(str(tmp_path))
-    assert books is not None
-    assert books.read() == []
+    journal = JournalWriter.open(str(tmp_path))
+    assert journal is not None
+    assert journal.read() == []
     for entry in ENTRIES:
-        books.note(entry)
-    assert books.write()
+        journal.add(entry)
+    assert journal.write()
     assert [json.loads(line) for line in (tmp_path / JOURNAL).read_text().splitlines()] == ENTRIES
     with (tmp_path / JOURNAL).open("a") as file:
         file.write('{"t":3.0,"e":"star')
-    assert books.read() == ENTRIES
-    books.note({"t": 4.0, "e": "supervised", "pid": 8})
-    assert books.write()
+    assert journal.read() == ENTRIES
+    journal.add({"t": 4.0, "e": "supervised", "pid": 8})
+    assert journal.write()
     assert len((tmp_path / JOURNAL).read_text().splitlines()) == 3
-    books.close()
+    journal.close()
 
 
 def test_what_cannot_be_written_is_kept(tmp_path: Path) -> None:
     full = JournalWriter(os.open("/dev/full", os.O_RDWR))
-    full.note(ENTRIES[0])
+    full.add(ENTRIES[0])
     assert not full.write()
     assert not full.write()
-    full.take_back(ENTRIES[0])
+    full.discard(ENTRIES[0])
     assert full.write()
     full.close()
 
@@ -56,17 +56,17 @@ def test_telling_somebody_nobody_and_somebody_busy(tmp_path: Path) -> None:
     folder = tmp_path / ("deep" * 30)
     folder.mkdir()
     path = str(folder / "agent.sock")
-    books = JournalWriter.open(str(tmp_path))
-    assert books is not None
-    books.tell_whom(path, "the-uid")
-    assert books.tell()  # nobody there
+    journal = JournalWriter.open(str(tmp_path))
+    assert journal is not None
+    journal.set_listener(path, "the-uid")
+    assert journal.notify()  # nobody there
     for _ in range(2):  # an agent, and the one after it
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent, short_socket_path(path) as short:
             agent.bind(short)
-            while books.tell():  # until its queue is full
+            while journal.notify():  # until its queue is full
                 pass
             assert agent.recv(100) == b"the-uid"
-            assert books.tell()
+            assert journal.notify()
         os.unlink(path)
-        assert books.tell()
-    books.close()
+        assert journal.notify()
+    journal.close()

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from muster.embedded.node.supervisor.output_files import PROBLEM_FILE, Allowance, TooMuch, keep, remove_tree
+from muster.embedded.node.supervisor.output_files import (
+    PROBLEM_FILE,
+    BudgetExceeded,
+    CopyBudget,
+    copy_outputs,
+    remove_tree,
+)
 
 
-def kept(root: Path, target: Path, *paths: str, allowance: Allowance | None = None) -> dict[str, str]:
+def kept(root: Path, target: Path, *paths: str, budget: CopyBudget | None = None) -> dict[str, str]:
     descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY)
     try:
-        keep(descriptor, paths, str(target), allowance)
+        copy_outputs(descriptor, paths, str(target), budget)
     finally:
         os.close(descriptor)
     return {str(p.relative_to(target)): p.read_text() for p in target.rglob("*") if p.is_file() and not p.is_symlink()}
@@ -55,9 +61,9 @@ def test_what_was_kept_before_is_replaced(root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("entries", "size"), [(1, 100), (100, 1)])
 def test_more_than_the_allowance_is_left_to_others(root: Path, tmp_path: Path, entries: int, size: int) -> None:
-    with pytest.raises(TooMuch):
-        kept(root, tmp_path / "k", "/a", allowance=Allowance(entries, size))
-    assert kept(root, tmp_path / "k", "/a", allowance=Allowance(10, 10)) == {"0/f": "f", "0/deep/g": "g"}
+    with pytest.raises(BudgetExceeded):
+        kept(root, tmp_path / "k", "/a", budget=CopyBudget(entries, size))
+    assert kept(root, tmp_path / "k", "/a", budget=CopyBudget(10, 10)) == {"0/f": "f", "0/deep/g": "g"}
 
 
 def test_trouble_is_written_down(root: Path, tmp_path: Path) -> None:

@@ -205,6 +205,6 @@ async def test_a_groups_limits_hold_for_what_is_run_beside_it_and_leave_nothing(
     if cgroups.can_limit() != (True, True):
         pytest.skip("this user may not make control groups here")
     await pods.run("pod", "true", memoryLimit=64 << 20, cpuLimit=0.5)
-    places = cgroups.find_places(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
+    places = cgroups.find_parents(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
     left = [name for found in places.values() for _, place in found for name in os.listdir(place) if "uid-pod" in name]
     assert left == []

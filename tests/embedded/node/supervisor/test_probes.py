@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.embedded.node.supervisor.contract import PreparedContainer, Probe
-from muster.embedded.node.supervisor.probes import Check, active, checks_of
+from muster.embedded.node.supervisor.probes import ProbeCheck, active_checks, checks_of
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ def test_thresholds_count_results_in_a_row(
     successes: int, failures: int, results: str, verdicts: list[bool | None]
 ) -> None:
     probe: Probe = {"kind": "tcp", "successThreshold": successes, "failureThreshold": failures}
-    check = Check("readiness", probe, 0.0)
+    check = ProbeCheck("readiness", probe, 0.0)
     assert [check.note(result == "+") for result in results] == verdicts
 
 
 def test_a_probe_is_due_after_its_delay_and_then_every_period() -> None:
-    check = Check("liveness", {"kind": "tcp", "initialDelay": 5.0, "period": 2.0}, 100.0)
+    check = ProbeCheck("liveness", {"kind": "tcp", "initialDelay": 5.0, "period": 2.0}, 100.0)
     assert check.due == 105.0
     check.begin(105.5)
     assert check.due == 107.5
@@ -36,5 +36,5 @@ def test_until_the_startup_probe_has_passed_the_others_wait() -> None:
     container: PreparedContainer = {"startupProbe": probe, "livenessProbe": probe, "readinessProbe": None}
     checks = checks_of(container, 0.0)
     assert [check.kind for check in checks] == ["startup", "liveness"]
-    assert [check.kind for check in active(checks)] == ["startup"]
-    assert [check.kind for check in active(checks[1:])] == ["liveness"]
+    assert [check.kind for check in active_checks(checks)] == ["startup"]
+    assert [check.kind for check in active_checks(checks[1:])] == ["liveness"]

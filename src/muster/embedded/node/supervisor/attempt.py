@@ -13,7 +13,7 @@ from muster.embedded.node.supervisor import cgroups, output_files
 from muster.embedded.node.supervisor.contract import EngineCommands, PreparedContainer, PreparedPod
 from muster.embedded.node.supervisor.event_loop import EventLoop, Timer
 from muster.embedded.node.supervisor.log_writer import LogStream, LogWriter, read_tail
-from muster.embedded.node.supervisor.probes import CheckKind, HealthWatch, ProbeRun, start_probe
+from muster.embedded.node.supervisor.probes import CheckKind, ProbeRun, ProbeRunner, start_probe
 from muster.embedded.node.supervisor.processes import Processes, ProgramMissing, StartError, host_pid, send_signal
 from muster.embedded.node.supervisor.sandbox import CONTAINER_MARK, Sandbox
 
@@ -42,25 +42,25 @@ class AttemptOutcome(NamedTuple):
     message: str
 
 
-class Host(Protocol):
+class AttemptHost(Protocol):
     """What an attempt needs of the supervisor around it."""
 
     pod: PreparedPod
     loop: EventLoop
     sandbox: Sandbox
     processes: Processes
-    nothing: int
+    dev_null: int
     """A descriptor of /dev/null."""
 
     def note(self, attempt: Attempt, event: str, **details: object) -> None: ...
     def is_alone(self, attempt: Attempt) -> bool: ...
-    def has_passed(self, attempt: Attempt) -> None: ...
-    def has_to_go(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None: ...
-    def has_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None: ...
+    def startup_passed(self, attempt: Attempt) -> None: ...
+    def stop_unhealthy(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None: ...
+    def attempt_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None: ...
 
 
 class Attempt:
-    def __init__(self, host: Host, container: PreparedContainer, number: int) -> None:
+    def __init__(self, host: AttemptHost, container: PreparedContainer, number: int) -> None:
         self.container, self.number = container, number
         self.name = container["name"]
         self.pid = 0
@@ -71,7 +71,7 @@ class Attempt:
         self._streams: dict[int, LogStream] = {}
         self._log: LogWriter | None = None
         self._cgroup: cgroups.Cgroup | None = None
-        self._health: HealthWatch | None = None
+        self._probes: ProbeRunner | None = None
         self._hook: ProbeRun | None = None
         self._ready = self._out_of_memory = self._swept = False
         self._sweeps = 0
@@ -86,12 +86,12 @@ class Attempt:
         clear_termination_message(container.get("terminationMessageFile"), self.number)
         memory, cpu = container.get("memoryLimit"), container.get("cpuLimit")
         if (memory or cpu) and not self._engine:
-            self._cgroup = cgroups.limit(f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu)
+            self._cgroup = cgroups.create_cgroup(f"{cgroup_prefix(pod['uid'])}{self.name}", memory, cpu)
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         try:
             self.pid, self._namespace = self._host.sandbox.start(
-                container, self.number, (self._host.nothing, out_end, err_end), self._join
+                container, self.number, (self._host.dev_null, out_end, err_end), self._cgroup_descriptors
             )
         except StartError as error:
             os.close(out)
@@ -99,7 +99,7 @@ class Attempt:
             message = str(error)
             if isinstance(error, ProgramMissing) and (advice := container.get("missingProgram")):
                 message = f"{message}: {advice}"
-            self._conclude(AttemptOutcome(START_ERROR_CODE, 0, "StartError", message))
+            self._report_outcome(AttemptOutcome(START_ERROR_CODE, 0, "StartError", message))
             return
         finally:
             os.close(out_end)
@@ -124,9 +124,9 @@ class Attempt:
         now = time.time()
         if self._kill_timer is not None:
             self._kill_timer.cancel()
-            self._kill_timer = self._loop.at(until, self._time_is_over)
+            self._kill_timer = self._loop.at(until, self._grace_expired)
             return
-        self._kill_timer = self._loop.at(until, self._time_is_over)
+        self._kill_timer = self._loop.at(until, self._grace_expired)
         self._end_checks()
         hook = self.container.get("preStop")
         if hook and until > now:
@@ -157,40 +157,40 @@ class Attempt:
             env=env,
             cwd=cwd,
             terminal=terminal,
-            cgroups=self._join,
+            cgroups=self._cgroup_descriptors,
         )
 
-    def has_started_up(self) -> None:
+    def on_startup_passed(self) -> None:
         if self.container.get("startupProbe"):
             self._host.note(self, "startup")
-        self._host.has_passed(self)
+        self._host.startup_passed(self)
 
-    def is_ready(self, ready: bool) -> None:
+    def on_readiness(self, ready: bool) -> None:
         if ready != self._ready:
             self._ready = ready
             self._host.note(self, "ready", ready=ready)
 
-    def is_unhealthy(self, check: CheckKind, message: str) -> None:
+    def on_probe_failed(self, check: CheckKind, message: str) -> None:
         self._host.note(self, "unhealthy", probe=check, message=f"{check.capitalize()} probe failed: {message}")
 
-    def has_to_go(self, check: CheckKind, grace: float | None) -> None:
+    def on_unhealthy(self, check: CheckKind, grace: float | None) -> None:
         message = f"Container {self.name} failed {check} probe, will be restarted"
-        self._host.has_to_go(self, "Unhealthy", message, grace)
+        self._host.stop_unhealthy(self, "Unhealthy", message, grace)
 
     @property
-    def _join(self) -> list[int]:
+    def _cgroup_descriptors(self) -> list[int]:
         return self._cgroup.procs if self._cgroup is not None else []
 
     def _run_probe(self, argv: list[str], output: int) -> int:
-        return self.run_inside(argv, (self._host.nothing, output, output))
+        return self.run_inside(argv, (self._host.dev_null, output, output))
 
     def _post_started(self, passed: bool, message: str) -> None:
         self._hook = None
         if not passed:
-            self._host.has_to_go(self, "FailedPostStartHook", f"PostStartHook failed: {message}", None)
+            self._host.stop_unhealthy(self, "FailedPostStartHook", f"PostStartHook failed: {message}", None)
             return
-        self._health = HealthWatch(self._loop, self.container, self, self._run_probe)
-        self._health.begin()
+        self._probes = ProbeRunner(self._loop, self.container, self, self._run_probe)
+        self._probes.begin()
 
     def _pre_stopped(self, passed: bool, message: str) -> None:
         self._hook = None
@@ -198,7 +198,7 @@ class Attempt:
             self._host.note(self, "unhealthy", probe="preStop", message=f"PreStopHook failed: {message}")
         self._signal(signal_number(self.container.get("stopSignal")))
 
-    def _time_is_over(self) -> None:
+    def _grace_expired(self) -> None:
         if self._hook is not None:
             self._end_checks()
             self._signal(signal_number(self.container.get("stopSignal")))
@@ -217,24 +217,24 @@ class Attempt:
         if self._engine:
             with suppress(StartError):
                 argv = kill_command(self._engine, number)
-                self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.nothing] * 3)
+                self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.dev_null] * 3)
         else:
-            send_signal(self._owned(), number)
+            send_signal(self._own_processes(), number)
 
-    def _owned(self) -> list[int]:
+    def _own_processes(self) -> list[int]:
         processes, roots = self._host.processes, [self.pid] if self.pid else []
         if self._namespace >= 0:
             if self._inode < 0:
                 self._inode = os.fstat(self._namespace).st_ino
-            return processes.owned(lambda pid: processes.is_in_mounts(pid, self._inode), roots)
+            return processes.find_owned(lambda pid: processes.is_in_mounts(pid, self._inode), roots)
         mark = f"{CONTAINER_MARK}={self._host.sandbox.mark(self.container, self.number)}".encode()
-        return processes.owned(lambda pid: mark in processes.variables(pid), roots)
+        return processes.find_owned(lambda pid: mark in processes.variables(pid), roots)
 
     def _watch_memory(self) -> None:
         limit = self.container.get("memoryLimit") or 0
         if self._status is not None:
             return
-        if self._host.processes.memory(self._owned(), limit) > limit:
+        if self._host.processes.memory(self._own_processes(), limit) > limit:
             self._out_of_memory = True
             self._kill()
         else:
@@ -258,7 +258,7 @@ class Attempt:
         os.close(pipe)
         self._streams.pop(pipe).end()
         if self._swept and not self._streams:
-            self._wrap_up()
+            self._finish()
 
     def _exited(self, status: int) -> None:
         self._status, self.pid = status, 0
@@ -267,7 +267,7 @@ class Attempt:
         if self._engine:
             self._copy_from_engine(0)
         else:
-            self._sweep()
+            self._kill_leftovers()
 
     def _copy_from_engine(self, number: int) -> None:
         """One path that is to be kept after the other; then the container may go."""
@@ -281,9 +281,9 @@ class Attempt:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             argv = [*self._engine["copy"], source, target]
-            pid = self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.nothing] * 3)
+            pid = self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.dev_null] * 3)
         except (OSError, StartError) as error:
-            output_files.note_problem(folder, str(error))
+            output_files.write_problem(folder, str(error))
             self._remove_from_engine()
         else:
             self._loop.on_exit(pid, lambda _status: self._copy_from_engine(number + 1))
@@ -292,54 +292,56 @@ class Attempt:
         assert self._engine is not None
         try:
             argv = self._engine["remove"]
-            pid = self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.nothing] * 3)
+            pid = self._host.sandbox.run_engine(self.container, self.number, argv, [self._host.dev_null] * 3)
         except StartError:
-            self._sweep()
+            self._kill_leftovers()
         else:
-            self._loop.on_exit(pid, lambda _status: self._sweep())
+            self._loop.on_exit(pid, lambda _status: self._kill_leftovers())
 
-    def _sweep(self) -> None:
+    def _kill_leftovers(self) -> None:
         """Kills what the main process has left behind, until nothing is; then reads the last of the output."""
         if self._loop.has_children:
-            left = self._owned()
+            left = self._own_processes()
             if left and self._host.is_alone(self):
                 self._host.processes.kill_all()
             elif left:
                 send_signal(left, signal.SIGKILL)
             self._sweeps += 1
             if left and self._sweeps < _MAX_SWEEPS:
-                self._timer = self._loop.at(time.time() + _SWEEP_PERIOD, self._sweep)
+                self._timer = self._loop.at(time.time() + _SWEEP_PERIOD, self._kill_leftovers)
                 return
         self._swept = True
         # Only who has fled from the container can still hold the other end. It is not waited for.
-        self._timer = self._loop.at(time.time() + _DRAIN_PATIENCE, self._give_up_reading)
+        self._timer = self._loop.at(time.time() + _DRAIN_PATIENCE, self._stop_reading)
         if not self._streams:
-            self._wrap_up()
+            self._finish()
 
-    def _give_up_reading(self) -> None:
+    def _stop_reading(self) -> None:
         for pipe, stream in self._streams.items():
             self._loop.unwatch(pipe)
             os.close(pipe)
             stream.end()
         self._streams.clear()
-        self._wrap_up()
+        self._finish()
 
-    def _wrap_up(self) -> None:
+    def _finish(self) -> None:
         """Nothing of it runs any more, and its output is read."""
         self._cancel_timers()
         outcome = self._outcome()
         paths = self.container.get("keep")
         if not paths or self._engine:
-            self._conclude(outcome)
+            self._report_outcome(outcome)
             return
         folder = self.container["keepFolder"]
         root = self._host.sandbox.root_of(self._namespace)
         try:
-            output_files.keep(root, paths, folder, output_files.Allowance(_KEPT_AT_ONCE, _BYTES_AT_ONCE))
-        except output_files.TooMuch:
-            self._loop.on_exit(output_files.keep_apart(root, paths, folder), lambda _status: self._conclude(outcome))
+            output_files.copy_outputs(root, paths, folder, output_files.CopyBudget(_KEPT_AT_ONCE, _BYTES_AT_ONCE))
+        except output_files.BudgetExceeded:
+            self._loop.on_exit(
+                output_files.copy_outputs_in_child(root, paths, folder), lambda _status: self._report_outcome(outcome)
+            )
         else:
-            self._conclude(outcome)
+            self._report_outcome(outcome)
         finally:
             os.close(root)
 
@@ -357,7 +359,7 @@ class Attempt:
             message = self.container.get("missingProgram") or ""
         return AttemptOutcome(code, number, reason, message)
 
-    def _conclude(self, outcome: AttemptOutcome) -> None:
+    def _report_outcome(self, outcome: AttemptOutcome) -> None:
         self._cancel_timers()
         if self._log is not None:
             self._log.close()
@@ -366,11 +368,11 @@ class Attempt:
         if self._namespace >= 0:
             os.close(self._namespace)
             self._namespace = -1
-        self._host.has_ended(self, outcome)
+        self._host.attempt_ended(self, outcome)
 
     def _end_checks(self) -> None:
-        if self._health is not None:
-            self._health.end()
+        if self._probes is not None:
+            self._probes.end()
         if self._hook is not None:
             self._hook.cancel()
             self._hook = None

@@ -39,13 +39,13 @@ class Cgroup:
         """After the last of its processes has gone, which the kernel may notice a moment later."""
         self.close()
         for path in self.paths:
-            remove(path)
+            remove_cgroup(path)
 
 
-def limit(name: str, memory: int | None, cpu: float | None) -> Cgroup | None:
+def create_cgroup(name: str, memory: int | None, cpu: float | None) -> Cgroup | None:
     """A new control group called `name`; None if this machine allows none or nothing is to be limited. What cannot be
     limited is left out: see `limits_memory`."""
-    places = find_places(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")) if memory or cpu else {}
+    places = find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")) if memory or cpu else {}
     folders: dict[str, tuple[int, str]] = {}
     for controller, value in (("memory", memory), ("cpu", cpu)):
         if value:
@@ -68,7 +68,7 @@ def limit(name: str, memory: int | None, cpu: float | None) -> Cgroup | None:
 
 def can_limit() -> tuple[bool, bool]:
     """Whether memory and CPU can be limited here; found out by trying."""
-    cgroup = limit(f"muster-probe-{os.getpid()}", 1 << 30, 1.0)
+    cgroup = create_cgroup(f"muster-probe-{os.getpid()}", 1 << 30, 1.0)
     if cgroup is None:
         return False, False
     cgroup.remove()
@@ -77,7 +77,7 @@ def can_limit() -> tuple[bool, bool]:
 
 def remove_leftovers(prefix: str) -> None:
     """Kills what is left in groups whose names begin like this, and removes them."""
-    places = find_places(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
+    places = find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
     for parent in {parent for found in places.values() for _, parent in found}:
         with suppress(OSError):
             for name in os.listdir(parent):
@@ -85,10 +85,10 @@ def remove_leftovers(prefix: str) -> None:
                     for pid in _read(f"{parent}/{name}/cgroup.procs").split():
                         with suppress(OSError):
                             os.kill(int(pid), 9)
-                    remove(f"{parent}/{name}")
+                    remove_cgroup(f"{parent}/{name}")
 
 
-def remove(path: str) -> None:
+def remove_cgroup(path: str) -> None:
     for _ in range(_REMOVE_TRIES):
         try:
             os.rmdir(path)
@@ -98,7 +98,7 @@ def remove(path: str) -> None:
             time.sleep(0.005)
 
 
-def find_places(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
+def find_parents(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
     """Where groups for 'memory' and 'cpu' could be made, the nearest first: (version, folder). `own` is the text of
     /proc/self/cgroup. Version 2 allows none below a group that has processes, so its parents come into question."""
     mine: dict[str, str] = {}

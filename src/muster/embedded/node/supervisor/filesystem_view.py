@@ -41,7 +41,7 @@ class MountFailed(Exception):
 class Covers(NamedTuple):
     folders: dict[str, int]
     """The covered folders, with the times of their last changes."""
-    made: list[int]
+    created: list[int]
     """Descriptors of what covers them, and of the folders that were added. Good until `build_view` returns."""
 
 
@@ -52,7 +52,7 @@ class Private(NamedTuple):
     folder: str
 
 
-class _OwnFolder(NamedTuple):
+class _PrivateFolder(NamedTuple):
     names: tuple[str, ...]
     without: set[str]
     sealed: bool
@@ -70,18 +70,18 @@ def build_view(
     view = _View()
     try:
         # Sources are places of the machine: all are taken before the first mount may cover one.
-        trees = [view.take(mount) for mount in mounts]
-        store = view.keep(os.open(private.folder, _PATH)) if private is not None else -1
+        trees = [view.open_source(mount) for mount in mounts]
+        store = view.track(os.open(private.folder, _PATH)) if private is not None else -1
         if root is not None:
             view.enter(root)
         own = view.plan_private(private.paths) if private is not None else []
         view.make_private([folder for folder in own if not folder.names], store)
-        view.prepare(mounts, trees)
+        view.make_mount_points(mounts, trees)
         view.make_private([folder for folder in own if folder.names], store)
         if on_covered is not None and view.covers.folders and view.is_machines_own:
             view.protect()
             on_covered(view.covers)
-        view.place(view.keep(new_filesystem(b"proc")), "/proc", folder=True)
+        view.place(view.track(new_filesystem(b"proc")), "/proc", folder=True)
         for mount, tree in zip(mounts, trees, strict=True):
             view.mount(mount, tree)
         view.finish()
@@ -154,37 +154,37 @@ class _View:
     def is_machines_own(self) -> bool:
         return self._root < 0
 
-    def keep(self, descriptor: int) -> int:
+    def track(self, descriptor: int) -> int:
         self._open.append(descriptor)
         return descriptor
 
     def close(self) -> None:
         _close(self._open)
 
-    def take(self, mount: Mount) -> int:
+    def open_source(self, mount: Mount) -> int:
         """The source of a mount, as a tree that is not attached anywhere yet."""
         kind = mount["type"]
         if kind == "proc":
-            return self.keep(new_filesystem(b"proc"))
+            return self.track(new_filesystem(b"proc"))
         if kind == "tmpfs":
-            return self.keep(new_tmpfs(mount.get("size")))
+            return self.track(new_tmpfs(mount.get("size")))
         source, within = mount["source"], mount.get("within")
         try:
             if not within:
-                return self.keep(clone_tree(AT_CWD, source))
-            opened, _, missing = resolve_in_root(self.keep(os.open(within, _PATH)), os.path.relpath(source, within))
+                return self.track(clone_tree(AT_CWD, source))
+            opened, _, missing = resolve_in_root(self.track(os.open(within, _PATH)), os.path.relpath(source, within))
             self._open += opened
             if missing:
                 raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
-            return self.keep(clone_tree(opened[-1], ""))
+            return self.track(clone_tree(opened[-1], ""))
         except OSError as error:
             raise MountFailed(f'mount of "{source}" at "{mount["target"]}": {_reason(error)}') from None
 
     def enter(self, root: RootFs) -> None:
         """`root` becomes the root, with the machine's devices and /sys. Mount points can be created in its layer."""
         try:
-            devices, system = (self.keep(clone_tree(AT_CWD, path)) for path in ("/dev", "/sys"))
-            tree = self.keep(open_rootfs(root))
+            devices, system = (self.track(clone_tree(AT_CWD, path)) for path in ("/dev", "/sys"))
+            tree = self.track(open_rootfs(root))
             attach(tree, AT_CWD, root.path)
         except OSError as error:
             raise MountFailed(f'root file system "{root.path}": {_reason(error)}') from None
@@ -193,7 +193,7 @@ class _View:
         self.place(devices, "/dev", folder=True)
         self.place(system, "/sys", folder=True)
 
-    def prepare(self, mounts: Sequence[Mount], trees: list[int]) -> None:
+    def make_mount_points(self, mounts: Sequence[Mount], trees: list[int]) -> None:
         """Makes the mount points that are missing and not inside another mount. Covering a folder moves all that is
         mounted below to a new mount; so this comes before the first volume."""
         above = list[str]()
@@ -201,12 +201,12 @@ class _View:
             target = mount["target"]
             if not target.startswith(tuple(above)) and not (self._root < 0 and os.access(target, os.F_OK)):
                 try:
-                    self._point(target, stat.S_ISDIR(os.fstat(tree).st_mode))
+                    self._find_mount_point(target, stat.S_ISDIR(os.fstat(tree).st_mode))
                 except OSError as error:
                     raise MountFailed(f'mount point "{target}": {_reason(error)}') from None
             above.append(target.rstrip("/") + "/")
 
-    def plan_private(self, paths: Sequence[str]) -> list[_OwnFolder]:
+    def plan_private(self, paths: Sequence[str]) -> list[_PrivateFolder]:
         """The folder of each path, or the nearest one above it that exists, is to be one of the container's own. A path
         that is a folder itself as well: what it holds can be read there, but not be changed. A file there is left out,
         as if the container had yet to write it."""
@@ -220,9 +220,9 @@ class _View:
                     sealed.add(names)
             elif not is_missing:
                 folders.setdefault(names[:-1], set()).add(names[-1])
-        return [_OwnFolder(names, folders[names], names in sealed) for names in sorted(folders, key=len)]
+        return [_PrivateFolder(names, folders[names], names in sealed) for names in sorted(folders, key=len)]
 
-    def make_private(self, folders: Sequence[_OwnFolder], store: int) -> None:
+    def make_private(self, folders: Sequence[_PrivateFolder], store: int) -> None:
         """Covers them. The root has to come before mount points are made, and the others after that: covering a folder
         moves what is mounted below, and with it what was covered there."""
         for folder in folders:
@@ -231,7 +231,7 @@ class _View:
             opened, found, _ = resolve_in_root(self._root_descriptor(), "/".join(folder.names))
             self._open += opened
             if tuple(found) == folder.names:
-                tree = self.keep(clone_tree(store, place))
+                tree = self.track(clone_tree(store, place))
                 self._cover(opened[-1], found, tree, without=folder.without, sealed=folder.sealed)
 
     def _look_up(self, path: str) -> tuple[tuple[str, ...], bool, bool]:
@@ -244,7 +244,7 @@ class _View:
         return tuple(names), bool(missing), stat.S_ISDIR(os.fstat(opened[-1]).st_mode)
 
     def _root_descriptor(self) -> int:
-        return self._root if self._root >= 0 else self.keep(os.open("/", _PATH))
+        return self._root if self._root >= 0 else self.track(os.open("/", _PATH))
 
     def mount(self, mount: Mount, tree: int) -> None:
         folder = stat.S_ISDIR(os.fstat(tree).st_mode)
@@ -263,7 +263,7 @@ class _View:
         if self._root < 0:
             with suppress(FileNotFoundError):
                 return attach(tree, AT_CWD, target)
-        return attach(tree, self._point(target, folder))
+        return attach(tree, self._find_mount_point(target, folder))
 
     def protect(self) -> None:
         for cover in self._protected:
@@ -276,12 +276,12 @@ class _View:
             os.fchdir(self._root)
             pivot_to_here()
 
-    def _point(self, target: str, folder: bool) -> int:
+    def _find_mount_point(self, target: str, folder: bool) -> int:
         opened, names, missing = resolve_in_root(self._root_descriptor(), target)
         self._open += opened
-        return self._make(opened[-1], names, missing, folder) if missing else opened[-1]
+        return self._make_mount_point(opened[-1], names, missing, folder) if missing else opened[-1]
 
-    def _make(self, above: int, names: list[str], missing: list[str], folder: bool) -> int:
+    def _make_mount_point(self, above: int, names: list[str], missing: list[str], folder: bool) -> int:
         if ".." in missing:
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
         if self._is_in_volume(above) or (names == ["dev"] and is_in_memory(above)):
@@ -304,13 +304,13 @@ class _View:
             return self._make_folder(above, last)
         with suppress(FileExistsError):
             os.close(os.open(last, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=above))
-        return self.keep(os.open(last, _PATH, dir_fd=above))
+        return self.track(os.open(last, _PATH, dir_fd=above))
 
     def _make_folder(self, above: int, name: str) -> int:
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=above)
-        made = self.keep(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
-        self.covers.made.append(made)
+        made = self.track(os.open(name, _PATH | os.O_DIRECTORY, dir_fd=above))
+        self.covers.created.append(made)
         return made
 
     def _is_in_volume(self, descriptor: int) -> bool:
@@ -339,7 +339,7 @@ class _View:
             os.chmod(f"/proc/self/fd/{own}", mode)
         else:
             self.covers.folders["/" + "/".join(names)] = status.st_mtime_ns
-            cover = self.keep(new_filesystem(b"tmpfs", ((b"mode", b"%o" % mode),)))
+            cover = self.track(new_filesystem(b"tmpfs", ((b"mode", b"%o" % mode),)))
         attach(cover, covered)
         for name, is_link, is_folder in entries:
             if is_link:
@@ -357,7 +357,7 @@ class _View:
             finally:
                 os.close(tree)
         self._volumes.append(cover)
-        self.covers.made.append(cover)
+        self.covers.created.append(cover)
         if not names:
             self._root = cover
         elif own < 0 and names[0] not in _SCRATCH:

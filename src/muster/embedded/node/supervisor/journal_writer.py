@@ -23,7 +23,7 @@ class JournalWriter:
     def __init__(self, journal: int) -> None:
         self._journal = journal
         self._pending: list[JournalEntry] = []
-        self._notify, self._uid = "", b""
+        self._listener, self._uid = "", b""
         self._socket: socket.socket | None = None
 
     @classmethod
@@ -50,8 +50,8 @@ class JournalWriter:
         """Whether somebody has removed the journal: nobody will ever read it."""
         return os.fstat(self._journal).st_nlink == 0
 
-    def tell_whom(self, notify: str, uid: str) -> None:
-        self._notify, self._uid = notify, uid.encode()
+    def set_listener(self, listener: str, uid: str) -> None:
+        self._listener, self._uid = listener, uid.encode()
 
     def read(self) -> list[JournalEntry]:
         """What has been written so far. Half a line, of a supervisor that was killed, is cut off."""
@@ -64,10 +64,10 @@ class JournalWriter:
             os.ftruncate(self._journal, end)
         return [entry for line in text[:end].splitlines() if (entry := _parse(line)) is not None]
 
-    def note(self, entry: JournalEntry) -> None:
+    def add(self, entry: JournalEntry) -> None:
         self._pending.append(entry)
 
-    def take_back(self, entry: JournalEntry) -> None:
+    def discard(self, entry: JournalEntry) -> None:
         """What could not be written, and is not going to happen."""
         self._pending.remove(entry)
 
@@ -86,14 +86,14 @@ class JournalWriter:
         self._pending.clear()
         return True
 
-    def tell(self, patience: float = 0.0) -> bool:
+    def notify(self, patience: float = 0.0) -> bool:
         """Hints to the agent that there is something to read. Nobody has to listen, so False only means that somebody
         does who is too busy to take it: to be tried again."""
         had_connected = self._socket is not None
         try:
             if self._socket is None:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-                with short_socket_path(self._notify) as path:
+                with short_socket_path(self._listener) as path:
                     self._socket.connect(path)
             self._socket.settimeout(patience)
             self._socket.send(self._uid)
@@ -104,7 +104,7 @@ class JournalWriter:
             if self._socket is not None:
                 self._socket.close()
                 self._socket = None
-            return self.tell(patience) if had_connected else True
+            return self.notify(patience) if had_connected else True
         return True
 
 

@@ -22,11 +22,11 @@ _BLOCK = 1 << 20
 _REMOVE_TRIES = 8
 
 
-class TooMuch(Exception):
-    """More than the allowance."""
+class BudgetExceeded(Exception):
+    """More than the budget."""
 
 
-class Allowance:
+class CopyBudget:
     """How much may be copied at once, before it is left to a process of its own."""
 
     def __init__(self, entries: int, size: int) -> None:
@@ -36,43 +36,43 @@ class Allowance:
         self._entries -= 1
         self._size -= size
         if self._entries < 0 or self._size < 0:
-            raise TooMuch
+            raise BudgetExceeded
 
 
-def keep(root: int, paths: Sequence[str], folder: str, allowance: Allowance | None = None) -> None:
-    """Copies what is at `paths` (those that exist) to `folder`/0, /1 ..., in place of what is there. Raises TooMuch;
+def copy_outputs(root: int, paths: Sequence[str], folder: str, budget: CopyBudget | None = None) -> None:
+    """Copies what is at `paths` (those that exist) to `folder`/0, /1 ..., in place of what is there. Raises BudgetExceeded;
     any other trouble is written down there."""
     try:
         if os.path.isdir(folder):
             remove_tree(folder)
         os.makedirs(folder, mode=0o700)
         for number, path in enumerate(paths):
-            _keep_one(root, path, f"{folder}/{number}", allowance)
+            _copy_output(root, path, f"{folder}/{number}", budget)
     except RecursionError:
-        note_problem(folder, "folders are nested too deeply")
+        write_problem(folder, "folders are nested too deeply")
     except OSError as error:
-        note_problem(folder, f"{error.strerror or error}")
+        write_problem(folder, f"{error.strerror or error}")
 
 
-def keep_apart(root: int, paths: Sequence[str], folder: str) -> int:
+def copy_outputs_in_child(root: int, paths: Sequence[str], folder: str) -> int:
     """Copies in a process of its own; answers its number."""
     pid = os.fork()
     if pid:
         return pid
     try:
-        keep(root, paths, folder)
+        copy_outputs(root, paths, folder)
     finally:
         os._exit(0)
 
 
-def note_problem(folder: str, text: str) -> None:
+def write_problem(folder: str, text: str) -> None:
     with suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with open(f"{folder}/{PROBLEM_FILE}", "w") as file:
             file.write(text)
 
 
-def _keep_one(root: int, path: str, target: str, allowance: Allowance | None) -> None:
+def _copy_output(root: int, path: str, target: str, budget: CopyBudget | None) -> None:
     try:
         opened, names, missing = resolve_in_root(root, path)
     except (NotADirectoryError, PermissionError):
@@ -81,19 +81,19 @@ def _keep_one(root: int, path: str, target: str, allowance: Allowance | None) ->
         if missing:
             return
         if stat.S_ISDIR(os.fstat(opened[-1]).st_mode):
-            _copy_folder(os.open(".", _READ | os.O_DIRECTORY, dir_fd=opened[-1]), target, allowance)
+            _copy_folder(os.open(".", _READ | os.O_DIRECTORY, dir_fd=opened[-1]), target, budget)
         else:
-            _copy_file(opened[-2], names[-1], target, allowance)
+            _copy_file(opened[-2], names[-1], target, budget)
     finally:
         for descriptor in opened:
             os.close(descriptor)
 
 
-def _copy_folder(source: int, target: str, allowance: Allowance | None) -> None:
+def _copy_folder(source: int, target: str, budget: CopyBudget | None) -> None:
     """Closes `source`."""
     try:
-        if allowance is not None:
-            allowance.take(0)
+        if budget is not None:
+            budget.take(0)
         os.mkdir(target, 0o700)
         with os.scandir(source) as found:
             entries = list(found)
@@ -102,22 +102,22 @@ def _copy_folder(source: int, target: str, allowance: Allowance | None) -> None:
             if entry.is_symlink():
                 os.symlink(os.readlink(entry.name, dir_fd=source), inside)
             elif entry.is_dir(follow_symlinks=False):
-                _copy_folder(os.open(entry.name, _READ | os.O_DIRECTORY, dir_fd=source), inside, allowance)
+                _copy_folder(os.open(entry.name, _READ | os.O_DIRECTORY, dir_fd=source), inside, budget)
             elif entry.is_file(follow_symlinks=False):
-                _copy_file(source, entry.name, inside, allowance)
+                _copy_file(source, entry.name, inside, budget)
         os.chmod(target, stat.S_IMODE(os.fstat(source).st_mode) & 0o777 | 0o700)
     finally:
         os.close(source)
 
 
-def _copy_file(folder: int, name: str, target: str, allowance: Allowance | None) -> None:
+def _copy_file(folder: int, name: str, target: str, budget: CopyBudget | None) -> None:
     source = os.open(name, _READ, dir_fd=folder)
     try:
         status = os.fstat(source)
         if not stat.S_ISREG(status.st_mode):
             return
-        if allowance is not None:
-            allowance.take(status.st_size)
+        if budget is not None:
+            budget.take(status.st_size)
         mode = stat.S_IMODE(status.st_mode) & 0o777 | 0o400
         copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

@@ -88,7 +88,7 @@ def restore_state(state: PodState, entries: Sequence[JournalEntry], now: float) 
     return lost
 
 
-def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, nothing: int) -> None:
+def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, dev_null: int) -> None:
     """Ends what may have outlived the earlier supervisor: the kernel has seen to that where the Pod had a process
     namespace, but not elsewhere."""
     cgroups.remove_leftovers(cgroup_prefix(pod["uid"]))
@@ -98,7 +98,7 @@ def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, nothing: int) -> None:
         engine = container.get("engine")
         if engine:
             with suppress(StartError, ChildProcessError):
-                os.waitpid(sandbox.run_engine(container, 0, engine["remove"], [nothing] * 3), 0)
+                os.waitpid(sandbox.run_engine(container, 0, engine["remove"], [dev_null] * 3), 0)
 
 
 _MAX_REQUEST = 1 << 20
@@ -229,7 +229,7 @@ class _Connection:
 
 CRASH_FILE = "supervisor.log"
 
-_NOTHING = 0  # The zygote has opened /dev/null as descriptors 0, 1 and 2.
+_DEV_NULL = 0  # The zygote has opened /dev/null as descriptors 0, 1 and 2.
 _LOOK_AT_FOLDER = 10.0
 _RETRY_DISK = 1.0
 _RETRY_TELLING = 0.02
@@ -237,7 +237,7 @@ _LAST_WORD_PATIENCE = 10.0
 _SHUTDOWN = EndPod(0.0, "Terminated", "Pod was terminated in response to imminent node shutdown.")
 
 
-class SupervisorState:
+class SupervisorProcess:
     """What a supervisor process keeps from one Pod to the next."""
 
     def __init__(self) -> None:
@@ -249,111 +249,111 @@ class SupervisorState:
         self.base = BaseNamespace()
 
 
-def supervise(folder: str, bench: SupervisorState) -> bool:
+def supervise(folder: str, process: SupervisorProcess) -> bool:
     """Returns when the Pod has ended, or at once if somebody else sees to it or nothing is left to be done. False if
     this process cannot take on another Pod."""
-    books = JournalWriter.open(folder)
-    if books is None:
+    journal = JournalWriter.open(folder)
+    if journal is None:
         return True
     try:
-        entries = books.read()
+        entries = journal.read()
         if (entries and entries[-1]["e"] == "finished") or not os.path.exists(f"{folder}/{POD_FILE}"):
             return True
         with open(f"{folder}/{POD_FILE}", "rb") as file:
             pod: PreparedPod = json.loads(file.read())
-        books.tell_whom(pod["notify"], pod["uid"])
-        supervisor = Supervisor(folder, pod, books, bench)
+        journal.set_listener(pod["notify"], pod["uid"])
+        supervisor = Supervisor(folder, pod, journal, process)
         supervisor.run(entries)
-        return bench.loop.is_idle and supervisor.sandbox.leave()
+        return process.loop.is_idle and supervisor.sandbox.leave()
     except Exception as error:
         # Not to be left half alive: this process ends, and what runs in the Pod first.
-        bench.processes.kill_all()
+        process.processes.kill_all()
         with suppress(OSError), open(f"{folder}/{CRASH_FILE}", "a") as file:
             traceback.print_exc(file=file)
         last: JournalEntry = {"t": time.time(), "e": "finished", "phase": "Failed", "reason": "SupervisorFailed"}
-        books.note({**last, "message": f"{type(error).__name__}: {error}"})
-        books.write()
-        books.tell(_LAST_WORD_PATIENCE)
+        journal.add({**last, "message": f"{type(error).__name__}: {error}"})
+        journal.write()
+        journal.notify(_LAST_WORD_PATIENCE)
         return False
     finally:
-        bench.loop.clear()
-        books.close()
+        process.loop.clear()
+        journal.close()
 
 
 class Supervisor:
-    def __init__(self, folder: str, pod: PreparedPod, books: JournalWriter, bench: SupervisorState) -> None:
+    def __init__(self, folder: str, pod: PreparedPod, journal: JournalWriter, process: SupervisorProcess) -> None:
         self.pod = pod
-        self.nothing = _NOTHING
+        self.dev_null = _DEV_NULL
         self.attempts: dict[str, Attempt] = {}
         self._folder = folder
-        self._books = books
+        self._journal = journal
         self._containers: dict[str, PreparedContainer] = {c["name"]: c for c in pod["containers"]}
         self._state = _state_of(pod)
         self._is_finished = False
-        self._news = False
+        self._has_news = False
         self._wake: Timer | None = None
         self._retry: Timer | None = None
-        self.loop = bench.loop
+        self.loop = process.loop
         self.loop.on_signal = self._on_signal
-        self.processes = bench.processes
-        self.sandbox = Sandbox(pod, folder, bench.base)
+        self.processes = process.processes
+        self.sandbox = Sandbox(pod, folder, process.base)
 
     def run(self, entries: list[JournalEntry]) -> None:
         now = time.time()
         if entries:
-            kill_leftovers(self.pod, self.sandbox, _NOTHING)
+            kill_leftovers(self.pod, self.sandbox, _DEV_NULL)
             for lost in restore_state(self._state, entries, now):
-                self._books.note(lost)
+                self._journal.add(lost)
         control = ControlServer(self._folder, self.loop, self.attempts, self._stop)
         # In the machine's /proc, `self` leads to the number that the machine knows this process by.
-        self._books.note({"t": now, "e": "supervised", "pid": int(os.readlink("/proc/self"))})
+        self._journal.add({"t": now, "e": "supervised", "pid": int(os.readlink("/proc/self"))})
         try:
-            self._go_on()
+            self._advance()
             self.loop.at(now + _LOOK_AT_FOLDER, self._watch_folder)
             while not self._is_finished:
                 self.loop.run_once()
-                self._go_on()
+                self._advance()
         finally:
             control.close()
 
     def note(self, attempt: Attempt, event: str, **details: object) -> None:
         entry = {"t": time.time(), "e": event, "c": attempt.name, "a": attempt.number, **details}
-        self._books.note(cast(JournalEntry, entry))
-        self._news = True
+        self._journal.add(cast(JournalEntry, entry))
+        self._has_news = True
 
     def is_alone(self, attempt: Attempt) -> bool:
         return all(other is attempt for other in self.attempts.values())
 
-    def has_passed(self, attempt: Attempt) -> None:
+    def startup_passed(self, attempt: Attempt) -> None:
         self._state[attempt.name].passed = True
 
-    def has_to_go(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None:
+    def stop_unhealthy(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None:
         self.note(attempt, "killing", reason=reason, message=message)
         self._stop_attempt(attempt, time.time() + (self.pod["grace"] if grace is None else grace))
 
-    def has_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
+    def attempt_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
         self.attempts.pop(attempt.name, None)
         details = {name: value for name, value in outcome._asdict().items() if value or name == "code"}
         self.note(attempt, "exited", **details)
         record_exit(self._state, attempt.name, outcome.code, time.time())
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Does what is to be done, until there is nothing but to wait."""
         now = time.time()
         while not self._is_finished and (actions := decide(self._state, now)):
             for action in actions:
-                if not self._carry_out(action, now):
+                if not self._execute(action, now):
                     break
             else:
                 continue
             break
-        self._publish()
+        self._write_and_notify()
         when = next_wakeup(self._state)
         if self._wake is not None:
             self._wake.cancel()
-        self._wake = self.loop.at(when, _nothing_else) if when is not None else None
+        self._wake = self.loop.at(when, _wake_up) if when is not None else None
 
-    def _carry_out(self, action: Action, now: float) -> bool:
+    def _execute(self, action: Action, now: float) -> bool:
         """False if it has to wait, for room on the disk."""
         if isinstance(action, Start):
             return self._start(action, now)
@@ -362,17 +362,17 @@ class Supervisor:
         apply_action(self._state, action, now)
         if isinstance(action, BackOff):
             name, attempt, until = action
-            self._books.note({"t": now, "e": "backoff", "c": name, "a": attempt, "until": until})
-            self._news = True
+            self._journal.add({"t": now, "e": "backoff", "c": name, "a": attempt, "until": until})
+            self._has_news = True
         elif isinstance(action, Stop):
-            self._ask_to_end(self.attempts[action.container], action.until)
+            self._request_stop(self.attempts[action.container], action.until)
         return True
 
     def _start(self, action: Start, now: float) -> bool:
         starting: JournalEntry = {"t": now, "e": "starting", "c": action.container, "a": action.attempt}
-        self._books.note(starting)
-        if not self._books.write():
-            self._books.take_back(starting)
+        self._journal.add(starting)
+        if not self._journal.write():
+            self._journal.discard(starting)
             return False
         apply_action(self._state, action, now)
         attempt = Attempt(self, self._containers[action.container], action.attempt)
@@ -380,7 +380,7 @@ class Supervisor:
         attempt.start()
         return True
 
-    def _ask_to_end(self, attempt: Attempt, until: float) -> None:
+    def _request_stop(self, attempt: Attempt, until: float) -> None:
         ending = self._state.ending
         reason = (ending.reason if ending else "") or "Killing"
         self.note(attempt, "killing", reason=reason, message=f"Stopping container {attempt.name}")
@@ -391,42 +391,42 @@ class Supervisor:
         attempt.stop(until)
 
     def _finish(self, action: Finish) -> bool:
-        self._end_everything()
+        self._kill_all_processes()
         entry: JournalEntry = {"t": time.time(), "e": "finished", "phase": action.phase}
         if action.reason:
             entry["reason"], entry["message"] = action.reason, action.message
-        self._books.note(entry)
-        if not self._books.write():
-            self._books.take_back(entry)
+        self._journal.add(entry)
+        if not self._journal.write():
+            self._journal.discard(entry)
             return False
         self._is_finished = True
-        self._books.tell(_LAST_WORD_PATIENCE)
+        self._journal.notify(_LAST_WORD_PATIENCE)
         return True
 
-    def _publish(self) -> None:
+    def _write_and_notify(self) -> None:
         if self._is_finished:
             return
-        if not self._books.write():
+        if not self._journal.write():
             self._try_again(_RETRY_DISK)
-        elif self._news:
-            self._news = False
-            if not self._books.tell():
-                self._news = True
+        elif self._has_news:
+            self._has_news = False
+            if not self._journal.notify():
+                self._has_news = True
                 self._try_again(_RETRY_TELLING)
 
     def _try_again(self, seconds: float) -> None:
         if self._retry is not None:
             self._retry.cancel()
-        self._retry = self.loop.at(time.time() + seconds, _nothing_else)
+        self._retry = self.loop.at(time.time() + seconds, _wake_up)
 
     def _watch_folder(self) -> None:
         """Whoever removes it cannot want the Pod, nor could anybody ever end it."""
-        if self._books.is_removed:
+        if self._journal.is_removed:
             self._stop(None, "FolderRemoved", "The folder of the Pod was removed while it ran")
         else:
             self.loop.at(time.time() + _LOOK_AT_FOLDER, self._watch_folder)
 
-    def _end_everything(self) -> None:
+    def _kill_all_processes(self) -> None:
         """Whoever has fled from the containers."""
         pause = 0.001
         while self.loop.has_children:
@@ -465,5 +465,5 @@ def _order_of(arrangement: ContainerOrder | None) -> StartOrder | None:
     )
 
 
-def _nothing_else() -> None:
+def _wake_up() -> None:
     """A timer whose only purpose is that the loop comes round."""

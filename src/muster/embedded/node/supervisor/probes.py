@@ -33,7 +33,7 @@ CheckKind: TypeAlias = Literal["startup", "liveness", "readiness"]
 KINDS: tuple[CheckKind, ...] = ("startup", "liveness", "readiness")
 
 
-class Check:
+class ProbeCheck:
     """One probe of one attempt. Thresholds count results in a row."""
 
     __slots__ = ("_failures", "_successes", "due", "kind", "probe")
@@ -57,12 +57,12 @@ class Check:
         return False if self._failures >= (self.probe.get("failureThreshold") or 3) else None
 
 
-def checks_of(container: PreparedContainer, started: float) -> list[Check]:
+def checks_of(container: PreparedContainer, started: float) -> list[ProbeCheck]:
     probes = cast("Mapping[str, Probe | None]", container)
-    return [Check(kind, probe, started) for kind in KINDS if (probe := probes.get(f"{kind}Probe"))]
+    return [ProbeCheck(kind, probe, started) for kind in KINDS if (probe := probes.get(f"{kind}Probe"))]
 
 
-def active(checks: list[Check]) -> list[Check]:
+def active_checks(checks: list[ProbeCheck]) -> list[ProbeCheck]:
     """Until the startup probe has passed (and was removed), the others wait."""
     return [check for check in checks if check.kind == "startup"] or checks
 
@@ -76,47 +76,49 @@ _REPEAT_AFTER = 60.0
 """The same complaint again is only passed on after so many seconds."""
 
 
-class Patient(Protocol):
+class ProbeListener(Protocol):
     """Who is being watched, and wants to know."""
 
-    def has_started_up(self) -> None: ...
-    def is_ready(self, ready: bool) -> None: ...
-    def is_unhealthy(self, check: CheckKind, message: str) -> None: ...
-    def has_to_go(self, check: CheckKind, grace: float | None) -> None: ...
+    def on_startup_passed(self) -> None: ...
+    def on_readiness(self, ready: bool) -> None: ...
+    def on_probe_failed(self, check: CheckKind, message: str) -> None: ...
+    def on_unhealthy(self, check: CheckKind, grace: float | None) -> None: ...
 
 
-class HealthWatch:
-    def __init__(self, loop: EventLoop, container: PreparedContainer, patient: Patient, run_inside: RunInside) -> None:
+class ProbeRunner:
+    def __init__(
+        self, loop: EventLoop, container: PreparedContainer, listener: ProbeListener, run_inside: RunInside
+    ) -> None:
         self._loop = loop
-        self._patient = patient
+        self._listener = listener
         self._run_inside = run_inside
         self._checks = checks_of(container, time.time())
         self._timers: dict[CheckKind, Timer] = {}
-        self._under_way: dict[CheckKind, ProbeRun] = {}
-        self._said: dict[CheckKind, tuple[str, float]] = {}
+        self._runs: dict[CheckKind, ProbeRun] = {}
+        self._reported: dict[CheckKind, tuple[str, float]] = {}
 
     def begin(self) -> None:
         """What has no probe is taken for granted."""
         if not any(check.kind == "startup" for check in self._checks):
-            self._patient.has_started_up()
+            self._listener.on_startup_passed()
             if not any(check.kind == "readiness" for check in self._checks):
-                self._patient.is_ready(True)
-        for check in active(self._checks):
+                self._listener.on_readiness(True)
+        for check in active_checks(self._checks):
             self._arm(check)
 
     def end(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
-        for under_way in self._under_way.values():
-            under_way.cancel()
+        for run in self._runs.values():
+            run.cancel()
         self._checks.clear()
 
-    def _arm(self, check: Check) -> None:
+    def _arm(self, check: ProbeCheck) -> None:
         self._timers[check.kind] = self._loop.at(check.due, lambda: self._probe(check))
 
-    def _probe(self, check: Check) -> None:
+    def _probe(self, check: ProbeCheck) -> None:
         check.begin(time.time())
-        self._under_way[check.kind] = start_probe(
+        self._runs[check.kind] = start_probe(
             self._loop,
             check.probe,
             probe_number(check.probe, "timeout", 1.0),
@@ -124,27 +126,27 @@ class HealthWatch:
             lambda passed, message: self._probed(check, passed, message),
         )
 
-    def _probed(self, check: Check, passed: bool, message: str) -> None:
-        self._under_way.pop(check.kind, None)
+    def _probed(self, check: ProbeCheck, passed: bool, message: str) -> None:
+        self._runs.pop(check.kind, None)
         if not passed:
-            self._complain(check, message)
-        verdict = check.note(passed)
-        if verdict is True and check.kind == "startup":
+            self._report_failure(check, message)
+        result = check.note(passed)
+        if result is True and check.kind == "startup":
             self._checks.remove(check)
             self.begin()
             return
         self._arm(check)
-        if verdict is not None and check.kind == "readiness":
-            self._patient.is_ready(verdict)
-        elif verdict is False:
+        if result is not None and check.kind == "readiness":
+            self._listener.on_readiness(result)
+        elif result is False:
             self.end()
-            self._patient.has_to_go(check.kind, check.probe.get("grace"))
+            self._listener.on_unhealthy(check.kind, check.probe.get("grace"))
 
-    def _complain(self, check: Check, message: str) -> None:
-        said, when = self._said.get(check.kind, ("", 0.0))
-        if message != said or time.time() - when >= _REPEAT_AFTER:
-            self._said[check.kind] = (message, time.time())
-            self._patient.is_unhealthy(check.kind, message)
+    def _report_failure(self, check: ProbeCheck, message: str) -> None:
+        reported, when = self._reported.get(check.kind, ("", 0.0))
+        if message != reported or time.time() - when >= _REPEAT_AFTER:
+            self._reported[check.kind] = (message, time.time())
+            self._listener.on_probe_failed(check.kind, message)
 
 
 def start_probe(loop: EventLoop, what: Probe | Hook, timeout: float, run_inside: RunInside, done: Done) -> ProbeRun:
@@ -164,7 +166,7 @@ class ProbeRun:
         self._loop = loop
         self._done: Done | None = done
         self._timeout = timeout
-        self._timer: Timer = loop.at(time.time() + timeout, self._time_is_over)
+        self._timer: Timer = loop.at(time.time() + timeout, self._timed_out)
 
     def cancel(self) -> None:
         self._done = None
@@ -177,7 +179,7 @@ class ProbeRun:
         if done is not None:
             done(passed, message)
 
-    def _time_is_over(self) -> None:
+    def _timed_out(self) -> None:
         self._finish(False, f"timed out after {self._timeout:g}s")
 
     def _close(self) -> None:
@@ -185,7 +187,7 @@ class ProbeRun:
 
 
 class _Sleep(ProbeRun):
-    def _time_is_over(self) -> None:
+    def _timed_out(self) -> None:
         self._finish(True, "")
 
 

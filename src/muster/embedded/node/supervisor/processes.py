@@ -63,7 +63,7 @@ class Processes:
         else:
             send_signal(self.parents(), signal.SIGKILL)
 
-    def owned(self, is_marked: Callable[[int], bool], roots: Iterable[int]) -> list[int]:
+    def find_owned(self, is_marked: Callable[[int], bool], roots: Iterable[int]) -> list[int]:
         """The living processes that are marked as a container's, or below one that is, or below one of `roots`."""
         parents = self.parents()
         below = set(roots)

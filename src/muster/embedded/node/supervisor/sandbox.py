@@ -72,7 +72,7 @@ class BaseNamespace:
                 os.close(descriptor)
         self._namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         self._points, self._covered = points, dict(covers.folders)
-        kept = [os.dup(descriptor) for descriptor in covers.made]
+        kept = [os.dup(descriptor) for descriptor in covers.created]
         self._made = {descriptor: os.fstat(descriptor).st_ctime_ns for descriptor in kept}
         unshare(NEW_MOUNTS)
 

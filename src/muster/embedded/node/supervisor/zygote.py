@@ -19,7 +19,7 @@ from contextlib import suppress
 from errno import EAGAIN
 
 from muster.embedded.node.supervisor.contract import Isolation
-from muster.embedded.node.supervisor.pod_supervisor import SupervisorState, supervise
+from muster.embedded.node.supervisor.pod_supervisor import SupervisorProcess, supervise
 from muster.embedded.node.supervisor.processes import rename_user
 from muster.embedded.node.supervisor.syscalls import (
     NEW_MOUNTS,
@@ -101,14 +101,14 @@ class Zygote:
         while True:
             ready = self._poll.poll(_IDLE_MILLISECONDS if self._idle else None)
             if not ready:
-                self._send_home(self._idle[0])
+                self._dismiss(self._idle[0])
             for descriptor, _ in ready:
                 if descriptor == self._woken:
                     os.read(self._woken, 4096)
                     self._reap()
                     continue
                 if descriptor != self._server.fileno():
-                    self._hear(descriptor)
+                    self._receive(descriptor)
                     continue
                 data = self._server.recv(65536)
                 if not data:
@@ -123,7 +123,7 @@ class Zygote:
             try:
                 os.write(line, folder)
             except OSError:
-                self._send_home(line)
+                self._dismiss(line)
                 continue
             pid = self._lines[line]
             self._pods[pid] = folder
@@ -200,8 +200,8 @@ class Zygote:
             for descriptor in (*self._lines, self._woken, signal.set_wakeup_fd(-1)):
                 os.close(descriptor)
             os.setsid()
-            bench = SupervisorState()
-            while folder and supervise(os.fsdecode(folder), bench) and line >= 0:
+            process = SupervisorProcess()
+            while folder and supervise(os.fsdecode(folder), process) and line >= 0:
                 os.write(line, _IDLE)
                 folder = os.read(line, 65536)
             status = 0
@@ -210,7 +210,7 @@ class Zygote:
         finally:
             os._exit(status)
 
-    def _hear(self, line: int) -> None:
+    def _receive(self, line: int) -> None:
         """A supervisor is idle, or has gone."""
         try:
             news = os.read(line, 16)
@@ -221,9 +221,9 @@ class Zygote:
         if news and len(self._idle) < _MAX_IDLE:
             self._idle.append(line)
         else:
-            self._send_home(line)
+            self._dismiss(line)
 
-    def _send_home(self, line: int) -> None:
+    def _dismiss(self, line: int) -> None:
         with suppress(ValueError):
             self._idle.remove(line)
         self._poll.unregister(line)
