@@ -59,7 +59,7 @@ _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 class Agent:
-    """`run()` it as a task; `ready` is set once it has taken over what an earlier server has left running."""
+    """Run it as a task with `run()`. `ready` is set when it has adopted the Pods that an earlier server started."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Agent:
         machine: MachineInfo | None = None,
         engine: ImageEngine | None = None,
     ) -> None:
-        """`isolation`, `machine` and `engine` are what is known already of this machine."""
+        """`isolation`, `machine` and `engine` can be given if they are already known."""
         self.settings = settings
         self.isolation: Isolation = isolation or probe_isolation()[0]
         self.machine = machine or inspect_machine(settings.home)
@@ -79,10 +79,10 @@ class Agent:
         self._cluster = cluster
         self._recorder = recorder
         self._pods: dict[str, Object] = {}
-        """By uid: the Pods that are bound to our nodes."""
+        """The Pods that are bound to this agent's nodes, by uid."""
         self._workers: dict[str, PodWorker] = {}
         self._simulated: set[str] = set()
-        """Names of the nodes that run nothing."""
+        """The names of the nodes that run nothing."""
         self._dirty: set[str] = set()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._hosts_timer: asyncio.TimerHandle | None = None
@@ -150,7 +150,7 @@ class Agent:
                     timer.cancel()
 
     def usage(self) -> dict[str, Usage]:
-        """What each Pod that runs uses, by uid."""
+        """Returns the usage of each running Pod, by uid."""
         return measure_usage(
             {
                 uid: w.progress.supervisor
@@ -160,8 +160,8 @@ class Agent:
         )
 
     def _adopt_running_pods(self) -> None:
-        """Pods that have a folder were begun by an earlier server. First all of them say what they hold, so that
-        nothing of it is given to another."""
+        """Adopts the Pods that an earlier server started: those that have a folder. Each one first reserves the address
+        and devices it holds, so that no other Pod gets them."""
         for entry in os.scandir(self.settings.pods):
             pod = self._pods.get(entry.name)
             if pod is not None and has_ended(pod) and not is_deleting(pod):
@@ -228,10 +228,10 @@ class Agent:
                 worker.files_outdated = True
             self._controller.enqueue(uid)
         elif worker is not None and not worker.is_finished and has_ended(after):
-            self._controller.enqueue(uid)  # somebody else says that it has
+            self._controller.enqueue(uid)  # another client says that it has ended
 
     def _is_ours(self, node: str, uid: str) -> bool:
-        """A Pod that runs here stays ours, even when the settings have lost its node."""
+        """A Pod that runs here stays ours, even if the settings no longer contain its node."""
         return node in self._context.nodes or node in self._simulated or os.path.isdir(self._folder(uid))
 
     def _reference_changed(self, uid: str) -> None:
@@ -244,7 +244,7 @@ class Agent:
         return f"{self.settings.pods}/{uid}"
 
     def _listen(self) -> socket.socket:
-        """Supervisors say here that a journal has grown."""
+        """Opens the socket on which supervisors say that a journal has grown."""
         hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         with suppress(FileNotFoundError):
             os.unlink(self._context.notify)
@@ -269,7 +269,7 @@ class Agent:
                 self._controller.enqueue(uid)
 
     def _hosts_outdated(self) -> None:
-        """Called often; writes seldom, and the less often the longer it takes."""
+        """Schedules a write. It is called often; the longer a write takes, the less often it happens."""
         if self._hosts_timer is None:
             delay = max(_HOSTS_SECONDS, 20 * self._hosts_seconds)
             self._hosts_timer = asyncio.get_running_loop().call_later(delay, self._write_hosts)
@@ -281,7 +281,8 @@ class Agent:
         self._hosts_seconds = time.monotonic() - began
 
     def _supervisor_killed(self, folder: str) -> None:
-        """Another one will go on from the journal, but not at once: what has killed it may do so again."""
+        """Schedules another supervisor, which continues from the journal. Not at once, because the cause may still be
+        there."""
         worker = self._workers.get(os.path.basename(folder))
         if worker is not None:
             log.warning("the supervisor of Pod %s was killed", worker.uid)
@@ -289,7 +290,8 @@ class Agent:
             self._controller.enqueue_after(worker.uid, 1.0)
 
     async def _check_periodically(self) -> None:
-        """What nobody tells: supervisors of an earlier server's zygote that were killed, and tokens that grow old."""
+        """Finds what no event reports: killed supervisors of an earlier server's zygote, and tokens that are about to
+        expire."""
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             now = time.time()
@@ -307,7 +309,7 @@ class Agent:
 
 
 def _needs_reconcile(before: Object, after: Object) -> bool:
-    """Our own writes of status come back to us as well; they are no news."""
+    """Our own status writes come back through the watch; they need no work."""
     old, new = meta(before), meta(after)
     return (
         old.get("deletionTimestamp") != new.get("deletionTimestamp")

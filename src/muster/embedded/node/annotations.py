@@ -18,12 +18,13 @@ _KEPT = "kept"
 
 
 def output_folder(pods: Path, uid: str, container: str) -> Path:
-    """Where the copy of the container's N-th path is, as `N`, if there was anything. `pods` is AgentSettings.pods."""
+    """Returns the folder with the copies of the container's output paths, named by their index. `pods` is
+    AgentSettings.pods."""
     return pods / uid / _KEPT / container
 
 
 def output_paths(pod: Object, container: str) -> list[str]:
-    """Raises ConfigError."""
+    """Returns the paths of a container to copy when it has ended. Raises ConfigError."""
     text = annotations_of(pod).get(KEEP_FILES_ANNOTATION)
     if not text:
         return []
@@ -34,7 +35,7 @@ def output_paths(pod: Object, container: str) -> list[str]:
 
 
 def container_order_of(pod: Object) -> ContainerOrder | None:
-    """Raises ConfigError."""
+    """Returns the order of the main containers, if the Pod sets one. Raises ConfigError."""
     text = annotations_of(pod).get(CONTAINERS_ANNOTATION)
     if not text:
         return None
@@ -55,7 +56,7 @@ def container_order_of(pod: Object) -> ContainerOrder | None:
 
 
 def requested_stop_grace(pod: Object) -> float | None:
-    """The grace with which the Pod is to end, if it is."""
+    """Returns the grace period if the annotation asks the Pod to stop."""
     text = annotations_of(pod).get(STOP_ANNOTATION)
     if text is None:
         return None
@@ -66,7 +67,7 @@ def requested_stop_grace(pod: Object) -> float | None:
 
 
 def scratch_folder(folder: str, container: str) -> str:
-    """What a container sees as its /tmp. `folder` is the Pod's."""
+    """Returns the folder that a container sees as /tmp. `folder` is the Pod's."""
     return f"{folder}/tmp-{container}"
 
 
@@ -75,7 +76,7 @@ def keep_folder(folder: str, container: str) -> str:
 
 
 def paths_outside_mounts(paths: list[str], targets: list[str]) -> list[str]:
-    """Those that are in none of the mounts, nor where the kernel shows what is no file."""
+    """Returns the paths that are neither in a mount nor in a file system of the kernel."""
     inside = tuple(f"{target.rstrip('/')}/" for target in (*targets, "/proc", "/sys", "/dev"))
     return [path for path in paths if not f"{path}/".startswith(inside)]
 

@@ -17,7 +17,7 @@ _SUBSCRIPT = re.compile(r"^metadata\.(labels|annotations)\['([^']*)'\]$")
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """`$(NAME)` becomes its value, `$$` a `$`; a name that is not known stays as it is written."""
+    """Replaces `$(NAME)` by its value and `$$` by `$`. An unknown name stays as it is."""
     if "$" not in text:
         return text
     return _REFERENCE.sub(lambda m: "$" if m[1] is None else variables.get(m[1], m[0]), text)
@@ -30,8 +30,8 @@ def expand_all(words: Iterable[str], variables: Mapping[str, str]) -> list[str]:
 def container_environment(
     pod: Object, container: Mapping[str, Any], context: PodContext, *, base: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """All variables of a container: `base` (the image's own), then those of Services, envFrom, and env, the later ones
-    winning. Raises ConfigError when a ConfigMap, Secret or key is missing and not optional."""
+    """Returns all variables of a container: `base` (the image's own), then those of Services, envFrom and env; later
+    ones win. Raises ConfigError if a ConfigMap, Secret or key is missing and not optional."""
     name = str(container.get("name") or "")
     services = service_variables(pod, context)
     variables: dict[str, str] = {}
@@ -46,8 +46,8 @@ def container_environment(
 
 
 def service_variables(pod: Object, context: PodContext) -> dict[str, str]:
-    """NAME_SERVICE_HOST and NAME_SERVICE_PORT of the namespace's Services, unless enableServiceLinks is false; and
-    where the API is, always."""
+    """Returns NAME_SERVICE_HOST and NAME_SERVICE_PORT of the namespace's Services, unless enableServiceLinks is false,
+    and always the address of the API."""
     variables: dict[str, str] = {}
     if spec_of(pod).get("enableServiceLinks", True):
         for service in context.services(namespace_of(pod)):
@@ -59,7 +59,7 @@ def service_variables(pod: Object, context: PodContext) -> dict[str, str]:
 
 
 def field_value(pod: Object, path: str, context: PodContext) -> str:
-    """What a fieldRef stands for. Raises ConfigError for a path that Kubernetes does not offer."""
+    """Returns the value of a fieldRef. Raises ConfigError for a path that Kubernetes does not support."""
     subscript = _SUBSCRIPT.match(path)
     if subscript is not None:
         values = labels_of(pod) if subscript[1] == "labels" else annotations_of(pod)
@@ -89,7 +89,7 @@ def field_value(pod: Object, path: str, context: PodContext) -> str:
 
 
 def resource_value(container: Mapping[str, Any], reference: Mapping[str, Any], context: PodContext) -> str:
-    """What a resourceFieldRef stands for: rounded up to whole divisors. A limit that is not set is the node's."""
+    """Returns the value of a resourceFieldRef, rounded up to whole divisors. An unset limit is the node's capacity."""
     path = str(reference.get("resource") or "")
     kind, _, resource = path.partition(".")
     if kind not in ("limits", "requests") or not resource:
@@ -186,7 +186,7 @@ def _service(service: Object) -> dict[str, str]:
     ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
     if address == "None" or not ports:
         return {}
-    # Without a cluster address nothing forwards ports: the name leads to the Pods, and their own port is what counts.
+    # Without a cluster address nothing forwards ports: the name leads to the Pods, so their own port counts.
     host = address or f"{name_of(service)}.{namespace_of(service)}.svc.cluster.local"
     prefix = name_of(service).upper().replace("-", "_")
     variables = {f"{prefix}_SERVICE_HOST": host, f"{prefix}_SERVICE_PORT": _port(ports[0], address)}
@@ -206,7 +206,7 @@ def _port(port: Mapping[str, Any], cluster_ip: str) -> str:
 
 
 def _as_lines(values: Mapping[str, str]) -> str:
-    """As the downward API writes maps: one key="escaped value" a line, sorted."""
+    """Formats a map as the downward API does: one key="escaped value" per line, sorted."""
     return "\n".join(f'{key}="{_escaped(value)}"' for key, value in sorted(values.items()))
 
 

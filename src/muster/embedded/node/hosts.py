@@ -1,5 +1,4 @@
-"""Names and addresses: each Pod has a loopback address, and one hosts file per namespace resolves names to
-addresses.
+"""Names and addresses: each Pod has a loopback address, and one hosts file per namespace resolves names.
 
 All of 127.0.0.0/8 is local, so an address per Pod costs nothing. The file is bind-mounted into every Pod of the
 namespace, which pins its inode: it is changed in place, never replaced. A new Pod appends one line. The file is
@@ -26,7 +25,7 @@ _STALE = 64
 
 
 class AddressPool:
-    """Hands out loopback addresses, round and round, so that one that was just given back comes last."""
+    """Allocates loopback addresses in turn, so that an address that was just released is reused last."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -42,7 +41,7 @@ class AddressPool:
                 return address
 
     def reserve(self, address: str) -> None:
-        """It was given out in an earlier life of the server."""
+        """Marks an address that was allocated before the server restarted."""
         self._taken.add(address)
         parts = [int(part) for part in address.split(".")]
         number = (parts[0] << 24) + (parts[1] << 16) + (parts[2] << 8) + parts[3]
@@ -55,7 +54,7 @@ class AddressPool:
 
 @dataclass(frozen=True, slots=True)
 class PodHost:
-    """What names need to know of a Pod."""
+    """The name, address and labels of a Pod."""
 
     uid: str
     namespace: str
@@ -88,13 +87,13 @@ def pod_line(pod: PodHost) -> str:
 
 
 def service_names(service: Object, namespace: str) -> list[str]:
-    """What a Pod of `namespace` may call a Service."""
+    """Returns the names by which a Pod of `namespace` can reach a Service."""
     forms = _forms(name_of(service), namespace_of(service))
     return forms if namespace_of(service) == namespace else forms[:-1]
 
 
 def service_lines(services: Iterable[tuple[Object, list[str]]], namespace: str) -> str:
-    """For Pods of `namespace`; `services` come with the addresses of the Pods they select."""
+    """Returns the lines for Pods of `namespace`. `services` come with the addresses of the Pods they select."""
     lines: list[str] = []
     for service, addresses in services:
         names = " ".join(service_names(service, namespace))
@@ -105,8 +104,8 @@ def service_lines(services: Iterable[tuple[Object, list[str]]], namespace: str) 
 def render_hosts(
     namespace: str, pods: Iterable[PodHost], services: Iterable[tuple[Object, list[str]]], others: str = ""
 ) -> str:
-    """The hosts file of a namespace: its Services, the lines of `others`, its Pods. Services come first: in Kubernetes
-    a Pod's plain name means nothing, so it must not hide a Service of the same name."""
+    """Returns the hosts file of a namespace: its Services, the lines in `others`, its Pods. Services come first: in
+    Kubernetes a Pod's plain name does not resolve, so it must not hide a Service of the same name."""
     return "".join([_HEADER, service_lines(services, namespace), others, *map(pod_line, pods)])
 
 
@@ -115,8 +114,7 @@ def alias_lines(pod: PodHost) -> str:
 
 
 class HostsFiles:
-    """The files of all namespaces. `schedule` is called when one of them should be brought up to date soon, by
-    `flush`."""
+    """The files of all namespaces. `schedule` is called when `flush` should be called soon."""
 
     def __init__(self, folder: Path, schedule: Callable[[], None]) -> None:
         self._folder = folder
@@ -127,7 +125,7 @@ class HostsFiles:
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, pod: PodHost) -> str:
-        """Makes the Pod known and answers the file to bind to its /etc/hosts, in which its own name stands already."""
+        """Adds a Pod and returns the file to mount at its /etc/hosts. The file already contains the Pod's own name."""
         known = self._pods.get(pod.uid)
         space = self._namespace(pod.namespace)
         if known != pod:
@@ -160,7 +158,7 @@ class HostsFiles:
             self._outdated(namespace)
 
     def flush(self) -> None:
-        """Writes what has changed since; nothing if nothing has."""
+        """Writes the files that have changed."""
         if not any(space.outdated for space in self._namespaces.values()):
             return
         selected: dict[str, list[tuple[Object, list[str]]]] = {}
@@ -181,7 +179,7 @@ class HostsFiles:
         return space
 
     def _outdated(self, namespace: str) -> None:
-        """A Service is known to all namespaces, so what concerns one concerns all."""
+        """Every namespace knows every Service, so a change of one outdates all files."""
         spaces = self._namespaces.values() if self._services else [self._namespace(namespace)]
         for space in spaces:
             space.outdated = True
@@ -201,7 +199,7 @@ class _Namespace:
         self._path = path
         self._text = _read(path)
         self.outdated = bool(self._text)
-        """A file from an earlier life of the server stays as it is until all Pods are known again."""
+        """A file from before a server restart stays as it is until all Pods are known again."""
         if not self._text:
             self._text = bytearray(_HEADER.encode())
             _overwrite(path, self._text)
@@ -217,11 +215,11 @@ class _Namespace:
         if pod.aliases:
             self._private[pod.uid] = pod
         if self._names.get(pod.hostname, pod.address) != pod.address:
-            # A new Pod under an old name: the old line would win.
+            # A new Pod with the name of an old one: the old line would win.
             self.outdated = True
         self._names[pod.hostname] = pod.address
         line = pod_line(pod).encode()
-        self._text += line  # in place: it is a bytearray
+        self._text += line  # in place, because it is a bytearray
         with open(self._path, "ab", buffering=0) as file:
             file.write(line)
         if pod.aliases:
@@ -276,8 +274,8 @@ def _read(path: str) -> bytearray:
 
 
 def _overwrite(path: str, content: bytes | bytearray) -> None:
-    """In place. The rest of what was there becomes a comment before it is cut off, so that a reader in between sees no
-    half of an old line."""
+    """Writes in place. Surplus old content is turned into a comment before it is cut off, so that a concurrent reader
+    never sees half of an old line."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         surplus = os.fstat(descriptor).st_size - len(content)

@@ -1,4 +1,5 @@
-"""The command lines of podman and docker, and the search for options that work on this machine."""
+"""Runs containers with podman or docker: finds the options that work on this machine, builds the command lines and
+pulls images."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ EngineName = Literal["podman", "docker"]
 CHECK_IMAGE = "localhost/muster-check:1"
 
 _CHECK_SECONDS = 20.0
-"""What a check may take. An engine that is slower has most likely stopped answering altogether."""
+"""The time limit of a check. A slower engine most likely does not respond at all."""
 _NO_ANSWER = 124
 _PULL_BACKOFF_BASE, _PULL_BACKOFF_MAX = 10.0, 300.0
 _ULIMITS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096")
@@ -40,14 +41,14 @@ _PODMAN_GLOBALS: tuple[tuple[str, ...], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ImageEngine:
-    """An engine that was tried and works, with the options it needs here."""
+    """A working engine, with the options it needs here."""
 
     name: EngineName
     program: str
     globals: tuple[str, ...] = ()
     run_options: tuple[str, ...] = ()
     limits: bool = True
-    """Whether memory and cpu limits can be set."""
+    """Whether memory and CPU limits can be set."""
 
     def command(self, *words: str) -> list[str]:
         return [self.program, *self.globals, *words]
@@ -55,15 +56,15 @@ class ImageEngine:
 
 @dataclass(frozen=True, slots=True)
 class EngineProblem:
-    """Why there is none."""
+    """Why an engine cannot be used."""
 
     name: EngineName
     message: str
 
 
 async def find_engine(name: EngineName) -> ImageEngine | EngineProblem:
-    """Runs a program that does nothing, in an image of nothing else, until the options are found with which it works.
-    Needs no registry."""
+    """Runs an image that contains only a program that exits, until the options are found with which it works. Needs no
+    registry."""
     program = shutil.which(name)
     if program is None:
         return EngineProblem(name, f"{name} is not installed (Debian: apt-get install {_package(name)})")
@@ -94,8 +95,8 @@ def prepare_engine_container(
     mounts: Sequence[Mount],
     folder: str,
 ) -> None:
-    """Fills in what the supervisor runs. The variables go through a file, so that they do not show in a process list;
-    those with a line break, which such a file cannot hold, through the engine's own environment."""
+    """Sets what the supervisor runs. Variables are passed in a file, so that they do not show in a process list. Such a
+    file cannot contain line breaks, so variables with one are passed in the engine's own environment."""
     name = f"muster-{uid_of(pod)}-{prepared['name']}"
     variables = prepared["env"]
     env_file = f"{folder}/env-{prepared['name']}"
@@ -110,7 +111,7 @@ def prepare_engine_container(
     prepared["uid"] = prepared["gid"] = None
     prepared["groups"] = []
     if engine.limits:
-        prepared["memoryLimit"] = prepared["cpuLimit"] = None  # the engine's business, not the supervisor's
+        prepared["memoryLimit"] = prepared["cpuLimit"] = None  # the engine limits them
     prepared["engine"] = {
         "name": name,
         "exec": engine.command("exec", name),
@@ -124,7 +125,7 @@ def run_command(
     engine: ImageEngine, name: str, spec: Mapping[str, Any], prepared: PreparedContainer, mounts: Sequence[Mount],
     env_file: str, inherited: Sequence[str], hostname: str,
 ) -> list[str]:  # fmt: skip
-    # What is to be kept of it can only be copied while it is there; the supervisor removes it in any case.
+    # Output files can only be copied while the container exists. The supervisor removes it in any case.
     options = [] if prepared.get("keep") else ["--rm"]
     options += ["--name", name, "--network", "host", "--hostname", hostname, "--log-driver", "none"]
     options += ["--pull", "never", "--env-file", env_file, *engine.run_options]
@@ -144,13 +145,13 @@ def run_command(
     command = expand_all(spec.get("command") or (), prepared["env"])
     args = expand_all(spec.get("args") or (), prepared["env"])
     if command:
-        # An entry point given here makes the engine forget the image's CMD as well, as Kubernetes wants it.
+        # With --entrypoint the engine ignores the image's CMD, as Kubernetes requires.
         options += ["--entrypoint", command[0]]
     return engine.command("run", *options, str(spec.get("image") or ""), *command[1:], *args)
 
 
 class PullError(Exception):
-    """The image is not there and could not be had."""
+    """The image is missing and could not be pulled."""
 
 
 async def image_present(engine: ImageEngine, image: str) -> bool:
@@ -165,7 +166,7 @@ async def pull(engine: ImageEngine, image: str) -> None:
 
 
 def pull_policy(container: Mapping[str, Any]) -> str:
-    """As Kubernetes defaults it: Always for `latest`, else IfNotPresent."""
+    """Returns the policy with Kubernetes' default: Always for `latest`, otherwise IfNotPresent."""
     if container.get("imagePullPolicy"):
         return str(container["imagePullPolicy"])
     image = str(container.get("image") or "")
@@ -174,7 +175,7 @@ def pull_policy(container: Mapping[str, Any]) -> str:
 
 
 class ImageNotReady(NotReady):
-    """The image is not here and could not be had; it is tried again, less and less often."""
+    """The image is missing and could not be pulled. It is tried again, with increasing delays."""
 
     def __init__(self, reason: str, message: str, container: str, retry_seconds: float | None) -> None:
         super().__init__(message, container)
@@ -183,7 +184,7 @@ class ImageNotReady(NotReady):
 
 
 class ImagePulls:
-    """Of one Pod: remembers what it has, and how long to wait after a failure."""
+    """The images of one Pod: which ones are present, and how long to wait after a failure."""
 
     def __init__(self) -> None:
         self._there: set[str] = set()
@@ -192,7 +193,7 @@ class ImagePulls:
         self._message = ""
 
     async def ensure(self, engine: ImageEngine, pod: Object, recorder: EventRecorder) -> None:
-        """Raises ImageMissing."""
+        """Pulls the images that are missing. Raises ImageNotReady."""
         for container, _ in containers_of(spec_of(pod)):
             image, name = str(container.get("image") or ""), str(container.get("name") or "")
             if image in self._there:
@@ -298,7 +299,7 @@ async def _make_check_image(program: str) -> str:
 
 
 async def _run(command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0) -> tuple[int, str]:
-    with tempfile.TemporaryFile() as file:  # no pipe: who ends without reading it would break that
+    with tempfile.TemporaryFile() as file:  # not a pipe, which would break if the program exits without reading it
         file.write(stdin)
         file.seek(0)
         process = await asyncio.create_subprocess_exec(
@@ -323,7 +324,7 @@ async def _run(command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
 
 
 def _advice(problem: str) -> str:
-    """What to do about the usual troubles; '' about others."""
+    """Returns what to do about a common problem, or ''."""
     known = [advice for words, advice in _ADVICE.items() if words in problem.lower()]
     return f"{'' if problem.endswith(('.', '?')) else '.'} {known[0]}" if known else ""
 
@@ -339,7 +340,7 @@ def _last_line(output: str) -> str:
     return lines[-1] if lines else "no reason given"
 
 
-# The smallest program there is: it exits with 0. An ELF header, one segment, and three or four instructions.
+# The smallest program that exits with 0: an ELF header, one segment and three or four instructions.
 _EXIT_PROGRAMS = {
     "x86_64": (
         "7f454c4602010100000000000000000002003e000100000078004000000000004000000000000000"

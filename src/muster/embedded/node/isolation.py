@@ -27,8 +27,8 @@ _GIVEN = "own mounts, process numbers, host name and IPC for each Pod"
 
 
 def probe_isolation(python: str = sys.executable) -> tuple[Isolation, str]:
-    """The best there is, and a sentence for the user: what it gives, or what is in the way of more. Takes the time of
-    starting Python once or twice."""
+    """Returns the best isolation that works, and a sentence for the user: what it provides, or what prevents more.
+    Takes the time of starting Python once or twice."""
     wanted: Isolation = "namespaces" if os.geteuid() == 0 else "user-namespaces"
     problem = _try(python, wanted)
     if not problem:
@@ -40,7 +40,7 @@ def probe_isolation(python: str = sys.executable) -> tuple[Isolation, str]:
 
 
 def attempt(isolation: Isolation) -> None:
-    """In a process of its own: starts a container that does nothing, and says what went wrong, if anything did."""
+    """Starts a container that does nothing, in a process of its own. Prints what went wrong, if anything did."""
     try:
         if isolation == "user-namespaces":
             enter_user_namespace()
@@ -65,7 +65,7 @@ def attempt(isolation: Isolation) -> None:
 
 
 def _try(python: str, isolation: Isolation) -> str:
-    """'' if it works."""
+    """Returns the problem, or '' if it works."""
     sources = str(Path(muster.__file__).parent.parent)
     done = subprocess.run(
         [python, "-I", "-S", "-c", _PROGRAM, sources, isolation],

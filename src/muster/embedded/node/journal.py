@@ -4,12 +4,10 @@ A Pod never runs twice, whichever process is killed at whichever moment. The ord
 
 1. The Pod's file (pod.json) is complete before a supervisor is requested, and is never written again.
 2. A supervisor takes the lock before it reads the journal, and records `starting` before it starts a container. It
-exits
-   at once if the lock is taken or the journal says `finished`. So any number of supervisors can be requested: one
-   runs.
+   exits at once if the lock is taken or the journal says `finished`. So any number of supervisors can be requested,
+   and one runs.
 3. The folder stays until the Pod's object is deleted. As long as the object exists, so does the journal, and a Pod
-with
-   a journal is never started again.
+   with a journal is never started again.
 4. Before a folder is removed, the process that removes it holds the lock and has read, or written, `finished` in the
    journal; then the Pod's file is removed first. A supervisor that starts late finds the one or misses the other.
 5. A status is written after the journal entry it reports. A Pod whose status reports a container, and which has no
@@ -32,7 +30,7 @@ from muster.kube.objects import Object, status_of
 
 
 class Journal:
-    """Reads on from where it stopped. A line that is not whole yet is left for the next time."""
+    """Reads new entries. An incomplete line is left for the next call."""
 
     __slots__ = ("_offset", "_path")
 
@@ -59,11 +57,11 @@ class Journal:
 
 
 def append_entries(folder: str, entries: Iterable[JournalEntry]) -> None:
-    """Only for who holds the Pod's lock."""
+    """Appends entries. The caller must hold the Pod's lock."""
     descriptor = os.open(f"{folder}/{JOURNAL}", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         end = os.lseek(descriptor, 0, os.SEEK_END)
-        # A supervisor that was killed in the middle of a line must not spoil ours.
+        # A supervisor may have been killed in the middle of a line.
         start = b"\n" if end and os.pread(descriptor, 1, end - 1) != b"\n" else b""
         os.write(descriptor, start + b"".join(orjson.dumps(entry) + b"\n" for entry in entries))
     finally:
@@ -86,17 +84,17 @@ class ContainerExit:
 @dataclass(slots=True)
 class ContainerProgress:
     attempt: int = -1
-    """The latest one that was started, or was to be."""
+    """The latest attempt that was started or is about to be."""
     started: float = 0.0
     running: bool = False
     pid: int = 0
     startup_passed: bool = False
     ready: bool | None = None
-    """What the readiness probe said last."""
+    """The last result of the readiness probe."""
     exit: ContainerExit | None = None
-    """Of the latest attempt, if that has ended."""
+    """The exit of the latest attempt, if it has ended."""
     last: ContainerExit | None = None
-    """Of the attempt before."""
+    """The exit of the attempt before."""
     backoff_from: float = 0.0
     backoff_until: float = 0.0
     """Not 0 while the container waits for its next attempt."""
@@ -104,7 +102,7 @@ class ContainerProgress:
 
 @dataclass(slots=True)
 class Progress:
-    """What a Pod has come to, by its journal."""
+    """The state of a Pod according to its journal."""
 
     containers: dict[str, ContainerProgress] = field(default_factory=dict)
     supervised: float = 0.0
@@ -125,14 +123,14 @@ class Progress:
         elif kind == "finished":
             self.finished = entry
             for name, attempt in self.running_attempts():
-                # Its supervisor has failed. It has gone with that, and nobody knows how.
+                # The supervisor has failed, and the container with it. How it ended is unknown.
                 lost: JournalEntry = {"t": now, "e": "exited", "c": name, "a": attempt, "code": 137}
                 _apply_to_container(self.of(name), "exited", now, {**lost, "reason": "ContainerStatusUnknown"})
         elif "c" in entry:
             _apply_to_container(self.of(entry["c"]), kind or "", now, entry)
 
     def running_attempts(self) -> list[tuple[str, int]]:
-        """(container, attempt) of what is running, as far as the journal knows."""
+        """Returns (container, attempt) of all containers that run, according to the journal."""
         return [(name, c.attempt) for name, c in self.containers.items() if c.running]
 
 
@@ -171,28 +169,28 @@ def _parse(line: bytes) -> JournalEntry | None:
     try:
         entry: JournalEntry = orjson.loads(line)
     except orjson.JSONDecodeError:
-        return None  # half a line of a supervisor that was killed while writing it
+        return None  # an incomplete line of a supervisor that was killed
     return entry
 
 
 def was_started(folder: str) -> bool:
-    """Whether a supervisor may have been asked for."""
+    """Whether a supervisor may have been requested."""
     return os.path.exists(f"{folder}/{POD_FILE}")
 
 
 def has_supervisor(folder: str) -> bool:
-    """Looking takes the lock for a moment, which would send away a supervisor that comes just then: whoever hears False
-    has to ask for another, or end the Pod."""
+    """Whether the Pod has a supervisor. The check takes the lock for a moment, and a supervisor that starts just then
+    exits. So a caller that gets False must request another one or end the Pod."""
     with lock_pod(folder) as taken:
         return not taken
 
 
 @contextmanager
 def lock_pod(folder: str) -> Iterator[bool]:
-    """Yields whether the Pod's lock could be taken, and gives it back."""
+    """Yields whether the Pod's lock could be taken, and releases it."""
     try:
         descriptor = os.open(f"{folder}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:  # not even the folder is there
+    except FileNotFoundError:  # even the folder is missing
         yield True
         return
     try:
@@ -207,8 +205,8 @@ def lock_pod(folder: str) -> Iterator[bool]:
 
 
 def close_journal(folder: str, reason: str, message: str) -> bool:
-    """Ends a Pod that nobody supervises: what was running is gone, and nothing will be started. False if somebody
-    supervises it after all."""
+    """Ends a Pod that has no supervisor: its processes are gone, and none will be started. Returns False if it has one
+    after all."""
     with lock_pod(folder) as taken:
         if not taken:
             return False
@@ -219,7 +217,7 @@ def close_journal(folder: str, reason: str, message: str) -> bool:
 
 
 def closing_entries(progress: Progress, reason: str, message: str, now: float) -> list[JournalEntry]:
-    """The last entries of a journal whose supervisor was killed."""
+    """Returns the last entries for a journal whose supervisor was killed."""
     entries: list[JournalEntry] = [
         {
             "t": now,
@@ -239,7 +237,7 @@ def closing_entries(progress: Progress, reason: str, message: str, now: float) -
 
 
 def lost_its_folder(pod: Object) -> bool:
-    """For a Pod without one: whether its status tells of containers that have been started."""
+    """Whether the status of a Pod without a folder reports containers that were started."""
     status = status_of(pod)
     statuses = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     return any(s.get("containerID") for s in statuses)

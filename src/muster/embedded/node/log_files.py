@@ -1,7 +1,6 @@
 """The log files of containers: their format, how to find a position in them, and how long they are kept.
 
-A line is `TIME STREAM TAG TEXT`. The tag P means that the text continues in the next line of the same stream, F that
-it
+A line is `TIME STREAM TAG TEXT`. The tag P means that the text continues in the next line of the same stream, F that it
 ends here. `N.log` is the current file of attempt N; `N.log.1`, `.2` ... are its older files, the higher the older.
 """
 
@@ -24,18 +23,18 @@ class LogFile(NamedTuple):
     path: str
     attempt: int
     age: int
-    """0 for the one being written."""
+    """0 for the file that is being written."""
 
 
 class LogPosition(NamedTuple):
-    """Where to begin: a file, by its index, and the offset of a line in it."""
+    """A file, by its index, and the offset of a line in it."""
 
     file: int
     offset: int
 
 
 def log_files(folder: str) -> list[LogFile]:
-    """All files of a container's log, the oldest first."""
+    """Returns all files of a container's log, the oldest first."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -50,14 +49,14 @@ def log_files(folder: str) -> list[LogFile]:
 
 
 class DroppedLog(NamedTuple):
-    """What an attempt's log no longer has, and how much it may have."""
+    """How much of an attempt's log was dropped, and how much is kept."""
 
     size: int = 0
     file_bytes: int = 0
     files: int = 0
 
     def line(self, before: bytes = b"") -> bytes:
-        """For a reader who meets the gap: a line of the log, with the time of the one that follows."""
+        """Returns a log line that says what is missing, with the time of the line that follows."""
         time, _, _ = before.partition(b" ")
         kept = f"{self.files} x {_mebibytes(self.file_bytes)}"
         text = f"[{_mebibytes(self.size)} of this log are left out here: only the last {kept} of it are kept]"
@@ -73,7 +72,7 @@ def read_dropped(folder: str, attempt: int) -> DroppedLog:
 
 
 def find_tail(files: list[LogFile], lines: int) -> LogPosition:
-    """Where the last `lines` lines begin. Reads backwards: its cost is that of the lines asked for."""
+    """Returns where the last `lines` lines start. Reads backwards, so the cost depends only on these lines."""
     missing = lines
     for index in reversed(range(len(files))):
         offset, missing = _tail_of(files[index].path, missing, last=index == len(files) - 1)
@@ -83,7 +82,7 @@ def find_tail(files: list[LogFile], lines: int) -> LogPosition:
 
 
 def find_since(files: list[LogFile], moment: float) -> LogPosition:
-    """Where the lines written at or after `moment` begin, found by halving."""
+    """Returns where the lines written at or after `moment` start, by binary search."""
     text = datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode()
     for index, file in enumerate(files):
         offset, size = _since_of(file.path, text)
@@ -95,8 +94,8 @@ def find_since(files: list[LogFile], moment: float) -> LogPosition:
 
 
 def read_last_output(folder: str, limit: int, stream: str = "stdout") -> bytes:
-    """The last of what the last attempt of a container has written to one of its streams, at most `limit` bytes of
-    it. Reads backwards: what a chatty container has said before is not looked at."""
+    """Returns the end of what a container's last attempt wrote to a stream, at most `limit` bytes. Reads backwards, so
+    earlier output costs nothing."""
     files = log_files(folder)
     pieces, size = list[bytes](), 0
     wanted = stream.encode()
@@ -121,9 +120,8 @@ def read_last_output(folder: str, limit: int, stream: str = "stdout") -> bytes:
 
 
 class LineReader:
-    """Turns the bytes of log files into what the container wrote: partial lines joined, with or without their times.
-    Lines of the two streams may come in between each other's parts; each part is passed on as it comes, so only where
-    a line begins matters."""
+    """Turns the bytes of log files into what the container wrote: joins partial lines, with or without timestamps.
+    Parts of the two streams may alternate. Each part is passed on as it comes, so only the start of a line matters."""
 
     def __init__(self, timestamps: bool) -> None:
         self._timestamps = timestamps
@@ -149,7 +147,7 @@ class LineReader:
 
 
 def read_blocks(descriptor: int, offset: int) -> Iterator[bytes]:
-    """From `offset` to the present end."""
+    """Yields the content from `offset` to the current end."""
     while block := os.pread(descriptor, BLOCK, offset):
         offset += len(block)
         yield block
@@ -163,14 +161,14 @@ def size_of(path: str) -> int:
 
 
 def _tail_of(path: str, lines: int, *, last: bool) -> tuple[int, int]:
-    """(offset, -1) where the wanted line begins in this file, else (0, how many lines are still missing)."""
+    """Returns (offset, -1) if the line starts in this file, otherwise (0, number of lines still missing)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return 0, lines
     try:
         for begin, line in _backwards(descriptor):
-            # The very last line may have no end yet.
+            # The very last line may be unfinished.
             if last or _ends_line(line):
                 if lines == 0:
                     return begin + len(line) + 1, -1
@@ -182,7 +180,7 @@ def _tail_of(path: str, lines: int, *, last: bool) -> tuple[int, int]:
 
 
 def _backwards(descriptor: int) -> Iterator[tuple[int, bytes]]:
-    """The whole lines of a file from its end, with their offsets."""
+    """Yields the complete lines of a file from its end, with their offsets."""
     position = os.fstat(descriptor).st_size
     rest = b""
     while position > 0:
@@ -206,7 +204,7 @@ def _ends_line(piece: bytes) -> bool:
 
 
 def _since_of(path: str, text: bytes) -> tuple[int, int]:
-    """(offset of the first line not before, size of the file)."""
+    """Returns (offset of the first line that is not earlier, size of the file)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -228,10 +226,10 @@ def _since_of(path: str, text: bytes) -> tuple[int, int]:
 
 
 def _line_after(descriptor: int, offset: int, size: int) -> tuple[int, bytes]:
-    """The first line that begins at or after `offset`: where, and its first bytes."""
+    """Returns the offset and the first bytes of the first line that starts at or after `offset`."""
     begin = offset
     if offset > 0:
-        # A line begins at `offset` itself when the byte before ends one.
+        # A line starts at `offset` itself if the byte before it ends one.
         begin = offset - 1
         while begin < size:
             block = os.pread(descriptor, 4096, begin)
@@ -250,17 +248,17 @@ def _mebibytes(size: int) -> str:
 
 
 class PodLogs(NamedTuple):
-    """What is kept of one Pod."""
+    """The logs of one Pod."""
 
     path: str
     uid: str
     bytes: int
     written: float
-    """When last, in epoch seconds."""
+    """The time of the last write, in epoch seconds."""
 
 
 def select_logs_to_drop(kept: Iterable[PodLogs], live: Collection[str], limits: LogLimits, now: float) -> list[PodLogs]:
-    """`live` are the uids of Pods that exist: their logs stay, but count."""
+    """`live` are the uids of existing Pods: their logs are kept, but count towards the total."""
     drop: list[PodLogs] = []
     total = 0
     gone: list[PodLogs] = []
@@ -281,13 +279,14 @@ def select_logs_to_drop(kept: Iterable[PodLogs], live: Collection[str], limits: 
 
 
 def drop_old_logs(root: str, live: Collection[str], limits: LogLimits, now: float) -> int:
-    """Drops what is to go; answers how many Pods' logs that were. Slow on large folders: not for the event loop."""
+    """Drops logs that are too old or too many. Returns the number of Pods. Slow on large folders: do not call it on the
+    event loop."""
     drop = select_logs_to_drop(list(list_pod_logs(root)), live, limits, now)
     for logs in drop:
         shutil.rmtree(logs.path, ignore_errors=True)
         for parent in (os.path.dirname(logs.path), os.path.dirname(os.path.dirname(logs.path))):
             with suppress(OSError):
-                os.rmdir(parent)  # refuses while others are in it
+                os.rmdir(parent)  # fails if it is not empty
     return len(drop)
 
 

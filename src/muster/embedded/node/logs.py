@@ -33,8 +33,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileChanges:
-    """`with changes.notify(changed, folder):` sets the event `changed` whenever a file in that folder is written to, made
-    or moved files_now. Costs nothing while nothing happens."""
+    """Watches folders. `with changes.notify(changed, folder):` sets the event `changed` whenever a file in the folder
+    is written, created or moved there. Costs nothing while nothing happens."""
 
     def __init__(self) -> None:
         self._descriptor = -1
@@ -103,16 +103,16 @@ def _set_all(events: set[asyncio.Event] | tuple[()]) -> None:
 
 
 DEFAULT_CONTAINER_LINK = ".default"
-"""In a Pod's log folder: a link to the container that is meant when nobody says which."""
+"""A link in a Pod's log folder to the container that is meant if none is named."""
 
 
 def pod_log_folder(root: str, namespace: str, pod: str, uid: str) -> str:
-    """The folder with the logs of a Pod's containers. `root` is AgentSettings.log_folder."""
+    """Returns the folder of a Pod's logs. `root` is AgentSettings.log_folder."""
     return f"{root}/{namespace}/{pod}/{uid}"
 
 
 class Logs:
-    """The folder `<root>/<namespace>/<pod>/<uid>/<container>/<attempt>.log`."""
+    """The log files `<root>/<namespace>/<pod>/<uid>/<container>/<attempt>.log`."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -122,7 +122,7 @@ class Logs:
         return pod_log_folder(self._root, namespace, pod, uid)
 
     def newest(self, namespace: str, pod: str) -> str:
-        """The folder of the latest Pod of that name. Raises NotFound."""
+        """Returns the folder of the latest Pod with that name. Raises NotFound."""
         parent = f"{self._root}/{namespace}/{pod}"
         try:
             with os.scandir(parent) as entries:
@@ -134,8 +134,8 @@ class Logs:
         return max(folders)[1]
 
     def container(self, folder: str, pod: str, wanted: str) -> str:
-        """Which container of a Pod that has gone is meant. Raises BadRequest when that is not clear, or files_now is none
-        of that name."""
+        """Returns the container of a deleted Pod whose log is meant. Raises BadRequest if that is ambiguous or there is
+        no such container."""
         try:
             with os.scandir(folder) as entries:
                 names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
@@ -153,14 +153,14 @@ class Logs:
         return wanted
 
     def last_attempt(self, folder: str, container: str) -> int:
-        """By the files that are files_now; a silent attempt leaves none."""
+        """Returns the last attempt that has a file; an attempt without output has none."""
         return max((file.attempt for file in log_files(f"{folder}/{container}")), default=-1)
 
     async def read(
         self, place: str, attempt: int, query: LogQuery, ended: Callable[[], bool], news: asyncio.Event
     ) -> AsyncIterator[bytes]:
-        """One attempt's log, from the folder of its container. `ended()` says whether nothing more will be written; who
-        knows sets `news` when that may have changed."""
+        """Yields one attempt's log. `place` is the folder of its container. `ended()` returns whether nothing more will
+        be written; `news` is set when that may have changed."""
         with ExitStack() as stack:
             if query.follow:
                 os.makedirs(place, exist_ok=True)
@@ -170,7 +170,7 @@ class Logs:
             follower = _Follower(place, attempt, files, _start(files, query))
             stack.callback(follower.close)
             while not reader.full:
-                # Asked before reading: what was written before the end is then read for certain.
+                # Asked before reading, so that everything that was written before the end is read.
                 over = not query.follow or ended()
                 news.clear()
                 async for block in follower.blocks():
@@ -188,8 +188,8 @@ class Logs:
 
 
 class _Follower:
-    """Reads one attempt's files on and on, over from one to the next when the current one is set aside. Where files
-    were dropped before they could be read, a line says so."""
+    """Reads one attempt's files, and continues with the next one when the current one is rotated. If files were dropped
+    before they could be read, a line says so."""
 
     def __init__(self, folder: str, attempt: int, files: list[LogFile], start: LogPosition) -> None:
         self._folder = folder
@@ -197,7 +197,7 @@ class _Follower:
         self._descriptor = -1
         self._offset = 0
         self._begin = 0
-        """Where the present file begins in all that was ever written."""
+        """The offset of the current file in everything that was ever written."""
         self._note = b""
         if start == LogPosition(0, 0):
             self._open_next()
@@ -210,7 +210,7 @@ class _Follower:
                 break
 
     async def blocks(self) -> AsyncIterator[bytes]:
-        """All files_now is at present."""
+        """Yields everything that is there now."""
         while True:
             if self._descriptor < 0 and not self._open_next():
                 return
@@ -223,7 +223,7 @@ class _Follower:
                 await asyncio.sleep(0)
             if self._is_current():
                 return
-            # It has been set aside. It may have grown between the last read and then.
+            # It was rotated. It may have grown between the last read and the rotation.
             for block in read_blocks(self._descriptor, self._offset):
                 self._offset += len(block)
                 yield block
@@ -236,8 +236,8 @@ class _Follower:
             self._descriptor = -1
 
     def _open_next(self) -> bool:
-        """Opens the oldest file after the present one. That one stays open until then: its inode cannot become another
-        file's, so where it is among the others says which are newer."""
+        """Opens the next newer file. The current one stays open until then, so that its inode cannot be reused: its
+        position among the others shows which files are newer."""
         while True:
             gone, files_now = self._list_files()
             next_one, end = 0, 0
@@ -257,11 +257,11 @@ class _Follower:
                     if next_one == 0 and self._begin > end:
                         self._note = gone._replace(size=self._begin - end).line(os.pread(descriptor, 64, 0))
                     return True
-                os.close(descriptor)  # set aside between listing and opening
+                os.close(descriptor)  # rotated between listing and opening
 
     def _list_files(self) -> tuple[DroppedLog, list[_FileState]]:
-        """The attempt's files, the oldest first, and what came before them; looked at until nothing changes
-        meanwhile."""
+        """Returns the attempt's files, the oldest first, and what was dropped before them. Lists them until two
+        listings agree."""
         before: tuple[DroppedLog, list[_FileState]] | None = None
         while True:
             found = list[_FileState]()
@@ -286,11 +286,11 @@ class _FileState(NamedTuple):
     inode: int
     path: str
     size: int
-    """0 of the one that still grows; nothing comes after it."""
+    """0 for the file that is being written; no file comes after it."""
 
 
 class _LimitedReader:
-    """Stops after so many bytes."""
+    """Stops after a number of bytes."""
 
     def __init__(self, reader: LineReader, limit: int | None) -> None:
         self._reader = reader

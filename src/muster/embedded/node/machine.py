@@ -26,7 +26,7 @@ _VARIABLES = {
 
 
 class DeviceAllocator:
-    """The real devices of this machine, by resource name, and who has them."""
+    """The real devices of this machine, by resource name, and the Pods that hold them."""
 
     def __init__(self, found: Mapping[str, Iterable[str]]) -> None:
         self._all = {resource: list(ids) for resource, ids in found.items()}
@@ -35,9 +35,9 @@ class DeviceAllocator:
     def allocate(
         self, uid: str, containers: Iterable[Mapping[str, Any]], earlier: Iterable[Mapping[str, Any]] = ()
     ) -> dict[str, dict[str, str]]:
-        """Variables by container name. `earlier` are init containers: they end before the others begin, so they share
-        what those get. Where the settings claim more devices than there are, they go as far as they go; a container
-        that asks for none sees none."""
+        """Returns variables by container name. `earlier` are init containers: they end before the others start, so they
+        share their devices. If the settings declare more devices than exist, the last containers get fewer. A container
+        that requests none sees none."""
         if not self._all:
             return {}
         held = self._holders[uid] = {resource: [] for resource in self._all}
@@ -52,7 +52,7 @@ class DeviceAllocator:
         return variables
 
     def reserve(self, uid: str, environments: Iterable[Mapping[str, str]]) -> None:
-        """What a Pod was given in an earlier life of the server."""
+        """Marks the devices that a Pod got before the server restarted."""
         held = self._holders.setdefault(uid, {})
         for environment in environments:
             for resource in self._all:
@@ -83,7 +83,7 @@ class MachineInfo:
     memory_bytes: int
     storage_bytes: int
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """GPUs by resource name; the ids are what CUDA_VISIBLE_DEVICES takes."""
+    """GPUs by resource name; the ids are valid in CUDA_VISIBLE_DEVICES."""
     architecture: str = "amd64"
     kernel: str = ""
     os_image: str = ""
@@ -92,7 +92,7 @@ class MachineInfo:
 
 
 def inspect_machine(storage: Path) -> MachineInfo:
-    """`storage` is where Pods' files go. Takes some milliseconds, and longer where there are GPUs to ask."""
+    """`storage` is the folder of the Pods' files. Takes some milliseconds, and longer if there are GPUs to query."""
     return MachineInfo(
         hostname=platform.node().partition(".")[0].lower() or "localhost",
         cores=_cores(),
@@ -119,17 +119,17 @@ def find_gpus() -> dict[str, tuple[str, ...]]:
 
 
 def nvidia_gpus(listing: str) -> tuple[str, ...]:
-    """From `nvidia-smi -L`: `GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-...)`."""
+    """Parses the output of `nvidia-smi -L`: `GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-...)`."""
     return tuple(re.findall(r"^GPU (\d+):", listing, re.MULTILINE))
 
 
 def amd_gpus(listing: str) -> tuple[str, ...]:
-    """From `rocm-smi --showid`: `GPU[0] : Device Name: ...`, several lines each."""
+    """Parses the output of `rocm-smi --showid`: several lines `GPU[0] : Device Name: ...` for each GPU."""
     return tuple(dict.fromkeys(re.findall(r"^GPU\[(\d+)\]", listing, re.MULTILINE)))
 
 
 class Usage(NamedTuple):
-    """What a Pod uses. CPU time adds up; whoever wants a rate asks twice."""
+    """What a Pod has used. CPU time is cumulative; a rate needs two measurements."""
 
     cpu_seconds: float
     memory_bytes: int
@@ -142,7 +142,7 @@ class _Process(NamedTuple):
 
 
 def measure_usage(roots: Mapping[str, int]) -> dict[str, Usage]:
-    """Per Pod what everything below its supervisor (the pid given) uses."""
+    """Returns what all processes below each Pod's supervisor use. `roots` are the process numbers of supervisors."""
     if not roots:
         return {}
     return sum_trees(roots, dict(_processes()))
@@ -157,7 +157,7 @@ def sum_trees(roots: Mapping[str, int], processes: Mapping[int, _Process]) -> di
         if root not in processes:
             continue
         ticks = pages = 0
-        # Not the supervisor itself: it may have had other Pods before.
+        # Without the supervisor itself: it may have run other Pods before.
         pending = list(children.get(root, ()))
         while pending:
             pid = pending.pop()
@@ -169,7 +169,7 @@ def sum_trees(roots: Mapping[str, int], processes: Mapping[int, _Process]) -> di
 
 
 def parse_stat(text: str) -> _Process:
-    """A line of /proc/PID/stat. CPU time includes that of children that have ended and were waited for."""
+    """Parses /proc/PID/stat. CPU time includes that of ended children that were waited for."""
     fields = text[text.rindex(")") + 2 :].split()
     return _Process(int(fields[1]), sum(map(int, fields[11:15])), int(fields[21]))
 
@@ -187,7 +187,7 @@ def _cores() -> int:
 
 
 def _memory() -> int:
-    """The machine's, or less where this process may use only a part of it."""
+    """The machine's memory, or less if this process is limited to a part of it."""
     found = re.search(r"MemTotal:\s+(\d+) kB", _read("/proc/meminfo"))
     total = int(found[1]) * 1024 if found is not None else 0
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
@@ -230,7 +230,7 @@ _SHORTEST = 0.5
 
 
 class UsageMeter:
-    """`look` tells the CPU seconds and bytes of memory of each Pod, added up since it began."""
+    """Measures rates. `look` returns the CPU seconds and bytes of memory of each Pod, cumulative since its start."""
 
     def __init__(self, look: Callable[[], Mapping[str, Usage]]) -> None:
         self._look = look
@@ -238,8 +238,8 @@ class UsageMeter:
         self._measuring = asyncio.Lock()
 
     async def rates(self) -> tuple[UsageByPod, float]:
-        """The rates, and the seconds they were measured over: since the last question if that was a moment ago, else
-        the next half second."""
+        """Returns the rates and the seconds they cover: since the last call if it is recent, otherwise the next half
+        second."""
         async with self._measuring:
             before = self._before
             if before is None or not _SHORTEST <= time.monotonic() - before[0] <= _LONGEST:
@@ -263,6 +263,6 @@ def machine_usage() -> Usage:
 
 
 def _rate(before: Usage | None, now: Usage, window: float) -> ResourceUsage:
-    """A Pod that began in between has used what it has used since then."""
+    """A Pod that started in between is measured since its start."""
     used = now.cpu_seconds - (before.cpu_seconds if before is not None else 0.0)
     return ResourceUsage(max(0.0, used / window), now.memory_bytes)

@@ -1,4 +1,4 @@
-"""The files that this machine's node agent keeps of its Pods: implements `muster.kube.node_files.NodeFiles`."""
+"""The files of Pods that this machine's node agent keeps. Implements `muster.kube.node_files.NodeFiles`."""
 
 from __future__ import annotations
 

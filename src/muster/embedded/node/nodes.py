@@ -33,13 +33,13 @@ from muster.kube.objects import (
 SIMULATED_ANNOTATION = "muster.dev/simulated"
 """Annotation of a node that runs nothing."""
 DECLARED_ANNOTATION = "muster.dev/agent"
-"""Annotation of the nodes that this agent has made, and takes away when the settings no longer have them."""
+"""Annotation of the nodes that this agent creates. It deletes them when the settings no longer contain them."""
 
 _PODS = "1000"
 
 
 def node_objects(settings: AgentSettings, machine: MachineInfo, version: str, runtime: str, now: str) -> list[Object]:
-    """The machine's own node first."""
+    """Returns the Node objects of the settings, this machine's own first."""
     own = NodeSettings(
         settings.node_name or machine.hostname,
         capacity=settings.capacity,
@@ -50,7 +50,7 @@ def node_objects(settings: AgentSettings, machine: MachineInfo, version: str, ru
 
 
 def merge_node(found: Object, wanted: Object) -> Object:
-    """A node that exists, brought up to date: what users have added (labels, taints, cordon) stays."""
+    """Updates a node that exists. Labels, taints and the cordon that users have added stay."""
     taints = list(spec_of(found).get("taints") or ())
     known = {(t.get("key"), t.get("effect")) for t in taints}
     taints += [t for t in spec_of(wanted).get("taints") or () if (t.get("key"), t.get("effect")) not in known]
@@ -148,8 +148,8 @@ def _conditions(now: str) -> list[Mapping[str, str]]:
 async def register_nodes(
     cluster: Cluster, settings: AgentSettings, machine: MachineInfo
 ) -> tuple[dict[str, Object], set[str]]:
-    """Answers the nodes whose Pods run here, by name, and the names of the simulated ones. Nodes of an earlier life
-    that the settings no longer have are taken away."""
+    """Registers the nodes of the settings and deletes those the settings no longer contain. Returns the nodes whose
+    Pods run here, by name, and the names of the simulated ones."""
     runtime = f"{settings.runtime}://{__version__}"
     wanted = node_objects(settings, machine, f"v{__version__}", runtime, timestamp())
     found = {name_of(node): node for node in (await cluster.list(NODE)).items}
@@ -176,11 +176,11 @@ async def _remove(cluster: Cluster, name: str) -> None:
 
 
 SIMULATED_SECONDS_ANNOTATION = "muster.dev/simulated-seconds"
-"""Annotation: after so many seconds the Pod has Succeeded. Without it, it runs until it is deleted."""
+"""Annotation: the Pod succeeds after so many seconds. Without it, the Pod runs until it is deleted."""
 
 
 def simulated_status(pod: Object, now: float) -> tuple[dict[str, Any], float | None]:
-    """The status as of now, and in how many seconds it will change, if ever."""
+    """Returns the current status, and the seconds until it changes or None."""
     started = _started(pod, now)
     seconds = _seconds(pod)
     end = started + seconds if seconds is not None else None
@@ -215,7 +215,7 @@ def _started(pod: Object, now: float) -> float:
 
 
 def unreadable_seconds(pod: Object) -> str | None:
-    """The annotation, if it is not a number."""
+    """Returns the annotation if it is not a number."""
     text = annotations_of(pod).get(SIMULATED_SECONDS_ANNOTATION)
     return text if text is not None and _seconds(pod) is None else None
 
@@ -228,6 +228,6 @@ def _seconds(pod: Object) -> float | None:
 
 
 def _address(pod: Object) -> str:
-    """Of no use but to look at: taken from the uid, so that it stays the same."""
+    """An address for display only. It is derived from the uid, so it stays the same."""
     number = crc32(uid_of(pod).encode())
     return f"10.{number >> 16 & 127}.{number >> 8 & 255}.{number & 255}"

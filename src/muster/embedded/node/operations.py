@@ -25,7 +25,8 @@ _CHUNK = 1 << 16
 
 
 class ExecProcess:
-    """Implements `kube.cluster.Process`. Output is read only as fast as it is asked for."""
+    """A command that runs in a container. Implements `kube.cluster.Process`. Output is read only as fast as it is
+    consumed."""
 
     def __init__(
         self, control: ControlConnection, pid: int, outputs: dict[int, int], stdin: int, terminal: int
@@ -100,7 +101,7 @@ class ExecProcess:
             return
         if not data:
             if self._stdin == self._terminal:
-                data = b"\x04"  # end of file, as a terminal says it
+                data = b"\x04"  # end of file on a terminal
             else:
                 self._close_stdin()
                 return
@@ -116,7 +117,7 @@ class ExecProcess:
                     await writable
                 finally:
                     loop.remove_writer(self._stdin)
-            except OSError:  # nobody reads any more
+            except OSError:  # the command no longer reads
                 self._close_stdin()
 
     async def resize(self, rows: int, columns: int) -> None:
@@ -153,12 +154,12 @@ class ExecProcess:
         try:
             answer = await self._control.receive()
         except SupervisorGone:
-            return 137  # the Pod has ended, and everything in it
+            return 137  # the Pod has ended, and all its processes
         return answer.get("code", 137)
 
 
 class _Ends:
-    """The pipes (or the terminal) between us and the command: our ends, and theirs."""
+    """The pipes (or the terminal) between the server and the command, with both ends."""
 
     def __init__(self, stdin: bool, tty: bool) -> None:
         self.outputs: dict[int, int] = {}
@@ -201,7 +202,7 @@ _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 class PodOperations:
-    """Implements `muster.embedded.cluster.NodeOperations`. Nobody is answered before the agent is `ready`."""
+    """Implements `muster.embedded.cluster.NodeOperations`. Every call waits until the agent is `ready`."""
 
     def __init__(
         self,
@@ -220,7 +221,7 @@ class PodOperations:
         self._logs = logs
 
     async def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]:
-        """Of a Pod that exists, or of the latest one of that name that did."""
+        """Returns the log of a Pod that exists, or of the latest deleted one with that name."""
         await self._ready.wait()
         found = self._pods.get(namespace, pod)
         worker = self._workers.get(uid_of(found)) if found is not None else None
@@ -255,7 +256,7 @@ class PodOperations:
         if found is None:
             raise NotFound(f'pods "{pod}" not found')
         worker = self._workers.get(uid_of(found))
-        # The status follows what is the case by a moment.
+        # The status lags behind the journal.
         ending = worker.progress.finished if worker is not None else None
         phase = ending.get("phase") if ending is not None else status_of(found).get("phase")
         if phase in ("Succeeded", "Failed"):
@@ -292,8 +293,8 @@ def _chosen(pod: Object, wanted: str) -> str:
 
 
 def _attempt(pod: Object, container: str, worker: PodWorker | None) -> int:
-    """The latest one. Raises BadRequest, as kubelet does, when there is none yet: the reason for that is what one wants
-    to know."""
+    """Returns the latest attempt of a container. If there is none yet, raises BadRequest with the reason, as kubelet
+    does."""
     if worker is not None and (known := worker.progress.containers.get(container)) is not None and known.attempt >= 0:
         return known.attempt
     if not spec_of(pod).get("nodeName"):

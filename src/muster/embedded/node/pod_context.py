@@ -17,7 +17,7 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, spec_of, status_of
 
 Lookup: TypeAlias = Callable[[str, str], Object | None]
-"""(namespace, name) -> the object, if there is one. Cluster-scoped ones have the namespace ''."""
+"""(namespace, name) -> the object or None. The namespace of cluster-scoped objects is ''."""
 
 ReferenceKind: TypeAlias = Literal["ConfigMap", "Secret", "PersistentVolumeClaim"]
 Reference: TypeAlias = tuple[ReferenceKind, str, str]
@@ -34,7 +34,8 @@ def _none_of(_namespace: str) -> list[Object]:
 
 @dataclass(frozen=True, slots=True)
 class PodContext:
-    """The cluster around one Pod. The address is the Pod's own; `allocatable` is what its node has."""
+    """The objects that one Pod can refer to. `pod_ip` is the Pod's own address; `allocatable` are the resources of its
+    node."""
 
     pod_ip: str = ""
     host_ip: str = "127.0.0.1"
@@ -48,19 +49,19 @@ class PodContext:
 
 
 class NotReady(Exception):
-    """The Pod cannot start as things are. It waits, with this reason and message in its status, and is looked at again
-    when something it refers to changes."""
+    """The Pod cannot start now. It waits, with this reason and message in its status, and is tried again when an object
+    that it refers to changes."""
 
     reason = "CreateContainerConfigError"
     event = "Failed"
     retry_seconds: float | None = None
-    """After this long even if nothing has changed; None where only a change can help."""
+    """When to try again even if nothing has changed; None if only a change can help."""
 
     def __init__(self, message: str, container: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.container = container
-        """'' where it concerns the whole Pod."""
+        """'' if the problem concerns the whole Pod."""
 
     @property
     def event_message(self) -> str:
@@ -68,11 +69,11 @@ class NotReady(Exception):
 
 
 class ConfigError(NotReady):
-    """The environment names something that does not exist (yet)."""
+    """The environment refers to an object that does not exist yet."""
 
 
 class MountError(NotReady):
-    """A volume cannot be provided (yet)."""
+    """A volume is not available yet."""
 
     reason = "ContainerCreating"
     event = "FailedMount"
@@ -87,19 +88,19 @@ class MountError(NotReady):
 
 
 class ContainerError(NotReady):
-    """A container cannot be created the way its spec says."""
+    """A container cannot be created as its spec says."""
 
     reason = "CreateContainerError"
 
 
 class EngineNotReady(ContainerError):
-    """The engine that is to run it does not work here (yet)."""
+    """The image engine does not work here yet."""
 
     retry_seconds = 30.0
 
 
 class MachineError(NotReady):
-    """This machine cannot make what the Pod needs: its disk is full, say."""
+    """This machine cannot create what the Pod needs, for example because its disk is full."""
 
     reason = "CreateContainerError"
     event = "FailedCreatePodSandBox"
@@ -107,7 +108,7 @@ class MachineError(NotReady):
 
 
 class ImageNeedsCommand(NotReady):
-    """An image without a command, and no engine that could ask the image for one."""
+    """The container names no command, and no image engine can ask the image for its own."""
 
     reason = "ImageNeedsCommand"
 
@@ -125,7 +126,8 @@ def secret_data(secret: Object) -> dict[str, bytes]:
 
 
 class ReferencedObjects:
-    """`changed(uid)` is called for every Pod that refers to an object that has come, gone or changed."""
+    """Informers for the objects that Pods refer to. `changed(uid)` is called for every Pod that refers to an object
+    that was created, changed or deleted."""
 
     def __init__(
         self, cluster: Cluster, hosts: HostsFiles, api: ApiAccess | None, changed: Callable[[str], None]
@@ -161,7 +163,7 @@ class ReferencedObjects:
         )
 
     def register(self, uid: str, references: Iterable[Reference]) -> None:
-        """The Pod wants to know when one of these changes."""
+        """Notifies the Pod of changes of these objects."""
         found = set(references)
         if found:
             self._references[uid] = found

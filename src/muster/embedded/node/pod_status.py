@@ -18,7 +18,7 @@ _OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady",
 
 
 class WaitingReason(NamedTuple):
-    """Why a Pod has not been started. An empty `container` means all of them."""
+    """Why a Pod has not been started. An empty `container` means all containers."""
 
     reason: str
     message: str
@@ -26,12 +26,12 @@ class WaitingReason(NamedTuple):
 
 
 class PodPlace(NamedTuple):
-    """Where a Pod is, as its status tells."""
+    """Where a Pod runs, as its status says."""
 
     pod_ip: str = ""
     host_ip: str = "127.0.0.1"
     engine: str = "process"
-    """What the ids of its containers begin with."""
+    """The scheme of its containers' ids."""
 
 
 _HERE = PodPlace()
@@ -40,7 +40,8 @@ _HERE = PodPlace()
 def pod_status(
     pod: Object, progress: Progress, now: float, place: PodPlace = _HERE, waiting: WaitingReason | None = None
 ) -> dict[str, Any]:
-    """The whole status. Conditions of others (readiness gates) are kept, and times of transition with them."""
+    """Returns the whole status. Keeps the conditions of other controllers (readiness gates) and the transition
+    times."""
     before, spec = status_of(pod), spec_of(pod)
     inits, mains = spec.get("initContainers") or [], spec.get("containers") or []
     incomplete = _incomplete(inits, progress)
@@ -79,12 +80,12 @@ def has_ended(pod: Mapping[str, Any]) -> bool:
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """For one of the init containers."""
+    """Whether an init container is a sidecar."""
     return container.get("restartPolicy") == "Always"
 
 
 def containers_of(spec: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], ContainerRole]]:
-    """In the order in which they start."""
+    """Returns all containers of a Pod with their roles, in the order in which they start."""
     found: list[tuple[Mapping[str, Any], ContainerRole]] = [
         (c, "sidecar" if is_sidecar(c) else "init") for c in spec.get("initContainers") or ()
     ]
@@ -93,7 +94,7 @@ def containers_of(spec: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Cont
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
-    """How sure a Pod may be of its cpu and memory: Guaranteed, Burstable or BestEffort."""
+    """Returns the quality-of-service class: Guaranteed, Burstable or BestEffort."""
     requests, guaranteed = False, True
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         resources = container.get("resources") or {}
@@ -108,7 +109,7 @@ def qos_class(spec: Mapping[str, Any]) -> str:
 
 
 def go_duration(seconds: float) -> str:
-    """`80` -> `1m20s`, as back-off messages write it."""
+    """Formats `80` as `1m20s`, as kubelet's back-off messages do."""
     whole = round(seconds)
     if whole == 0:
         return f"{round(seconds * 1000)}ms" if seconds else "0s"
@@ -130,7 +131,7 @@ def _amount(quantity: Any) -> int | float:
 
 
 def _incomplete(inits: Iterable[Mapping[str, Any]], progress: Progress) -> list[str]:
-    """The init containers that the main ones still wait for."""
+    """Returns the init containers that the main containers still wait for."""
     names = []
     for container in inits:
         c = progress.containers.get(container["name"])
@@ -149,7 +150,7 @@ def _phase(mains: Iterable[Mapping[str, Any]], progress: Progress, initialized: 
     if not initialized:
         return "Pending"
     known = [progress.containers.get(c["name"]) for c in mains]
-    # One that has ended counts as well: others may have been waiting for that, and not have started yet.
+    # An ended container counts as well: others may have waited for it and not have started yet.
     if any(c is not None and (c.running or c.exit is not None) for c in known):
         return "Running"
     return "Pending" if any(c is None or c.attempt < 0 for c in known) else "Running"
@@ -335,21 +336,21 @@ def _memory_limit(pod: Object, name: str) -> str:
 
 
 def start_time(pod: Object, now: float) -> float:
-    """Now, if it has not begun."""
+    """When the Pod started; now if it has not."""
     text = status_of(pod).get("startTime")
     return parse_time(text).timestamp() if text else now
 
 
 def remaining_grace(pod: Object, now: float) -> float:
-    """What is left of the grace that was given when the deletion was asked for."""
+    """Returns how much of the deletion's grace period is left."""
     full = float(meta(pod).get("deletionGracePeriodSeconds") or 0)
     left = parse_time(meta(pod)["deletionTimestamp"]).timestamp() - now
-    # Times are whole seconds, so that a grace of one may look as if it were over at once.
+    # Timestamps are whole seconds, so a grace period of one second would seem to be over at once.
     return full if left > full - 2.0 else max(0.0, left)
 
 
 def last_reported_time(pod: Object) -> float:
-    """The moment up to which the status tells: events before it have been recorded. 0 if it tells nothing."""
+    """Returns the time up to which the status reports: events before it are recorded. 0 if it reports nothing."""
     status = status_of(pod)
     if not status.get("containerStatuses"):
         return 0.0

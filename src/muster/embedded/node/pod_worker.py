@@ -1,7 +1,6 @@
 """Runs one Pod of this machine, from its binding until its folder is removed.
 
-`reconcile` compares the actual state with the desired one and acts on the difference. It can be called at any time,
-any
+`reconcile` compares the actual state with the desired one and acts on the difference. It can be called at any time, any
 number of times.
 """
 
@@ -76,7 +75,8 @@ class Starter(Protocol):
     """Starts supervisors."""
 
     async def start(self, folder: str, isolation: Isolation | None = None) -> int:
-        """Asks for a supervisor of the Pod in this folder; answers its process number. Asking twice is harmless."""
+        """Requests a supervisor for the Pod in this folder and returns its process number. Requesting twice is
+        harmless."""
         ...
 
 
@@ -95,13 +95,13 @@ class WorkerContext:
     """The nodes whose Pods run on this machine."""
     notify: str
     engines: dict[EngineName, ImageEngine | EngineProblem] = field(default_factory=dict)
-    """Those that were looked for. One that was missing is looked for again after a while: it may have been started."""
+    """The engines that were looked for. A missing one is looked for again after a while: it may have been started."""
     _retry_at: dict[EngineName, float] = field(default_factory=dict)
     _engine_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def engine_for(self, pod: Object) -> ImageEngine | None:
-        """None: its containers are processes of this machine. Raises EngineMissing when an engine is asked for that
-        does not work here, ContainerError when it is none."""
+        """Returns the engine for a Pod, or None if its containers are processes of this machine. Raises EngineNotReady
+        if the engine does not work here, and ContainerError if there is no such engine."""
         wanted = annotations_of(pod).get(RUNTIME_ANNOTATION) or self.node.settings.runtime
         if wanted == "sandbox":
             return None
@@ -131,7 +131,7 @@ class PodWorker:
         self.files_outdated = False
         self.supervisor_lost = False
         self.listeners: set[asyncio.Event] = set()
-        """Set whenever the journal has grown."""
+        """Each is set whenever the journal has grown."""
         self._context = context
         self._pod: Object = {}
         self._journal = Journal(folder)
@@ -153,8 +153,8 @@ class PodWorker:
         return self.progress.finished is not None
 
     async def reconcile(self, pod: Object | None) -> float | None:
-        """`pod` is None when its object has gone. Answers after how many seconds to look again; -1 says that there is
-        nothing more to do, ever."""
+        """Acts on the difference between the Pod's object and its processes. `pod` is None if the object is deleted.
+        Returns the seconds until the next call, None if only a change requires one, or -1 if nothing is left to do."""
         if pod is not None:
             self._pod = _newer(self._pod, pod)
         self._read_journal()
@@ -165,7 +165,7 @@ class PodWorker:
         if is_deleting(self._pod):
             return await self._terminate()
         if has_ended(self._pod):
-            # Somebody else may have said so: then it has to.
+            # Another client may have set the phase. Then the Pod has to end.
             return (
                 await self._ask_to_stop(termination_grace(spec_of(self._pod)))
                 if self.was_started and not self.is_finished
@@ -185,27 +185,27 @@ class PodWorker:
         return again
 
     def lacks_supervisor(self) -> bool:
-        """Whether the supervisor has been killed; if so, the next `reconcile` asks for another."""
+        """Returns whether the supervisor was killed. If so, the next `reconcile` requests another one."""
         if self.was_started and not self.is_finished and not has_supervisor(self.folder):
             self.supervisor_lost = True
         return self.supervisor_lost
 
     def has_old_tokens(self, now: float) -> bool:
-        """Whether service account tokens are due to be written anew; if so, the next `reconcile` does."""
+        """Returns whether service account tokens have to be renewed. If so, the next `reconcile` renews them."""
         if self.was_started and not self.is_finished and now >= self._tokens_refresh_at:
             self.files_outdated = True
             return True
         return False
 
     def has_ended(self, container: str, attempt: int) -> bool:
-        """Whether an attempt of a container will write nothing more."""
+        """Returns whether an attempt of a container will write no more output."""
         known = self.progress.containers.get(container)
         if self.is_finished:
             return True
         return known is not None and (known.attempt > attempt or (known.attempt == attempt and known.exit is not None))
 
     def _restore(self) -> None:
-        """Goes on with a Pod that was begun in an earlier life of the server."""
+        """Continues with a Pod that was started before the server restarted."""
         try:
             with open(f"{self.folder}/{POD_FILE}", "rb") as file:
                 prepared: PreparedPod = orjson.loads(file.read())
@@ -226,7 +226,8 @@ class PodWorker:
         self.supervisor_lost = not has_supervisor(self.folder)
 
     def adopt(self, pod: Object) -> None:
-        """After `_restore`, once the object is known: no event is told twice, and its names are known again."""
+        """Completes `_restore` when the Pod's object is known: registers its names, and skips the events that were
+        recorded."""
         self._pod = pod
         self._reported_until = last_reported_time(pod)
         self._journal = Journal(self.folder)
@@ -236,11 +237,12 @@ class PodWorker:
             if self._address:
                 self._context.hosts.add(PodHost.of(pod, self._address))
             self._context.references.register(self.uid, references_of(pod))
-            # Its files may be out of date. The next check sees to that: here it would hold up everybody's restart.
+            # Its files may be outdated. The next check updates them; doing it here would delay the restart for all
+            # Pods.
             self._tokens_refresh_at = 0.0
 
     def _read_journal(self) -> None:
-        """Reads on in the journal, and tells events."""
+        """Reads new journal entries and records events for them."""
         entries = self._journal.read() if self.was_started else []
         for entry in entries:
             self.progress.apply(entry)
@@ -314,7 +316,7 @@ class PodWorker:
         write_pod_file(self.folder, prepared.pod)
 
     async def _wait(self, problem: NotReady, deadline: float | None) -> float | None:
-        """Says in status and event what is in the way; looks again when that changes, or after a while."""
+        """Reports the problem in status and event. Returns when to try again, even if nothing changes."""
         self._waiting = WaitingReason(problem.reason, problem.message, problem.container)
         if problem.message != self._last_message:
             self._last_message = problem.message
@@ -331,7 +333,7 @@ class PodWorker:
         self._release()
 
     async def _report(self) -> None:
-        """Writes the status if it says something new."""
+        """Writes the status if it has changed."""
         place = PodPlace(self._address, engine=self._engine)
         status = pod_status(self._pod, self.progress, time.time(), place, self._waiting)
         if status != self._pod.get("status"):
@@ -341,9 +343,9 @@ class PodWorker:
         try:
             self._pod = await self._context.cluster.update({**self._pod, "status": status}, subresource="status")
         except NotFound:
-            return  # gone; the watch will say so
+            return  # deleted; the watch will report it
         except Conflict:
-            # Somebody else changed the Pod. Take theirs and try once more at once, rather than wait for the watch.
+            # Another client changed the Pod. Take its version and retry at once instead of waiting for the watch.
             fresh = await self._context.cluster.get(POD, name_of(self._pod), namespace_of(self._pod))
             if uid_of(fresh) != self.uid:
                 return
@@ -351,7 +353,8 @@ class PodWorker:
             raise
 
     async def _enforce_deadline(self) -> float | None:
-        """The supervisor knows the deadline that was set when the Pod began; it may have been set since."""
+        """Enforces a deadline that was set, or changed, after the Pod started. The supervisor only knows the earlier
+        one."""
         limit = spec_of(self._pod).get("activeDeadlineSeconds")
         if limit is None or self.is_finished:
             return None
@@ -361,7 +364,7 @@ class PodWorker:
         return await self._ask_to_stop(termination_grace(spec_of(self._pod)), "DeadlineExceeded", _DEADLINE)
 
     async def _terminate(self) -> float | None:
-        """The object is to be deleted: let the Pod end in its own time, then let the object go."""
+        """The object is being deleted: waits for the Pod to end, then deletes the object."""
         if self.was_started and not self.is_finished:
             again = await self._ask_to_stop(remaining_grace(self._pod, time.time()))
             await self._report()
@@ -370,15 +373,15 @@ class PodWorker:
             await self._report()
         pod = self._pod
         if meta(pod).get("deletionGracePeriodSeconds") == 0:
-            return None  # let go already; it is finalizers that hold the object
+            return None  # already released; finalizers hold the object
         try:
             await self._context.cluster.delete(POD, name_of(pod), namespace_of(pod), grace_seconds=0, uid=self.uid)
         except (NotFound, Conflict):
-            return None  # gone, and perhaps another Pod has the name by now
+            return None  # deleted, and another Pod may already have the name
         return None
 
     async def _remove_pod(self) -> float | None:
-        """The object has gone: nothing of it may run any more, and its folder goes as well. Its logs stay."""
+        """The object is deleted: stops the Pod and removes its folder. Its logs stay."""
         if self.was_started and not self.is_finished:
             again = await self._ask_to_stop(0.0)
             if again is not None:
@@ -388,19 +391,19 @@ class PodWorker:
         self._release()
         with lock_pod(self.folder) as taken:
             if not taken:
-                return _POLL  # its supervisor is just about to end
+                return _POLL  # its supervisor is about to exit
             await _remove(self.folder)
             await _remove(f"/dev/shm/muster-{self.uid}")
         return -1.0
 
     async def _ask_to_stop(self, grace: float, reason: str = "", message: str = "") -> float | None:
-        """Once per grace. Answers after how long to look again if nobody could be asked yet."""
+        """Sends a stop request once per grace. Returns when to look again."""
         if self._stop_grace is not None and self._stop_grace <= grace:
             return 10.0
         try:
             await request_stop(self.folder, grace, reason, message)
         except SupervisorGone:
-            # It has been killed, or has not come up yet. In the latter case it will find the journal closed.
+            # The supervisor was killed, or has not started yet. In the latter case it will find the journal closed.
             if not close_journal(self.folder, reason, message):
                 return _POLL
             self._read_journal()
@@ -409,7 +412,7 @@ class PodWorker:
         return 10.0
 
     def _allocate(self) -> None:
-        """Takes what the Pod needs for itself, once."""
+        """Allocates the Pod's address, once."""
         if self._is_allocated:
             return
         self._is_allocated = True
@@ -426,7 +429,7 @@ class PodWorker:
             self._context.addresses.release(self._address)
 
     def _refresh_files(self) -> None:
-        """Brings ConfigMaps, Secrets and the downward API up to date in a Pod that runs."""
+        """Updates the files of ConfigMaps, Secrets and the downward API in a running Pod."""
         self.files_outdated = False
         if self.is_finished:
             return
@@ -438,13 +441,13 @@ class PodWorker:
         try:
             volumes = plan_volumes(self._pod, self._pod_context(), self.folder, self._context.node.settings.nfs)
         except NotReady:
-            return  # what a running Pod had stays as it was
+            return  # a running Pod keeps the files it has
         for volume in volumes.values():
             if isinstance(volume, Files):
                 write_payload(volume.path, volume.payload, group)
 
     def _schedule_token_refresh(self) -> None:
-        """Tokens are written anew when four fifths of their time are over, as kubelet does."""
+        """Tokens are renewed after four fifths of their lifetime, as kubelet does."""
         seconds = token_seconds(self._pod, self._context.node.settings.api is not None)
         self._tokens_refresh_at = time.time() + 0.8 * seconds if seconds is not None else inf
 
@@ -455,8 +458,8 @@ class PodWorker:
 
 
 async def _remove(folder: str) -> None:
-    """The Pod's file first: without it, no supervisor can begin. A few files are quicker removed than handed to a
-    thread; a volume may hold many."""
+    """Removes the Pod's file first: without it, no supervisor can start. Removing a few files is faster than starting a
+    thread, but a volume may contain many."""
     with suppress(OSError):
         os.unlink(f"{folder}/{POD_FILE}")
     try:
@@ -470,7 +473,7 @@ async def _remove(folder: str) -> None:
 
 
 def _newer(known: Object, found: Object) -> Object:
-    """Our own write may be ahead of what the watch has told us."""
+    """Our own write may be newer than what the watch has delivered."""
     if known and uid_of(known) == uid_of(found) and int(version_of(known)) > int(version_of(found)):
         return known
     return found

@@ -66,7 +66,7 @@ HookField = Literal["postStart", "preStop"]
 
 
 def probe_of(container: Mapping[str, Any], field: ProbeField, address: str) -> Probe | None:
-    """`address` is where the Pod listens. Raises ContainerError for a probe that cannot be run."""
+    """`address` is the Pod's address. Raises ContainerError if the probe cannot be run."""
     wanted = container.get(field)
     if not wanted:
         return None
@@ -89,7 +89,7 @@ def probe_of(container: Mapping[str, Any], field: ProbeField, address: str) -> P
             container, get, address, field
         )
     elif "tcpSocket" in wanted or "grpc" in wanted:
-        # Of a gRPC server this much can be said without speaking gRPC: whether it listens.
+        # Without speaking gRPC, this much can be checked: whether the server listens.
         target = wanted.get("tcpSocket") or wanted.get("grpc") or {}
         probe["kind"], probe["host"] = "tcp", str(target.get("host") or address)
         probe["port"] = port_of(container, target.get("port"), f"{field}.tcpSocket.port")
@@ -122,7 +122,7 @@ def hook_of(container: Mapping[str, Any], field: HookField, address: str) -> Hoo
 
 
 def port_of(container: Mapping[str, Any], port: Any, path: str) -> int:
-    """A number as it is; a name as one of the container's ports."""
+    """Returns a port number; a name refers to one of the container's ports."""
     if isinstance(port, int):
         return port
     text = str(port or "")
@@ -148,17 +148,17 @@ def _http(
 
 
 SHARED_MEMORY: Mount = {"type": "tmpfs", "target": "/dev/shm"}
-"""Of the Pod, so that its containers can share it; of the container, which is less work, where it is alone."""
+"""Belongs to the Pod, so that its containers share it. If there is only one container, mounting it there is cheaper."""
 
 _HOSTNAME = "/proc/sys/kernel/hostname"
-"""Tells whoever reads it the host name of their own namespace. A file per Pod would say the same for more."""
+"""Contains the host name of the reader's own namespace, so no file per Pod is needed."""
 _TERMINATION_LOG = "/dev/termination-log"
 _HIDING_BYTES = 64 * 1024
 """Enough for mount points."""
 
 
 class PodPaths(NamedTuple):
-    """Where a Pod's things are on this machine."""
+    """Where the files of a Pod are on this machine."""
 
     folder: str
     logs: str
@@ -168,21 +168,22 @@ class PodPaths(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """What this machine offers every Pod."""
+    """What this machine provides to every Pod."""
 
     settings: AgentSettings
     isolation: Isolation
     environment: Mapping[str, str]
-    """What a container without an engine starts from."""
+    """The variables of a container that no image engine runs."""
     limits_cpu: bool = True
-    """Whether the kernel holds processes to a share of the CPU node. (Memory is watched in any case.)"""
+    """Whether the kernel can limit the CPU of a container here. (Memory is limited in any case.)"""
     shims: str = ""
     """The folder of `images.make_shims`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedContainer:
-    """A container on its way: its variables, and what stands in for its image (None where an engine has the image)."""
+    """A container with its variables, and how to run it without its image. `plan` is None if an image engine runs
+    it."""
 
     spec: Mapping[str, Any]
     role: ContainerRole
@@ -207,7 +208,7 @@ def resolve_container(
     pod: Object, container: Mapping[str, Any], role: ContainerRole, context: PodContext, node: NodeContext,
     engine: ImageEngine | None, devices: Mapping[str, str],
 ) -> ResolvedContainer:  # fmt: skip
-    """Works out what can be missing. Raises NotReady, and touches nothing."""
+    """Resolves everything that can be missing, and changes nothing. Raises NotReady."""
     plan = plan_launch(container, node.settings.images, node.environment, node.shims) if engine is None else None
     base = {"HOSTNAME": hostname_of(pod), **devices}
     if plan is not None:
@@ -220,7 +221,7 @@ def prepare_container(
     pod: Object, resolved: ResolvedContainer, mounts: list[Mount], paths: PodPaths, node: NodeContext, *,
     engine: ImageEngine | None, address: str, is_alone: bool,
 ) -> PreparedContainer:  # fmt: skip
-    """Makes what the container has for itself. `mounts` are those of its volumes."""
+    """Creates the container's own files. `mounts` are those of its volumes."""
     spec = resolved.spec
     termination_file = f"{paths.folder}/termination-{resolved.name}"
     _make_file(termination_file)
@@ -274,14 +275,14 @@ def prepare_container(
         prepared["private"] = paths_outside_mounts(keep, [mount["target"] for mount in prepared["mounts"]])
         prepared["privateFolder"] = f"{paths.folder}/private-{resolved.name}"
         if resolved.plan.has_default_cwd and any(os.path.dirname(path) == "/" for path in prepared["private"]):
-            # It may well be `result.txt` to the container: most images begin at the root, which is now its own.
+            # A container may write `/result.txt` as `result.txt`: most images start in the root, which is now its own.
             prepared["cwd"] = "/"
     return prepared
 
 
 def _private_mounts(resolved: ResolvedContainer, paths: PodPaths, home: str) -> list[Mount]:
-    """What every container has for itself, below whatever it mounts there. The box keeps its keys, and what other Pods
-    have, in `home`: there it sees what it runs from, and nothing else."""
+    """Returns what every container has for itself, below its volume mounts. `home` contains the keys of the server and
+    the files of other Pods, so the container sees only what it runs from there."""
     scratch = scratch_folder(paths.folder, resolved.name)
     _make_scratch(scratch)
     own = [_bind(scratch, SCRATCH), _bind(paths.hosts_file, "/etc/hosts"), _bind(_HOSTNAME, "/etc/hostname")]
@@ -303,7 +304,7 @@ def _bind_folder(folder: str, *, read_only: bool) -> Mount:
 def _working_dir(
     resolved: ResolvedContainer, plan: LaunchPlan, mounts: list[Mount], paths: PodPaths
 ) -> tuple[str, list[Mount]]:
-    """An image has its WORKDIR; this machine may not have the folder, so the container gets an empty one there."""
+    """An image has its WORKDIR. If this machine lacks the folder, the container gets an empty one there."""
     cwd = os.path.normpath(plan.cwd)
     for mount in reversed(mounts):
         target = mount["target"]
@@ -360,7 +361,7 @@ def _make_scratch(path: str) -> None:
 
 
 def _make_file(path: str) -> None:
-    """Any user of the container may write to it."""
+    """Creates a file that every user of the container may write to."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.fchmod(descriptor, 0o666)
@@ -374,7 +375,7 @@ class Prepared:
     notes: Mapping[str, str]
     """Where each container runs if no image engine runs it."""
     ignored: tuple[str, ...] = ()
-    """Fields of the Pod that mean nothing node."""
+    """Fields of the Pod that have no effect here."""
 
 
 def prepare(
@@ -382,7 +383,7 @@ def prepare(
     engine: ImageEngine | None = None, deadline: float | None = None,
     devices: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Prepared:  # fmt: skip
-    """Raises NotReady while something is missing. Makes everything but the Pod's own file."""
+    """Prepares a Pod and creates everything except the Pod's own file. Raises NotReady if something is missing."""
     spec, settings = spec_of(pod), node.settings
     volumes = plan_volumes(pod, context, paths.folder, settings.nfs)
     if engine is not None:
@@ -446,10 +447,10 @@ def prepare(
 
 
 def write_pod_file(folder: str, pod: PreparedPod) -> None:
-    """All of it or nothing: a Pod with this file may be started, and a supervisor may read it at any time."""
+    """Writes the file atomically: a Pod with this file may be started, and a supervisor may read it at any time."""
     try:
         text = orjson.dumps(pod)
-    except TypeError:  # bytes of a Secret that are not text stand in the environment as lone surrogates
+    except TypeError:  # bytes of a Secret that are not UTF-8 are lone surrogates in the environment
         text = json.dumps(pod).encode()
     fresh = f"{folder}/{POD_FILE}.new"
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -477,7 +478,7 @@ def _make_volumes(volumes: Mapping[str, Volume], group: int | None) -> list[Moun
 
 
 def _fs_group(pod: Object, node: NodeContext) -> int | None:
-    """Only root may give files to any group."""
+    """Only root can give files to any group."""
     group: int | None = (spec_of(pod).get("securityContext") or {}).get("fsGroup")
     return group if node.isolation == "namespaces" else None
 
@@ -491,12 +492,12 @@ def _mounts(resolved: ResolvedContainer, volumes: Mapping[str, Volume]) -> list[
 
 
 def _for_engine(pod: Object, name: str, volume: Volume) -> Volume:
-    """The engine has mount namespaces of its own, so memory has to come from a tmpfs that both see."""
+    """The engine has its own mount namespaces, so memory has to come from a tmpfs that both see."""
     return EmptyDir(f"/dev/shm/muster-{uid_of(pod)}/{name}") if isinstance(volume, Memory) else volume
 
 
 def _link_default_container(logs: str, resolved_containers: list[ResolvedContainer]) -> None:
-    """Tells, even after the Pod has gone, whose log is meant when nobody says: clear if there is one main container."""
+    """Links the container whose log is meant by default, if there is only one main container. It outlives the Pod."""
     mains = [resolved.name for resolved in resolved_containers if resolved.role == "main"]
     if len(mains) == 1 and not os.path.islink(f"{logs}/{DEFAULT_CONTAINER_LINK}"):
         os.makedirs(logs, exist_ok=True)

@@ -21,11 +21,11 @@ from muster.embedded.node.supervisor.zygote import READY
 
 
 class SupervisorGone(Exception):
-    """Nobody listens there (any more, or yet)."""
+    """No supervisor listens, either not yet or no longer."""
 
 
 class ControlConnection:
-    """A connection that carries one request. Closing it ends what an exec has started."""
+    """A connection for one request. Closing it kills the process of an exec."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -74,7 +74,7 @@ class ControlConnection:
 
 
 async def request_stop(folder: str, grace: float, reason: str = "", message: str = "") -> None:
-    """Asks the Pod to end; the journal tells when it has. Raises SupervisorGone when there is nobody to ask."""
+    """Asks the Pod to end; the journal says when it has. Raises SupervisorGone if there is no supervisor."""
     request: ControlRequest = {"op": "stop", "grace": grace}
     if reason:
         request["reason"], request["message"] = reason, message
@@ -83,7 +83,8 @@ async def request_stop(folder: str, grace: float, reason: str = "", message: str
 
 
 async def _connect(connection: socket.socket, folder: str) -> None:
-    """Through the folder's descriptor: a socket's path must be short, and a data directory need not be."""
+    """Connects through the folder's descriptor: a socket's path is limited to 107 bytes, the path of a data directory
+    is not."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
@@ -100,17 +101,17 @@ _TRIES = 3
 
 
 class ZygoteError(Exception):
-    """No supervisor could be started; says why."""
+    """No supervisor could be started. The message says why."""
 
 
 class ZygoteClient:
-    """Starts supervisors. They need neither the zygote nor the server once they run."""
+    """Starts supervisors. Once they run, they need neither the zygote nor the server."""
 
     def __init__(
         self, isolation: Isolation, on_killed: Callable[[str], None] | None = None, *, python: str = sys.executable
     ) -> None:
-        """`on_killed` gets the folder of a Pod whose supervisor was killed; without it another one is started, which
-        goes on from the journal."""
+        """`on_killed` is called with the folder of a Pod whose supervisor was killed. Without it, another supervisor is
+        started, which continues from the journal."""
         self._isolation = isolation
         self._on_killed = on_killed
         self._python = python
@@ -118,8 +119,8 @@ class ZygoteClient:
         self._restarts: set[asyncio.Task[None]] = set()
 
     async def start(self, folder: str | os.PathLike[str], isolation: Isolation | None = None) -> int:
-        """Starts a supervisor for the Pod in `folder`, unless it has one, and answers its process number. `isolation`
-        if it is another than usual: Pods of an image engine need 'none'."""
+        """Starts a supervisor for the Pod in `folder`, unless it has one, and returns its process number. Pods of an
+        image engine need the isolation 'none'."""
         path = os.fspath(folder)
         if "\n" in path:
             raise ZygoteError(f"{path!r}: the path of a Pod's folder cannot have a line break")
@@ -157,13 +158,13 @@ class ZygoteClient:
         task.add_done_callback(self._restarts.discard)
 
     async def _start_again(self, folder: str, isolation: Isolation) -> None:
-        await asyncio.sleep(1.0)  # Whatever has killed it may do so again.
+        await asyncio.sleep(1.0)  # The cause may still be there.
         with suppress(ZygoteError):
             await self.start(folder, isolation)
 
 
 class _Connection:
-    """One zygote process."""
+    """The connection to one zygote process."""
 
     def __init__(self, python: str, isolation: Isolation, on_killed: Callable[[str], None]) -> None:
         self._on_killed = on_killed
@@ -198,7 +199,7 @@ class _Connection:
         return await answer
 
     def close(self, reason: str = "closed") -> None:
-        """The process goes by itself when it sees the end of the connection."""
+        """The process exits by itself when the connection is closed."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -215,7 +216,8 @@ class _Connection:
             self._ready.exception()
 
     def _errors(self) -> str:
-        """What it has said before it was ready. Waits for its end, which has come or is about to."""
+        """Returns what the process printed before it was ready. Waits for its exit, which has happened or is about
+        to."""
         assert self._process.stderr is not None
         with self._process.stderr as stream:
             text = b"" if self._ready.done() else stream.read()

@@ -36,11 +36,12 @@ class File(NamedTuple):
 
 
 Payload: TypeAlias = dict[str, File]
-"""By path, relative to the volume's folder."""
+"""Files by path, relative to the volume's folder."""
 
 
 def payload_of(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext) -> Payload:
-    """`source` is the volume as the Pod's spec has it. Raises MountError when something it names is missing."""
+    """Returns the files of a volume. `source` is the volume in the Pod's spec. Raises MountError if an object it refers
+    to is missing."""
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in source:
             return _one(pod, volume, kind, source[kind] or {}, context, _mode_of(source[kind]))
@@ -127,7 +128,7 @@ def _token(pod: Object, volume: str, source: Mapping[str, Any], context: PodCont
     try:
         token = context.api.token(pod, str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600))
     except NotFound as error:
-        # The account that every namespace has may be a moment late; one that a cluster elsewhere has never comes.
+        # A namespace's default account may be a moment late. An account of another cluster never comes.
         if source.get("optional") and spec_of(pod).get("serviceAccountName") not in (None, "", "default"):
             return {}
         raise MountError(volume, error.message) from None
@@ -137,7 +138,7 @@ def _token(pod: Object, volume: str, source: Mapping[str, Any], context: PodCont
 
 
 def _check_path(volume: str, path: str) -> str:
-    """Refuses what would leave the volume's folder, or meet the links that make updates atomic."""
+    """Refuses a path that leaves the volume's folder, or that collides with the links that make updates atomic."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or parts[0].startswith(".."):
         raise MountError(volume, f'"{path}" is not a path inside the volume: it must be relative and without ".."')
@@ -150,14 +151,14 @@ SERVICE_ACCOUNT_VOLUME = "kube-api-access"
 
 @dataclass(frozen=True, slots=True)
 class EmptyDir:
-    """A folder that goes away with the Pod."""
+    """A folder that is removed with the Pod."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The same in memory: mounted once for the whole Pod, and seen by all its containers."""
+    """An emptyDir in memory: mounted once for the whole Pod, and shared by its containers."""
 
     path: str
     size: int | None
@@ -165,7 +166,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class HostPath:
-    """Something of this machine; `type` says what has to be there, or may be made."""
+    """A path of this machine. `type` says what must exist, or may be created."""
 
     path: str
     type: str = ""
@@ -174,7 +175,7 @@ class HostPath:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A folder of files that the cluster fills, and fills again when their source changes. Always read-only."""
+    """A read-only folder of files from ConfigMaps, Secrets and the like, updated when their source changes."""
 
     path: str
     payload: Payload = field(hash=False)
@@ -184,7 +185,7 @@ Volume: TypeAlias = EmptyDir | Memory | HostPath | Files
 
 
 def plan_volumes(pod: Object, context: PodContext, folder: str, nfs: Mapping[str, str]) -> dict[str, Volume]:
-    """Every volume of the Pod by name. Raises MountError when one cannot be had, as things are."""
+    """Returns every volume of the Pod by name. Raises MountError if one is not available."""
     volumes = {v["name"]: _plan(pod, v, context, f"{folder}/volumes/{v['name']}", nfs) for v in _volumes(pod)}
     if mounts_service_account(pod, context):
         source = {"projected": {"sources": _SERVICE_ACCOUNT_SOURCES}}
@@ -198,13 +199,13 @@ def mounts_service_account(pod: Object, context: PodContext) -> bool:
 
 
 def lacks_service_account(volumes: Mapping[str, Volume]) -> bool:
-    """Whether a Pod with these volumes has no token because its service account is not there."""
+    """Whether a Pod with these volumes has no token because its service account does not exist."""
     account = volumes.get(SERVICE_ACCOUNT_VOLUME)
     return isinstance(account, Files) and _FILE not in account.payload
 
 
 def token_seconds(pod: Object, has_api: bool) -> int | None:
-    """How long the first of the Pod's service account tokens lasts, if it has any."""
+    """Returns the shortest lifetime of the Pod's service account tokens, or None if it has none."""
     sources = [source for v in _volumes(pod) for source in (v.get("projected") or {}).get("sources") or ()]
     if has_api and spec_of(pod).get("automountServiceAccountToken") is not False:
         sources += _SERVICE_ACCOUNT_SOURCES
@@ -213,8 +214,8 @@ def token_seconds(pod: Object, has_api: bool) -> int | None:
 
 
 def references_of(pod: Object) -> set[Reference]:
-    """The objects whose appearance or change matters to the Pod. Its claims' volumes are not among them: a claim
-    changes when it is bound."""
+    """Returns the objects whose creation or change matters to the Pod. The volumes of its claims are not included: a
+    claim changes when it is bound."""
     namespace, spec = namespace_of(pod), spec_of(pod)
     found: set[Reference] = set()
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
@@ -236,7 +237,7 @@ def references_of(pod: Object) -> set[Reference]:
 
 
 def claim_name(pod: Object, volume: Mapping[str, Any]) -> str:
-    """The claim behind a volume: named, or the Pod's own where it carries a template."""
+    """Returns the claim of a volume: the named one, or the Pod's own if the volume has a template."""
     if "persistentVolumeClaim" in volume:
         return str(volume["persistentVolumeClaim"].get("claimName") or "")
     return f"{name_of(pod)}-{volume['name']}" if "ephemeral" in volume else ""
@@ -333,8 +334,8 @@ _DATA = "..data"
 
 
 def make_volume(name: str, volume: Volume, group: int | None = None) -> Mount | None:
-    """Creates what a volume needs; again is harmless. Answers the mount that the whole Pod needs for it, if any.
-    `group` is the Pod's fsGroup: it gets to own, and may write, what is the Pod's own."""
+    """Creates a volume's files; creating it again is harmless. Returns the mount that the whole Pod needs for it, or
+    None. `group` is the Pod's fsGroup, which owns and may write the Pod's own volumes."""
     match volume:
         case EmptyDir(path):
             _make_folder(path, 0o777, group)
@@ -355,7 +356,7 @@ def make_volume(name: str, volume: Volume, group: int | None = None) -> Mount | 
 def container_mounts(
     container: Mapping[str, Any], volumes: Mapping[str, Volume], variables: Mapping[str, str]
 ) -> list[Mount]:
-    """The binds of a container's volumeMounts, parents before what is mounted inside them."""
+    """Returns the bind mounts of a container's volumeMounts, parents before what is mounted inside them."""
     name = str(container.get("name") or "")
     mounts: list[Mount] = []
     for wanted in container.get("volumeMounts") or ():
@@ -379,8 +380,8 @@ def container_mounts(
 
 
 def sub_path(name: str, volume: Volume, inside: str, container: str) -> str:
-    """The place inside a volume that a subPath means; a folder is made if nothing is there. Refuses to leave the
-    volume, by `..` as well as over a symbolic link that somebody has put there."""
+    """Returns the place inside a volume that a subPath refers to; creates a folder if nothing is there. Refuses to
+    leave the volume, by `..` or through a symbolic link."""
     if inside.startswith("/") or ".." in inside.split("/"):
         raise ContainerError(f'subPath "{inside}" of volume "{name}" must be relative and without ".."', container)
     if "$(" in inside:
@@ -423,8 +424,8 @@ def check_host_path(volume: str, path: str, kind: str) -> None:
 
 
 def write_payload(folder: str, payload: Payload, group: int | None = None) -> bool:
-    """Writes the files so that a reader sees all of the old ones or all of the new ones: they lie in a folder of their
-    own that the link `..data` points at, and each name is a link through it. Answers whether anything changed."""
+    """Writes the files so that a reader sees either all old or all new ones: they are in a folder of their own, which
+    the link `..data` points at, and each name is a link through it. Returns whether anything changed."""
     data = f"{folder}/{_DATA}"
     if group is not None:
         payload = {path: File(file.content, file.mode | 0o040) for path, file in payload.items()}
@@ -455,7 +456,7 @@ def write_payload(folder: str, payload: Payload, group: int | None = None) -> bo
 
 
 def _read_payload(data: str) -> dict[str, tuple[bytes, int]] | None:
-    """What is there now, as a payload."""
+    """Returns the current files as a payload."""
     if not os.path.isdir(data):
         return None
     found: dict[str, tuple[bytes, int]] = {}

@@ -25,14 +25,14 @@ _MESSAGE_BYTES = 4096
 _MEMORY_PERIOD = 0.2
 _SWEEP_PERIOD = 0.01
 _MAX_SWEEPS = 200
-"""Who has not been caught by then is when the Pod ends."""
+"""Processes that survive this many tries are killed when the Pod ends."""
 _KILL_PERIOD, _ENGINE_KILL_PERIOD = 0.1, 5.0
 _DRAIN_PATIENCE = 1.0
 _KEPT_AT_ONCE, _BYTES_AT_ONCE = 100, 4 << 20
-"""What the supervisor copies itself. More would keep it from its other containers."""
+"""The supervisor itself copies at most this much. More would block its other containers."""
 _HOOK_TIMEOUT = 3600.0
 _AFTER_HOOK = 2.0
-"""What a container gets to end by itself when its preStop hook has used up the grace."""
+"""How long a container may take to end if its preStop hook has used up the grace period."""
 
 
 class AttemptOutcome(NamedTuple):
@@ -43,7 +43,7 @@ class AttemptOutcome(NamedTuple):
 
 
 class AttemptHost(Protocol):
-    """What an attempt needs of the supervisor around it."""
+    """What an attempt needs from the supervisor."""
 
     pod: PreparedPod
     loop: EventLoop
@@ -64,7 +64,7 @@ class Attempt:
         self.container, self.number = container, number
         self.name = container["name"]
         self.pid = 0
-        """0 before it has started and after it has ended."""
+        """0 before the start and after the end."""
         self._host, self._loop = host, host.loop
         self._engine = container.get("engine")
         self._namespace = self._inode = -1
@@ -78,7 +78,7 @@ class Attempt:
         self._status: int | None = None
         self._kill_timer: Timer | None = None
         self._timer: Timer | None = None
-        """Of the next look at its memory, and once it has ended, at what is left of it."""
+        """For the next check of its memory, and after its end, of its leftovers."""
 
     def start(self) -> None:
         pod, container = self._host.pod, self.container
@@ -118,7 +118,7 @@ class Attempt:
             self._post_started(True, "")
 
     def stop(self, until: float) -> None:
-        """Asks it to end and kills it at `until`; again with an earlier time to hurry up."""
+        """Asks the container to end and kills it at `until`. Can be called again with an earlier time."""
         if self._status is not None:
             return
         now = time.time()
@@ -143,7 +143,7 @@ class Attempt:
         cwd: str = "",
         terminal: bool = False,
     ) -> int:
-        """Starts a process beside the main one."""
+        """Starts another process in the container."""
         sandbox, container = self._host.sandbox, self.container
         if self._engine:
             argv = exec_command(self._engine, argv, env or {}, cwd, terminal=terminal)
@@ -207,7 +207,7 @@ class Attempt:
             self._kill()
 
     def _kill(self) -> None:
-        """Until the main process has ended: it may fork while it is being looked for."""
+        """Repeats until the main process has ended: it may fork while its processes are listed."""
         if self._status is None:
             self._signal(signal.SIGKILL)
             period = _ENGINE_KILL_PERIOD if self._engine else _KILL_PERIOD
@@ -270,7 +270,7 @@ class Attempt:
             self._kill_leftovers()
 
     def _copy_from_engine(self, number: int) -> None:
-        """One path that is to be kept after the other; then the container may go."""
+        """Copies the output paths one after the other, then removes the container."""
         assert self._engine is not None
         paths = self.container.get("keep") or ()
         if number == len(paths):
@@ -299,7 +299,7 @@ class Attempt:
             self._loop.on_exit(pid, lambda _status: self._kill_leftovers())
 
     def _kill_leftovers(self) -> None:
-        """Kills what the main process has left behind, until nothing is; then reads the last of the output."""
+        """Kills what the main process has left behind, until nothing is left. Then reads the rest of the output."""
         if self._loop.has_children:
             left = self._own_processes()
             if left and self._host.is_alone(self):
@@ -311,7 +311,7 @@ class Attempt:
                 self._timer = self._loop.at(time.time() + _SWEEP_PERIOD, self._kill_leftovers)
                 return
         self._swept = True
-        # Only who has fled from the container can still hold the other end. It is not waited for.
+        # Only processes that have escaped from the container can still hold the other end. Do not wait for them.
         self._timer = self._loop.at(time.time() + _DRAIN_PATIENCE, self._stop_reading)
         if not self._streams:
             self._finish()
@@ -325,7 +325,7 @@ class Attempt:
         self._finish()
 
     def _finish(self) -> None:
-        """Nothing of it runs any more, and its output is read."""
+        """No process of the container is left, and its output is read."""
         self._cancel_timers()
         outcome = self._outcome()
         paths = self.container.get("keep")
@@ -388,7 +388,7 @@ def cgroup_prefix(uid: str) -> str:
 
 
 def signal_number(name: str | None) -> int:
-    """SIGTERM, TERM or SIGRTMIN+3 -> its number; SIGTERM for what is unknown."""
+    """Returns the number of SIGTERM, TERM or SIGRTMIN+3. An unknown name means SIGTERM."""
     name = (name or "SIGTERM").upper()
     name = name if name.startswith("SIG") else f"SIG{name}"
     base, sign, offset = name.partition("+") if "+" in name else name.partition("-")
@@ -418,7 +418,7 @@ def kill_command(engine: EngineCommands, number: int) -> list[str]:
 
 
 def clear_termination_message(path: str | None, attempt: int) -> None:
-    """What an earlier attempt said is not this one's last word."""
+    """Removes the message of an earlier attempt."""
     if path and attempt:
         with suppress(OSError):
             os.truncate(path, 0)

@@ -1,4 +1,4 @@
-"""Limits memory and CPU by control groups, version 1 or 2, where this user may make some."""
+"""Limits memory and CPU with control groups, version 1 or 2, if this user may create them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _REMOVE_TRIES = 20
 
 
 class Cgroup:
-    """The control group of one attempt of a container. `procs` are descriptors: who writes 0 to each of them joins."""
+    """The control group of one attempt of a container. A process joins it by writing 0 to each descriptor in
+    `procs`."""
 
     def __init__(self, folders: dict[str, tuple[int, str]]) -> None:
         self._folders = folders
@@ -36,15 +37,15 @@ class Cgroup:
         self.procs.clear()
 
     def remove(self) -> None:
-        """After the last of its processes has gone, which the kernel may notice a moment later."""
+        """Call it when the last process has ended; the kernel may notice that a moment later."""
         self.close()
         for path in self.paths:
             remove_cgroup(path)
 
 
 def create_cgroup(name: str, memory: int | None, cpu: float | None) -> Cgroup | None:
-    """A new control group called `name`; None if this machine allows none or nothing is to be limited. What cannot be
-    limited is left out: see `limits_memory`."""
+    """Creates a control group. Returns None if this machine allows none or nothing is limited. `limits_memory` and
+    `limits_cpu` say what is limited."""
     places = find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo")) if memory or cpu else {}
     folders: dict[str, tuple[int, str]] = {}
     for controller, value in (("memory", memory), ("cpu", cpu)):
@@ -67,7 +68,7 @@ def create_cgroup(name: str, memory: int | None, cpu: float | None) -> Cgroup | 
 
 
 def can_limit() -> tuple[bool, bool]:
-    """Whether memory and CPU can be limited here; found out by trying."""
+    """Returns whether memory and CPU can be limited here, by trying."""
     cgroup = create_cgroup(f"muster-probe-{os.getpid()}", 1 << 30, 1.0)
     if cgroup is None:
         return False, False
@@ -76,7 +77,7 @@ def can_limit() -> tuple[bool, bool]:
 
 
 def remove_leftovers(prefix: str) -> None:
-    """Kills what is left in groups whose names begin like this, and removes them."""
+    """Kills the processes in all groups whose names have this prefix, and removes the groups."""
     places = find_parents(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
     for parent in {parent for found in places.values() for _, parent in found}:
         with suppress(OSError):
@@ -99,8 +100,9 @@ def remove_cgroup(path: str) -> None:
 
 
 def find_parents(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
-    """Where groups for 'memory' and 'cpu' could be made, the nearest first: (version, folder). `own` is the text of
-    /proc/self/cgroup. Version 2 allows none below a group that has processes, so its parents come into question."""
+    """Returns where groups for 'memory' and 'cpu' may be created, the nearest first: (version, folder). `own` is the
+    text of /proc/self/cgroup. Version 2 allows none below a group with processes, so its parents are candidates as
+    well."""
     mine: dict[str, str] = {}
     for line in own.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -124,7 +126,7 @@ def find_parents(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
 
 
 def _inside(root: str, point: str, path: str) -> str:
-    """A mount shows the hierarchy from `root` on."""
+    """A mount shows the hierarchy below `root`."""
     if root != "/":
         path = path[len(root) :] if path == root or path.startswith(root + "/") else "/"
     return (point + path).rstrip("/") or "/"

@@ -1,17 +1,15 @@
-"""What the node agent and a Pod's supervisor say to each other.
+"""What the node agent and a Pod's supervisor exchange.
 
 The agent (in the server) prepares a Pod: it resolves environment, volumes and images, and writes `pod.json` into the
-Pod's folder. A supervisor (a process of its own, which outlives the server) runs it to the end and appends what
-happens to `journal`, one JSON line per entry. The journal is the truth; the datagram that follows an entry is a hint.
+Pod's folder. A supervisor (a separate process, which outlives the server) runs it to the end and appends what happens
+to `journal`, one JSON line per entry. The journal is the source of truth; the datagram that follows an entry is a hint.
 
-No Pod runs twice, because the supervisor decides, not who starts it: it takes the lock without waiting (and ends at
-once if it cannot), reads the journal, and ends if it says `finished`. A supervisor that finds a journal of one that
-was
-killed goes on from there: before it is started, the agent has taken the lock itself and written an `exited` (code 137,
-reason ContainerStatusUnknown) for every attempt that was running, so the new one only has to count the attempts on,
-skip init containers that have exited with 0, and let the restartPolicy decide about the rest.
+No Pod runs twice, because the supervisor decides, not the process that starts it: it tries to take the lock (and exits
+if it cannot), reads the journal, and exits if it says `finished`. A supervisor that finds the journal of one that was
+killed continues from there: attempts that were running are `exited` with code 137 and the reason
+ContainerStatusUnknown, init containers that exited with 0 are skipped, and the restartPolicy decides about the rest.
 
-Imported by the supervisor, which must stay small: standard library only.
+The supervisor imports this module and must stay small: standard library only.
 """
 
 from __future__ import annotations
@@ -25,22 +23,24 @@ RestartPolicy: TypeAlias = Literal["Always", "OnFailure", "Never"]
 POD_FILE = "pod.json"
 JOURNAL = "journal"
 LOCK = JOURNAL
-"""The supervisor holds an exclusive flock on it for life: who can take it knows that there is none."""
+"""The supervisor holds an exclusive flock on it for life. A process that can take it knows that there is no
+supervisor."""
 CONTROL_SOCKET = "control"
-"""A stream socket that exists from before `supervised` until after `finished`. One request per connection, a JSON line
-(see Request), with the descriptors that belong to it in the same message; answers are JSON lines (see Answer)."""
+"""A stream socket that exists from before `supervised` until after `finished`. Each connection carries one request, a
+JSON line (see ControlRequest), with its descriptors in the same message. Responses are JSON lines (see
+ControlResponse)."""
 
 
 class Mount(TypedDict, total=False):
-    """Sources are places of the machine, whatever is mounted over them in the container. A target that is missing is
-    made where it does no harm: inside a volume as Kubernetes does, elsewhere only in the container's own view."""
+    """Sources are paths of the machine, whatever is mounted over them in the container. A missing target is created
+    where that is harmless: inside a volume, as in Kubernetes, otherwise only in the container's own view."""
 
     type: Literal["bind", "tmpfs", "proc"]
     source: str
     target: str
     readOnly: bool
     size: int  # bytes, tmpfs only
-    within: str  # the volume that `source` must not lead out of when it is mounted, whoever plants links there
+    within: str  # the volume that `source` must not leave when it is mounted, even through links
 
 
 class Probe(TypedDict, total=False):
@@ -60,7 +60,7 @@ class Probe(TypedDict, total=False):
 
 
 class Hook(TypedDict, total=False):
-    """postStart or preStop; the handlers of a probe plus sleep."""
+    """A postStart or preStop hook: the handlers of a probe, and sleep."""
 
     kind: Literal["exec", "http", "tcp", "sleep"]
     command: list[str]
@@ -73,41 +73,43 @@ class Hook(TypedDict, total=False):
 
 
 class EngineCommands(TypedDict, total=False):
-    """Set when an image engine runs the container: argv is then the engine's command line."""
+    """Set if an image engine runs the container: argv is then the engine's command line."""
 
-    exec: list[str]  # prefix of an exec: [podman, exec, NAME]; the supervisor inserts -i / -t where needed after 'exec'
-    kill: list[str]  # prefix of a kill: [podman, kill, --signal]; then SIGNAL and the name
-    remove: list[str]  # cleans up after the container has ended
-    copy: list[str]  # prefix of a copy out of it: [podman, cp]; then NAME:PATH and the destination
+    exec: list[str]  # prefix of an exec: [podman, exec, NAME]; the supervisor inserts -i / -t after 'exec' if needed
+    kill: list[str]  # prefix of a kill: [podman, kill, --signal]; SIGNAL and the name follow
+    remove: list[str]  # removes the container after it has ended
+    copy: list[str]  # prefix of a copy: [podman, cp]; NAME:PATH and the destination follow
     name: str
 
 
 class ContainerOrder(TypedDict, total=False):
-    """What the main containers of a Pod are to each other. Without one, all run at once and until all have ended."""
+    """How the main containers of a Pod depend on each other. Without it, all run at once until all have ended."""
 
-    leading: list[str]  # the Pod ends when all of these have, or one has failed; the others are then stopped
-    after: dict[str, list[str]]  # container -> those that have to succeed before it starts
-    retries: int  # of each leading one that fails
-    retrySeconds: float  # before each
+    leading: list[str]  # the Pod ends when all of these have ended or one has failed; the others are then stopped
+    after: dict[str, list[str]]  # container -> those that must succeed before it starts
+    retries: int  # of each leading container that fails
+    retrySeconds: float  # before each retry
 
 
 class PreparedContainer(TypedDict, total=False):
     name: str
     role: ContainerRole
     argv: list[str]
-    env: dict[str, str]  # all of it; with an engine: on top of the supervisor's own, for the engine's command
+    env: dict[str, str]  # complete; with an engine, in addition to the supervisor's own, for the engine's command
     cwd: str
-    rootfs: str  # '' means the machine's own root; never written to
-    rootfsLayer: str  # the folder of what its attempts write over `rootfs`, one folder per attempt
-    missingProgram: str  # what to say if a program is missing that the image would have
+    rootfs: str  # '' means the machine's own root; it is never written to
+    rootfsLayer: str  # the folder for what its attempts write over `rootfs`, with one folder per attempt
+    missingProgram: str  # the message if a program is missing that the image would have
     mounts: list[Mount]  # applied in this order, in the container's own mount namespace
     uid: int | None
     gid: int | None
     groups: list[int]
     memoryLimit: int | None
     cpuLimit: float | None  # cores
-    logDir: str  # attempt N writes <logDir>/<N>.log; folder and file are made with the first line: new files are dear
-    terminationMessageFile: str  # on the host; bound to its place by `mounts`
+    logDir: (
+        str  # attempt N writes <logDir>/<N>.log; folder and file are created with the first line, as that is expensive
+    )
+    terminationMessageFile: str  # on the host; `mounts` binds it into the container
     terminationMessageFromLogs: bool
     startupProbe: Probe | None
     livenessProbe: Probe | None
@@ -116,10 +118,10 @@ class PreparedContainer(TypedDict, total=False):
     preStop: Hook | None
     stopSignal: str
     engine: EngineCommands | None
-    keep: list[str]  # paths to copy out of its view when it has ended, before that is noted
-    keepFolder: str  # where to: the copy of keep[N] is <keepFolder>/N
-    private: list[str]  # paths that it may write, or make, without anybody else seeing it
-    privateFolder: str  # where the machine keeps what it writes there
+    keep: list[str]  # paths to copy out of the container when it has ended, before that is recorded
+    keepFolder: str  # the copy of keep[N] is <keepFolder>/N
+    private: list[str]  # paths that the container may create or write without any other process seeing it
+    privateFolder: str  # where these paths are stored
 
 
 class PreparedPod(TypedDict, total=False):
@@ -127,37 +129,41 @@ class PreparedPod(TypedDict, total=False):
     namespace: str
     name: str
     hostname: str
-    address: str  # podIP; the supervisor has no need of it, the agent finds it here after a restart
+    address: str  # podIP; the agent reads it here after a restart, the supervisor does not need it
     restartPolicy: RestartPolicy
     grace: float
-    deadline: float | None  # epoch seconds at which activeDeadlineSeconds is over
-    isolation: Isolation  # 'none' where an engine runs the containers
-    mounts: list[Mount]  # once per Pod: shared by its containers; a tmpfs inside the Pod's folder is there to be bound
+    deadline: float | None  # when activeDeadlineSeconds is over, in epoch seconds
+    isolation: Isolation  # 'none' if an engine runs the containers
+    mounts: list[
+        Mount
+    ]  # once per Pod, shared by its containers; containers bind a tmpfs that is inside the Pod's folder
     arrangement: ContainerOrder | None
     containers: list[PreparedContainer]  # init and sidecar containers in order, then the main ones
-    notify: str  # path of the agent's datagram socket; the payload is the Pod's uid
+    notify: str  # path of the agent's datagram socket; the datagram is the Pod's uid
     logFileBytes: int
     logFiles: int
-    backoffBase: float  # seconds; doubles per restart up to backoffLimit
+    backoffBase: float  # seconds; doubles with each restart up to backoffMax
     backoffMax: float
 
 
 class ControlRequest(TypedDict, total=False):
     op: Literal["exec", "stop"]
-    # exec: descriptors [stdin, stdout, stderr], or the terminal's slave three times. Closing the connection kills it.
+    # exec: descriptors [stdin, stdout, stderr], or the terminal's slave three times. Closing the connection kills the
+    # process.
     container: str
     argv: list[str]
-    env: dict[str, str]  # on top of the container's
+    env: dict[str, str]  # in addition to the container's
     cwd: str  # '' means the container's
     tty: bool
-    # stop: ends the Pod. A second one may shorten the grace. 'finished' has the reason, if there is one.
+    # stop: ends the Pod. A second request may shorten the grace period. 'finished' contains the reason, if there is
+    # one.
     grace: float
     reason: str
     message: str
 
 
 class ControlResponse(TypedDict, total=False):
-    """exec: {pid}, then {code}. stop: {} at once; the journal tells the rest. {error} where it could not be done."""
+    """exec: {pid}, then {code}. stop: {} at once; the journal reports the rest. {error} if the request failed."""
 
     pid: int
     code: int
@@ -165,23 +171,20 @@ class ControlResponse(TypedDict, total=False):
 
 
 class JournalEntry(TypedDict, total=False):
-    """A line of the journal. `t` is epoch seconds, `c` a container, `a` its attempt from 0.
-
-    A supervisor that is started for a Pod that has a journal goes on from there: what was running when the last one
-    was killed is then `exited` with code 137 and the reason ContainerStatusUnknown."""
+    """A line of the journal. `t` is epoch seconds, `c` a container, `a` its attempt, starting at 0."""
 
     t: float
     e: Literal[
-        "supervised",  # the supervisor has begun: pid
-        "starting",  # c, a: from here on the attempt may have run; 'started' or 'exited' follows
-        "started",  # c, a, pid (as the machine numbers it)
+        "supervised",  # the supervisor has started: pid
+        "starting",  # c, a: from now on the attempt may have run; 'started' or 'exited' follows
+        "started",  # c, a, pid (in the machine's process namespace)
         "exited",  # c, a, code, signal, reason, message (the termination message)
-        "backoff",  # c, a (the coming attempt), until
+        "backoff",  # c, a (the next attempt), until
         "startup",  # c, a: the startup probe has passed
         "ready",  # c, a, ready (false again when a readiness probe fails); also without a readiness probe
         "unhealthy",  # c, a, probe, message
         "killing",  # c, a, reason, message
-        "finished",  # phase, reason, message: nothing will run any more; the last entry
+        "finished",  # phase, reason, message: the last entry; nothing runs any more
     ]
     c: str
     a: int

@@ -1,7 +1,5 @@
-"""The supervisor's event loop: descriptors, timers and children, in one thread and without asyncio, whose import
-alone
-would cost more than a whole Pod may.
-"""
+"""The supervisor's event loop: descriptors, timers and child processes in one thread. It does not use asyncio, whose
+import alone costs more than a whole Pod may."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ class Timer:
 
 
 class EventLoop:
-    """One per process: it takes over the signals given to it, and SIGCHLD."""
+    """One per process: it handles the given signals and SIGCHLD."""
 
     def __init__(self, signals: tuple[int, ...] = ()) -> None:
         self._poll = select.poll()
@@ -43,7 +41,7 @@ class EventLoop:
         self._children: dict[int, Callable[[int], None]] = {}
         self.on_signal: Callable[[int], None] = _ignored
         self.has_children = False
-        """Whether there were any, orphans of them included, when it was last looked."""
+        """Whether there were child processes, including adopted orphans, at the last check."""
         self._woken, wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(wake, False)
@@ -53,7 +51,7 @@ class EventLoop:
         self._poll.register(self._woken, READ)
 
     def watch(self, descriptor: int, callback: Callable[[], None], events: int = READ) -> None:
-        """`callback` is called while there is something to read (or write), or the other side has gone."""
+        """Calls `callback` while the descriptor is readable (or writable), or the other side has closed."""
         self._watched[descriptor] = callback
         self._poll.register(descriptor, events)
 
@@ -62,19 +60,19 @@ class EventLoop:
             self._poll.unregister(descriptor)
 
     def at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """`when` is in seconds since the epoch; how long that is from now is not changed by setting the clock."""
+        """`when` is in seconds since the epoch. Setting the clock later does not change the delay."""
         timer = Timer(time.monotonic() + when - time.time(), callback)
         heappush(self._timers, timer)
         return timer
 
     def on_exit(self, pid: int, callback: Callable[[int], None]) -> None:
-        """`callback` gets the status that `waitpid` answers."""
+        """`callback` gets the status that `waitpid` returns."""
         self._children[pid] = callback
         self.has_children = True
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits for anything."""
+        """Whether nothing is waited for."""
         return not self._watched and not self._children and not self.has_children
 
     def clear(self) -> None:
@@ -82,7 +80,7 @@ class EventLoop:
         self.on_signal = _ignored
 
     def run_once(self) -> None:
-        """Waits for something to happen and lets those concerned deal with it."""
+        """Waits for an event and calls its callbacks."""
         for descriptor, _ in self._poll.poll(self._patience()):
             if descriptor == self._woken:
                 self._handle_signals()
@@ -95,7 +93,7 @@ class EventLoop:
                 due()
 
     def reap(self) -> None:
-        """Calls back for every child that has ended; orphans that have become ours are just buried."""
+        """Calls back for every child that has ended. Adopted orphans are only reaped."""
         ended = []
         self.has_children = True
         try:

@@ -1,9 +1,8 @@
-"""What a container sees of the file system: the machine's own root or a given one, with its mounts on top.
+"""A container's view of the file system: the machine's root or a given one, with its mounts on top.
 
-Built in a mount namespace that nobody else is in yet, so whatever is mounted where cannot harm the machine. What
-could:
-making a missing mount point. That is done only inside volumes (as Kubernetes does) and in memory: a folder that lacks
-an entry is covered with a new one, in memory, in which all that it holds is bound again beside what was missing.
+The view is built in a new mount namespace, so no mount can harm the machine. Creating a missing mount point could. It
+is done only inside volumes (as in Kubernetes) and in memory: a folder that lacks an entry is covered with a new one, in
+memory, into which all its entries are bind-mounted beside the missing one.
 """
 
 from __future__ import annotations
@@ -31,22 +30,23 @@ _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS = 40
 _MAX_COVERED = 4096
 _SCRATCH = ("etc", "run", "usr", "var")
-"""In a container nobody expects to find again what was written there, nor at the root."""
+"""What a container writes in these folders, or in the root, is not expected to last."""
 
 
 class MountFailed(Exception):
-    """Says which mount, and why."""
+    """The message says which mount failed, and why."""
 
 
 class Covers(NamedTuple):
     folders: dict[str, int]
     """The covered folders, with the times of their last changes."""
     created: list[int]
-    """Descriptors of what covers them, and of the folders that were added. Good until `build_view` returns."""
+    """Descriptors of the covers and of the created folders, valid until `build_view` returns."""
 
 
 class Private(NamedTuple):
-    """Paths that the container may write, or make, without anybody else seeing it, and where that is kept."""
+    """Paths that the container may create or write without any other process seeing it, and the folder where they are
+    stored."""
 
     paths: Sequence[str]
     folder: str
@@ -64,12 +64,12 @@ def build_view(
     on_covered: Callable[[Covers], None] | None = None,
     private: Private | None = None,
 ) -> None:
-    """Makes the mounts, in this order, with a new /proc, and `root` the root, if it is not the machine's own. To be
-    called in a new mount namespace. When folders had to be covered, and nothing is mounted yet, `on_covered` is told;
-    it may enter a copy of the namespace."""
+    """Mounts `mounts` in this order, and a new /proc, and makes `root` the root unless it is None. Call it in a new
+    mount namespace. If folders had to be covered, `on_covered` is called before anything is mounted; it may enter a
+    copy of the namespace."""
     view = _View()
     try:
-        # Sources are places of the machine: all are taken before the first mount may cover one.
+        # Sources are paths of the machine, so all are opened before a mount can cover one.
         trees = [view.open_source(mount) for mount in mounts]
         store = view.track(os.open(private.folder, _PATH)) if private is not None else -1
         if root is not None:
@@ -90,7 +90,7 @@ def build_view(
 
 
 def missing_mount_points(mounts: Sequence[Mount]) -> tuple[str, ...]:
-    """The mount points that the machine lacks, as far as they are not inside another mount."""
+    """Returns the mount points that the machine lacks and that are not inside another mount."""
     above, missing = list[str](), list[str]()
     for mount in mounts:
         target = mount["target"]
@@ -101,8 +101,8 @@ def missing_mount_points(mounts: Sequence[Mount]) -> tuple[str, ...]:
 
 
 def resolve_in_root(root: int, path: str) -> tuple[list[int], list[str], list[str]]:
-    """Looks `path` up as if `root` were the root: neither links nor `..` lead out of it. Answers the descriptors from
-    the root down to what exists, their names, and the names that are missing below."""
+    """Resolves `path` with `root` as the root: neither links nor `..` leave it. Returns the descriptors from the root
+    down to what exists, their names, and the names that are missing below."""
     opened, names = [os.dup(root)], list[str]()
     todo = path.split("/")[::-1]
     links = 0
@@ -143,12 +143,13 @@ class _View:
     def __init__(self) -> None:
         self._open: list[int] = []
         self._volumes: list[int] = []
-        """Descriptors of what is mounted: inside, mount points may be made."""
+        """Descriptors of what is mounted. Mount points may be created inside."""
         self.covers = Covers({}, [])
         self._protected: list[int] = []
-        """Where somebody may keep their work: what a program writes there would be lost, so better that it cannot."""
+        """Covers of folders that users may keep files in. What a program writes there would be lost, so they become
+        read-only."""
         self._root = -1
-        """-1 stands for the machine's own, where the kernel may look paths up."""
+        """-1 means the machine's own root, where the kernel can resolve paths."""
 
     @property
     def is_machines_own(self) -> bool:
@@ -162,7 +163,7 @@ class _View:
         _close(self._open)
 
     def open_source(self, mount: Mount) -> int:
-        """The source of a mount, as a tree that is not attached anywhere yet."""
+        """Returns the source of a mount as a detached tree."""
         kind = mount["type"]
         if kind == "proc":
             return self.track(new_filesystem(b"proc"))
@@ -194,8 +195,8 @@ class _View:
         self.place(system, "/sys", folder=True)
 
     def make_mount_points(self, mounts: Sequence[Mount], trees: list[int]) -> None:
-        """Makes the mount points that are missing and not inside another mount. Covering a folder moves all that is
-        mounted below to a new mount; so this comes before the first volume."""
+        """Creates the mount points that are missing and not inside another mount. Covering a folder moves everything
+        mounted below to a new mount, so this comes before the first volume."""
         above = list[str]()
         for mount, tree in zip(mounts, trees, strict=True):
             target = mount["target"]
@@ -207,9 +208,9 @@ class _View:
             above.append(target.rstrip("/") + "/")
 
     def plan_private(self, paths: Sequence[str]) -> list[_PrivateFolder]:
-        """The folder of each path, or the nearest one above it that exists, is to be one of the container's own. A path
-        that is a folder itself as well: what it holds can be read there, but not be changed. A file there is left out,
-        as if the container had yet to write it."""
+        """Plans a private folder for the parent of each path, or for its nearest ancestor that exists. If the path
+        itself is a folder, it becomes private, too: its entries can be read, but not changed. If it is a file, it is
+        left out, as if the container had yet to write it."""
         folders: dict[tuple[str, ...], set[str]] = {}
         sealed = set[tuple[str, ...]]()
         for path in paths:
@@ -223,8 +224,8 @@ class _View:
         return [_PrivateFolder(names, folders[names], names in sealed) for names in sorted(folders, key=len)]
 
     def make_private(self, folders: Sequence[_PrivateFolder], store: int) -> None:
-        """Covers them. The root has to come before mount points are made, and the others after that: covering a folder
-        moves what is mounted below, and with it what was covered there."""
+        """Covers the folders. The root comes before mount points are created, the others after that: covering a folder
+        moves what is mounted below, including other covers."""
         for folder in folders:
             place = str(len(self._volumes))
             os.mkdir(place, dir_fd=store)
@@ -235,7 +236,8 @@ class _View:
                 self._cover(opened[-1], found, tree, without=folder.without, sealed=folder.sealed)
 
     def _look_up(self, path: str) -> tuple[tuple[str, ...], bool, bool]:
-        """What exists of a path: its names, whether something is missing below, whether it is a folder."""
+        """Returns the names of what exists of a path, whether something is missing below, and whether it is a
+        folder."""
         try:
             opened, names, missing = resolve_in_root(self._root_descriptor(), path)
         except OSError as error:
@@ -285,8 +287,8 @@ class _View:
         if ".." in missing:
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
         if self._is_in_volume(above) or (names == ["dev"] and is_in_memory(above)):
-            # /dev: an empty file there, in memory, is all that /dev/termination-log needs; covering it would hide
-            # the devices that appear later.
+            # /dev/termination-log only needs an empty file, in memory. Covering /dev would hide devices that appear
+            # later.
             try:
                 return self._make_inside(above, missing, folder)
             except PermissionError:
@@ -320,8 +322,8 @@ class _View:
     def _cover(
         self, covered: int, names: list[str], own: int = -1, *, without: Container[str] = (), sealed: bool = False
     ) -> int:
-        """Covers a folder with one that holds the same, and to which entries can be added: in memory, or else in the
-        container's `own`, where it may add some itself. `sealed` ones can be added to only."""
+        """Covers a folder with one that has the same entries and takes new ones: in memory, or in the container's `own`
+        folder, to which the container may add entries itself. The entries of a `sealed` one are read-only."""
         listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=covered)
         try:
             with os.scandir(listing) as found:

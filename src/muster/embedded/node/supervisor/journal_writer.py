@@ -18,7 +18,7 @@ _MAX_SOCKET_PATH = 107
 
 
 class JournalWriter:
-    """A Pod's journal, which one process appends to: it has the lock from `open` to `close`."""
+    """A Pod's journal and its lock, which is held from `open` to `close`."""
 
     def __init__(self, journal: int) -> None:
         self._journal = journal
@@ -28,7 +28,7 @@ class JournalWriter:
 
     @classmethod
     def open(cls, folder: str) -> JournalWriter | None:
-        """None if somebody else has the lock, or the folder is gone."""
+        """Returns None if another process holds the lock or the folder is missing."""
         try:
             journal = os.open(f"{folder}/{JOURNAL}", os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:
@@ -47,14 +47,14 @@ class JournalWriter:
 
     @property
     def is_removed(self) -> bool:
-        """Whether somebody has removed the journal: nobody will ever read it."""
+        """Whether the journal was removed, so that no process will ever read it."""
         return os.fstat(self._journal).st_nlink == 0
 
     def set_listener(self, listener: str, uid: str) -> None:
         self._listener, self._uid = listener, uid.encode()
 
     def read(self) -> list[JournalEntry]:
-        """What has been written so far. Half a line, of a supervisor that was killed, is cut off."""
+        """Returns all entries. Cuts off an incomplete line of a supervisor that was killed."""
         size = os.fstat(self._journal).st_size
         if not size:
             return []
@@ -68,11 +68,12 @@ class JournalWriter:
         self._pending.append(entry)
 
     def discard(self, entry: JournalEntry) -> None:
-        """What could not be written, and is not going to happen."""
+        """Removes an entry that could not be written and will not happen."""
         self._pending.remove(entry)
 
     def write(self) -> bool:
-        """False if the disk is full: to be tried again. (No sync: what the kernel has got survives any process.)"""
+        """Writes the collected entries. Returns False if the disk is full; then call it again later. (No sync is
+        needed: data in the kernel survives any process.)"""
         if not self._pending:
             return True
         text = b"".join([json.dumps(entry, separators=(",", ":")).encode() + b"\n" for entry in self._pending])
@@ -87,8 +88,8 @@ class JournalWriter:
         return True
 
     def notify(self, patience: float = 0.0) -> bool:
-        """Hints to the agent that there is something to read. Nobody has to listen, so False only means that somebody
-        does who is too busy to take it: to be tried again."""
+        """Tells the agent that there is something to read. Returns False if an agent listens but is too busy; then call
+        it again later. It does not matter if no agent listens."""
         had_connected = self._socket is not None
         try:
             if self._socket is None:
@@ -100,7 +101,7 @@ class JournalWriter:
         except (BlockingIOError, TimeoutError):
             return False
         except OSError:
-            # No agent now, or another one, which has another socket of that name.
+            # There is no agent now, or another one with a new socket.
             if self._socket is not None:
                 self._socket.close()
                 self._socket = None
@@ -110,7 +111,7 @@ class JournalWriter:
 
 @contextmanager
 def short_socket_path(path: str) -> Iterator[str]:
-    """A path for the same socket that is short enough for the kernel, which takes 107 bytes."""
+    """Yields a path to the same socket that fits into the kernel's limit of 107 bytes."""
     if len(os.fsencode(path)) <= _MAX_SOCKET_PATH:
         yield path
         return

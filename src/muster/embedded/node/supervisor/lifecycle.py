@@ -1,8 +1,7 @@
 """Decides what to start, stop and restart next in a Pod. Pure.
 
 The supervisor carries out the actions that `decide` returns and records each with `apply_action`. It records what
-happens
-by itself (an exit, a passed startup probe, a request to stop) in the state, and calls `decide` again.
+happens by itself (an exit, a passed startup probe, a request to stop) in the state, and calls `decide` again.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ class BackOff(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Ask the container to end, and kill it at `until`. Comes again if that becomes earlier."""
+    """Asks the container to end, and kills it at `until`. Returned again if that becomes earlier."""
 
     container: str
     until: float
 
 
 class EndPod(NamedTuple):
-    """Start nothing any more and stop what runs. With a reason, the Pod has failed whatever its containers say."""
+    """Starts nothing more and stops what runs. With a reason, the Pod fails regardless of its containers."""
 
     grace: float
     reason: str = ""
@@ -53,7 +52,7 @@ Action: TypeAlias = Start | BackOff | Stop | EndPod | Finish
 
 
 class ContainerState:
-    """What is known of a container. While it waits, `attempt` is the coming one, else the current or last one."""
+    """The state of a container. While it waits, `attempt` is the next one, otherwise the current or last one."""
 
     __slots__ = (
         "attempt", "code", "ended", "name", "passed", "phase", "restarts", "role", "started", "stopped", "until",
@@ -65,15 +64,15 @@ class ContainerState:
         self.phase: Literal["waiting", "running", "stopping", "exited"] = "waiting"
         self.attempt = 0
         self.restarts = 0
-        """In a row, without a long run in between."""
+        """Consecutive restarts, without a long run in between."""
         self.until = 0.0
-        """Waiting: not to be started before. Stopping: killed then."""
+        """Waiting: the earliest start. Stopping: when it is killed."""
         self.started = self.ended = 0.0
         self.code = 0
         self.passed = False
-        """A sidecar that has been up once: those after it need not wait any more."""
+        """A sidecar that has been up once: the containers after it need not wait any more."""
         self.stopped = False
-        """Its end was asked for."""
+        """Whether it was asked to end."""
 
     @property
     def is_active(self) -> bool:
@@ -85,11 +84,12 @@ class ContainerState:
 
 
 class StartOrder(NamedTuple):
-    """Of main containers: the Pod ends when all `leading` ones have ended, or one of them has failed for good."""
+    """The order of main containers. The Pod ends when all `leading` ones have ended, or one of them has failed for
+    good."""
 
     leading: frozenset[str]
     after: Mapping[str, Sequence[str]] = {}
-    """Container -> those that have to succeed before it starts."""
+    """Container -> those that must succeed before it starts."""
     retries: int = 0
     retry_seconds: float = 0.0
 
@@ -126,7 +126,7 @@ class PodState:
 
 
 def decide(pod: PodState, now: float) -> list[Action]:
-    """What is to be done now. After `apply`, ask again: there may be more."""
+    """Returns what to do now. Call it again after `apply_action`: there may be more."""
     if pod.ending is not None:
         return _end(pod, pod.ending)
     if pod.deadline is not None and now >= pod.deadline:
@@ -152,9 +152,9 @@ def decide(pod: PodState, now: float) -> list[Action]:
 
 
 def apply_action(pod: PodState, action: Action, now: float) -> None:
-    """Notes that an action is being carried out."""
+    """Records that an action is carried out."""
     if isinstance(action, EndPod):
-        # The first reason stands. A later one may only be in more of a hurry.
+        # The first reason is kept. A later one can only shorten the grace period.
         pod.kill_at = now + action.grace if pod.ending is None else min(now + action.grace, pod.kill_at)
         pod.ending = pod.ending or action
         return
@@ -172,13 +172,13 @@ def apply_action(pod: PodState, action: Action, now: float) -> None:
 
 
 def record_exit(pod: PodState, name: str, code: int, now: float) -> None:
-    """Notes that the current attempt of a container has ended."""
+    """Records that the current attempt of a container has ended."""
     container = pod[name]
     container.phase, container.code, container.ended = "exited", code, now
 
 
 def next_wakeup(pod: PodState) -> float | None:
-    """When time alone may change what `decide` answers."""
+    """Returns when time alone may change the result of `decide`."""
     times = [container.until for container in pod.containers if container.phase == "waiting" and container.until]
     if pod.deadline is not None:
         times.append(pod.deadline)
@@ -205,7 +205,7 @@ def _end(pod: PodState, ending: EndPod) -> list[Action]:
     workers = [container for container in pod.containers if container.role != "sidecar" and container.is_active]
     if workers:
         return _stop(workers, pod.kill_at)
-    # Sidecars serve the others until the end, the first of them even the other sidecars.
+    # Sidecars serve the other containers until the end, the first one even the other sidecars.
     for container in reversed(pod.containers):
         if container.is_active:
             return _stop([container], pod.kill_at)
@@ -213,7 +213,7 @@ def _end(pod: PodState, ending: EndPod) -> list[Action]:
         return [Finish("Failed", ending.reason, ending.message)]
     workers = [container for container in pod.containers if container.role != "sidecar"]
     if pod.order is not None:
-        # Those that serve the leading ones are stopped when these have ended: that is no failure of theirs.
+        # Containers that serve the leading ones are stopped after them. That is not a failure.
         workers = [c for c in workers if c.role == "init" or c.name in pod.order.leading or not c.stopped]
     return [Finish("Succeeded" if all(container.has_succeeded for container in workers) else "Failed")]
 
@@ -244,7 +244,7 @@ def _restarts(pod: PodState, container: ContainerState) -> bool:
 
 
 def _delay(pod: PodState, container: ContainerState) -> float:
-    """The first restart comes at once, as kubelet does it; then the base, doubled each time."""
+    """The first restart is immediate, as with kubelet. Then the delay starts at the base and doubles each time."""
     if pod.order is not None and pod.order.retries:
         return pod.order.retry_seconds
     restarts = _restarts_in_a_row(pod, container)

@@ -1,8 +1,8 @@
-"""Writes what a container prints into files that Kubernetes' tools can read: `TIME stdout F text`, a line per line.
+"""Writes the output of a container to files in the format of Kubernetes' container runtimes: `TIME stdout F text`.
 
-A line that is longer than 16 KiB, or has no end, is written in parts: `P` says that it goes on. `<N>.log` is the
-current file of attempt N; `<N>.log.1`, `.2` ... are older ones. `<N>.log.left-out` says how many bytes came before
-the oldest, and are gone, and how much is kept: `BYTES FILE-BYTES FILES`.
+A line that is longer than 16 KiB, or has no end, is written in parts: `P` means that it continues. `<N>.log` is the
+current file of attempt N; `<N>.log.1`, `.2` ... are older ones. `<N>.log.left-out` says how many bytes were dropped
+before the oldest file, and how much is kept: `BYTES FILE-BYTES FILES`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import time
 from contextlib import suppress
 
 PART_BYTES = 16384
-"""What a line may have before it is written in parts."""
+"""Longer lines are written in parts."""
 
 DROPPED_SUFFIX = ".left-out"
-"""What the name of a log has that says how much of it is gone."""
+"""The suffix of the file that says how much of a log was dropped."""
 
 _TAIL_BYTES, _TAIL_LINES = 2048, 80
 
 
 class LogWriter:
-    """One attempt's log, which both of its streams write into. Never raises: what the disk cannot hold is dropped, and
-    the log says so as soon as it can."""
+    """The log of one attempt, to which both of its streams are written. Never raises: what does not fit on the disk is
+    dropped, and the log says so as soon as it can."""
 
     def __init__(self, folder: str, attempt: int, max_bytes: int, files: int) -> None:
         self.path = f"{folder}/{attempt}.log"
@@ -35,7 +35,7 @@ class LogWriter:
             self._open()
 
     def write(self, lines: bytes) -> None:
-        """Whole lines only: a file never ends within one."""
+        """Takes complete lines only, so that a file never ends within a line."""
         try:
             if self._descriptor < 0:
                 self._open()
@@ -67,7 +67,7 @@ class LogWriter:
     def _append(self, lines: bytes) -> None:
         written = os.write(self._descriptor, lines)
         if written < len(lines):
-            # The disk is full. Half a line would spoil the next one.
+            # The disk is full. Half a line would corrupt the next one.
             os.ftruncate(self._descriptor, self._size)
             raise OSError
         self._size += written
@@ -84,8 +84,8 @@ class LogWriter:
         self._open()
 
     def _leave_out(self, oldest: str) -> None:
-        """Said before it is done, lest a reader miss it."""
-        with suppress(OSError):  # most often there is not yet one too many
+        """Records what will be dropped before it is, so that a reader cannot miss it."""
+        with suppress(OSError):  # usually the oldest file does not exist yet
             self._left_out += os.stat(oldest).st_size
             note = f"{self.path}{DROPPED_SUFFIX}"
             with open(f"{note}.new", "w") as file:
@@ -94,7 +94,7 @@ class LogWriter:
 
 
 class LogStream:
-    """stdout or stderr of a container: cuts what comes into lines."""
+    """stdout or stderr of a container: splits the output into lines."""
 
     __slots__ = ("_log", "_name", "_rest")
 
@@ -124,14 +124,14 @@ class LogStream:
             self._log.write(lines)
 
     def end(self) -> None:
-        """Writes what has no line end, as it is not going to get one."""
+        """Writes the last line if it has no end."""
         if self._rest:
             self._log.write(f"{format_timestamp(time.time_ns())} {self._name} P ".encode() + self._rest + b"\n")
             self._rest = b""
 
 
 def format_timestamp(nanoseconds: int) -> str:
-    """RFC 3339 with nine digits after the second."""
+    """Formats a time as RFC 3339 with nanoseconds."""
     global _second, _text
     second, fraction = divmod(nanoseconds, 1_000_000_000)
     if second != _second:
@@ -141,7 +141,7 @@ def format_timestamp(nanoseconds: int) -> str:
 
 
 def read_tail(path: str) -> str:
-    """The last of what a container printed: at most 80 lines and 2048 bytes, as a termination message has."""
+    """Returns the end of a container's output for a termination message: at most 80 lines and 2048 bytes."""
     texts = []
     for line in [*_last_lines(f"{path}.1"), *_last_lines(path)]:
         _, _, rest = line.partition(b" ")
@@ -167,7 +167,7 @@ _text = ""
 
 
 def _has_long_line(data: bytes, end: int) -> bool:
-    """Whether a line before `end` is over the limit; looks at a few places only."""
+    """Whether a line before `end` is over the limit. Checks only a few positions."""
     start = 0
     while end - start > PART_BYTES:
         last = data.rfind(b"\n", start, start + PART_BYTES + 1)

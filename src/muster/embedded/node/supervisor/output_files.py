@@ -1,8 +1,8 @@
-"""Copies files out of a container that has ended, for whoever wants them after its view of the files has gone.
+"""Copies the output files of a container that has ended, so that they outlive its view of the file system.
 
-What a path leads to is looked up as the container would: neither links nor `..` lead out of its root. Links inside a
-copied folder are copied as links; whatever is neither file, folder nor link is left out. Standard library only: the
-supervisor imports it.
+Paths are resolved as in the container: neither links nor `..` leave its root. Links inside a copied folder are copied
+as links; anything else that is neither a file nor a folder is skipped. The supervisor imports this module: standard
+library only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 from muster.embedded.node.supervisor.filesystem_view import resolve_in_root
 
 PROBLEM_FILE = "problem"
-"""Beside the copies: why there are none, or not all."""
+"""A file beside the copies that says why some or all are missing."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _BLOCK = 1 << 20
@@ -23,11 +23,11 @@ _REMOVE_TRIES = 8
 
 
 class BudgetExceeded(Exception):
-    """More than the budget."""
+    """There is more to copy than the budget allows."""
 
 
 class CopyBudget:
-    """How much may be copied at once, before it is left to a process of its own."""
+    """How much may be copied at once. More is left to a child process."""
 
     def __init__(self, entries: int, size: int) -> None:
         self._entries, self._size = entries, size
@@ -40,8 +40,8 @@ class CopyBudget:
 
 
 def copy_outputs(root: int, paths: Sequence[str], folder: str, budget: CopyBudget | None = None) -> None:
-    """Copies what is at `paths` (those that exist) to `folder`/0, /1 ..., in place of what is there. Raises BudgetExceeded;
-    any other trouble is written down there."""
+    """Copies the `paths` that exist to `folder`/0, /1 ..., replacing what is there. Raises BudgetExceeded. Any other
+    problem is written to PROBLEM_FILE."""
     try:
         if os.path.isdir(folder):
             remove_tree(folder)
@@ -55,7 +55,7 @@ def copy_outputs(root: int, paths: Sequence[str], folder: str, budget: CopyBudge
 
 
 def copy_outputs_in_child(root: int, paths: Sequence[str], folder: str) -> int:
-    """Copies in a process of its own; answers its number."""
+    """Copies in a child process and returns its number."""
     pid = os.fork()
     if pid:
         return pid
@@ -137,8 +137,8 @@ def _copy_content(source: int, target: int) -> None:
 
 
 def remove_tree(folder: str) -> None:
-    """Removes a folder, even if its owner has no access to parts of it: a container may have denied it, and the kernel
-    denies it for the work folder of an overlay."""
+    """Removes a folder, even without access to parts of it: a container may have changed their mode, and the kernel
+    denies access to the work folder of an overlay."""
     from shutil import rmtree  # rarely needed, and expensive to import
 
     def grant_access(_function: object, path: str, _error: object) -> None:

@@ -54,7 +54,7 @@ _LOST_SIGNAL = 9
 
 
 def restore_state(state: PodState, entries: Sequence[JournalEntry], now: float) -> list[JournalEntry]:
-    """Brings the state to where the journal ends. Answers the exits that nobody has noted."""
+    """Replays the journal into the state. Returns the exits that were not recorded."""
     names = {container.name for container in state.containers}
     for entry in entries:
         name = entry.get("c")
@@ -89,8 +89,8 @@ def restore_state(state: PodState, entries: Sequence[JournalEntry], now: float) 
 
 
 def kill_leftovers(pod: PreparedPod, sandbox: Sandbox, dev_null: int) -> None:
-    """Ends what may have outlived the earlier supervisor: the kernel has seen to that where the Pod had a process
-    namespace, but not elsewhere."""
+    """Ends what may have outlived the earlier supervisor. If the Pod had a process namespace, the kernel has already
+    done so."""
     cgroups.remove_leftovers(cgroup_prefix(pod["uid"]))
     if pod["isolation"] == "none":
         kill_marked(f"{CONTAINER_MARK}={pod['uid']}/".encode())
@@ -128,7 +128,7 @@ class ControlServer:
         loop.watch(self._socket.fileno(), self._accept)
 
     def close(self) -> None:
-        """The file stays: who connects to it is refused, and it goes with the Pod's folder."""
+        """The file stays: connections to it are refused, and it is removed with the Pod's folder."""
         for connection in list(self.connections):
             connection.close()
         self._loop.unwatch(self._socket.fileno())
@@ -211,7 +211,7 @@ class _Connection:
             self._socket.sendall(json.dumps(answer).encode() + b"\n")
 
     def close(self) -> None:
-        """Also when the client has gone: nobody wants the command any more."""
+        """Also called if the client disconnects: then the command is not needed any more."""
         if self._pid:
             with suppress(OSError):
                 os.killpg(self._pid, signal.SIGKILL)
@@ -250,8 +250,8 @@ class SupervisorProcess:
 
 
 def supervise(folder: str, process: SupervisorProcess) -> bool:
-    """Returns when the Pod has ended, or at once if somebody else sees to it or nothing is left to be done. False if
-    this process cannot take on another Pod."""
+    """Runs the Pod until it has ended. Returns at once if another process runs it or nothing is left to do. Returns
+    False if this process cannot run another Pod."""
     journal = JournalWriter.open(folder)
     if journal is None:
         return True
@@ -266,7 +266,7 @@ def supervise(folder: str, process: SupervisorProcess) -> bool:
         supervisor.run(entries)
         return process.loop.is_idle and supervisor.sandbox.leave()
     except Exception as error:
-        # Not to be left half alive: this process ends, and what runs in the Pod first.
+        # Do not stay half alive: kill the Pod's processes, then exit.
         process.processes.kill_all()
         with suppress(OSError), open(f"{folder}/{CRASH_FILE}", "a") as file:
             traceback.print_exc(file=file)
@@ -305,7 +305,7 @@ class Supervisor:
             for lost in restore_state(self._state, entries, now):
                 self._journal.add(lost)
         control = ControlServer(self._folder, self.loop, self.attempts, self._stop)
-        # In the machine's /proc, `self` leads to the number that the machine knows this process by.
+        # In the machine's /proc, `self` is the number of this process in the machine's namespace.
         self._journal.add({"t": now, "e": "supervised", "pid": int(os.readlink("/proc/self"))})
         try:
             self._advance()
@@ -338,7 +338,7 @@ class Supervisor:
         record_exit(self._state, attempt.name, outcome.code, time.time())
 
     def _advance(self) -> None:
-        """Does what is to be done, until there is nothing but to wait."""
+        """Carries out actions until it has to wait."""
         now = time.time()
         while not self._is_finished and (actions := decide(self._state, now)):
             for action in actions:
@@ -354,7 +354,7 @@ class Supervisor:
         self._wake = self.loop.at(when, _wake_up) if when is not None else None
 
     def _execute(self, action: Action, now: float) -> bool:
-        """False if it has to wait, for room on the disk."""
+        """Returns False if it has to wait for space on the disk."""
         if isinstance(action, Start):
             return self._start(action, now)
         if isinstance(action, Finish):
@@ -420,14 +420,14 @@ class Supervisor:
         self._retry = self.loop.at(time.time() + seconds, _wake_up)
 
     def _watch_folder(self) -> None:
-        """Whoever removes it cannot want the Pod, nor could anybody ever end it."""
+        """Without its folder, the Pod is not wanted any more and could not be stopped."""
         if self._journal.is_removed:
             self._stop(None, "FolderRemoved", "The folder of the Pod was removed while it ran")
         else:
             self.loop.at(time.time() + _LOOK_AT_FOLDER, self._watch_folder)
 
     def _kill_all_processes(self) -> None:
-        """Whoever has fled from the containers."""
+        """Also kills processes that have escaped from their containers."""
         pause = 0.001
         while self.loop.has_children:
             self.processes.kill_all()
@@ -466,4 +466,4 @@ def _order_of(arrangement: ContainerOrder | None) -> StartOrder | None:
 
 
 def _wake_up() -> None:
-    """A timer whose only purpose is that the loop comes round."""
+    """A timer with this callback only wakes the loop."""

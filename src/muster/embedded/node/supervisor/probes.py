@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Done: TypeAlias = Callable[[bool, str], None]
 RunInside: TypeAlias = Callable[[list[str], int], int]
-"""(argv, descriptor of its output) -> the process, or StartError."""
+"""(argv, descriptor of its output) -> the process number. Raises StartError."""
 
 _OUTPUT_BYTES = 10 * 1024
 _READ_BYTES = 65536
@@ -34,7 +34,7 @@ KINDS: tuple[CheckKind, ...] = ("startup", "liveness", "readiness")
 
 
 class ProbeCheck:
-    """One probe of one attempt. Thresholds count results in a row."""
+    """One probe of one attempt. Thresholds count consecutive results."""
 
     __slots__ = ("_failures", "_successes", "due", "kind", "probe")
 
@@ -45,11 +45,11 @@ class ProbeCheck:
         self._successes = self._failures = 0
 
     def begin(self, now: float) -> None:
-        """Notes that the probe is being made; the next one is due a period later."""
+        """Records that the probe is started; the next one is due a period later."""
         self.due = now + (probe_number(self.probe, "period", 10.0))
 
     def note(self, passed: bool) -> bool | None:
-        """Notes a result. True or False once there are enough of a kind, None before."""
+        """Records a result. Returns True or False when the threshold is reached, None before."""
         if passed:
             self._successes, self._failures = self._successes + 1, 0
             return True if self._successes >= (self.probe.get("successThreshold") or 1) else None
@@ -73,11 +73,11 @@ def probe_number(probe: Probe, name: Literal["period", "timeout"], default: floa
 
 
 _REPEAT_AFTER = 60.0
-"""The same complaint again is only passed on after so many seconds."""
+"""The same failure is reported again only after this many seconds."""
 
 
 class ProbeListener(Protocol):
-    """Who is being watched, and wants to know."""
+    """Is notified of the results of a container's probes."""
 
     def on_startup_passed(self) -> None: ...
     def on_readiness(self, ready: bool) -> None: ...
@@ -98,7 +98,7 @@ class ProbeRunner:
         self._reported: dict[CheckKind, tuple[str, float]] = {}
 
     def begin(self) -> None:
-        """What has no probe is taken for granted."""
+        """A probe that does not exist counts as passed."""
         if not any(check.kind == "startup" for check in self._checks):
             self._listener.on_startup_passed()
             if not any(check.kind == "readiness" for check in self._checks):
@@ -150,7 +150,7 @@ class ProbeRunner:
 
 
 def start_probe(loop: EventLoop, what: Probe | Hook, timeout: float, run_inside: RunInside, done: Done) -> ProbeRun:
-    """Starts it. `done` is called later, never from here, and not at all after `cancel`."""
+    """Starts a probe or hook. `done` is called later, never from here, and not at all after `cancel`."""
     kind = what["kind"]
     if kind == "exec":
         return _Exec(loop, what.get("command") or [], timeout, run_inside, done)
@@ -160,7 +160,7 @@ def start_probe(loop: EventLoop, what: Probe | Hook, timeout: float, run_inside:
 
 
 class ProbeRun:
-    """Something under way."""
+    """A probe or hook that is under way."""
 
     def __init__(self, loop: EventLoop, timeout: float, done: Done) -> None:
         self._loop = loop
@@ -226,7 +226,7 @@ class _Exec(ProbeRun):
 
     def _close(self) -> None:
         if self._pid:
-            # It leads a group of its own.
+            # It leads its own process group.
             with suppress(OSError):
                 os.killpg(self._pid, signal.SIGKILL)
         if self._output >= 0:
@@ -236,7 +236,7 @@ class _Exec(ProbeRun):
 
 
 class _Connection(ProbeRun):
-    """TCP: it connects, that is all. HTTP: it asks, and a status from 200 to 399 is a pass."""
+    """TCP: connects. HTTP: sends a request; a status from 200 to 399 is a success."""
 
     def __init__(self, loop: EventLoop, what: Probe | Hook, timeout: float, done: Done) -> None:
         super().__init__(loop, timeout, done)
@@ -291,7 +291,7 @@ class _Connection(ProbeRun):
 
     def _wait_or_fail(self, error: OSError) -> None:
         assert self._socket is not None
-        # Over TLS either side of the conversation may have to read or write first.
+        # With TLS, either side may have to read or write first.
         wanted = {"SSLWantReadError": READ, "SSLWantWriteError": WRITE}.get(type(error).__name__, 0)
         if isinstance(error, BlockingIOError):
             wanted = WRITE if self._request else READ
@@ -348,7 +348,7 @@ def _request(what: Probe | Hook) -> bytes:
 
 
 def _secured(connection: socket.socket) -> ssl.SSLSocket:
-    import ssl  # Large; most Pods never need it.
+    import ssl  # Large, and rarely needed.
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

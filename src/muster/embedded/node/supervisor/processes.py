@@ -18,7 +18,7 @@ _MEMORY_FIELDS = (b"Pss_Anon:", b"Pss_Shmem:")
 
 
 class Processes:
-    """Those below this process. In a process namespace of our own, that is all there are."""
+    """The processes below this one. In a process namespace of our own, these are all."""
 
     def __init__(self, own_namespace: bool) -> None:
         self._own_namespace = own_namespace
@@ -26,7 +26,7 @@ class Processes:
 
     @property
     def proc(self) -> int:
-        """A /proc that numbers processes as `os.kill` does here."""
+        """A descriptor of a /proc with the process numbers that `os.kill` takes here."""
         if self._proc < 0:
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
             if self._own_namespace:
@@ -38,16 +38,16 @@ class Processes:
         return self._proc
 
     def all(self) -> Iterable[tuple[int, int]]:
-        """(process, parent) of what is alive."""
+        """Yields (process, parent) of all living processes."""
         for name in os.listdir(self.proc):
             if name.isdigit():
-                # The name in parentheses may hold anything, parentheses included.
+                # The name in parentheses may contain anything, even parentheses.
                 fields = self._read(f"{name}/stat").rpartition(b")")[2].split()
                 if len(fields) > 1 and fields[0] not in (b"Z", b"X"):
                     yield int(name), int(fields[1])
 
     def parents(self) -> dict[int, int]:
-        """Every living descendant -> its parent."""
+        """Returns the parent of every living descendant."""
         parents = dict(self.all())
         us = os.getpid()
         if self._own_namespace:
@@ -56,7 +56,7 @@ class Processes:
         return {pid: parent for pid, parent in parents.items() if us in _ancestors(pid, parents)}
 
     def kill_all(self) -> None:
-        """Where they have a namespace to themselves, at one blow, which no fork escapes."""
+        """In a process namespace of our own, kills all of them atomically, so that no fork escapes."""
         if self._own_namespace:
             with suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
@@ -64,7 +64,7 @@ class Processes:
             send_signal(self.parents(), signal.SIGKILL)
 
     def find_owned(self, is_marked: Callable[[int], bool], roots: Iterable[int]) -> list[int]:
-        """The living processes that are marked as a container's, or below one that is, or below one of `roots`."""
+        """Returns the living processes that are marked, or below a marked one, or below one of `roots`."""
         parents = self.parents()
         below = set(roots)
         for pid in parents:
@@ -79,11 +79,12 @@ class Processes:
         return False
 
     def variables(self, pid: int) -> list[bytes]:
-        """The environment that a process was started with, as `NAME=value`."""
+        """Returns the environment that a process was started with, as `NAME=value`."""
         return self._read(f"{pid}/environ").split(b"\0")
 
     def memory(self, pids: Iterable[int], limit: int) -> int:
-        """What they use, in bytes. Shared pages are told apart, which is work, only if it could be over `limit`."""
+        """Returns what the processes use, in bytes. Shared pages are only told apart, which is expensive, if the sum
+        could exceed `limit`."""
         pids = list(pids)
         resident = 0
         for pid in pids:
@@ -115,7 +116,8 @@ class Processes:
 
 
 def host_pid(pid: int) -> int:
-    """The number that the machine knows a process by: /proc here is the machine's, whatever our namespace."""
+    """Returns the number of a process in the machine's namespace: /proc is the machine's here, whatever our namespace
+    is."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -128,8 +130,8 @@ def host_pid(pid: int) -> int:
 
 
 def kill_marked(prefix: bytes) -> None:
-    """Kills every process of the machine that was started with an environment variable that begins like this: what an
-    earlier supervisor has left behind."""
+    """Kills every process of the machine that was started with an environment variable with this prefix: the leftovers
+    of an earlier supervisor."""
     everyone = Processes(own_namespace=False)
     for _ in range(_KILL_TRIES):
         found = [pid for pid, _ in everyone.all() if any(v.startswith(prefix) for v in everyone.variables(pid))]
@@ -167,7 +169,8 @@ class ProgramMissing(StartError):
 
 
 class Identity:
-    """Whose rights a process has; None is whoever starts it. `mapped` if this can only be had in a user namespace."""
+    """The user and groups of a process; None means those of this process. `mapped`: they are only available in a user
+    namespace."""
 
     __slots__ = ("gid", "groups", "mapped", "uid")
 
@@ -179,7 +182,8 @@ class Identity:
 
 
 class Command:
-    """What to start. `stdio` are the descriptors that become 0, 1 and 2; `cgroups` those of files to join."""
+    """What to start. `stdio` are the descriptors that become 0, 1 and 2; `cgroups` are descriptors of the files by
+    which it joins control groups."""
 
     __slots__ = ("argv", "cgroups", "cwd", "env", "identity", "stdio", "terminal")
 
@@ -199,8 +203,8 @@ class Command:
 
 
 def launch(command: Command, *, dies_with_us: bool) -> int:
-    """Answers the number of the new process once it has become the program; StartError if it cannot. Changes the
-    current folder of this process."""
+    """Starts a process and returns its number when it executes the program. Raises StartError. Changes the working
+    directory of this process."""
     if dies_with_us or command.cgroups or command.identity:
         return _fork(command, dies_with_us)
     _change_folder(command.cwd)
@@ -209,7 +213,7 @@ def launch(command: Command, *, dies_with_us: bool) -> int:
         (os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(command.stdio)
     ]
     if command.terminal:
-        # A session leader without a terminal gets the first one that it opens.
+        # The first terminal that a session leader opens becomes its controlling terminal.
         actions[0] = (os.POSIX_SPAWN_OPEN, 0, f"/proc/self/fd/{command.stdio[0]}", os.O_RDWR, 0)
     try:
         return os.posix_spawn(
@@ -226,7 +230,7 @@ def launch(command: Command, *, dies_with_us: bool) -> int:
 
 
 def find_program(name: str, path: str | None) -> str:
-    """What `name` means, looked up from where this process is."""
+    """Returns the path of a program. It is resolved in this process's view of the files."""
     if "/" in name:
         try:
             mode = os.stat(name).st_mode
@@ -254,7 +258,7 @@ def find_program(name: str, path: str | None) -> str:
 
 
 def rename_user(uid: int, gid: int) -> None:
-    """Enters a user namespace in which this user goes by these numbers, and may make other namespaces."""
+    """Enters a user namespace in which this user has these numbers and may create other namespaces."""
     own_uid, own_gid = os.getuid(), os.getgid()
     unshare(NEW_USERS)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {own_uid} 1"), ("gid_map", f"{gid} {own_gid} 1")):
@@ -263,7 +267,7 @@ def rename_user(uid: int, gid: int) -> None:
 
 
 def _fork(command: Command, dies_with_us: bool) -> int:
-    """The long way: for what only the process itself can do before it becomes the program."""
+    """The slow way, for what only the new process itself can do before it executes the program."""
     _hand_over(command.stdio, command.identity.uid)
     report, reported = os.pipe()
     parent = os.getpid()
@@ -289,7 +293,7 @@ def _fork(command: Command, dies_with_us: bool) -> int:
 
 
 def _hand_over(stdio: Sequence[int], uid: int | None) -> None:
-    """Pipes and terminals become the user's, who could not open /dev/stdout otherwise."""
+    """Gives pipes and terminals to the user, who could not open /dev/stdout otherwise."""
     if uid is None:
         return
     for descriptor in stdio:
@@ -304,7 +308,7 @@ def _become(command: Command, parent: int) -> None:
         os.write(cgroup, b"0")
     _assume(command.identity)
     if parent:
-        # Only now: a change of identity undoes it.
+        # Only now, because a change of identity undoes it.
         die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
             return

@@ -1,8 +1,8 @@
-"""A root file system that a container can write to without changing it for anybody else.
+"""A root file system that a container can write to without changing it for others.
 
 The root file system is the lower layer of an overlay; what the container writes goes to a folder of its own. Since
-Linux 5.11 this also works without root, in a user namespace. Where the kernel refuses an overlay (an older kernel, or a
-data directory that itself is on an overlay or on NFS), the container gets a private copy of the root file system.
+Linux 5.11 this also works without root, in a user namespace. If the kernel refuses an overlay (an older kernel, or a
+data directory on an overlay or on NFS), the container gets a private copy of the root file system.
 """
 
 from __future__ import annotations

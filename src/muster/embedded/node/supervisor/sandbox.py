@@ -1,9 +1,8 @@
-"""Keeps a Pod's processes apart from the machine's: own mounts per container, own process numbers, host name and
-IPC.
+"""Isolates a Pod's processes from the machine's: mounts per container, and process numbers, host name and IPC per Pod.
 
-The supervisor is process 1 of the Pod's process namespace (see zygote.py): when it dies, however that happens, the
-kernel kills all that it has started. It enters a container's mount namespace itself, starts the process from there and
-returns, which saves the second copy of a Python process that a fork would need.
+The supervisor is process 1 of the Pod's process namespace (see zygote.py): when it dies, the kernel kills all processes
+that it has started. It enters a container's mount namespace itself, starts the process from there and returns. This
+saves the second copy of a Python process that a fork would need.
 """
 
 from __future__ import annotations
@@ -37,12 +36,13 @@ from muster.embedded.node.supervisor.syscalls import (
 )
 
 CONTAINER_MARK = "MUSTER_CONTAINER"
-"""Without namespaces, an environment variable is what tells a container's processes from others."""
+"""Without namespaces, this environment variable marks a container's processes."""
 
 
 class BaseNamespace:
-    """A mount namespace to begin containers in: the machine's, with mount points that the machine lacks. Making these
-    is half of the work of starting a container, and most containers lack the same, so it is done once for many."""
+    """A mount namespace to start containers in: the machine's, with the mount points that the machine lacks. Creating
+    these is half of the work of starting a container, and most containers need the same ones, so it is done once for
+    many."""
 
     def __init__(self) -> None:
         self._namespace = -1
@@ -51,8 +51,8 @@ class BaseNamespace:
         self._made: dict[int, int] = {}
 
     def enter(self, points: tuple[str, ...]) -> bool:
-        """Enters it if it has exactly these mount points, the machine has not changed where it was covered, and no
-        container has left anything there."""
+        """Enters the namespace if it has exactly these mount points, the covered folders of the machine have not
+        changed, and no container has left anything there."""
         if self._namespace < 0 or points != self._points:
             return False
         try:
@@ -66,7 +66,7 @@ class BaseNamespace:
         return True
 
     def keep(self, points: tuple[str, ...], covers: Covers) -> None:
-        """The namespace that this process is in is the base from now on; the process itself enters a copy."""
+        """Makes the current namespace the base. This process then enters a copy of it."""
         for descriptor in (self._namespace, *self._made):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -78,7 +78,7 @@ class BaseNamespace:
 
 
 class Sandbox:
-    """Of one Pod. A supervisor has one, and it changes the supervisor's own namespaces."""
+    """The namespaces of one Pod. Creating it changes the supervisor's own namespaces."""
 
     def __init__(self, pod: PreparedPod, folder: str, base: BaseNamespace | None = None) -> None:
         self.isolation: Isolation = pod["isolation"]
@@ -98,7 +98,8 @@ class Sandbox:
         self._home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
     def leave(self) -> bool:
-        """Once nothing runs in it any more. Whether this process is again as it was before."""
+        """Call it when nothing runs in it any more. Returns whether this process is in its original namespaces
+        again."""
         if self._home >= 0:
             os.close(self._home)
         return not self._has_shared
@@ -106,8 +107,8 @@ class Sandbox:
     def start(
         self, container: PreparedContainer, attempt: int, stdio: Sequence[int], cgroups: Sequence[int] = ()
     ) -> tuple[int, int]:
-        """Starts a container's main process; answers its number and a descriptor of its mount namespace (-1 if it has
-        none of its own). `cgroups` are descriptors of files to join."""
+        """Starts a container's main process. Returns its number and a descriptor of its mount namespace (-1 if it has
+        none of its own). `cgroups` are descriptors of the files by which it joins control groups."""
         env = {**os.environ, **container["env"]} if container.get("engine") else container["env"]
         command = Command(
             container["argv"], env, container.get("cwd") or "/", stdio, self._identity(container), cgroups=cgroups
@@ -155,7 +156,7 @@ class Sandbox:
         build_view(mounts, root, partial(base.keep, points) if base is not None else None, private)
 
     def root_of(self, namespace: int) -> int:
-        """A descriptor of the root that a container sees, good for as long as `namespace` is open."""
+        """Returns a descriptor of the root that a container sees. It is valid as long as `namespace` is open."""
         if namespace < 0:
             return os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -177,7 +178,7 @@ class Sandbox:
         terminal: bool = False,
         cgroups: Sequence[int] = (),
     ) -> int:
-        """Starts another process in a container that runs."""
+        """Starts another process in a running container."""
         command = Command(
             argv,
             {**container["env"], **(env or {})},
@@ -205,7 +206,7 @@ class Sandbox:
         *,
         terminal: bool = False,
     ) -> int:
-        """Starts a command of the image engine that runs the container."""
+        """Runs a command of the image engine that runs the container."""
         env = {**os.environ, **container["env"], CONTAINER_MARK: self.mark(container, attempt)}
         return launch(Command(argv, env, "/", stdio, Identity(None, None), terminal=terminal), dies_with_us=True)
 
@@ -218,7 +219,7 @@ class Sandbox:
 
 
 def _private(container: PreparedContainer, attempt: int) -> Private | None:
-    """Every attempt begins anew."""
+    """Every attempt starts with empty folders."""
     paths = container.get("private")
     if not paths:
         return None
@@ -228,8 +229,8 @@ def _private(container: PreparedContainer, attempt: int) -> Private | None:
 
 
 def _mount_shared(mounts: list[Mount], containers: Sequence[PreparedContainer], folder: str) -> list[Mount]:
-    """Mounts the Pod's file systems in memory inside its folder, out of the way; answers what remains for each
-    container to mount. (A mount namespace is copied with its mounts, so all containers see the same ones.)"""
+    """Mounts the Pod's in-memory file systems inside its folder. Returns what is left for each container to mount. (A
+    mount namespace is copied with its mounts, so all containers share them.)"""
     remaining = list[Mount]()
     for index, mount in enumerate(mounts):
         if mount["type"] != "tmpfs":

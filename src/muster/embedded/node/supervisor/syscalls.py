@@ -1,7 +1,7 @@
-"""The calls of Linux that Python 3.11 has no name for. Each raises OSError as the ones in `os` do.
+"""Linux system calls that Python 3.11 has no function for. Each raises OSError, like those in `os`.
 
-Mounts are made the modern way (Linux 5.2): a tree of mounts is cloned or created as a descriptor, changed while nobody
-sees it, and attached where another descriptor points, so that no path is looked up twice.
+Mounts use the new API (Linux 5.2): a tree of mounts is cloned or created as a descriptor, changed while no process sees
+it, and attached where another descriptor points, so that no path is resolved twice.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _umount.argtypes = [_text, _int]
 
 
 def _numbered(number: int, *argtypes: type) -> tuple[ctypes._NamedFuncPointer, int]:
-    function = _libc["syscall"]  # a new object at each access, so that each call can have its own types
+    function = _libc["syscall"]  # a new object for each access, so that each call can have its own types
     function.argtypes = [_long, *argtypes]
     function.restype = _long
     return function, number
@@ -83,22 +83,23 @@ def adopt_orphans() -> None:
 
 
 def withhold_capabilities(kept: Container[int]) -> None:
-    """From every program that this process or a child of it will execute, not from the process itself."""
+    """Removes the other capabilities from all programs that this process and its children will execute, but not from
+    the process itself."""
     for capability in range(_MAX_CAPABILITY + 1):
         if capability not in kept and _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             if ctypes.get_errno() == EINVAL:
-                return  # this kernel has no more of them
+                return  # this kernel has no more
             _check(-1)
 
 
 def follow_mounts_of_parent() -> None:
-    """What is mounted on the machine later shows up in this namespace; what is mounted here does not leave it."""
+    """Later mounts of the machine appear in this namespace; mounts made here do not leave it."""
     _check(_mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
 
 
 def clone_tree(folder: int, path: str) -> int:
-    """A detached copy of what is at `path` (a file or a folder with all that is mounted below), as a descriptor.
-    With an empty path, of what the descriptor `folder` points at."""
+    """Returns a detached copy of `path` (a file, or a folder with everything mounted below), as a descriptor. An empty
+    path means what the descriptor `folder` points at."""
     flags = _OPEN_TREE_CLONE | _CLOEXEC | _AT_RECURSIVE | (0 if path else _AT_EMPTY_PATH)
     return _call(_open_tree, folder, os.fsencode(path), flags)
 
@@ -116,13 +117,13 @@ def new_filesystem(kind: bytes, options: tuple[tuple[bytes, bytes | None], ...] 
 
 
 def attach(tree: int, folder: int, path: str = "") -> None:
-    """Mounts a detached tree at `path`, or right where the descriptor `folder` points if there is no path."""
+    """Mounts a detached tree at `path`, or where the descriptor `folder` points if the path is empty."""
     flags = _MOVE_FROM_EMPTY_PATH | (0 if path else _MOVE_TO_EMPTY_PATH)
     _call(_move_mount, tree, b"", folder, os.fsencode(path), flags)
 
 
 def make_read_only(tree: int, *, recursive: bool = True) -> None:
-    """The tree must be attached already: kernels before 5.12 know no other way, and only do its topmost mount."""
+    """The tree must be attached already: kernels before 5.12 have no other way, and change only its topmost mount."""
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     try:
         _call(_mount_setattr, tree, b"", flags, _MOUNT_READ_ONLY, len(_MOUNT_READ_ONLY))
@@ -134,7 +135,7 @@ def make_read_only(tree: int, *, recursive: bool = True) -> None:
 
 
 def pivot_to_here() -> None:
-    """The current folder, which has to be a mount, becomes the root of the mount namespace; the old one goes."""
+    """The current folder, which must be a mount, becomes the root of the mount namespace. The old root is unmounted."""
     _call(_pivot_root, b".", b".")
     _check(_umount(b".", _MNT_DETACH))
     os.chdir("/")

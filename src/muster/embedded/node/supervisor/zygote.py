@@ -1,11 +1,11 @@
-"""Starts supervisors: a small Python process that is ready, and is copied, because starting Python takes too long.
+"""Starts supervisors by forking a small Python process, because starting Python takes too long.
 
-It reads the folder of a Pod per line from its socket, answers `+PID` or `-MESSAGE` in the same order, and says
-`!STATUS FOLDER` when a supervisor has been killed. It goes when the server has gone; supervisors stay until their Pods
+It reads the folder of a Pod per line from its socket, replies `+PID` or `-MESSAGE` in the same order, and sends
+`!STATUS FOLDER` when a supervisor was killed. It exits when the server has exited; supervisors stay until their Pods
 have ended.
 
-Even a copy is not cheap: the first time it touches anything, a page has to be copied. So a supervisor whose Pod has
-ended without a trace waits for another Pod for a while.
+Even a fork is not cheap: every page that the child touches has to be copied. So a supervisor whose Pod has ended
+cleanly waits for another Pod for a while.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from muster.embedded.node.supervisor.syscalls import (
 READY = b"ready\n"
 
 _CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31))
-"""What root in a container has of root's rights: what image engines leave it by default, without making device nodes.
-(chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot, audit_write,
-setfcap.) It cannot undo mounts, nor look at the machine through a supervisor's eyes."""
+"""The capabilities of root in a container: the default of image engines, without creating device nodes. (chown,
+dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, net_raw, sys_chroot, audit_write,
+setfcap.) It can neither undo mounts nor inspect the machine through a supervisor."""
 
 _IDLE = b"i"
 _MAX_IDLE = 16
 _MAX_LINES = 256
-"""Supervisors that the zygote keeps a line to. More may run; those go when their Pods have ended."""
+"""The number of supervisors that the zygote stays connected to. More can run; they exit when their Pods have ended."""
 _IDLE_MILLISECONDS = 10_000
 
 
@@ -57,7 +57,7 @@ def main(descriptor: int, isolation: Isolation) -> None:
     if isolation != "none":
         withhold_capabilities(_CAPABILITIES)
     zygote = Zygote(socket.socket(fileno=descriptor), isolation)
-    os.dup2(0, 2)  # Until here the server listens to what goes wrong.
+    os.dup2(0, 2)  # Until here the server reads the errors.
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000)
@@ -66,8 +66,8 @@ def main(descriptor: int, isolation: Isolation) -> None:
 
 
 def enter_user_namespace() -> None:
-    """Where this user, under the same number, may do what only root may outside. Programs do not get these rights:
-    they are lost when one is executed."""
+    """Enters a user namespace in which this user, with the same number, has root's rights. Programs do not inherit
+    them: they are lost at exec."""
     rename_user(os.getuid(), os.getgid())
     unshare(NEW_MOUNTS)
     follow_mounts_of_parent()
@@ -79,11 +79,11 @@ class Zygote:
         self._poll = select.poll()
         self._poll.register(server, select.POLLIN)
         self._pods: dict[int, bytes] = {}
-        """Supervisor -> the folder of the Pod that it was given last."""
+        """Supervisor -> the folder of its latest Pod."""
         self._lines: dict[int, int] = {}
         """Descriptor -> the supervisor at its other end."""
         self._idle: list[int] = []
-        """Of those, the ones that wait for a Pod; the one that was busy last is the last."""
+        """The connections whose supervisors wait for a Pod. The one that was busy last comes last."""
         self._isolation: Isolation = isolation
         self._own_processes = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         if isolation == "user-namespaces":
@@ -95,7 +95,7 @@ class Zygote:
         self._poll.register(self._woken, select.POLLIN)
 
     def serve(self) -> None:
-        """Until the server has gone."""
+        """Serves until the server has exited."""
         self._server.sendall(READY)
         rest = b""
         while True:
@@ -158,7 +158,7 @@ class Zygote:
         return pid
 
     def _fork(self) -> int:
-        """As `os.fork`, but the child is process 1 of a namespace of its own."""
+        """Like `os.fork`, but the child is process 1 of its own namespace."""
         if self._isolation == "none":
             return os.fork()
         if self._isolation == "namespaces":
@@ -168,7 +168,8 @@ class Zygote:
             finally:
                 if os.getpid() != 1:
                     setns(self._own_processes, NEW_PIDS)
-        # Out of a user namespace there is no way back to the machine's process numbers: a child goes, and has a child.
+        # A process in a user namespace cannot return to the machine's process namespace. So a child enters the new one
+        # and forks.
         report, reported = os.pipe()
         between = os.fork()
         if between == 0:
@@ -206,17 +207,17 @@ class Zygote:
                 folder = os.read(line, 65536)
             status = 0
         except OSError:
-            status = 0  # The zygote has gone, and it was idle.
+            status = 0  # The zygote has exited while this process was idle.
         finally:
             os._exit(status)
 
     def _receive(self, line: int) -> None:
-        """A supervisor is idle, or has gone."""
+        """A supervisor is idle, or has exited."""
         try:
             news = os.read(line, 16)
         except OSError:
             news = b""
-        if news:  # of one that has gone, `_reap` has to say whose Pod it had
+        if news:  # if it has exited, `_reap` still needs its Pod
             self._pods.pop(self._lines[line], None)
         if news and len(self._idle) < _MAX_IDLE:
             self._idle.append(line)
