@@ -1,8 +1,8 @@
-"""Writes what in deploy/ follows from `muster.operator.install_manifests`: `python -m tools.deploy`.
+"""Generates the files in deploy/ from `muster.operator.install_manifests`: `python -m tools.deploy`.
 
-One source says what the operator needs; the kustomize base is that as files, and the Helm chart's templates are that
-with the chart's values in place of options. A template's `if` comes from comparing what two options give, line by line.
-A test holds the files to what this would write.
+The kustomize base contains the objects as files. The Helm chart's templates contain them with the chart's values in
+place of options; a template's `if` comes from comparing the objects of two options, line by line. A test compares the
+files with what this program generates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADER = "# Written by `python -m tools.deploy`; change src/muster/operator/ins
 _WATCHED, _ARGUMENT = "ZZwatchedZZ", "ZZargumentZZ"
 _LEASE = lease_name((_WATCHED,))
 _VALUES = {
-    # what stands in an object, and what the template has there
+    # placeholder in an object: its replacement in the template
     "ZZnamespaceZZ": "{{ $.Release.Namespace }}",
     "ZZimageZZ": '{{ include "muster-operator.image" $ }}',
     "ZZpullPolicyZZ": "{{ $.Values.image.pullPolicy }}",
@@ -39,7 +39,7 @@ _VALUES = {
     _LEASE: '{{ include "muster-operator.lease" $ }}',
 }
 _BLOCKS = {
-    # the same for whole structures; they are left out where there is nothing in them
+    # the same for whole structures, which are left out if they are empty
     "ZZresourcesZZ": "$.Values.resources",
     "ZZpullSecretsZZ": "$.Values.imagePullSecrets",
     "ZZnodeSelectorZZ": "$.Values.nodeSelector",
@@ -76,7 +76,7 @@ _SOME_JOBS = replace(_ALL_JOBS, namespaces=(_WATCHED,))
 
 
 def files() -> dict[str, str]:
-    """What is written, by path below deploy/."""
+    """Returns the content of the files, by path below deploy/."""
     return {**_definitions(), **_base(), **_templates()}
 
 
@@ -135,7 +135,7 @@ def _templates() -> dict[str, str]:
         "certificate.yaml": _either(_ISSUER, given, made),
         "definitions.yaml": _DEFINITIONS_TEMPLATE,
     }
-    return {f"{CHART}/templates/{name}": _HEADER + _filled(text) for name, text in parts.items()}
+    return {f"{CHART}/templates/{name}": _HEADER + _fill_in(text) for name, text in parts.items()}
 
 
 _DEFINITIONS_TEMPLATE = """\
@@ -148,16 +148,16 @@ _DEFINITIONS_TEMPLATE = """\
 
 
 def _variants(thing: Callable[[InstallOptions], Object]) -> str:
-    """The object as a template: with and without an issuer, for jobs of all or of some namespaces."""
+    """Returns the object as a template: with and without an issuer, for jobs of all or of some namespaces."""
     some, everywhere = (
-        _merged(_ISSUER, dump(thing(replace(options, issuer="ZZissuerZZ"))), dump(thing(options)))
+        _merge(_ISSUER, dump(thing(replace(options, issuer="ZZissuerZZ"))), dump(thing(options)))
         for options in (_SOME_JOBS, _ALL_JOBS)
     )
-    return _merged(_NAMESPACES, some, everywhere)
+    return _merge(_NAMESPACES, some, everywhere)
 
 
-def _merged(condition: str, wanted: str, other: str) -> str:
-    """One text that is the first where the condition holds, and else the second."""
+def _merge(condition: str, wanted: str, other: str) -> str:
+    """Returns one text that is `wanted` where the condition holds, and otherwise `other`."""
     yes, no = wanted.splitlines(keepends=True), other.splitlines(keepends=True)
     pieces = []
     for tag, a, b, c, d in SequenceMatcher(None, yes, no, autojunk=False).get_opcodes():
@@ -173,8 +173,8 @@ def _either(condition: str, wanted: str, other: str) -> str:
     return f"{{{{- if {condition} }}}}\n{wanted}{otherwise}{{{{- end }}}}\n"
 
 
-def _filled(text: str) -> str:
-    """With the chart's values where the placeholders are."""
+def _fill_in(text: str) -> str:
+    """Replaces the placeholders by the chart's values."""
     for placeholder, value in _BLOCKS.items():
 
         def block(found: re.Match[str], value: str = value) -> str:
@@ -189,7 +189,7 @@ def _filled(text: str) -> str:
             item = found[0].replace(placeholder, "{{ . | quote }}" if placeholder == _ARGUMENT else "{{ . }}")
             return f"{{{{- range {value} }}}}\n{item}{{{{- end }}}}\n"
 
-        # An item, and the lines of it that follow.
+        # An item, and its further lines.
         text = re.sub(rf"(?m)^(?P<indent> *)- [^\n]*{placeholder}\n(?:(?P=indent)  [^\n]*\n)*", listed, text)
     text = re.sub(
         r"(?m)^ *priorityClassName: ZZpriorityZZ\n",
@@ -199,7 +199,7 @@ def _filled(text: str) -> str:
     for placeholder, value in _VALUES.items():
         text = text.replace(placeholder, value)
     left = re.search(r"ZZ\w+ZZ", text)
-    assert left is None, f"{left and left[0]} is left in a template"
+    assert left is None, f"{left and left[0]} remains in a template"
     return text
 
 
