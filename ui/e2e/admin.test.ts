@@ -115,6 +115,7 @@ test("a token is created, used and revoked", async ({ page }) => {
   await expect(page.getByRole("row", { name: new RegExp(name) })).toContainText(BOSS)
   await page.getByRole("button", { name: `Revoke: ${name}` }).click()
   await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click()
+  await expect(page.getByRole("dialog")).toBeHidden()
   await expect(page.getByRole("row", { name: new RegExp(name) })).toBeHidden()
   expect((await ask("GET")).status).toBe(401)
   await page.getByLabel("Include expired and revoked").check()
@@ -236,7 +237,7 @@ test("a user edits their profile and password and signs out another session", as
   await expect(own.getByText(/This is not your password/)).toBeVisible()
   await own.getByLabel("Current password").fill(PASSWORD)
   await own.getByRole("button", { name: "Change password" }).click()
-  await expect(own.getByText(/The password was changed/)).toBeVisible()
+  await expect(own.getByText(/Password changed/)).toBeVisible()
   await expectAccessible(own)
   const [before, after] = [await sign(PASSWORD), await sign("another long one")]
   expect([before.status, after.status]).toEqual([401, 200])

@@ -22,16 +22,36 @@ interface OwnerProps {
 export function OwnerFilter({ label, value, onChange }: OwnerProps) {
   const c = useTexts(commonTexts)
   const me = useMe().user.name
+  const others = value && value !== me ? [{ value, label: value }] : []
+  const choices = [{ value: me, label: c("mine") }, ...others]
+  return <ChoiceFilter label={label} all={c("all")} choices={choices} value={value} onChange={onChange} />
+}
+
+interface ChoiceProps {
+  label: string
+  /** The label of "no filter". */
+  all: string
+  choices: readonly { value: string; label: string }[]
+  value: string | undefined
+  onChange: (value: string | undefined) => void
+  className?: string
+}
+
+/** A drop-down that filters by one value, or not at all. */
+export function ChoiceFilter({ label, all, choices, value = "", onChange, className = "w-auto" }: ChoiceProps) {
   return (
     <Select
       aria-label={label}
-      className="w-auto"
-      value={value ?? ""}
+      className={className}
+      value={value}
       onChange={(event) => onChange(event.target.value || undefined)}
     >
-      <option value="">{c("all")}</option>
-      <option value={me}>{c("mine")}</option>
-      {value && value !== me && <option value={value}>{value}</option>}
+      <option value="">{all}</option>
+      {choices.map((choice) => (
+        <option key={choice.value} value={choice.value}>
+          {choice.label}
+        </option>
+      ))}
     </Select>
   )
 }

@@ -240,7 +240,7 @@ export const auditActionTexts = texts({
   "log out": ["Signed out", "退出登录"],
   "fail to log in": ["Sign-in failed", "登录失败"],
   "change password": ["Changed password", "修改密码"],
-  "reset password": ["Created password link", "生成密码链接"],
+  "reset password": ["Issued password link", "生成密码链接"],
   "set member": ["Set member", "设置成员"],
   "remove member": ["Removed member", "移除成员"],
   revoke: ["Revoked", "吊销"],

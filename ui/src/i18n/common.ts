@@ -62,6 +62,7 @@ export const commonTexts = texts({
     "地址可能有误，或者对应的内容已被删除。",
   ],
   goHome: ["Go to the start page", "返回首页"],
+  noEvents: ["No events", "没有事件"],
   done: ["Done", "完成"],
   copied: ["Copied", "已复制"],
   file: ["File", "文件"],

@@ -95,7 +95,6 @@ export const jobTexts = texts({
   searchLogs: ["Search all logs", "搜索全部日志"],
   follow: ["Follow", "跟随"],
   logGone: ["The Pod and its log have been removed.", "Pod 已清理，日志不再可用。"],
-  noEvents: ["No events", "没有事件。"],
   copyYaml: ["Copy", "复制"],
   manifest: ["Manifest", "清单"],
   manifestHint: ["YAML or JSON; separate several jobs with ---", "YAML 或 JSON；多个任务以 --- 分隔"],

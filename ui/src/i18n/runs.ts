@@ -78,7 +78,6 @@ export const runTexts = texts({
   pod: ["Pod", "Pod"],
   restarts: ["{n} restart||{n} restarts", "重启 {n} 次"],
   noContainers: ["The containers no longer exist.", "容器已不存在。"],
-  noEvents: ["No events", "没有事件。"],
   retried: ["retried {n} time||retried {n} times", "已重试 {n} 次"],
   live: ["Live", "实时"],
 })

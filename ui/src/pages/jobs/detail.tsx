@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query"
 import { getRouteApi, Link } from "@tanstack/react-router"
 import { Trash2 } from "lucide-react"
 import { type JobPlace, jobHappeningsQuery, jobQuery, jobYamlQuery, useLiveJob } from "@/api/jobs"
-import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { CodeView } from "@/components/code"
+import { EventList } from "@/components/event-list"
 import { Empty, Loading, ProblemView } from "@/components/feedback"
 import { Page } from "@/components/page"
 import { Tabs } from "@/components/tabs"
@@ -63,7 +63,7 @@ export function JobDetail() {
       label: w("logs"),
       content: <Logs job={job} place={place} chosen={chosenPods(job.roles, search.pods)} choose={choose} />,
     },
-    { id: "events", label: w("events"), content: <Happenings place={place} /> },
+    { id: "events", label: w("events"), content: <Events place={place} /> },
     { id: "yaml", label: w("yaml"), content: <Yaml place={place} /> },
   ]
   return (
@@ -113,29 +113,11 @@ export function JobDetail() {
   )
 }
 
-function Happenings({ place }: { place: JobPlace }) {
-  const w = useTexts(jobTexts)
+function Events({ place }: { place: JobPlace }) {
   const events = useQuery(jobHappeningsQuery(place))
   if (events.error) return <ProblemView error={events.error} />
   if (!events.data) return <Loading />
-  if (!events.data.length) return <p className="text-muted-foreground">{w("noEvents")}</p>
-  return (
-    <ul className="divide-y rounded-lg border bg-card">
-      {[...events.data].reverse().map((event, index) => (
-        <li key={index} className="px-3 py-2 text-[13px]">
-          <p className="flex flex-wrap items-center gap-2">
-            <Badge tone={event.type === "Warning" ? "warning" : "plain"}>{event.reason}</Badge>
-            <span className="break-all text-muted-foreground">{event.object}</span>
-            <span className="ml-auto whitespace-nowrap text-muted-foreground">
-              <Time at={event.time} />
-              {event.count > 1 && ` × ${event.count}`}
-            </span>
-          </p>
-          <p className="break-words">{event.message}</p>
-        </li>
-      ))}
-    </ul>
-  )
+  return <EventList events={[...events.data].reverse()} className="divide-y rounded-lg border bg-card" />
 }
 
 function Yaml({ place }: { place: JobPlace }) {

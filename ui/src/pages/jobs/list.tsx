@@ -6,8 +6,7 @@ import { type Job, jobKindsQuery, jobsQuery, placeOf, type JobState as State, us
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
-import { Select } from "@/components/form"
+import { ChoiceFilter, Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
@@ -103,46 +102,29 @@ export function JobList() {
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Select
-          aria-label={w("kind")}
+        <ChoiceFilter
+          label={w("kind")}
+          all={w("allKinds")}
           className="w-44"
-          value={search.kind ?? ""}
-          onChange={(event) => filter({ kind: event.target.value || undefined })}
-        >
-          <option value="">{w("allKinds")}</option>
-          {kinds.data?.map((each) => (
-            <option key={each.word} value={each.word}>
-              {kindTitle(each.kind, each.word)}
-            </option>
-          ))}
-        </Select>
-        <Select
-          aria-label={w("state")}
-          className="w-auto"
-          value={state ?? ""}
-          onChange={(event) => filter({ state: event.target.value || undefined })}
-        >
-          <option value="">{w("allStates")}</option>
-          {STATES.map((each) => (
-            <option key={each} value={each}>
-              {w(each)}
-            </option>
-          ))}
-        </Select>
+          choices={(kinds.data ?? []).map(({ kind, word }) => ({ value: word, label: kindTitle(kind, word) }))}
+          value={search.kind}
+          onChange={(kind) => filter({ kind })}
+        />
+        <ChoiceFilter
+          label={w("state")}
+          all={w("allStates")}
+          choices={STATES.map((value) => ({ value, label: w(value) }))}
+          value={state}
+          onChange={(state) => filter({ state })}
+        />
         <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
-        <Select
-          aria-label={w("when")}
-          className="w-auto"
-          value={search.days ?? ""}
-          onChange={(event) => filter({ days: event.target.value || undefined })}
-        >
-          <option value="">{w("anyTime")}</option>
-          {Object.entries(DAYS).map(([days, word]) => (
-            <option key={days} value={days}>
-              {w(word)}
-            </option>
-          ))}
-        </Select>
+        <ChoiceFilter
+          label={w("when")}
+          all={w("anyTime")}
+          choices={Object.entries(DAYS).map(([value, word]) => ({ value, label: w(word) }))}
+          value={search.days}
+          onChange={(days) => filter({ days })}
+        />
       </Filters>
       <Listing
         label={w("title")}

@@ -1,6 +1,5 @@
 import { Link, useNavigate } from "@tanstack/react-router"
-import { Archive, EllipsisVertical, Plus, RotateCcw, Trash2, Workflow } from "lucide-react"
-import { useState } from "react"
+import { Archive, Plus, RotateCcw, Trash2, Workflow } from "lucide-react"
 import { useMe } from "@/api/client"
 import {
   buildModuleAgain,
@@ -10,10 +9,9 @@ import {
   modulesChanged,
   stepModule,
 } from "@/api/modules"
+import { type Action, Actions } from "@/components/actions"
 import { canUse } from "@/components/badge"
 import { Button } from "@/components/button"
-import { Confirm } from "@/components/dialog"
-import { Menu, type MenuItem } from "@/components/menu"
 import { note } from "@/components/toasts"
 import { commonTexts } from "@/i18n/common"
 import { moduleTexts } from "@/i18n/modules"
@@ -25,18 +23,41 @@ export function ModuleActions({ module, version }: { module: Module; version: Mo
   const c = useTexts(commonTexts)
   const me = useMe()
   const navigate = useNavigate()
-  const [asking, setAsking] = useState<"build" | "deprecate" | "delete">()
-  const close = () => setAsking(undefined)
   const { name } = module
   const may = (action: string) => module.may.includes(action)
-  const items: (MenuItem | "line")[] = []
-  if (may("edit")) items.push({ label: w("buildAgain"), icon: <RotateCcw />, onSelect: () => setAsking("build") })
-  if (may("deprecate") && version.steps.includes("deprecate"))
-    items.push({ label: w("deprecate"), icon: <Archive />, onSelect: () => setAsking("deprecate") })
-  if (may("delete")) {
-    if (items.length) items.push("line")
-    items.push({ label: c("delete"), icon: <Trash2 />, danger: true, onSelect: () => setAsking("delete") })
+  const rebuild: Action = {
+    label: w("buildAgain"),
+    icon: <RotateCcw />,
+    confirm: { title: w("buildAgainTitle", { name }), lead: w("buildAgainHelp", { ref: version.git_ref }) },
+    run: async () => {
+      const now = await buildModuleAgain(name)
+      note(w("savedVersion", { n: now.versions }))
+      void navigate({ to: "/modules/$module", params: { module: name }, search: { tab: "log" } })
+    },
   }
+  const deprecate: Action = {
+    label: w("deprecate"),
+    icon: <Archive />,
+    confirm: { title: w("deprecateTitle", { name, n: version.number }), lead: w("deprecateHelp") },
+    run: () => stepModule(name, version.number, "deprecate"),
+  }
+  const remove: Action = {
+    label: c("delete"),
+    icon: <Trash2 />,
+    danger: true,
+    confirm: { title: w("deleteTitle", { name }), lead: w("deleteHelp") },
+    run: async () => {
+      await deleteModule(name)
+      note(w("deleted", { name }))
+      await navigate({ to: "/modules" })
+      modulesChanged()
+    },
+  }
+  const actions = [
+    may("edit") ? rebuild : undefined,
+    may("deprecate") && version.steps.includes("deprecate") ? deprecate : undefined,
+    may("delete") ? remove : undefined,
+  ]
   return (
     <>
       {may("edit") && (
@@ -55,47 +76,7 @@ export function ModuleActions({ module, version }: { module: Module; version: Mo
           </Link>
         </Button>
       )}
-      {items.length > 0 && (
-        <Menu items={items}>
-          <Button size="icon" className="size-9" aria-label={c("more")}>
-            <EllipsisVertical />
-          </Button>
-        </Menu>
-      )}
-      <Confirm
-        open={asking === "build"}
-        onClose={close}
-        title={w("buildAgainTitle", { name })}
-        lead={w("buildAgainHelp", { ref: version.git_ref })}
-        action={w("buildAgain")}
-        onConfirm={async () => {
-          const now = await buildModuleAgain(name)
-          note(w("savedVersion", { n: now.versions }))
-          void navigate({ to: "/modules/$module", params: { module: name }, search: { tab: "log" } })
-        }}
-      />
-      <Confirm
-        open={asking === "deprecate"}
-        onClose={close}
-        title={w("deprecateTitle", { name, n: version.number })}
-        lead={w("deprecateHelp")}
-        action={w("deprecate")}
-        onConfirm={() => stepModule(name, version.number, "deprecate")}
-      />
-      <Confirm
-        open={asking === "delete"}
-        onClose={close}
-        title={w("deleteTitle", { name })}
-        lead={w("deleteHelp")}
-        action={c("delete")}
-        danger
-        onConfirm={async () => {
-          await deleteModule(name)
-          note(w("deleted", { name }))
-          await navigate({ to: "/modules" })
-          modulesChanged()
-        }}
-      />
+      <Actions actions={actions} large />
     </>
   )
 }

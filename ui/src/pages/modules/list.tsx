@@ -6,7 +6,7 @@ import { categoriesQuery } from "@/api/options"
 import { Badge, MODULE_STATES, ModuleStateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Empty } from "@/components/feedback"
-import { Filters, SearchBox, Segments } from "@/components/filters"
+import { ChoiceFilter, Filters, SearchBox, Segments } from "@/components/filters"
 import { Select } from "@/components/form"
 import { Paged } from "@/components/listing"
 import { Page } from "@/components/page"
@@ -75,35 +75,22 @@ export function ModuleList() {
           value={search.q ?? ""}
           onChange={(q) => filter({ q: q || undefined })}
         />
-        <Select
-          aria-label={w("category")}
-          className="w-auto"
-          value={search.category ?? ""}
-          onChange={(event) => filter({ category: event.target.value || undefined })}
-        >
-          <option value="">{w("allCategories")}</option>
-          {categories.map(({ id, name }) => (
-            <option key={id} value={name}>
-              {name}
-            </option>
-          ))}
-          {search.category && !categories.some(({ name }) => name === search.category) && (
-            <option value={search.category}>{search.category}</option>
-          )}
-        </Select>
-        <Select
-          aria-label={w("state")}
-          className="w-auto"
+        <ChoiceFilter
+          label={w("category")}
+          all={w("allCategories")}
+          choices={[
+            ...new Set([...categories.map(({ name }) => name), ...(search.category ? [search.category] : [])]),
+          ].map((name) => ({ value: name, label: name }))}
+          value={search.category}
+          onChange={(category) => filter({ category })}
+        />
+        <ChoiceFilter
+          label={w("state")}
+          all={w("allStates")}
+          choices={Object.entries(MODULE_STATES).map(([value, { word }]) => ({ value, label: w(word) }))}
           value={state}
-          onChange={(event) => filter({ state: event.target.value || undefined })}
-        >
-          <option value="">{w("allStates")}</option>
-          {Object.entries(MODULE_STATES).map(([value, { word }]) => (
-            <option key={value} value={value}>
-              {w(word)}
-            </option>
-          ))}
-        </Select>
+          onChange={(state) => filter({ state })}
+        />
         <Select
           aria-label={w("sort")}
           className="w-auto"

@@ -7,8 +7,7 @@ import { StateBadge } from "@/components/badge"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
 import { Empty } from "@/components/feedback"
-import { Filters, OwnerFilter, SearchBox } from "@/components/filters"
-import { Select } from "@/components/form"
+import { ChoiceFilter, Filters, OwnerFilter, SearchBox } from "@/components/filters"
 import { Listing } from "@/components/listing"
 import { Page } from "@/components/page"
 import { Duration, Time } from "@/components/time"
@@ -101,19 +100,13 @@ export function RunList() {
     <Page title={w("title")} lead={w("lead")} actions={create} wide>
       <Filters>
         <SearchBox label={w("search")} value={search.q ?? ""} onChange={(q) => filter({ q: q || undefined })} />
-        <Select
-          aria-label={w("state")}
-          className="w-auto"
-          value={state ?? ""}
-          onChange={(event) => filter({ state: event.target.value || undefined })}
-        >
-          <option value="">{w("allStates")}</option>
-          {STATES.map((each) => (
-            <option key={each} value={each}>
-              {w(each)}
-            </option>
-          ))}
-        </Select>
+        <ChoiceFilter
+          label={w("state")}
+          all={w("allStates")}
+          choices={STATES.map((value) => ({ value, label: w(value) }))}
+          value={state}
+          onChange={(state) => filter({ state })}
+        />
         <OwnerFilter label={w("whose")} value={search.owner} onChange={(owner) => filter({ owner })} />
       </Filters>
       <Listing

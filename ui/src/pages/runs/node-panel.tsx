@@ -14,11 +14,12 @@ import {
 } from "@/api/runs"
 import { usePreferences } from "@/app/preferences"
 import { Badge, StateBadge } from "@/components/badge"
+import { EventList } from "@/components/event-list"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Select } from "@/components/form"
 import { LogView } from "@/components/log-view"
 import { Tabs } from "@/components/tabs"
-import { Duration, Time } from "@/components/time"
+import { Duration } from "@/components/time"
 import { NODE_FIELDS, SECTIONS } from "@/graph/node-fields"
 import { commonTexts } from "@/i18n/common"
 import { runMessage } from "@/i18n/run-messages"
@@ -285,36 +286,11 @@ function Containers({ run, node }: { run: string; node: string }) {
 }
 
 function Events({ run, node }: { run: string; node: string }) {
-  const w = useTexts(runTexts)
   const events = useQuery(runNodeEventsQuery(run, node))
-  if (events.error)
-    return (
-      <div className="p-4">
-        <ProblemView error={events.error} />
-      </div>
-    )
-  if (!events.data) return <Loading />
-  if (!events.data.length)
-    return (
-      <div className="p-4">
-        <None text={w("noEvents")} />
-      </div>
-    )
-  return (
-    <ul className="divide-y">
-      {events.data.map((event, index) => (
-        <li key={index} className="px-4 py-2 text-[13px]">
-          <p className="flex items-center gap-2">
-            <Badge tone={event.type === "Warning" ? "warning" : "plain"}>{event.reason}</Badge>
-            <span className="truncate text-muted-foreground">{event.object}</span>
-            <span className="ml-auto text-muted-foreground">
-              <Time at={event.time} />
-              {event.count > 1 && ` × ${event.count}`}
-            </span>
-          </p>
-          <p className="break-words">{event.message}</p>
-        </li>
-      ))}
-    </ul>
-  )
+  if (events.data && events.data.length > 0) return <EventList events={events.data} className="divide-y" />
+  return <div className="p-4">{events.data ? <EventList events={[]} /> : <Pending error={events.error} />}</div>
+}
+
+function Pending({ error }: { error: unknown }) {
+  return error ? <ProblemView error={error} /> : <Loading />
 }

@@ -22,10 +22,10 @@ import {
   versionsQuery,
   workflowQuery,
 } from "@/api/workflows"
+import { type Action, Actions } from "@/components/actions"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import type { Column } from "@/components/data-table"
-import { Confirm } from "@/components/dialog"
 import { Loading, ProblemView } from "@/components/feedback"
 import { Listing } from "@/components/listing"
 import { Menu } from "@/components/menu"
@@ -49,8 +49,7 @@ export function WorkflowDetail() {
   const workflow = useQuery(workflowQuery(id))
   const { asked, shown } = listState(search, (search, replace) => void navigate({ search, replace }), "-number")
   const versions = useQuery({ ...versionsQuery(id, asked), placeholderData: keepPreviousData })
-  const [asking, setAsking] = useState<"edit" | "archive" | "delete">()
-  const close = () => setAsking(undefined)
+  const [editing, setEditing] = useState(false)
 
   const columns = useMemo(
     (): Column<Version>[] => [
@@ -115,6 +114,29 @@ export function WorkflowDetail() {
     )
   if (!workflow.data) return <Loading />
   const { name, description, owner_name, team_name, archived, versions: count } = workflow.data
+  const edit: Action = { label: c("edit"), icon: <Pencil />, run: () => setEditing(true) }
+  const restore: Action = {
+    label: w("restore"),
+    icon: <ArchiveRestore />,
+    run: () => archiveWorkflow(id, false),
+  }
+  const archive: Action = {
+    label: w("archive"),
+    icon: <Archive />,
+    confirm: { title: w("archiveTitle", { name }), lead: w("archiveHelp") },
+    run: () => archiveWorkflow(id, true),
+  }
+  const remove: Action = {
+    label: c("delete"),
+    icon: <Trash2 />,
+    danger: true,
+    confirm: { title: w("deleteTitle", { name }), lead: w("deleteHelp") },
+    run: async () => {
+      await deleteWorkflow(id)
+      note(w("deleted", { name }))
+      void navigate({ to: "/workflows" })
+    },
+  }
   return (
     <Page
       title={name}
@@ -153,50 +175,12 @@ export function WorkflowDetail() {
               </Link>
             </Button>
           )}
-          <Menu
-            items={[
-              { label: c("edit"), icon: <Pencil />, onSelect: () => setAsking("edit") },
-              archived
-                ? {
-                    label: w("restore"),
-                    icon: <ArchiveRestore />,
-                    onSelect: () => archiveWorkflow(id, false).catch(noteError),
-                  }
-                : { label: w("archive"), icon: <Archive />, onSelect: () => setAsking("archive") },
-              "line",
-              { label: c("delete"), icon: <Trash2 />, danger: true, onSelect: () => setAsking("delete") },
-            ]}
-          >
-            <Button size="icon" className="size-9" aria-label={c("more")}>
-              <EllipsisVertical />
-            </Button>
-          </Menu>
+          <Actions actions={[edit, archived ? restore : archive, remove]} large />
         </>
       }
     >
       <Listing label={w("versions")} found={versions} columns={columns} rowId={(version) => version.id} {...shown} />
-      {asking === "edit" && <EditWorkflow workflow={workflow.data} close={close} />}
-      <Confirm
-        open={asking === "archive"}
-        onClose={close}
-        title={w("archiveTitle", { name })}
-        lead={w("archiveHelp")}
-        action={w("archive")}
-        onConfirm={() => archiveWorkflow(id, true)}
-      />
-      <Confirm
-        open={asking === "delete"}
-        onClose={close}
-        title={w("deleteTitle", { name })}
-        lead={w("deleteHelp")}
-        action={c("delete")}
-        danger
-        onConfirm={async () => {
-          await deleteWorkflow(id)
-          note(w("deleted", { name }))
-          void navigate({ to: "/workflows" })
-        }}
-      />
+      {editing && <EditWorkflow workflow={workflow.data} close={() => setEditing(false)} />}
     </Page>
   )
 }
