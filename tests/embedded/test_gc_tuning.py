@@ -44,7 +44,7 @@ async def test_a_cycle_that_was_set_aside_is_found_by_a_full_look(cluster: Embed
     node = Node()
     gone = asyncio.Event()
     weakref.finalize(node, gone.set)
-    keeping = asyncio.create_task(GcTuner(cluster.store, full_look_seconds=0.01).run())
+    keeping = asyncio.create_task(GcTuner(cluster.store, full_collection_seconds=0.01).run())
     await asyncio.sleep(0)
     del node
     gc.collect()

@@ -1,6 +1,7 @@
-"""The box: a cluster with everything that makes it one, in one process.
+"""The box: an embedded cluster with all its components, in one process.
 
-async with Box(Settings.load(home), new_catalogue()) as box:
+async with Box(settings, new_catalogue()) as box:
+    box.start()
     await box.cluster.create(pod)
 """
 
@@ -43,13 +44,13 @@ log = logging.getLogger(__name__)
 
 
 class Component(Protocol):
-    """Something that looks after the cluster until it is cancelled."""
+    """A part of the cluster, such as a controller. It runs until it is cancelled."""
 
     async def run(self) -> None: ...
 
 
 class Box:
-    """`catalogue` holds the kinds the cluster is to know besides its own; `api` tells Pods where the API is served."""
+    """`catalogue` contains the kinds that the cluster serves besides its own."""
 
     def __init__(self, settings: BoxSettings, catalogue: Catalogue) -> None:
         self.settings = settings
@@ -75,8 +76,10 @@ class Box:
     def start(
         self, api: ApiAccess | None = None, isolation: Isolation | None = None, engine: ImageEngine | None = None
     ) -> None:
-        """Everything that turns objects into running Pods. `api` tells Pods how to reach the API, if it is served;
-        `isolation` is what the machine allows, and `engine` one that works here, if that is known already."""
+        """Starts everything that turns objects into running Pods.
+
+        `api` tells Pods how to reach the API, if it is served. `isolation` and `engine` are what the machine allows and
+        an image engine that works, if these are already known."""
         cluster, settings = self.cluster, self.settings
         self.look_after(self.identity)
         self.look_after(GarbageCollector(cluster))
@@ -93,7 +96,7 @@ class Box:
         self.look_after(agent)
 
     def pod_token(self, pod: Object, audience: str, seconds: int) -> str:
-        """A token that speaks for the Pod's service account, and ends with the Pod."""
+        """Issues a token for the Pod's service account. It is valid as long as the Pod exists."""
         namespace, name = namespace_of(pod), spec_of(pod).get("serviceAccountName") or DEFAULT_SERVICE_ACCOUNT
         account = self.cluster.store.get(SERVICE_ACCOUNT.resource, Key(namespace, name))
         if account is None:
@@ -116,19 +119,19 @@ class Box:
         return recorder
 
     def look_after(self, component: Component) -> None:
-        """Runs it for as long as the box is open."""
+        """Runs a component as long as the box is open."""
         name = type(component).__name__
         self._tasks.append(asyncio.create_task(_keep_running(name, component), name=name))
 
 
 async def _keep_running(name: str, component: Component) -> None:
-    """A component that fails is a bug, but the others, and the Pods, go on; and it is level-triggered, so it may try
-    again from what it finds."""
+    """Restarts a component that fails. That is a bug, but the other components and the Pods keep running, and the
+    component is level-triggered, so it can start again from the current state."""
     while True:
         try:
             await component.run()
         except Exception:
-            log.exception("%s failed; it starts again in a second", name)
+            log.exception("%s failed; it is restarted in a second", name)
             await asyncio.sleep(1.0)
         else:
             return

@@ -31,15 +31,15 @@ BOOKMARK_SECONDS = 30.0
 
 
 class NodeOperations(Protocol):
-    """What only the node agent can do."""
+    """Operations that only the node agent can do."""
 
     @property
     def name(self) -> str:
-        """Of the node that is this machine."""
+        """The name of the node that is this machine."""
         ...
 
     async def usage(self) -> tuple[UsageByPod, float]:
-        """What Pods and the machine use, and the seconds it was measured over."""
+        """Returns the usage of Pods and of the machine, and the seconds over which it was measured."""
         ...
 
     def logs(self, pod: str, namespace: str, query: LogQuery) -> AsyncIterator[bytes]: ...
@@ -50,16 +50,16 @@ class NodeOperations(Protocol):
 
 
 class PodAddresses(Protocol):
-    """Who knows where a Pod's port can be reached."""
+    """Knows where a Pod's port can be reached."""
 
     async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint: ...
 
 
 class EmbeddedCluster:
-    """`async with` it: the namespaces every cluster has are there, and the store is closed in the end.
+    """Use it with `async with`: that creates the default namespaces, and closes the store at the end.
 
-    Beside the protocol's parameters, `field_validation` says what becomes of fields that a kind does not have; the
-    warnings of `Warn` are gathered with `admission.collect_warnings`.
+    In addition to the parameters of the protocol, `field_validation` says what happens to fields that a kind does not
+    have. Collect the warnings of `Warn` with `admission.collect_warnings`.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class EmbeddedCluster:
         self.custom_kinds = CustomKinds(self.store, catalogue)
         self._catalogue = catalogue
         self._clock = clock
-        self._second, self._written = -1, ""
+        self._now_second, self._now_text = -1, ""
 
     @property
     def catalogue(self) -> Catalogue:
@@ -109,7 +109,7 @@ class EmbeddedCluster:
         found = self.store.get(kind.resource, writes.object_key(kind, name, namespace))
         if found is None:
             raise writes.not_found(kind, name)
-        return found if found["apiVersion"] == kind.api_version else _as(kind, found)
+        return found if found["apiVersion"] == kind.api_version else _in_version(kind, found)
 
     async def get_scale(self, kind: Kind, name: str, namespace: str = "") -> Object:
         return to_scale(kind, await self.get(kind, name, namespace))
@@ -124,12 +124,12 @@ class EmbeddedCluster:
         limit: int = 0,
         continue_: str = "",
     ) -> Listing:
-        """An empty namespace means all of them."""
+        """Lists objects. An empty namespace means all namespaces."""
         page = self._page(kind, namespace, labels, fields, limit, continue_)
         api_version = kind.api_version
         if all(obj["apiVersion"] == api_version for obj in page.items):
             return page
-        return page._replace(items=[_as(kind, obj) for obj in page.items])
+        return page._replace(items=[_in_version(kind, obj) for obj in page.items])
 
     async def watch(
         self,
@@ -163,14 +163,14 @@ class EmbeddedCluster:
         resource_version: str = "",
         bookmarks: float | None = None,
     ) -> AsyncIterator[Events]:
-        """As `watch`, but all that is there to tell at once; `bookmarks` are seconds."""
+        """Like `watch`, but yields all available events at once. `bookmarks` is in seconds."""
         matches = selector_predicate(labels, fields)
         scope = _scope(kind, namespace)
         if resource_version in ("", "0"):
             version = self.store.version
             page = self._page(kind, namespace, labels, fields)
             if page.items:
-                yield [WatchEvent("ADDED", _as(kind, obj)) for obj in page.items]
+                yield [WatchEvent("ADDED", _in_version(kind, obj)) for obj in page.items]
         else:
             version = _version(resource_version)
         api_version = kind.api_version
@@ -178,7 +178,7 @@ class EmbeddedCluster:
             if all(event.object["apiVersion"] == api_version for event in events):
                 yield events
             else:
-                yield [WatchEvent(event.type, _as(kind, event.object)) for event in events]
+                yield [WatchEvent(event.type, _in_version(kind, event.object)) for event in events]
 
     async def update(
         self,
@@ -190,7 +190,7 @@ class EmbeddedCluster:
         field_manager: str = "muster",
         field_validation: FieldValidation = "Strict",
     ) -> Object:
-        """`kind` is needed with a Scale only, which does not say whose it is; the answer then is a Scale, too."""
+        """`kind` is required only for a Scale, which does not name its kind. The result is then a Scale, too."""
         is_scale = subresource == "scale" and obj.get("kind") == "Scale"
         target = kind or self._kind_of(obj)
         given = orjson.loads(encode(obj)) if is_scale else private_copy(target, obj, field_validation)
@@ -212,7 +212,7 @@ class EmbeddedCluster:
         dry_run: bool = False,
         field_validation: FieldValidation = "Strict",
     ) -> Object:
-        """`apply` creates the object when it is missing."""
+        """Patches an object. `apply` creates it if it does not exist."""
         packed = encode(patch)
         body: Any = orjson.loads(packed)
         key = writes.object_key(kind, name, namespace)
@@ -275,7 +275,7 @@ class EmbeddedCluster:
                 writes.check_preconditions(kind, old, uid_of(obj), "")
                 new = rebase(old, status_rows.read_rows_in(tx, kind, uid_of(obj)))
                 if new is None:
-                    raise Conflict(f"{kind.resource} {key} has been changed in the middle")
+                    raise Conflict(f"{kind.resource} {key} was changed by another writer")
             else:
                 writes.check_preconditions(kind, old, uid_of(obj), version_of(obj))
             status_rows.write_rows(tx, kind, uid_of(obj), changed, ())
@@ -287,7 +287,7 @@ class EmbeddedCluster:
         return await self.store.write(write)
 
     async def bind(self, bindings: Sequence[tuple[Key, str, str]]) -> Objects:
-        """Gives Pods, (key, uid, node name) each, their nodes: all of them, or none and Conflict."""
+        """Binds Pods, each (key, uid, node name): all of them, or none and raises Conflict."""
         kind = self._catalogue.of("v1", "Pod")
         now = self._now()
         return await self.store.write(lambda tx: writes.bind(tx, kind, bindings, now))
@@ -314,7 +314,7 @@ class EmbeddedCluster:
 
     async def endpoint(self, pod: str, namespace: str, port: int, *, owner: Object, attempt: int = 0) -> Endpoint:
         if self.addresses is None:
-            raise Unavailable("this cluster gives Pods no addresses yet")
+            raise Unavailable("this cluster does not assign addresses to Pods yet")
         return await self.addresses.endpoint(pod, namespace, port, owner=owner, attempt=attempt)
 
     def _page(
@@ -332,15 +332,15 @@ class EmbeddedCluster:
         return self._clock()
 
     def _now(self) -> str:
-        """Written anew once a second: `strftime` costs more than the rest of a small write's bookkeeping."""
+        """Returns the current time as text, cached for a second: `strftime` is expensive compared to a small write."""
         second = int(self._clock().timestamp())
-        if second != self._second:
-            self._second, self._written = second, timestamp(datetime.fromtimestamp(second, UTC))
-        return self._written
+        if second != self._now_second:
+            self._now_second, self._now_text = second, timestamp(datetime.fromtimestamp(second, UTC))
+        return self._now_text
 
     def _kind_of(self, obj: Any) -> Kind:
         if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):
-            raise BadRequest("an object needs a kind and an apiVersion")
+            raise BadRequest("kind and apiVersion are required")
         return self._catalogue.of_object(obj)
 
     async def _ensure_namespace(self, name: str) -> None:
@@ -357,10 +357,10 @@ def _scope(kind: Kind, namespace: str) -> str:
 
 def _version(text: str) -> int:
     if not text.isdigit():
-        raise BadRequest(f'resourceVersion: "{text}" is not one of this cluster\'s')
+        raise BadRequest(f'resourceVersion: "{text}" is not from this cluster')
     return int(text)
 
 
-def _as(kind: Kind, obj: Object) -> Object:
-    """The object in the version that was asked for: versions of one kind differ in name only."""
+def _in_version(kind: Kind, obj: Object) -> Object:
+    """Returns the object in the requested version. Versions of one kind differ only in apiVersion."""
     return obj if obj["apiVersion"] == kind.api_version else {**obj, "apiVersion": kind.api_version}
