@@ -262,7 +262,7 @@ async def _ended(cluster: EmbeddedCluster, workflow: Object) -> Object:
 
 def _why(cluster: EmbeddedCluster, workflow: Object) -> str:
     """The workflow's own message, and what its first node in trouble says."""
-    whole = cluster.whole(workflow, WORKFLOW)
+    whole = cluster.with_status_rows(workflow, WORKFLOW)
     message = str(status_of(whole).get("message") or "")
     for node in (status_of(whole).get("nodes") or {}).values():
         if node.get("phase") not in ("Succeeded", "Skipped", "Omitted") and not node.get("children"):

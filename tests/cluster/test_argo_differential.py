@@ -176,7 +176,7 @@ async def _ended(cluster: Cluster, workflow: Object) -> Object:
         found = await cluster.get(kind, name_of(workflow), namespace)
         if status_of(found).get("phase") in ENDS:
             if isinstance(cluster, EmbeddedCluster):
-                return cluster.whole(found, kind)
+                return cluster.with_status_rows(found, kind)
             await cluster.delete(kind, name_of(workflow), namespace)
             return found
         await asyncio.sleep(0.5)

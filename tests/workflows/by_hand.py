@@ -133,7 +133,7 @@ class Stage:
         """As it is now, with its nodes."""
         found = self.cluster.store.get(WORKFLOW.resource, Key("default", name))
         assert found is not None
-        return self.cluster.whole(found, WORKFLOW)
+        return self.cluster.with_status_rows(found, WORKFLOW)
 
     def phase(self, name: str, node: str = "") -> str:
         if not node:

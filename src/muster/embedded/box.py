@@ -81,19 +81,19 @@ class Box:
         `api` tells Pods how to reach the API, if it is served. `isolation` and `engine` are what the machine allows and
         an image engine that works, if these are already known."""
         cluster, settings = self.cluster, self.settings
-        self.look_after(self.identity)
-        self.look_after(GarbageCollector(cluster))
-        self.look_after(NamespaceController(cluster))
-        self.look_after(CrdController(cluster))
-        self.look_after(GcTuner(cluster.store))
-        self.look_after(DefaultServiceAccountController(cluster))
-        self.look_after(EventExpiry(cluster, timedelta(hours=settings.event_hours)))
-        self.look_after(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
-        self.look_after(JobController(cluster, self.recorder("job-controller")))
-        self.look_after(ClaimController(cluster, self.recorder("claim-controller"), settings.home / "volumes"))
+        self.run_component(self.identity)
+        self.run_component(GarbageCollector(cluster))
+        self.run_component(NamespaceController(cluster))
+        self.run_component(CrdController(cluster))
+        self.run_component(GcTuner(cluster.store))
+        self.run_component(DefaultServiceAccountController(cluster))
+        self.run_component(EventExpiry(cluster, timedelta(hours=settings.event_hours)))
+        self.run_component(Scheduler(cluster, self.recorder("default-scheduler"), settings.scheduler))
+        self.run_component(JobController(cluster, self.recorder("job-controller")))
+        self.run_component(ClaimController(cluster, self.recorder("claim-controller"), settings.home / "volumes"))
         agent_settings = replace(settings.agent, api=api)
         agent = Agent(cluster, self.recorder("node-agent"), agent_settings, isolation=isolation, engine=engine)
-        self.look_after(agent)
+        self.run_component(agent)
 
     def pod_token(self, pod: Object, audience: str, seconds: int) -> str:
         """Issues a token for the Pod's service account. It is valid as long as the Pod exists."""
@@ -115,10 +115,10 @@ class Box:
     def recorder(self, component: str) -> EventRecorder:
         recorder = EventRecorder(self.cluster, component)
         self._recorders.append(recorder)
-        self.look_after(recorder)
+        self.run_component(recorder)
         return recorder
 
-    def look_after(self, component: Component) -> None:
+    def run_component(self, component: Component) -> None:
         """Runs a component as long as the box is open."""
         name = type(component).__name__
         self._tasks.append(asyncio.create_task(_keep_running(name, component), name=name))

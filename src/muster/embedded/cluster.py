@@ -243,12 +243,12 @@ class EmbeddedCluster:
         """Returns an object from memory, without its status rows; None if it does not exist."""
         return self.store.get(kind.resource, key)
 
-    def whole(self, obj: Object, kind: Kind | None = None) -> Object:
-        """The object with its map that is stored apart, as clients see it."""
+    def with_status_rows(self, obj: Object, kind: Kind | None = None) -> Object:
+        """Returns the object with its status rows, as clients see it."""
         return status_rows.with_rows(self.store.view, kind or self._kind_of(obj), obj)
 
     def status_rows(self, kind: Kind, uid: str) -> dict[str, Any]:
-        """The map of an object that is stored apart."""
+        """Returns the status rows of an object."""
         return status_rows.read_rows(self.store.view, kind, uid)
 
     async def write_status_rows(
@@ -260,13 +260,13 @@ class EmbeddedCluster:
         update: Object | None = None,
         rebase: Callable[[Object, dict[str, Any]], Object | None] | None = None,
     ) -> Object:
-        """Stores entries of the map of `obj`, and with `update` also what the object itself becomes: all or nothing.
-        Only then do watchers hear of it. `update` may share with `obj` what has not changed; the rest becomes the
-        store's.
+        """Stores status rows of `obj` and, with `update`, the new state of the object: all or nothing.
 
-        Should somebody else have changed the object since `obj` was read, `rebase` is given what it is now, with its
-        map, and answers the update to make of that (the object itself for none). Conflict if it answers None, or if
-        there is no `rebase`."""
+        Watchers see a change only with `update`. `update` may share unchanged parts with `obj`; the store takes over
+        the rest.
+
+        If the object has changed since `obj` was read, `rebase` gets its current state and rows, and returns the update
+        for that (the object itself for none). Raises Conflict if it returns None, or if there is no `rebase`."""
         key, now = key_of(obj), self._now()
 
         def write(tx: Transaction) -> Object:

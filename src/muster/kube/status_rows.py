@@ -1,7 +1,7 @@
 """The `StatusRowsCluster` protocol: a cluster that stores a large map of a status as rows, one per entry.
 
-`Kind.apart` names the map, for example `status.nodes` of a Workflow. Writing one entry costs the same however many
-there are, and reads come from memory.
+`Kind.stored_as_rows` names the map, for example `status.nodes` of a Workflow. Writing one entry costs the same however
+many there are, and reads come from memory.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ class StatusRowsCluster(Cluster, Protocol):
         """
         ...
 
-    def whole(self, obj: Object, kind: Kind | None = None) -> Object:
+    def with_status_rows(self, obj: Object, kind: Kind | None = None) -> Object:
         """Returns the object with its map, as clients see it."""
         ...

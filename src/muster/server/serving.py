@@ -67,15 +67,15 @@ def start_workflow_controllers(box: Box) -> WorkflowServices:
             "http": HttpExecutor(cluster, report),
         }
 
-    box.look_after(WorkflowController(cluster, box.recorder("workflow-controller"), leaves, problems, metrics))
-    box.look_after(CronController(cluster, box.recorder("cron-controller")))
+    box.run_component(WorkflowController(cluster, box.recorder("workflow-controller"), leaves, problems, metrics))
+    box.run_component(CronController(cluster, box.recorder("cron-controller")))
     cleanup = CleanupController(
         cluster,
         box.recorder("workflow-cleanup"),
         collect=partial(collect_garbage, artifacts),
         wants_collection=needs_finalizer,
     )
-    box.look_after(cleanup)
+    box.run_component(cleanup)
     return WorkflowServices(artifacts, metrics)
 
 
@@ -111,7 +111,7 @@ async def serving(settings: Settings, *, web: bool = False) -> AsyncIterator[Ser
             api = ApiAccess(settings.host, port, certificates.authority_pem().decode(), box.pod_token)
             box.start(api, (await isolation)[0], engine)
             gang = GangSettings(always=settings.gang)
-            box.look_after(TrainingController(box.cluster, box.recorder("training-controller"), JOB_KINDS, gang))
+            box.run_component(TrainingController(box.cluster, box.recorder("training-controller"), JOB_KINDS, gang))
             workflows = start_workflow_controllers(box)
             kube = kube_app(box.cluster, box.identity)
             apis = argo_app(

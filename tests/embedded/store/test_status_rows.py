@@ -50,7 +50,7 @@ def cluster(cluster: EmbeddedCluster) -> EmbeddedCluster:
 async def test_the_map_is_taken_off_and_put_back(cluster: EmbeddedCluster) -> None:
     made = await cluster.create(tree({"a": {"n": 1}, "b": {"n": 2}}, season="spring"))
     assert made["status"] == {"season": "spring"}
-    assert cluster.whole(made)["status"] == {"season": "spring", "leaves": {"a": {"n": 1}, "b": {"n": 2}}}
+    assert cluster.with_status_rows(made)["status"] == {"season": "spring", "leaves": {"a": {"n": 1}, "b": {"n": 2}}}
 
 
 async def test_a_write_without_the_map_leaves_it_and_one_with_it_replaces_it(cluster: EmbeddedCluster) -> None:
@@ -143,4 +143,4 @@ async def test_a_restart_loses_none(tmp_path: Path) -> None:
             if not found:
                 await cluster.create(tree({"a": {"n": 1}}))
             else:
-                assert cluster.whole(found[0])["status"]["leaves"] == {"a": {"n": 1}}
+                assert cluster.with_status_rows(found[0])["status"]["leaves"] == {"a": {"n": 1}}

@@ -45,7 +45,7 @@ async def ended(cluster: EmbeddedCluster, workflow: Object) -> Object:
         while True:
             found = await cluster.get(WORKFLOW, name_of(workflow), "default")
             if status_of(found).get("phase") in ("Succeeded", "Failed", "Error"):
-                return cluster.whole(found)
+                return cluster.with_status_rows(found)
             await asyncio.sleep(0.05)
 
 

@@ -302,7 +302,11 @@ class RunController:
         return map_messages(found, (await self.masks(run_id)).text) if has_messages(found) else found
 
     def _whole(self, workflow: Object) -> Object:
-        return self._cluster.whole(workflow, WORKFLOW) if isinstance(self._cluster, EmbeddedCluster) else workflow
+        return (
+            self._cluster.with_status_rows(workflow, WORKFLOW)
+            if isinstance(self._cluster, EmbeddedCluster)
+            else workflow
+        )
 
     def _lock(self, run_id: str) -> asyncio.Lock:
         lock = self._locks.get(run_id)

@@ -91,7 +91,7 @@ class OnBehalf:
         return self.cluster.logs(pod, namespace, query)
 
     def whole(self, workflow: Object) -> Object:
-        return self.cluster.whole(workflow, WORKFLOW)
+        return self.cluster.with_status_rows(workflow, WORKFLOW)
 
     async def find(self, name: str, namespace: str, uid: str = "") -> Object:
         """A Workflow by its name, or the one created last (`@latest`)."""

@@ -44,7 +44,7 @@ async def get_object(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind, 
         return json_response(await cluster.get_scale(kind, target.name, target.namespace), request)
     obj = await cluster.get(kind, target.name, target.namespace)
     if request.form().shape == "object":
-        obj = cluster.whole(obj, kind)
+        obj = cluster.with_status_rows(obj, kind)
     return json_response(
         negotiation.shape_object(kind, obj, request.form(), negotiation.parse_include(request.query)), request
     )
@@ -63,7 +63,7 @@ async def list_objects(cluster: EmbeddedCluster, request: ApiRequest, kind: Kind
     )
     _check_version(query, listing)
     if kind.stored_as_rows is not None and form.shape == "object":
-        listing = listing._replace(items=[cluster.whole(obj, kind) for obj in listing.items])
+        listing = listing._replace(items=[cluster.with_status_rows(obj, kind) for obj in listing.items])
     return json_response(negotiation.shape_list(kind, listing, form, include), request)
 
 
@@ -80,7 +80,9 @@ async def create(
     stored = await cluster.create(obj, dry_run=dry_run, field_validation=_validation(request))
     if dry_run:
         stored = _dry_run_result(stored, None)
-    return json_response(negotiation.shape_object(kind, cluster.whole(stored, kind), request.form()), request, 201)
+    return json_response(
+        negotiation.shape_object(kind, cluster.with_status_rows(stored, kind), request.form()), request, 201
+    )
 
 
 async def replace(
@@ -103,7 +105,9 @@ async def replace(
     )
     if dry_run:
         stored = _dry_run_result(stored, await _existing(cluster, kind, target))
-    return json_response(negotiation.shape_object(kind, cluster.whole(stored, kind), request.form()), request)
+    return json_response(
+        negotiation.shape_object(kind, cluster.with_status_rows(stored, kind), request.form()), request
+    )
 
 
 async def patch(
@@ -135,7 +139,7 @@ async def patch(
     if dry_run:
         stored = _dry_run_result(stored, before)
     return json_response(
-        negotiation.shape_object(kind, cluster.whole(stored, kind), request.form()),
+        negotiation.shape_object(kind, cluster.with_status_rows(stored, kind), request.form()),
         request,
         200 if before is not None else 201,
     )

@@ -95,7 +95,7 @@ async def _with_rows(
     """Adds the current status rows to the objects."""
     async for batch in batches:
         yield [
-            event if event.type == "BOOKMARK" else WatchEvent(event.type, cluster.whole(event.object, kind))
+            event if event.type == "BOOKMARK" else WatchEvent(event.type, cluster.with_status_rows(event.object, kind))
             for event in batch
         ]
 
