@@ -252,7 +252,7 @@ async def test_without_isolation(new_node: Callable[..., Node]) -> None:
     assert await node.output("p", "sh", "-c", "echo $A; pwd", container={"env": env}) == "1\n/tmp\n"
     volumes = [{"name": "v", "emptyDir": {}}]
     await node.create("q", container={"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, volumes=volumes)
-    assert "nothing can be mounted at /v" in waiting(await node.until("q", waiting))["message"]
+    assert "cannot mount anything at /v" in waiting(await node.until("q", waiting))["message"]
     await node.stop()
 
 

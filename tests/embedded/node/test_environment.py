@@ -147,7 +147,7 @@ def test_a_limit_that_is_not_set_is_what_the_node_has() -> None:
         ({"resourceFieldRef": {"resource": "cpu"}}, 'env V: resourceFieldRef.resource "cpu" is not supported'),
         (
             {"resourceFieldRef": {"resource": "limits.cpu", "containerName": "x"}},
-            'env V: resourceFieldRef.containerName "x" is no container of this Pod',
+            'env V: resourceFieldRef.containerName "x" is not a container of this Pod',
         ),
         ({"fileKeyRef": {}}, "env V: valueFrom has none of"),
     ],

@@ -137,7 +137,7 @@ def put_docker(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> No
         (
             "dial unix: connect: permission denied",
             "docker does not work here: dial unix: connect: permission denied. "
-            "Let yourself use it with `sudo usermod -aG docker $USER`, and log in anew.",
+            "Add yourself to the group with `sudo usermod -aG docker $USER`, and log in again.",
         ),
     ],
 )
@@ -155,4 +155,4 @@ async def test_an_engine_that_gives_no_answer_is_not_waited_for(
     monkeypatch.setattr(image_engine, "_CHECK_SECONDS", 0.1)
     found = await find_engine("docker")
     assert isinstance(found, EngineProblem)
-    assert "gave no answer" in found.message
+    assert "did not respond" in found.message

@@ -236,7 +236,7 @@ async def test_follow_misses_no_file_whatever_is_dropped_meanwhile(container: Co
     await task
 
 
-GAP = "[430 bytes of this log are left out here: only the last 3 x 215 bytes of it are kept]"
+GAP = "[430 bytes of this log were dropped here: only the last 3 x 215 bytes are kept]"
 
 
 def write_numbers(container: Container, first: int, last: int) -> LogWriter:

@@ -81,7 +81,7 @@ def test_an_ephemeral_volume_is_a_claim_named_after_the_pod() -> None:
         ({"persistentVolumeClaim": {"claimName": "nope"}}, 'persistentvolumeclaim "nope" not found'),
         ({"persistentVolumeClaim": {"claimName": "unbound"}}, 'persistentvolumeclaim "unbound" is not bound'),
         ({"persistentVolumeClaim": {"claimName": "cloud"}}, 'persistentvolume "pv-csi" has no hostPath, local or nfs'),
-        ({"nfs": {"server": "other", "path": "/y"}}, "mount other:/y yourself"),
+        ({"nfs": {"server": "other", "path": "/y"}}, "Mount other:/y and add the folder"),
         ({"csi": {"driver": "d"}}, 'volumes of type "csi" are not available'),
         ({"configMap": {"name": "nope"}}, 'configmap "nope" not found'),
         ({"secret": {"secretName": "nope"}}, 'secret "nope" not found'),

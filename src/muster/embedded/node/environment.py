@@ -150,7 +150,7 @@ def _of_container(pod: Object, container: Mapping[str, Any], reference: Mapping[
         if candidate.get("name") == other:
             found: Mapping[str, Any] = candidate
             return found
-    raise ConfigError(f'resourceFieldRef.containerName "{other}" is no container of this Pod')
+    raise ConfigError(f'resourceFieldRef.containerName "{other}" is not a container of this Pod')
 
 
 def _object(pod: Object, reference: Mapping[str, Any], kind: str, context: PodContext, container: str) -> Object | None:

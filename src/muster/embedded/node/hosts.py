@@ -20,7 +20,7 @@ LOCALHOST = "127.0.0.1"
 DOMAIN = "svc.cluster.local"
 
 _FIRST, _LAST = (127 << 24) + (1 << 16) + 1, (127 << 24) + (255 << 16) + (255 << 8) + 254
-_HEADER = "# Kept by the node agent.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_HEADER = "# Written by the node agent.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 _STALE = 64
 
 

@@ -315,7 +315,7 @@ async def _run(command: Sequence[str], stdin: bytes = b"", timeout: float = 60.0
     except TimeoutError:
         process.kill()
         await process.wait()
-        return _NO_ANSWER, f"`{' '.join(command[:3])}` gave no answer in {timeout:.0f} s"
+        return _NO_ANSWER, f"`{' '.join(command[:3])}` did not respond within {timeout:.0f} s"
     except asyncio.CancelledError:
         process.kill()
         await process.wait()
@@ -331,7 +331,7 @@ def _advice(problem: str) -> str:
 
 _ADVICE = {
     "cannot connect to the docker daemon": "Start it with `systemctl start docker`, or open Docker Desktop.",
-    "permission denied": "Let yourself use it with `sudo usermod -aG docker $USER`, and log in anew.",
+    "permission denied": "Add yourself to the group with `sudo usermod -aG docker $USER`, and log in again.",
 }
 
 

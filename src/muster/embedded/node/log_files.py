@@ -59,7 +59,7 @@ class DroppedLog(NamedTuple):
         """Returns a log line that says what is missing, with the time of the line that follows."""
         time, _, _ = before.partition(b" ")
         kept = f"{self.files} x {_mebibytes(self.file_bytes)}"
-        text = f"[{_mebibytes(self.size)} of this log are left out here: only the last {kept} of it are kept]"
+        text = f"[{_mebibytes(self.size)} of this log were dropped here: only the last {kept} are kept]"
         return b"%b stderr F %b\n" % (time, text.encode())
 
 

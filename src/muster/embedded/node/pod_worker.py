@@ -106,7 +106,9 @@ class WorkerContext:
         if wanted == "sandbox":
             return None
         if wanted not in ("podman", "docker"):
-            raise ContainerError(f'annotation {RUNTIME_ANNOTATION}: "{wanted}" is none of sandbox, podman, docker')
+            raise ContainerError(
+                f'annotation {RUNTIME_ANNOTATION}: "{wanted}" is not a runtime; use sandbox, podman or docker'
+            )
         name: EngineName = "podman" if wanted == "podman" else "docker"
         async with self._engine_lock:
             found = self.engines.get(name)
@@ -114,7 +116,7 @@ class WorkerContext:
                 found = self.engines[name] = await find_engine(name)
                 self._retry_at[name] = time.monotonic() + EngineNotReady.retry_seconds
         if not isinstance(found, ImageEngine):
-            raise EngineNotReady(found.message if found is not None else f"{name} was not looked for")
+            raise EngineNotReady(found.message if found is not None else f"{name} has not been checked")
         return found
 
 
@@ -259,7 +261,7 @@ class PodWorker:
     async def _prepare_and_start(self) -> float | None:
         pod, context = self._pod, self._context
         if lost_its_folder(pod):
-            message = "The files of this Pod were removed from the node while it ran; it is not run a second time"
+            message = "The files of this Pod were removed from the node while it ran. It is not started again"
             await self._fail("PodFolderLost", message)
             return None
         start = start_time(pod, time.time())
@@ -309,7 +311,9 @@ class PodWorker:
         )
         if prepared.ignored:
             fields = ", ".join(prepared.ignored)
-            context.recorder.event(pod, "Warning", "FieldIgnored", f"Without effect on this machine: {fields}")
+            context.recorder.event(
+                pod, "Warning", "FieldIgnored", f"These fields have no effect on this machine: {fields}"
+            )
         self._engine = engine.name if engine is not None else "process"
         self._notes = dict(prepared.notes)
         self._schedule_token_refresh()

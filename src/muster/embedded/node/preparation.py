@@ -325,7 +325,7 @@ def _refuse_mounts(mounts: list[Mount], container: str) -> None:
     for mount in mounts:
         if os.path.realpath(mount["source"]) != os.path.realpath(mount["target"]):
             raise ContainerError(
-                f"nothing can be mounted at {mount['target']}: this machine allows no mount namespaces to this user. "
+                f"cannot mount anything at {mount['target']}: this user may not create mount namespaces. "
                 "Run as root, allow unprivileged user namespaces, or remove the volumeMount (see: muster doctor)",
                 container,
             )
@@ -335,7 +335,7 @@ def _refuse_root(pod: Object, container: Mapping[str, Any]) -> None:
     context = {**(spec_of(pod).get("securityContext") or {}), **(container.get("securityContext") or {})}
     user = context.get("runAsUser")
     if context.get("runAsNonRoot") and (user == 0 or (user is None and os.getuid() == 0)):
-        message = "container has runAsNonRoot and would run as root: write securityContext.runAsUser"
+        message = "container has runAsNonRoot and would run as root: set securityContext.runAsUser"
         raise ConfigError(message, str(container.get("name") or ""))
 
 

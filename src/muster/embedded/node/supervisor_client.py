@@ -123,7 +123,7 @@ class ZygoteClient:
         image engine need the isolation 'none'."""
         path = os.fspath(folder)
         if "\n" in path:
-            raise ZygoteError(f"{path!r}: the path of a Pod's folder cannot have a line break")
+            raise ZygoteError(f"{path!r}: the path of a Pod's folder must not contain a line break")
         for tried in range(_TRIES):
             connection = await self._connection(isolation or self._isolation)
             try:

@@ -119,7 +119,7 @@ def _resource(pod: Object, reference: Mapping[str, Any], context: PodContext) ->
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         if container.get("name") == wanted:
             return resource_value(container, reference, context)
-    raise ConfigError(f'resourceFieldRef.containerName "{wanted}" is no container of this Pod')
+    raise ConfigError(f'resourceFieldRef.containerName "{wanted}" is not a container of this Pod')
 
 
 def _token(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext) -> Payload:
@@ -306,7 +306,8 @@ def _claimed(pod: Object, volume: Mapping[str, Any], context: PodContext, nfs: M
         mapped = _nfs(name, spec["nfs"], nfs)
         return HostPath(mapped.path, mapped.type, read_only or mapped.read_only)
     raise MountError(
-        name, f'persistentvolume "{bound}" has no hostPath, local or nfs source, and nothing else is available here'
+        name,
+        f'persistentvolume "{bound}" has no hostPath, local or nfs source, and other sources are not available here',
     )
 
 
@@ -316,7 +317,7 @@ def _nfs(name: str, source: Mapping[str, Any], mapped: Mapping[str, str]) -> Hos
     if local is None:
         raise MountError(
             name,
-            f"NFS is not mounted by this machine's agent; mount {wanted} yourself and say where in config.yaml:\n"
+            f"NFS is not mounted automatically. Mount {wanted} and add the folder to config.yaml:\n"
             f'  nfs:\n    "{wanted}": /mnt/FOLDER',
         )
     return HostPath(local, "Directory", bool(source.get("readOnly")))
@@ -392,7 +393,7 @@ def sub_path(name: str, volume: Volume, inside: str, container: str) -> str:
     real = os.path.realpath(f"{root}/{inside}")
     if real != root and not real.startswith(root + "/"):
         raise ContainerError(
-            f'subPath "{inside}" of volume "{name}" leads out of the volume over a symbolic link', container
+            f'subPath "{inside}" of volume "{name}" leaves the volume through a symbolic link', container
         )
     if not os.path.lexists(real):
         if isinstance(volume, Files):

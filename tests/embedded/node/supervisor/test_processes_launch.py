@@ -41,11 +41,11 @@ def test_a_program_is_looked_up_in_path(programs: Path, name: str, found: str) -
         ("/no/such", 'exec: "/no/such": no such file or directory'),
         ("{}/first", 'exec: "{}/first": is a directory'),
         ("{}/first/text", 'exec: "{}/first/text": permission denied'),
-        ("{}/broken", 'exec: "{}/broken": its first line asks for "/no/such/interpreter -x", which does not exist'),
+        ("{}/broken", 'exec: "{}/broken": its interpreter "/no/such/interpreter -x" does not exist'),
         (
             "{}/shapeless",
             'exec: "{}/shapeless": exec format error: '
-            "neither a program of this machine nor a script that begins with #!",
+            "neither a program of this machine nor a script that starts with #!",
         ),
     ],
 )

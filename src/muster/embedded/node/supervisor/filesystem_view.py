@@ -333,7 +333,9 @@ class _View:
         finally:
             os.close(listing)
         if len(entries) > _MAX_COVERED:
-            raise OSError(ENOSPC, f"it is missing, and /{'/'.join(names)} is too large a folder to add it to; make it")
+            raise OSError(
+                ENOSPC, f"it does not exist, and /{'/'.join(names)} has too many entries to add it in memory; create it"
+            )
         status = os.fstat(covered)
         mode = stat.S_IMODE(status.st_mode)
         if own >= 0:

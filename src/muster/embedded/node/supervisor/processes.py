@@ -357,7 +357,7 @@ def _why_not(name: str, program: str, error: OSError | ValueError) -> str:
     if error.errno == ENOENT:
         return f'exec: "{name}": {_missing_interpreter(program)}'
     if error.errno == ENOEXEC:
-        return f'exec: "{name}": exec format error: neither a program of this machine nor a script that begins with #!'
+        return f'exec: "{name}": exec format error: neither a program of this machine nor a script that starts with #!'
     if error.errno == EACCES:
         return f'exec: "{name}": permission denied'
     return f'exec: "{name}": {_reason(error)}'
@@ -370,7 +370,7 @@ def _missing_interpreter(program: str) -> str:
     except OSError:
         return "no such file or directory"
     if line.startswith(b"#!"):
-        return f'its first line asks for "{line[2:].strip().decode(errors="replace")}", which does not exist'
+        return f'its interpreter "{line[2:].strip().decode(errors="replace")}" does not exist'
     return "the loader it was built for does not exist here"
 
 

@@ -115,7 +115,9 @@ class Sandbox:
         )
         if self._home < 0:
             if container.get("rootfs"):
-                raise StartError(f'root file system "{container["rootfs"]}": this machine lets nothing be isolated')
+                raise StartError(
+                    f'root file system "{container["rootfs"]}": this machine allows no isolation (see: muster doctor)'
+                )
             command.env = {**env, CONTAINER_MARK: self.mark(container, attempt)}
             return launch(command, dies_with_us=True), -1
         namespace = -1
