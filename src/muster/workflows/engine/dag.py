@@ -3,70 +3,21 @@
 from __future__ import annotations
 
 import heapq
-import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from muster.workflows.engine.call import Call
+from muster.workflows.engine.composite import FAIL_FAST, CompositeNode
 from muster.workflows.engine.dag_graph import Graph, phase_of, results_of
 from muster.workflows.engine.errors import WorkflowError, error_message
-from muster.workflows.engine.hooks import Child, HookMaker
+from muster.workflows.engine.hooks import Child
 from muster.workflows.engine.loops import expand_loop, is_loop
 from muster.workflows.engine.node_tree import has_failed, is_ended, is_fulfilled
-from muster.workflows.engine.references import resolve_outputs, resolve_step
-from muster.workflows.engine.scope import Scope, mentioned_steps
-from muster.workflows.engine.steps import FAIL_FAST
-from muster.workflows.engine.work_queue import Owner, Work
+from muster.workflows.engine.references import resolve_step
+from muster.workflows.engine.scope import Scope
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
-from muster.workflows.model import Node, NodeType, Phase
-
-
-class TaskScopes:
-    """Builds scopes only for tasks that are referenced: a task may have thousands before it."""
-
-    def __init__(self, dag: Work, graph: Graph) -> None:
-        self._dag = dag
-        self._graph = graph
-        self._known: dict[str, Scope] = {}
-
-    def seen_by(self, text: Mapping[str, Any]) -> Scope:
-        """Returns the template's inputs, the workflow's outputs, and the results of finished tasks that the text refers
-        to."""
-        scope = Scope(self._dag.template)
-        scope.add_outputs("workflow", self._dag.run.outputs)
-        names = mentioned_steps(json.dumps(text, ensure_ascii=False, default=str))
-        for name in self._graph.tasks if names is None else names:
-            known = self._of(name)
-            if known is not None:
-                scope.include(known)
-        return scope
-
-    def _of(self, task: str) -> Scope | None:
-        if task in self._known:
-            return self._known[task]
-        tree = self._dag.run.tree
-        node = tree.named(f"{self._dag.name}.{task}") if task in self._graph.tasks else None
-        if node is None or not is_fulfilled(node):
-            return None
-        scope, prefix = Scope(), f"tasks.{task}"
-        if node["type"] == "TaskGroup":
-            own = f"{node['name']}("
-            scope.add_loop(prefix, [n for n in tree.children(node["id"]) if n["name"].startswith(own)])
-        scope.add_node(prefix, node, tree)
-        if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):
-            self._add_skipped(scope, prefix, self._graph.tasks[task])
-        if is_ended(node):
-            self._known[task] = scope
-        return scope
-
-    def _add_skipped(self, scope: Scope, prefix: str, task: Mapping[str, Any]) -> None:
-        try:
-            _, template = self._dag.run.templates.resolve(task, self._dag.call.inner)
-        except WorkflowError:
-            return
-        scope.add_skipped(prefix, template, with_artifacts=False)
+from muster.workflows.model import Node, Phase
 
 
 class Loop:
@@ -77,7 +28,8 @@ class Loop:
         self.open = 0
 
 
-class Dag(Work, Owner):
+class Dag(CompositeNode):
+    prefix = "tasks"
     graph: Graph
     broken = ""
     """Why the tasks are invalid."""
@@ -98,11 +50,6 @@ class Dag(Work, Owner):
         heapq.heapify(self.ready)
         self.run.agenda.add(self)
 
-    def notice(self, call: Call) -> None:
-        if call.child is not None:
-            self.noticed.append(call.child)
-            self.run.agenda.add(self)
-
     def advance(self) -> None:
         if is_ended(self.node):
             return
@@ -121,8 +68,34 @@ class Dag(Work, Owner):
         if not self.open_count:
             self._assess()
 
+    def child_names(self) -> Iterable[str]:
+        return self.graph.tasks
+
+    def scope_of(self, name: str) -> Scope | None:
+        if name in self._scopes:
+            return self._scopes[name]
+        tree = self.run.tree
+        node = tree.named(self._name(name)) if name in self.graph.tasks else None
+        if node is None or not is_fulfilled(node):
+            return None
+        scope, prefix = Scope(), f"tasks.{name}"
+        if node["type"] == "TaskGroup":
+            own = f"{node['name']}("
+            scope.add_loop(prefix, [n for n in tree.children(node["id"]) if n["name"].startswith(own)])
+        scope.add_node(prefix, node, tree)
+        if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):
+            self.add_skipped_outputs(scope, name, self.graph.tasks[name], with_artifacts=False)
+        if is_ended(node):
+            self._scopes[name] = scope
+        return scope
+
+    def outbound_nodes(self) -> list[str]:
+        tree = self.run.tree
+        return [end for name in self.graph.targets for end in tree.outbound(tree.id_of(self._name(name)))]
+
     def _prepare(self) -> None:
-        self.noticed: deque[Child] = deque()
+        self.prepare_children()
+        self._scopes: dict[str, Scope] = {}
         self.ready = []
         self.children: dict[str, Child] = {}
         self.loops: dict[str, Loop] = {}
@@ -130,16 +103,6 @@ class Dag(Work, Owner):
         self.settled: dict[str, frozenset[str]] = {}
         self.open_count = 0
         self.graph = self._drawn()
-        self.scopes = TaskScopes(self, self.graph)
-        self.hooks = HookMaker(
-            self.run,
-            self,
-            self.call.inner,
-            self.id,
-            self.call.depth + 1,
-            "tasks",
-            lambda child: self.variables_for(child.step),
-        )
         self.unmet = {name: len(needs) for name, needs in self.graph.needs.items()}
         for name in self.graph.tasks:
             if not self.unmet[name] and name in self.graph.wanted:
@@ -173,7 +136,7 @@ class Dag(Work, Owner):
             for child in self._items(name):
                 if child.exists:
                     loop.open += 1
-                    self._adopt(child)
+                    self.restore_child(child)
                 else:
                     loop.waiting.append(child)
             if loop.waiting:
@@ -183,13 +146,7 @@ class Dag(Work, Owner):
     def _take_up(self, name: str, child: Child) -> None:
         self.children[name] = child
         self.open_count += 1
-        self._adopt(child)
-
-    def _adopt(self, child: Child) -> None:
-        if child.call is not None and child.call.node is not None:
-            child.call.restore()
-        child.restore_hooks(self.hooks)
-        self.noticed.append(child)
+        self.restore_child(child)
 
     def _name(self, task: str) -> str:
         return f"{self.name}.{task}"
@@ -198,7 +155,7 @@ class Dag(Work, Owner):
         """Nothing new is started."""
         if not self.run.may_execute(self.call.on_exit):
             return True
-        return bool(self.template.get("failFast")) and self.run.tree.inside[self.id].failed > 0
+        return self.is_failing_fast
 
     def _begin_task(self) -> bool:
         """Starts the next task. Returns False if there is no free slot."""
@@ -239,7 +196,7 @@ class Dag(Work, Owner):
     def _begin_loop(self, name: str, task: Mapping[str, Any], items: list[Child]) -> None:
         node_id = self.run.tree.id_of(self._name(name))
         self._connect(name, node_id)
-        self._add_node(self._name(name), "TaskGroup", "Running", task)
+        self.add_node(self._name(name), "TaskGroup", "Running", task)
         self.children[name] = self._child(name, task, None)
         self.open_count += 1
         loop = self.loops[name] = Loop()
@@ -272,26 +229,21 @@ class Dag(Work, Owner):
         declared = self.graph.tasks[task]
         try:
             if when and not evaluate_when(when):
-                self._add_node(child.name, "Skipped", "Skipped", declared, f"when '{when}' evaluated false")
+                self.add_node(child.name, "Skipped", "Skipped", declared, f"when '{when}' evaluated false")
                 return
         except ExpressionError as error:
-            self._add_node(child.name, "Skipped", "Error", declared, error_message(error))
+            self.add_node(child.name, "Skipped", "Error", declared, error_message(error))
             return
         assert child.call is not None
         child.call.start()
 
     def _skip(self, name: str, task: str, declared: Mapping[str, Any], phase: Phase, message: str) -> None:
         self._connect(task, self.run.tree.id_of(self._name(name)))
-        self._add_node(self._name(name), "Skipped", phase, declared, message)
+        self.add_node(self._name(name), "Skipped", phase, declared, message)
         child = self._child(name, declared, None)
         self.children[name] = child
         self.open_count += 1
         self.noticed.append(child)
-
-    def _add_node(self, name: str, kind: NodeType, phase: Phase, task: Mapping[str, Any], message: str = "") -> None:
-        node = self.run.new_node(name, kind, phase, task, self.call.inner, self.id, message)
-        node["nodeFlag"] = {}
-        self.run.tree.add(node)
 
     def _connect(self, task: str, child: str) -> None:
         """Links the node to the outbound nodes of its dependencies."""
@@ -306,19 +258,8 @@ class Dag(Work, Owner):
     def _child(self, name: str, step: Mapping[str, Any], node: Node | None, item: int = 0) -> Child:
         if node is not None and not is_ended(node):
             step = self._resolved_again(step)
-        call = Call(
-            self.run,
-            self,
-            self._name(name),
-            step,
-            self.call.inner,
-            step.get("arguments"),
-            boundary=self.id,
-            on_exit=self.call.on_exit,
-            depth=self.call.depth + 1,
-            place=(*self.call.place, self.graph.order[name.partition("(")[0]], item),
-        )
-        return Child(self.run, self._name(name), step, call)
+        order = self.graph.order[name.partition("(")[0]]
+        return self.new_child(self._name(name), step, order, item)
 
     def _resolved_again(self, task: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
@@ -404,49 +345,19 @@ class Dag(Work, Owner):
 
     def _assess(self) -> None:
         if not self.run.may_execute(self.call.on_exit):
-            self._finish("Failed")
+            self.finish("Failed")
             return
         if self._is_held() and (self.ready or self.waiting_loops):
-            self._finish("Failed", FAIL_FAST)
+            self.finish("Failed", FAIL_FAST)
             return
         fail_fast = self.template["dag"].get("failFast")
         phase = phase_of(self.graph, self.run.tree, self.node, fail_fast=fail_fast is None or bool(fail_fast))
         if phase == "Running":
             return
         if phase == "Succeeded":
-            self._succeed()
+            self.succeed()
         else:
-            self._finish(phase)
-
-    def _succeed(self) -> None:
-        try:
-            scope = self.variables_for(self.template.get("outputs") or {}) if self.template.get("outputs") else Scope()
-            outputs = resolve_outputs(self.template, scope, self.run.variables, self.run.clock.expressions)
-        except (WorkflowError, ExpressionError) as error:
-            self._wind_up()
-            self.fail(error_message(error))
-            return
-        if outputs is not None:
-            self.run.tree.change(self.id, outputs=outputs)
-            self.run.add_outputs(outputs)
-        self._finish("Succeeded")
-        self.run.remember(self.node)
-
-    def _finish(self, phase: Phase, message: str | None = None) -> None:
-        self._wind_up()
-        self.run.live.pop(self.id, None)
-        self.run.tree.close(self.id, phase, message)
-        self.parent.work_changed(self)
-
-    def _wind_up(self) -> None:
-        tree = self.run.tree
-        ends = [end for name in self.graph.targets for end in tree.outbound(tree.id_of(self._name(name)))]
-        tree.change(self.id, outboundNodes=ends or None)
-        self.run.daemons.dismiss(self.id)
-
-    def variables_for(self, text: Mapping[str, Any]) -> Scope:
-        """Returns the variables that a text in the template can refer to."""
-        return self.scopes.seen_by(text)
+            self.finish(phase)
 
 
 def _only_exit(step: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from muster.workflows.engine.call import Call
+from muster.workflows.engine.composite import FAIL_FAST, CompositeNode
 from muster.workflows.engine.errors import WorkflowError, error_message
-from muster.workflows.engine.hooks import Child, HookMaker
+from muster.workflows.engine.hooks import Child
 from muster.workflows.engine.loops import expand_loop, is_loop
 from muster.workflows.engine.node_tree import continues_on, has_failed, is_ended
-from muster.workflows.engine.references import resolve_outputs, resolve_step
-from muster.workflows.engine.scope import Scope, mentioned_steps
-from muster.workflows.engine.work_queue import Owner, Work
+from muster.workflows.engine.references import resolve_step
+from muster.workflows.engine.scope import Scope
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.govaluate import evaluate_when
 from muster.workflows.model import Node, Phase
-
-FAIL_FAST = "template has failed or errored children and failFast enabled"
 
 
 class Group:
@@ -34,7 +31,8 @@ class Group:
         self.error = ""
 
 
-class Steps(Work, Owner):
+class Steps(CompositeNode):
+    prefix = "steps"
     group: Group | None = None
     index = 0
 
@@ -58,50 +56,44 @@ class Steps(Work, Owner):
             self._restore_group(self.group)
         self.run.agenda.add(self)
 
-    def notice(self, call: Call) -> None:
-        if call.child is not None:
-            self.noticed.append(call.child)
-            self.run.agenda.add(self)
-
     def advance(self) -> None:
         if is_ended(self.node):
             return
         while True:
             if self.group is None:
                 if self.index >= len(self.groups):
-                    self._succeed()
+                    self.succeed()
                     return
                 self.group = self._begin_group()
             group = self.group
             self._look(group)
             self._start_waiting(group)
             self._look(group)
-            if group.open or (group.waiting and not group.error and not self._is_failing_fast()):
+            if group.open or (group.waiting and not group.error and not self.is_failing_fast):
                 return
             if not self._close(group):
                 return
             self.group = None
             self.index += 1
 
-    def variables_for(self, text: Mapping[str, Any]) -> Scope:
-        """Returns the variables that a text in the template can refer to: of the finished steps, those it does refer
-        to."""
-        scope = Scope(self.template)
-        scope.add_outputs("workflow", self.run.outputs)
-        named = mentioned_steps(json.dumps(text, ensure_ascii=False, default=str))
-        for name in self.done if named is None else named:
-            if name in self.done:
-                scope.include(self.done[name])
-        return scope
+    def child_names(self) -> Iterable[str]:
+        return self.done
+
+    def scope_of(self, name: str) -> Scope | None:
+        return self.done.get(name)
+
+    def outbound_nodes(self) -> list[str]:
+        tree = self.run.tree
+        last = tree.named(self._group_name(min(self.index, len(self.groups) - 1)))
+        if last is None:
+            return self.node.get("outboundNodes") or []
+        return [end for step in last.get("children") or () for end in tree.outbound(step)]
 
     def _prepare(self) -> None:
         self.groups: list[list[Mapping[str, Any]]] = list(self.template["steps"])
         self.done: dict[str, Scope] = {}
         """The results of the steps of earlier groups."""
-        self.noticed: deque[Child] = deque()
-        self.hooks = HookMaker(
-            self.run, self, self.call.inner, self.id, self.call.depth + 1, "steps", self._scope_of_child
-        )
+        self.prepare_children()
 
     def _group_name(self, index: int) -> str:
         return f"{self.name}[{index}]"
@@ -110,9 +102,7 @@ class Steps(Work, Owner):
         name = self._group_name(self.index)
         is_new = self.run.tree.named(name) is None
         if is_new:
-            node = self.run.new_node(name, "StepGroup", "Running", {}, self.call.inner, self.id)
-            node["nodeFlag"] = {}
-            self.run.tree.add(node)
+            self.add_node(name, "StepGroup", "Running", {})
         self._connect(name)
         group = self._expanded()
         if not is_new:  # a retry restarted an earlier group, whose daemon was needed again
@@ -149,24 +139,10 @@ class Steps(Work, Owner):
         except (WorkflowError, ExpressionError) as error:
             group.error = f"failed to resolve references: {error_message(error)}"
             return group
-        group.waiting.extend(self._child(group, step, index) for index, step in enumerate(found))
-        return group
-
-    def _child(self, group: Group, step: Mapping[str, Any], index: int) -> Child:
-        name = f"{group.name}.{step['name']}"
-        call = Call(
-            self.run,
-            self,
-            name,
-            step,
-            self.call.inner,
-            step.get("arguments"),
-            boundary=self.id,
-            on_exit=self.call.on_exit,
-            depth=self.call.depth + 1,
-            place=(*self.call.place, group.index, index),
+        group.waiting.extend(
+            self.new_child(f"{group.name}.{step['name']}", step, group.index, index) for index, step in enumerate(found)
         )
-        return Child(self.run, name, step, call)
+        return group
 
     def _restore_group(self, group: Group) -> None:
         waiting, group.waiting = group.waiting, deque()
@@ -176,10 +152,7 @@ class Steps(Work, Owner):
                 continue
             group.started[child.name] = child
             group.open += 1
-            if child.call is not None:
-                child.call.restore()
-            child.restore_hooks(self.hooks)
-            self.noticed.append(child)
+            self.restore_child(child)
 
     def _restore_daemons(self, group: Node) -> None:
         """Restores the daemons of a group that is otherwise done."""
@@ -189,7 +162,7 @@ class Steps(Work, Owner):
                     child.call.restore()
 
     def _start_waiting(self, group: Group) -> None:
-        while group.waiting and not group.error and not self._is_failing_fast():
+        while group.waiting and not group.error and not self.is_failing_fast:
             child = group.waiting[0]
             runs = self._runs(child, group)
             if runs and child.call is not None and not self._has_room(child.call):
@@ -227,9 +200,7 @@ class Steps(Work, Owner):
         return False
 
     def _skip(self, child: Child, phase: Phase, message: str) -> None:
-        node = self.run.new_node(child.name, "Skipped", phase, child.step, self.call.inner, self.id, message)
-        node["nodeFlag"] = {}
-        self.run.tree.add(node)
+        self.add_node(child.name, "Skipped", phase, child.step, message)
 
     def _look(self, group: Group) -> None:
         while self.noticed:
@@ -242,9 +213,6 @@ class Steps(Work, Owner):
                 group.error = f"step group deemed errored due to child {child.name} error: {child.call.error}"
             group.error = group.error or child.error
 
-    def _is_failing_fast(self) -> bool:
-        return bool(self.template.get("failFast")) and self.run.tree.inside[self.id].failed > 0
-
     def _close(self, group: Group) -> bool:
         """Ends the group. Returns whether the next one may start."""
         group_id = self.run.tree.id_of(group.name)
@@ -252,20 +220,19 @@ class Steps(Work, Owner):
         self.run.tree.sum_up(group_id)
         node = self.run.tree.mark(group_id, phase, message)
         if has_failed(node):
-            self._finish("Failed", node.get("message") or "")
+            self.finish("Failed", node.get("message") or "")
             return False
         try:
             self._add_to_scope(group.index)
         except ExpressionError as error:
-            self._wind_up()
-            self.fail(error_message(error))
+            self.fail_body(error_message(error))
             return False
         return True
 
     def _verdict(self, group: Group) -> tuple[Phase, str]:
         if group.error:
             return "Error", group.error
-        if self._is_failing_fast() and group.waiting:
+        if self.is_failing_fast and group.waiting:
             return "Failed", FAIL_FAST
         for child in group.started.values():
             node = self.run.tree.nodes[child.id]
@@ -283,50 +250,12 @@ class Steps(Work, Owner):
             if node is not None:
                 scope.add_node(prefix, node, tree)
                 if node["phase"] in ("Skipped", "Omitted") and not node.get("outputs"):
-                    self._add_skipped(scope, prefix, step)
+                    self.add_skipped_outputs(scope, step["name"], step, with_artifacts=True)
             else:
                 scope.add_loop(prefix, self._items_of(group, name))
                 scope.add_node(prefix, group, tree)
             self.done[str(step["name"])] = scope
 
-    def _scope_of_child(self, child: Child) -> Scope:
-        return self.variables_for(child.step)
-
     def _items_of(self, group: Node, name: str) -> list[Node]:
         found = self.run.tree.children(group["id"])
         return [n for n in found if n["name"].startswith(f"{name}(") and n["type"] != "Skipped"]
-
-    def _add_skipped(self, scope: Scope, prefix: str, step: Mapping[str, Any]) -> None:
-        try:
-            _, template = self.run.templates.resolve(step, self.call.inner)
-        except WorkflowError:
-            return
-        scope.add_skipped(prefix, template, with_artifacts=True)
-
-    def _succeed(self) -> None:
-        try:
-            scope = self.variables_for(self.template["outputs"]) if self.template.get("outputs") else Scope()
-            outputs = resolve_outputs(self.template, scope, self.run.variables, self.run.clock.expressions)
-        except (WorkflowError, ExpressionError) as error:
-            self._wind_up()
-            self.fail(error_message(error))
-            return
-        if outputs is not None:
-            self.run.tree.change(self.id, outputs=outputs)
-            self.run.add_outputs(outputs)
-        self._finish("Succeeded", None)
-        self.run.remember(self.node)
-
-    def _finish(self, phase: Phase, message: str | None) -> None:
-        self._wind_up()
-        self.run.live.pop(self.id, None)
-        self.run.tree.close(self.id, phase, message)
-        self.parent.work_changed(self)
-
-    def _wind_up(self) -> None:
-        tree = self.run.tree
-        last = tree.named(self._group_name(min(self.index, len(self.groups) - 1)))
-        if last is not None:
-            steps = list(last.get("children") or ())
-            tree.change(self.id, outboundNodes=[end for step in steps for end in tree.outbound(step)] or None)
-        self.run.daemons.dismiss(self.id)
