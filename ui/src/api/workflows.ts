@@ -8,7 +8,7 @@ export type Version = Schema<"VersionAnswer">
 export type WholeVersion = Schema<"WholeVersion">
 export type Stored = Schema<"StoredAnswer">
 export type Change = Schema<"ChangeAnswer">
-export type GraphProblem = Schema<"GraphProblem">
+export type GraphProblem = Schema<"Finding">
 
 export interface WorkflowFilter {
   q?: string
