@@ -97,7 +97,7 @@ def test_what_cannot_be_read(depends: str, message: str, column: int) -> None:
     with pytest.raises(ExpressionError) as caught:
         parse(depends)
     assert caught.value.message == message
-    assert caught.value.place == (1, column)
+    assert caught.value.position == (1, column)
 
 
 def test_a_task_nobody_knows() -> None:

@@ -5,7 +5,7 @@ from muster.workflows.lang.errors import ExpressionError, MissingVariable
 
 def test_the_place_is_shown_below_the_text() -> None:
     error = ExpressionError("wrong", "first\n\tsecond line\nthird", 8)
-    assert error.place == (2, 3)
+    assert error.position == (2, 3)
     assert str(error) == "wrong (2:3)\n |  second line\n | ..^"
 
 
@@ -35,6 +35,6 @@ def test_bytes_that_are_no_characters_do_not_get_out() -> None:
 
 
 def test_a_complaint_gets_the_place_that_it_lacks() -> None:
-    assert ExpressionError("wrong").within("text", 2).at == 2
-    assert ExpressionError("wrong", "text", 1).within("other", 2).at == 1
+    assert ExpressionError("wrong").with_position("text", 2).at == 2
+    assert ExpressionError("wrong", "text", 1).with_position("other", 2).at == 1
     assert isinstance(MissingVariable("x"), ExpressionError)

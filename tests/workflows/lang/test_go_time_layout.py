@@ -85,7 +85,7 @@ def test_zones_show() -> None:
     ],
 )
 def test_what_is_read(layout: str, text: str, shown: str) -> None:
-    assert parse_time(layout, text).shown() == shown
+    assert parse_time(layout, text).to_text() == shown
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_what_is_not(layout: str, text: str, complaint: str) -> None:
 
 def test_a_zone_for_texts_that_name_none() -> None:
     zurich = load_zone("Europe/Zurich")
-    assert parse_time("2006-01-02", "2024-07-01", zurich).shown() == "2024-07-01 00:00:00 +0200 CEST"
-    assert parse_time(RFC3339, "2024-07-01T00:00:00Z", zurich).shown() == "2024-07-01 00:00:00 +0000 UTC"
-    assert parse_time(RFC3339, "2024-07-01T00:00:00+02:00", zurich).shown() == "2024-07-01 00:00:00 +0200 CEST"
+    assert parse_time("2006-01-02", "2024-07-01", zurich).to_text() == "2024-07-01 00:00:00 +0200 CEST"
+    assert parse_time(RFC3339, "2024-07-01T00:00:00Z", zurich).to_text() == "2024-07-01 00:00:00 +0000 UTC"
+    assert parse_time(RFC3339, "2024-07-01T00:00:00+02:00", zurich).to_text() == "2024-07-01 00:00:00 +0200 CEST"
 
 
 @given(st.integers(-62_135_596_800 * SECOND, 250_000_000_000 * SECOND), st.sampled_from(["UTC", "Asia/Kolkata"]))

@@ -145,7 +145,7 @@ def test_what_is_wrong_and_where(when: str, problem: str, reason: str, column: i
         evaluate_when(when)
     hint = ' (hint: try wrapping the affected expression in quotes ("))' if "Invalid token" in reason else ""
     assert caught.value.message == f"{problem} '{when}': {reason}{hint}"
-    assert caught.value.place == (1, column)
+    assert caught.value.position == (1, column)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_only_true_and_false_are_answers(when: str, got: str) -> None:
         ("my-step == my-step", "A dash means minus"),
         ("report.txt == x", "A dot looks for a field"),
         ("v1.2 == v1.2", "A dot looks for a field"),
-        ("two words == x", "Write quotes around a value"),
+        ("two words == x", "Put quotes around a value"),
     ],
 )
 def test_a_hint_says_what_to_write(when: str, hint: str) -> None:

@@ -131,8 +131,8 @@ def test_what_is_wrong_in_every_mode(template: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("{{", "the tag that begins here has no '}}'"),
-        ("{{x}} {{y", "the tag that begins here has no '}}'"),
+        ("{{", "the tag that starts here has no '}}'"),
+        ("{{x}} {{y", "the tag that starts here has no '}}'"),
         (
             "{{=tasks.absent.outputs.parameters.msg}}",
             'failed to evaluate expression "tasks.absent.outputs.parameters.msg"',
@@ -161,9 +161,7 @@ def test_an_error_is_shown_in_the_string_that_holds_the_tag() -> None:
 def test_braces_that_end_a_tag_too_early_get_a_hint() -> None:
     with pytest.raises(ExpressionError) as caught:
         substitute("{{={'a': {'b': 1}}}}", {})
-    assert (
-        caught.value.hint == "A tag ends at the first '}}': put a space between braces that close an expression's own."
-    )
+    assert caught.value.hint == "A tag ends at the first '}}': put a space between the closing braces of an expression."
     assert substitute("{{={'a': {'b': 1} } }}", {}) == '{"a":{"b":1}}'
 
 

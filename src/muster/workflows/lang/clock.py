@@ -12,8 +12,9 @@ class Clock(NamedTuple):
     """The time and the random numbers of an evaluation."""
 
     now: Callable[[], int]
-    """Nanoseconds of the Unix epoch."""
+    """Returns nanoseconds since the Unix epoch."""
     random: random.Random
 
 
 SYSTEM_CLOCK = Clock(time.time_ns, random.SystemRandom())
+"""The real time and real randomness."""

@@ -13,9 +13,9 @@ from muster.workflows.lang.limits import MAX_DEPTH, MAX_TEXT
 
 RESULTS = ("Succeeded", "Failed", "Errored", "Skipped", "Omitted", "Daemoned", "AnySucceeded", "AllFailed")
 OF_ITEMS = frozenset(("AnySucceeded", "AllFailed"))
-"""Results that only a task with items has: they ask about those."""
+"""Results that only a task with items has."""
 WITHOUT_RESULT = ("Succeeded", "Skipped", "Daemoned")
-"""What a task that is named alone has to have come to: one of these."""
+"""A task that is named without a result must have one of these."""
 
 _WORD = re.compile(r"\s*(?:([a-zA-Z0-9][-a-zA-Z0-9]*)(?:\.([A-Za-z]*))?|(&&|\|\||[!()]))", re.ASCII)
 
@@ -35,39 +35,42 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class And:
     parts: tuple[Depends, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Or:
     parts: tuple[Depends, ...]
 
 
-Depends: TypeAlias = Task | Not | Both | Either
+Depends: TypeAlias = Task | Not | And | Or
 
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Depends:
-    """The condition of a `depends`. Raises ExpressionError."""
+    """Parses the condition of a `depends`. Raises ExpressionError."""
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"a 'depends' of {len(text)} characters is too long (at most {MAX_TEXT})")
     parser = _Parser(text)
-    found = parser.either()
+    found = parser.parse_or()
     if parser.word is not None:
         parser.fail("'&&', '||' or the end")
     return found
 
 
 def from_dependencies(names: Iterable[str]) -> Depends:
-    """What `dependencies: [A, B]` means as a `depends`."""
-    return Both(tuple(Task(name, "", 0) for name in names))
+    """Returns the `depends` that `dependencies: [A, B]` means."""
+    return And(tuple(Task(name, "", 0) for name in names))
 
 
 def tasks(depends: Depends) -> dict[str, bool]:
-    """Every task the condition names, in the order of the text; true for those whose items it asks about."""
+    """Returns the tasks that the condition names, in the order of the text.
+
+    The value is true for a task whose items the condition asks about.
+    """
     found: dict[str, bool] = {}
-    for task in _named(depends):
+    for task in _iterate_tasks(depends):
         found[task.name] = found.get(task.name, False) or task.result in OF_ITEMS
     return found
 
@@ -77,31 +80,33 @@ def evaluate(
     results: Mapping[str, Collection[str]],
     tolerated: Mapping[str, Collection[str]] | None = None,
 ) -> bool:
-    """Whether the condition holds, given the results each task came to, such as `{"A": {"Succeeded"}}`. `tolerated` are
-    further results, by task, that will do for one named alone: those of its `continueOn`."""
+    """Returns whether the condition holds for the results of the tasks, such as `{"A": {"Succeeded"}}`.
+
+    `tolerated` has further results by task, those of its `continueOn`, that suffice for a task named without a result.
+    """
     match depends:
         case Task(name, result):
             if name not in results:
                 raise ExpressionError(f"unknown name {name}")
-            enough = (result,) if result else (*WITHOUT_RESULT, *(tolerated or {}).get(name, ()))
-            return any(word in results[name] for word in enough)
+            accepted = (result,) if result else (*WITHOUT_RESULT, *(tolerated or {}).get(name, ()))
+            return any(word in results[name] for word in accepted)
         case Not(operand):
             return not evaluate(operand, results, tolerated)
-        case Both(parts):
+        case And(parts):
             return all(evaluate(part, results, tolerated) for part in parts)
-        case Either(parts):
+        case Or(parts):
             return any(evaluate(part, results, tolerated) for part in parts)
 
 
-def _named(depends: Depends) -> Iterable[Task]:
+def _iterate_tasks(depends: Depends) -> Iterable[Task]:
     match depends:
         case Task():
             yield depends
         case Not(operand):
-            yield from _named(operand)
-        case Both(parts) | Either(parts):
+            yield from _iterate_tasks(operand)
+        case And(parts) | Or(parts):
             for part in parts:
-                yield from _named(part)
+                yield from _iterate_tasks(part)
 
 
 class _Parser:
@@ -135,19 +140,19 @@ class _Parser:
             at, found = self.at, f"'{self.text[self.at]}'" if self.at < len(self.text) else "the end"
         raise ExpressionError(f"unexpected {found}, expected {expected}", self.text, at)
 
-    def either(self) -> Depends:
-        parts = [self.both()]
+    def parse_or(self) -> Depends:
+        parts = [self.parse_and()]
         while self.symbol == "||":
             self.advance()
-            parts.append(self.both())
-        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+            parts.append(self.parse_and())
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
 
-    def both(self) -> Depends:
+    def parse_and(self) -> Depends:
         parts = [self.one()]
         while self.symbol == "&&":
             self.advance()
             parts.append(self.one())
-        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
 
     def one(self) -> Depends:
         self.depth += 1
@@ -163,7 +168,7 @@ class _Parser:
             return Not(self.one())
         if self.symbol == "(":
             self.advance()
-            inner = self.either()
+            inner = self.parse_or()
             if self.symbol != ")":
                 self.fail("')'")
             self.advance()

@@ -22,10 +22,11 @@ from muster.workflows.lang.sprig.catalog import SPRIG_FUNCTIONS
 
 @lru_cache(maxsize=2048)
 def required_variables(text: str) -> tuple[str, ...]:
-    """Names and member paths (`tasks`, `tasks.a`, `tasks.a.outputs`, ...) that an expression needs, each once.
+    """Returns the names and member paths (`tasks`, `tasks.a`, `tasks.a.outputs`, ...) that an expression needs.
 
-    Members left of `??` and those that `?.` looks into may be missing, so they are not needed; the variable they start
-    from is. Raises ExpressionError if the expression cannot be read."""
+    Members left of `??` and those that `?.` looks into may be missing, so they are not needed, but the variable they
+    start from is. Raises ExpressionError if the expression is invalid.
+    """
     tree = parse(text)
     guarded = set(_optional_members(tree))
     declared = {node.name for node in walk(tree) if isinstance(node, Let)}
@@ -42,17 +43,20 @@ def required_variables(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2048)
 def root_variables(text: str) -> frozenset[str] | None:
-    """The variables of a scope that can matter to an expression: those it names, and those that would stand in for one
-    of the language's functions. None: all of them. Raises ExpressionError if the expression cannot be read."""
+    """Returns the variables of a scope that can affect an expression, or None for all of them.
+
+    Those are the variables it names and those that would replace one of the language's functions. Raises
+    ExpressionError if the expression is invalid.
+    """
     tree = parse(text)
     names = {node.value for node in walk(tree) if isinstance(node, Name)}
-    # A variable of the scope cannot be declared anew, so those that the expression declares matter, too.
+    # A `let` with the name of a variable is an error, so declared names matter, too.
     declared = {node.name for node in walk(tree) if isinstance(node, Let)}
     return None if "$env" in names else BUILTINS | names | declared
 
 
 def find_missing(names: tuple[str, ...], env: Mapping[str, Any]) -> list[str]:
-    """Those of the names that an environment does not have. One that is there and nil is there."""
+    """Returns the names that the environment does not have. A variable that is nil exists."""
     return [name for name in names if not _exists(name, env)]
 
 
@@ -90,19 +94,22 @@ def _exists(name: str, env: Mapping[str, Any]) -> bool:
 
 
 def build_environment(scope: Mapping[str, Any], text: str | None = None) -> dict[str, Any]:
-    """The environment over a flat scope such as `{"inputs.parameters.size": "3"}`, or as much of it as an expression
-    can see. Where one name is the beginning of another (`inputs.parameters`, a JSON text for simple tags), the longer
-    ones win. Raises ExpressionError if the expression cannot be read."""
+    """Returns the environment for a flat scope such as `{"inputs.parameters.size": "3"}`.
+
+    With an expression (`text`), it has only what that expression can see. Where one name is a prefix of another
+    (`inputs.parameters`, a JSON text for simple tags), the longer one wins. Raises ExpressionError if the expression is
+    invalid.
+    """
     return expand_scope(scope, None if text is None else root_variables(text)) | _FUNCTIONS
 
 
 def evaluate_in(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
-    """The value of an expression over a flat scope. Raises ExpressionError."""
+    """Evaluates an expression in a flat scope. Raises ExpressionError."""
     return evaluate(text, build_environment(scope, text), clock)
 
 
 def evaluate_bool(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> bool:
-    """The value of a condition, such as that of a hook or of a retry strategy."""
+    """Evaluates a condition, such as that of a hook or of a retry strategy."""
     result = evaluate_in(text, scope, clock)
     if not isinstance(result, bool):
         raise ExpressionError(f"unable to cast expression result '{format_value(result)}' to bool", text, 0)
@@ -110,7 +117,7 @@ def evaluate_bool(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLO
 
 
 def expand_scope(scope: Mapping[str, Any], wanted: Collection[str] | None = None) -> dict[str, Any]:
-    """`{"a.b": 1}` as `{"a": {"b": 1}}`: everything, or only what is below the wanted names."""
+    """Returns `{"a.b": 1}` as `{"a": {"b": 1}}`: the whole scope, or only what is below the wanted names."""
     out: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {"": out}
     for name, value in scope.items():
@@ -125,7 +132,7 @@ def expand_scope(scope: Mapping[str, Any], wanted: Collection[str] | None = None
 
 
 def _create_maps(inner: dict[str, dict[str, Any]], prefix: str) -> None:
-    """Makes the maps that lead to a prefix."""
+    """Creates the maps that lead to a prefix."""
     upper = ""
     for part in prefix.split("."):
         name = f"{upper}.{part}" if upper else part

@@ -49,7 +49,7 @@ def decode32(text: str) -> str:
 
 
 def _find_fault64(data: bytes) -> int:
-    """Where the data stops being base64: a byte that is none, wrong padding, or a group that is not full."""
+    """Returns where the data stops being base64: at a bad byte, wrong padding, or an incomplete group."""
     filled, padding = 0, 0
     for at, byte in enumerate(data):
         if byte in b"\r\n":
@@ -84,7 +84,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def to_json(value: Any, *, indent: str = "", escape_html: bool = True) -> str:
-    """The value as json.Marshal writes it, or with `indent` as json.MarshalIndent does."""
+    """Encodes the value as json.Marshal does or, with `indent`, as json.MarshalIndent does."""
     special = _SPECIAL_HTML if escape_html else _SPECIAL
     try:
         return "".join(_encode_value(value, special, indent, "\n" if indent else ""))
@@ -93,7 +93,7 @@ def to_json(value: Any, *, indent: str = "", escape_html: bool = True) -> str:
 
 
 def from_json(text: str) -> Any:
-    """The value json.Unmarshal makes of a text."""
+    """Decodes a text as json.Unmarshal does."""
     try:
         value = json.loads(text, parse_int=_decode_number, parse_float=_decode_number, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
@@ -163,8 +163,7 @@ def _encode_float(number: float) -> str:
         raise ExpressionError(f"json: unsupported value: {'NaN' if math.isnan(number) else f'{number:+}'.title()}")
     if -7 < exponent < 21 or number == 0:
         return format_positional(number, digits, exponent)
-    written = format_scientific(number, digits, exponent)
-    return re.sub(r"e-0(\d)$", r"e-\1", written)
+    return re.sub(r"e-0(\d)$", r"e-\1", format_scientific(number, digits, exponent))
 
 
 def _decode_number(text: str) -> float:
@@ -179,7 +178,7 @@ def _reject_constant(word: str) -> Any:
 
 
 def _describe_error(text: str, error: json.JSONDecodeError) -> str:
-    """Go's words for what is wrong."""
+    """Returns Go's message for the error."""
     at = error.pos
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
@@ -216,7 +215,7 @@ def _quote_character(char: str) -> str:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """Half a surrogate pair, which only an escape can bring, is no character."""
+    """Replaces half a surrogate pair, which only an escape can produce."""
 
     def change(text: str) -> str:
         return _SURROGATE.sub("\ufffd", text)

@@ -16,19 +16,19 @@ _PREFIXED = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F_]+)|0[bB]([01_]+)|0[oO]?([0-
 
 
 def wrap_int64(number: int) -> int:
-    """The number as 64 bits hold it."""
+    """Wraps the number around to 64 bits."""
     return number if -_HALF <= number < _HALF else (number + _HALF) % (2 * _HALF) - _HALF
 
 
 def to_int(number: float) -> int:
-    """A float cut to an int; what does not fit becomes what a 64-bit processor makes of it."""
+    """Truncates a float to an int. A float that does not fit becomes the smallest int64, as on a 64-bit processor."""
     if math.isnan(number) or not -_HALF <= number < _HALF:
         return -_HALF
     return int(number)
 
 
 def parse_int(text: str) -> int | None:
-    """Decimal digits with an optional sign that fit into 64 bits."""
+    """Parses decimal digits with an optional sign. Returns None if they are no int64."""
     if _INTEGER.fullmatch(text) is None or len(text) > 64:
         return None
     number = int(text)
@@ -36,7 +36,7 @@ def parse_int(text: str) -> int | None:
 
 
 def parse_clamped_int(text: str) -> int:
-    """Like parse_int, but what does not fit becomes the nearest that does, and what is no number 0."""
+    """Like parse_int, but returns the nearest int64 for a number that does not fit, and 0 for other text."""
     if _INTEGER.fullmatch(text) is None:
         return 0
     if len(text) > 64:
@@ -45,7 +45,7 @@ def parse_clamped_int(text: str) -> int:
 
 
 def parse_prefixed_int(text: str) -> int | None:
-    """An integer that may be written as in Go source: 0x1F, 0o17 or 017, 0b11, 1_000."""
+    """Parses an integer written as in Go source: 0x1F, 0o17 or 017, 0b11, 1_000."""
     found = _PREFIXED.fullmatch(text) if len(text) <= 128 else None
     if found is None or "__" in text or text.endswith("_"):
         return None
@@ -59,7 +59,7 @@ def parse_prefixed_int(text: str) -> int | None:
 
 
 def parse_float(text: str) -> float | None:
-    """A decimal float, or one of the words for infinity and not-a-number."""
+    """Parses a float, or one of the words for infinity and not-a-number."""
     unsigned = text[1:] if text[:1] in ("+", "-") else text
     if unsigned.lower() in _WORDS:
         return -_WORDS[unsigned.lower()] if text[0] == "-" else _WORDS[unsigned.lower()]
@@ -73,7 +73,7 @@ def parse_float(text: str) -> float | None:
 
 
 def power(base: float, exponent: float) -> float:
-    """math.Pow: infinities and not-a-number instead of exceptions."""
+    """Go's math.Pow: returns infinities and not-a-number, never raises."""
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -86,7 +86,7 @@ def power(base: float, exponent: float) -> float:
 
 
 def divide(a: float, b: float) -> float:
-    """IEEE division: nothing raises."""
+    """IEEE division: never raises."""
     try:
         return a / b
     except ZeroDivisionError:
@@ -98,19 +98,19 @@ def divide(a: float, b: float) -> float:
 
 
 def remainder(a: int, b: int) -> int:
-    """What is left of a division that cuts towards zero."""
+    """Returns the remainder of a division that truncates towards zero."""
     left = abs(a) % abs(b)
     return -left if a < 0 else left
 
 
 def quotient(a: int, b: int) -> int:
-    """A division that cuts towards zero."""
+    """Divides, truncating towards zero."""
     whole = abs(a) // abs(b)
     return wrap_int64(whole if (a < 0) == (b < 0) else -whole)
 
 
 def format_float(number: float) -> str:
-    """A float as `%v` prints it: the fewest digits, with an exponent below 1e-4 and from 1e6 on."""
+    """Formats a float as `%v` does: the fewest digits, with an exponent below 1e-4 and from 1e6 on."""
     digits, exponent = shortest_digits(number)
     if not digits:
         return {math.inf: "+Inf", -math.inf: "-Inf"}.get(number, "NaN")
@@ -120,7 +120,10 @@ def format_float(number: float) -> str:
 
 
 def shortest_digits(number: float) -> tuple[str, int]:
-    """The fewest decimal digits that mean this float, and the exponent of the first one. No digits: not finite."""
+    """Returns the fewest decimal digits that identify the float, and the exponent of the first digit.
+
+    There are no digits if the float is not finite.
+    """
     if not math.isfinite(number):
         return "", 0
     if number == 0:

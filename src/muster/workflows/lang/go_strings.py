@@ -10,7 +10,7 @@ import unicodedata
 
 _SPACES = frozenset((*"\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000", *map(chr, range(0x2000, 0x200B))))
 SPACES = "".join(sorted(_SPACES))
-"""Every character Go takes for white space, for `str.strip`."""
+"""All characters that Go treats as white space, for `str.strip`."""
 _SIMPLE_ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 
 
@@ -27,17 +27,17 @@ def is_digit(char: str) -> bool:
 
 
 def is_word(char: str) -> bool:
-    """Whether a name of expr-lang may hold the character."""
+    """Returns whether a name in expr-lang may contain the character."""
     return char.isalpha() or char.isdecimal() or char in ("_", "$")
 
 
 def upper(text: str) -> str:
-    """Upper case, letter by letter: no letter becomes two."""
+    """Converts letter by letter, so that no letter becomes two."""
     return text.upper() if text.isascii() else "".join(c.upper() if len(c.upper()) == 1 else c for c in text)
 
 
 def lower(text: str) -> str:
-    """Lower case, letter by letter."""
+    """Converts letter by letter."""
     return text.lower() if text.isascii() else "".join(c.lower()[0] for c in text)
 
 
@@ -50,7 +50,7 @@ def from_bytes(data: bytes) -> str:
 
 
 def replace_invalid_bytes(text: str) -> str:
-    """Text as it leaves the expression: bytes that are no characters become U+FFFD."""
+    """Returns the text as it leaves the expression, with U+FFFD for bytes that are not characters."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -59,7 +59,7 @@ def replace_invalid_bytes(text: str) -> str:
 
 
 def quote_string(text: str) -> str:
-    """A Go string literal (`%q`)."""
+    """Returns a Go string literal (`%q`)."""
     out = ['"']
     for char in text:
         if char in ('"', "\\"):

@@ -18,7 +18,7 @@ SECOND = 1_000_000_000
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND
 DAY = 24 * HOUR
 ZERO_TIME = -62_135_596_800 * SECOND
-"""The first moment of the year 1, Go's zero time, in nanoseconds of the Unix epoch."""
+"""The first moment of the year 1, Go's zero time, in nanoseconds since the Unix epoch."""
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July",
@@ -33,7 +33,7 @@ _LONGEST_DURATION = 1000
 
 
 class Civil(NamedTuple):
-    """A moment as clocks and calendars of one zone show it."""
+    """A time as clocks and calendars of one zone show it."""
 
     year: int
     month: int
@@ -59,7 +59,7 @@ class Zone(Opaque):
     methods: ClassVar[Mapping[str, Method]] = {"String": Method("", "string", lambda zone: zone.name)}
 
     def at(self, seconds: int) -> tuple[str, int]:
-        """The zone's short name and offset in seconds at a moment."""
+        """Returns the zone's short name and offset in seconds at a time."""
         if self.info is None:
             return self.name, self.offset
         within = min(max(seconds, -62_000_000_000), 253_000_000_000)
@@ -67,7 +67,7 @@ class Zone(Opaque):
         offset = local.utcoffset() or timedelta()
         return local.tzname() or "", int(offset.total_seconds())
 
-    def shown(self) -> str:
+    def to_text(self) -> str:
         return self.name
 
 
@@ -75,7 +75,7 @@ UTC_ZONE = Zone("UTC")
 
 
 def to_civil(nanoseconds: int, zone: Zone) -> Civil:
-    """What calendars show at a moment of the Unix epoch."""
+    """Returns what clocks and calendars show at a time since the Unix epoch."""
     name, offset = zone.at(nanoseconds // SECOND)
     seconds, nanosecond = divmod(nanoseconds, SECOND)
     days, clock = divmod(seconds + offset, 86_400)
@@ -87,11 +87,13 @@ def to_civil(nanoseconds: int, zone: Zone) -> Civil:
 
 
 def to_unix_nanoseconds(year: int, month: int, day: int, clock: int, nanosecond: int, zone: Zone) -> int:
-    """Nanoseconds of the Unix epoch for a date and the seconds since its midnight in a zone. Months and days may
-    overflow, as in time.Date."""
+    """Returns nanoseconds since the Unix epoch for a date and the seconds since its midnight in a zone.
+
+    Months and days may overflow, as in time.Date.
+    """
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     seconds = (_days_since_epoch(year, month, 1) + day - 1) * 86_400 + clock
-    # A zone's rules go by moments, not by clocks: take the clock for UTC, then look again where that leads.
+    # The offset depends on the UTC time: read the clock as UTC first, then use the offset at the time that results.
     guess = seconds - zone.at(seconds)[1]
     seconds -= zone.at(guess)[1]
     return seconds * SECOND + nanosecond
@@ -99,7 +101,7 @@ def to_unix_nanoseconds(year: int, month: int, day: int, clock: int, nanosecond:
 
 @lru_cache(maxsize=64)
 def load_zone(name: str) -> Zone:
-    """The zone of a name like Europe/Zurich. The empty name, UTC and Local are UTC."""
+    """Returns the zone of a name like Europe/Zurich. The empty name, UTC and Local are UTC."""
     if name in ("", "UTC", "Local"):
         return UTC_ZONE
     try:
@@ -109,7 +111,7 @@ def load_zone(name: str) -> Zone:
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds of `1h30m`, `-1.5s`, `300ms`."""
+    """Parses `1h30m`, `-1.5s` or `300ms` to nanoseconds."""
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":
         return 0
@@ -135,7 +137,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """`1h30m0s`, `1.5s`, `300ms`."""
+    """Formats a duration as `1h30m0s`, `1.5s` or `300ms`."""
     if nanoseconds == 0:
         return "0s"
     sign, rest = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
@@ -144,14 +146,14 @@ def format_duration(nanoseconds: int) -> str:
         return f"{sign}{_format_decimal(rest, unit)}{name}"
     minutes, seconds = divmod(rest, MINUTE)
     hours, minutes = divmod(minutes, 60)
-    shown = f"{_format_decimal(seconds, SECOND)}s"
+    formatted = f"{_format_decimal(seconds, SECOND)}s"
     if hours or minutes:
-        shown = f"{minutes}m{shown}"
-    return f"{sign}{hours}h{shown}" if hours else sign + shown
+        formatted = f"{minutes}m{formatted}"
+    return f"{sign}{hours}h{formatted}" if hours else sign + formatted
 
 
 def round_duration(nanoseconds: int, unit: int) -> int:
-    """To the nearest multiple, halves away from zero."""
+    """Rounds to the nearest multiple of the unit, halves away from zero."""
     if unit <= 0:
         return nanoseconds
     rest = abs(nanoseconds) % unit
@@ -166,7 +168,7 @@ def _format_decimal(amount: int, unit: int) -> str:
 
 
 def _days_since_epoch(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the Gregorian calendar, for any year."""
+    """Returns the days since 1970-01-01 in the Gregorian calendar, for any year."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1

@@ -32,9 +32,9 @@ ZONE = re.compile(r"[-Z]07")
 
 class Element(NamedTuple):
     before: str
-    """Literal text in front of it."""
+    """The literal text before the element."""
     code: str
-    """What stands for a part of a time; empty at the end of the layout."""
+    """Stands for a part of a time, such as `2006`; empty at the end of the layout."""
 
 
 @lru_cache(maxsize=512)
@@ -50,7 +50,7 @@ def split_layout(layout: str) -> tuple[Element, ...]:
 
 
 def format_time(when: Civil, layout: str) -> str:
-    """A moment in the form of the layout."""
+    """Formats a time with the layout."""
     return "".join(before + _format_element(code, when) for before, code in split_layout(layout))
 
 
@@ -126,7 +126,7 @@ _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class _Parts:
-    """What has been read of a time so far."""
+    """The parts of a time that have been read so far."""
 
     def __init__(self) -> None:
         self.year, self.month, self.day, self.year_day = 0, -1, -1, -1
@@ -138,7 +138,7 @@ class _Parts:
 
 
 class _Reader:
-    """Reads one text along a layout."""
+    """Reads a text that has the form of a layout."""
 
     def __init__(self, layout: str, text: str) -> None:
         self.layout, self.text, self.rest = layout, text, text
@@ -154,7 +154,7 @@ class _Reader:
         raise ExpressionError(f"parsing time {quote_string(self.text)}: {message}")
 
     def literal(self, expected: str) -> None:
-        """Literal text; a space stands for any number of them."""
+        """Skips literal text. A space matches any number of spaces."""
         at = 0
         while at < len(expected):
             if expected[at] == " ":
@@ -238,7 +238,7 @@ class _Reader:
                 self.written_fraction(code)
 
     def fraction(self) -> None:
-        """Fractional seconds may follow seconds even if the layout says nothing of them."""
+        """Reads fractional seconds, which may follow seconds even if the layout does not have them."""
         found = _FRACTION.match(self.rest)
         if found:
             self.parts.nanosecond = int(found[0][1:10].ljust(9, "0"))
@@ -287,7 +287,7 @@ class _Reader:
 
 
 def parse_with_layout(layout: str, text: str, zone: Zone = UTC_ZONE) -> tuple[int, Zone]:
-    """(nanoseconds of the Unix epoch, zone) of a time in the form of the layout; in `zone` unless it names one."""
+    """Parses a time to nanoseconds since the Unix epoch and a zone, which is `zone` unless the text names one."""
     reader = _Reader(layout, text)
     parts = split_layout(layout)
     for number, (before, code) in enumerate(parts):
@@ -321,7 +321,7 @@ def _assemble(reader: _Reader, default: Zone) -> tuple[int, Zone]:
         if default.at(when // SECOND)[0] == parts.zone_name:
             return when, default
         hours = int(parts.zone_name[3:] or "0") if parts.zone_name.startswith("GMT") else 0
-        # An offset in the name changes how the time shows, not which one it is: that is how Go does it.
+        # As in Go, an offset in the name changes how the time is shown, not the time.
         when = to_unix_nanoseconds(parts.year, month, day, clock, parts.nanosecond, UTC_ZONE)
         return when, Zone(parts.zone_name, hours * 3600)
     return to_unix_nanoseconds(parts.year, month, day, clock, parts.nanosecond, default), default

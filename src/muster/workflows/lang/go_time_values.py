@@ -26,12 +26,12 @@ from muster.workflows.lang.go_time import (
 from muster.workflows.lang.go_time_layout import RFC3339_NANO, format_time, parse_with_layout
 from muster.workflows.lang.go_values import Int64, Method, Opaque
 
-_LONGEST = 2**63 - 1
-_NO_JSON = "json: error calling MarshalJSON for type time.Time: Time.MarshalJSON: year outside of range [0,9999]"
+_MAX_INT64 = 2**63 - 1
+_JSON_ERROR = "json: error calling MarshalJSON for type time.Time: Time.MarshalJSON: year outside of range [0,9999]"
 
 
 class Duration(Opaque, int):
-    """Nanoseconds."""
+    """A duration in nanoseconds."""
 
     go_type = "time.Duration"
     methods: ClassVar[Mapping[str, Method]] = {
@@ -45,11 +45,11 @@ class Duration(Opaque, int):
         "Truncate": Method(
             "time.Duration", "time.Duration", lambda d, unit: Duration(quotient(d, unit) * unit if unit > 0 else d)
         ),
-        "Abs": Method("", "time.Duration", lambda d: Duration(min(abs(d), _LONGEST))),
-        "String": Method("", "string", lambda d: d.shown()),
+        "Abs": Method("", "time.Duration", lambda d: Duration(min(abs(d), _MAX_INT64))),
+        "String": Method("", "string", lambda d: d.to_text()),
     }
 
-    def shown(self) -> str:
+    def to_text(self) -> str:
         return format_duration(int(self))
 
     def as_json(self) -> str:
@@ -58,9 +58,9 @@ class Duration(Opaque, int):
 
 class Month(Opaque, int):
     go_type = "time.Month"
-    methods: ClassVar[Mapping[str, Method]] = {"String": Method("", "string", lambda month: month.shown())}
+    methods: ClassVar[Mapping[str, Method]] = {"String": Method("", "string", lambda month: month.to_text())}
 
-    def shown(self) -> str:
+    def to_text(self) -> str:
         return MONTHS[self - 1]
 
     def as_json(self) -> str:
@@ -69,9 +69,9 @@ class Month(Opaque, int):
 
 class Weekday(Opaque, int):
     go_type = "time.Weekday"
-    methods: ClassVar[Mapping[str, Method]] = {"String": Method("", "string", lambda day: day.shown())}
+    methods: ClassVar[Mapping[str, Method]] = {"String": Method("", "string", lambda day: day.to_text())}
 
-    def shown(self) -> str:
+    def to_text(self) -> str:
         return WEEKDAYS[self]
 
     def as_json(self) -> str:
@@ -81,7 +81,7 @@ class Weekday(Opaque, int):
 @dataclass(frozen=True, slots=True, eq=False)
 class Time(Opaque):
     nanoseconds: int
-    """Since the Unix epoch."""
+    """Since the Unix epoch, in UTC."""
     zone: Zone = UTC_ZONE
     go_type = "time.Time"
 
@@ -102,22 +102,22 @@ class Time(Opaque):
         return Time(self.nanoseconds + int(nanoseconds), self.zone)
 
     def minus(self, other: Time) -> Duration:
-        return Duration(max(min(self.nanoseconds - other.nanoseconds, _LONGEST), -_LONGEST - 1))
+        return Duration(max(min(self.nanoseconds - other.nanoseconds, _MAX_INT64), -_MAX_INT64 - 1))
 
-    def within(self, zone: Zone) -> Time:
+    def in_zone(self, zone: Zone) -> Time:
         return Time(self.nanoseconds, zone)
 
-    def shown(self) -> str:
+    def to_text(self) -> str:
         return self.format("2006-01-02 15:04:05.999999999 -0700 MST")
 
     def as_json(self) -> str:
         if not 0 <= self.civil.year <= 9999:
-            raise ExpressionError(_NO_JSON)
+            raise ExpressionError(_JSON_ERROR)
         return f'"{self.format(RFC3339_NANO)}"'
 
 
 def parse_time(layout: str, text: str, zone: Zone = UTC_ZONE) -> Time:
-    """The time that a text in the form of the layout means."""
+    """Parses a text that has the form of the layout."""
     return Time(*parse_with_layout(layout, text, zone))
 
 
@@ -161,13 +161,13 @@ Time.methods = {
     "UnixMilli": Method("", "int64", lambda t: Int64(t.nanoseconds // 1_000_000)),
     "UnixMicro": Method("", "int64", lambda t: Int64(t.nanoseconds // 1000)),
     "UnixNano": Method("", "int64", lambda t: Int64(wrap_int64(t.nanoseconds))),
-    "UTC": Method("", "time.Time", lambda t: t.within(UTC_ZONE)),
-    "Local": Method("", "time.Time", lambda t: t.within(UTC_ZONE)),
+    "UTC": Method("", "time.Time", lambda t: t.in_zone(UTC_ZONE)),
+    "Local": Method("", "time.Time", lambda t: t.in_zone(UTC_ZONE)),
     "Location": Method("", "*time.Location", lambda t: t.zone),
     "IsZero": Method("", "bool", lambda t: t.nanoseconds == ZERO_TIME),
-    "String": Method("", "string", lambda t: t.shown()),
+    "String": Method("", "string", lambda t: t.to_text()),
     "Format": Method("string", "string", Time.format),
-    "In": Method("*time.Location", "time.Time", Time.within),
+    "In": Method("*time.Location", "time.Time", Time.in_zone),
     "Add": Method("time.Duration", "time.Time", Time.plus),
     "AddDate": Method("int, int, int", "time.Time", _add_date),
     "Sub": Method("time.Time", "time.Duration", Time.minus),

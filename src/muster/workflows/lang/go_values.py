@@ -16,7 +16,7 @@ from muster.workflows.lang.go_strings import from_bytes, to_bytes
 
 
 class Int64(int):
-    """An int64, which Go does not take for an int when a function wants one."""
+    """An int64. Go does not accept it where a function takes an int."""
 
 
 class Byte(int):
@@ -32,11 +32,11 @@ class Ints(list[Any]):
 
 
 class NilList(list[Any]):
-    """A list that Go left nil: empty, but `null` in JSON."""
+    """A nil list: empty, but `null` in JSON."""
 
 
 class NilStrings(Strings):
-    """A []string that Go left nil."""
+    """A nil []string."""
 
 
 class Lists(list[Any]):
@@ -69,7 +69,7 @@ class Method(NamedTuple):
 
 
 class Opaque:
-    """A Go struct or a named type, such as a time or a version: all one can do with it is to call its methods."""
+    """A Go struct or named type, such as a time or a version. An expression can only call its methods."""
 
     go_type: ClassVar[str]
     methods: ClassVar[Mapping[str, Method]] = {}
@@ -80,8 +80,8 @@ class Opaque:
             return None
         return Function(name, found.parameters, lambda *arguments: found.call(self, *arguments), found.result)
 
-    def shown(self) -> str:
-        """As `%v` prints it."""
+    def to_text(self) -> str:
+        """Returns the value as `%v` prints it."""
         return "{}"
 
     def as_json(self) -> str:
@@ -114,7 +114,7 @@ class Function:
         self.takes_clock = takes_clock
 
     def __call__(self, *arguments: Any, clock: Clock) -> Any:
-        """Calls it the way Go's reflection does: exact types, and nil for the zero of any."""
+        """Calls the function as Go's reflection does: types must match exactly, and nil becomes the zero value."""
         least = len(self.parameters) - self.variadic
         if len(arguments) < least:
             raise ExpressionError("reflect: Call with too few input arguments")
@@ -151,7 +151,7 @@ _ZEROS: dict[str, Any] = {"string": "", "int": 0, "int64": Int64(0), "float64": 
 
 
 def go_type(value: Any) -> str:
-    """The type of a value as Go writes it (`%T`)."""
+    """Returns the type of a value as Go writes it (`%T`)."""
     name = _TYPES.get(type(value))
     if name is not None:
         return name
@@ -168,7 +168,7 @@ def go_type(value: Any) -> str:
 
 
 def go_kind(value: Any) -> str:
-    """The kind of a value as Go's reflection names it: slice, map, string, int, ..."""
+    """Returns the kind of a value as Go's reflection names it: slice, map, string, int, ..."""
     name = go_type(value)
     if name in _KINDS:
         return _KINDS[name]
@@ -190,12 +190,12 @@ def is_integer(value: Any) -> bool:
 
 
 def is_nil(value: Any) -> bool:
-    """Whether Go takes it for nil: lists that were never made are, too."""
+    """Returns whether the value is nil to Go, as uninitialized lists are, too."""
     return value is None or type(value) in (NilList, NilStrings)
 
 
 def format_value(value: Any) -> str:
-    """The value as Go prints it (`%v`): `[1 a <nil>]`, `map[a:1]`, `1e+06`."""
+    """Formats the value as Go prints it (`%v`): `[1 a <nil>]`, `map[a:1]`, `1e+06`."""
     match value:
         case None:
             return "<nil>"
@@ -210,17 +210,16 @@ def format_value(value: Any) -> str:
         case list():
             return f"[{' '.join(map(format_value, value))}]"
         case Mapping():
-            return (
-                f"map[{' '.join(f'{format_value(k)}:{format_value(value[k])}' for k in sorted(value, key=_sort_key))}]"
-            )
+            keys = sorted(value, key=_sort_key)
+            return f"map[{' '.join(f'{format_value(key)}:{format_value(value[key])}' for key in keys)}]"
         case Opaque():
-            return value.shown()
+            return value.to_text()
         case _:
             return go_type(value)
 
 
 def slice_bytes(text: str, start: int, stop: int) -> str:
-    """Bytes `start` to `stop` of a string."""
+    """Returns bytes `start` to `stop` of a string."""
     return text[start:stop] if text.isascii() else from_bytes(to_bytes(text)[start:stop])
 
 
@@ -229,7 +228,7 @@ def byte_length(text: str) -> int:
 
 
 def deep_equal(a: Any, b: Any) -> bool:
-    """Go's reflect.DeepEqual: the same types all the way down, so that an int is never a float."""
+    """Go's reflect.DeepEqual: types must be the same at every level, so an int never equals a float."""
     if go_type(a) != go_type(b) or is_nil(a) != is_nil(b):
         return False
     if isinstance(a, list):
@@ -242,8 +241,10 @@ def deep_equal(a: Any, b: Any) -> bool:
 
 
 def equality_key(value: Any, *, of_numbers: bool = False) -> Any:
-    """Something hashable that is the same for equal values: as deep_equal has it or, `of_numbers`, as expr-lang does,
-    to which 1 and 1.0 are the same number."""
+    """Returns something hashable that is the same for equal values.
+
+    Equal means deep_equal or, with `of_numbers`, equal in expr-lang, where 1 and 1.0 are the same number.
+    """
     if of_numbers and is_number(value):
         return float(value) if type(value) is float else int(value)
     if isinstance(value, list):

@@ -1,4 +1,8 @@
-"""`when`: the govaluate dialect as Argo uses it, where a word without quotes is a string."""
+"""`when`: the govaluate dialect as Argo uses it, where a word without quotes is a string.
+
+Argo evaluates the text after `{{ }}` substitution: `heads == tails`, `3 > 2 && 'a b' != ''`. Its quirks are kept: a
+dash is a minus, a dot looks for a field, a quoted date is a number of seconds.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +67,9 @@ _FOLLOWING = {
     "TERNARY": _VALUES | {"PREFIX", "TIME", "SEPARATOR"},
     "SEPARATOR": _VALUES | {"PREFIX", "TIME"},
 }
-_EMPTY_HINT = "A value is missing here, perhaps because a tag was replaced by nothing: write quotes around it."
-_WORDS_HINT = "Write quotes around a value that is more than one plain word."
-_FIELD_HINT = "A dot looks for a field: write quotes around a value that has one."
+_EMPTY_HINT = "A value is missing here. If a tag was replaced by an empty string, put quotes around the tag."
+_WORDS_HINT = "Put quotes around a value that is more than one plain word."
+_FIELD_HINT = "A dot looks for a field. Put quotes around a value that contains a dot."
 _MAY_END = frozenset(("CLAUSE_CLOSE", "NUMERIC", "BOOLEAN", "STRING", "TIME", "PATTERN", "VARIABLE", "ACCESSOR"))
 
 
@@ -76,14 +80,14 @@ class Token(NamedTuple):
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of a `when`, in an order that makes sense. Raises ExpressionError."""
+    """Returns the tokens of a `when`. Raises ExpressionError, also if their order is wrong."""
     found: list[Token] = []
     at = 0
     while at < len(text):
         if is_space(text[at]):
             at += 1
             continue
-        token, at = _token(text, at, found[-1].kind if found else "UNKNOWN")
+        token, at = _read_token(text, at, found[-1].kind if found else "UNKNOWN")
         found.append(token)
     if sum((token.kind == "CLAUSE") - (token.kind == "CLAUSE_CLOSE") for token in found):
         raise ExpressionError("Unbalanced parenthesis", at=len(text))
@@ -92,7 +96,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def check_token_order(found: list[Token], end: int) -> None:
-    """Refuses a token where it cannot stand."""
+    """Raises ExpressionError if a token may not follow the one before it."""
     before = Token("UNKNOWN", None, 0)
     for token in found:
         if token.kind not in _FOLLOWING[before.kind]:
@@ -115,25 +119,25 @@ def _is_value(token: Token) -> bool:
 
 
 def _show_token(token: Token) -> str:
-    """As Go prints a token's value; a parenthesis is a number to it."""
+    """Returns a token's value as Go prints it: a parenthesis as a number."""
     return str(ord(token.value)) if token.kind in ("CLAUSE", "CLAUSE_CLOSE") else format_value(token.value)
 
 
-def _token(text: str, at: int, before: str) -> tuple[Token, int]:
+def _read_token(text: str, at: int, before: str) -> tuple[Token, int]:
     char = text[at]
     if is_digit(char) or char == ".":
-        return _number(text, at)
+        return _read_number(text, at)
     if char == ",":
         return Token("SEPARATOR", ",", at), at + 1
     if char == "[":
-        return _bracketed(text, at)
+        return _read_bracketed(text, at)
     if is_letter(char):
-        return _word(text, at)
+        return _read_word(text, at)
     if char in "'\"":
-        return _quoted(text, at)
+        return _read_quoted(text, at)
     if char in "()":
         return Token("CLAUSE" if char == "(" else "CLAUSE_CLOSE", char, at), at + 1
-    symbol, end = _run(text, at, _is_symbol)
+    symbol, end = _read_run(text, at, _is_symbol)
     if symbol in ("-", "!", "~") and "PREFIX" in _FOLLOWING[before]:
         return Token("PREFIX", symbol, at), end
     if symbol not in _SYMBOLS:
@@ -141,8 +145,8 @@ def _token(text: str, at: int, before: str) -> tuple[Token, int]:
     return Token(_SYMBOLS[symbol], symbol, at), end
 
 
-def _run(text: str, at: int, allowed: Callable[[str], bool]) -> tuple[str, int]:
-    """The longest run of allowed characters, where a backslash allows whatever follows it."""
+def _read_run(text: str, at: int, allowed: Callable[[str], bool]) -> tuple[str, int]:
+    """Returns the longest run of allowed characters, and its end. A backslash allows the character after it."""
     out: list[str] = []
     while at < len(text):
         char = text[at]
@@ -159,44 +163,44 @@ def _run(text: str, at: int, allowed: Callable[[str], bool]) -> tuple[str, int]:
     return "".join(out), min(at, len(text))
 
 
-def _number(text: str, at: int) -> tuple[Token, int]:
+def _read_number(text: str, at: int) -> tuple[Token, int]:
     if text.startswith("0x", at) and at + 2 < len(text):
-        digits, end = _run(text, at + 2, lambda c: is_digit(c) or c in "abcdefABCDEF")
+        digits, end = _read_run(text, at + 2, lambda c: is_digit(c) or c in "abcdefABCDEF")
         try:
-            return Token("NUMERIC", float(_hex(digits)), at), end
+            return Token("NUMERIC", float(_parse_hex(digits)), at), end
         except ValueError:
             raise ExpressionError(f"Unable to parse hex value '{digits}' to uint64", at=at) from None
-    digits, end = _run(text, at, lambda c: is_digit(c) or c == ".")
+    digits, end = _read_run(text, at, lambda c: is_digit(c) or c == ".")
     number = parse_float(digits)
     if number is None:
         raise ExpressionError(f"Unable to parse numeric value '{digits}' to float64", at=at)
     return Token("NUMERIC", number, at), end
 
 
-def _hex(digits: str) -> int:
+def _parse_hex(digits: str) -> int:
     number = int(digits, 16) if digits.isascii() else -1
     if not 0 <= number < 2**64:
         raise ValueError(digits)
     return number
 
 
-def _bracketed(text: str, at: int) -> tuple[Token, int]:
-    value, end = _until(text, at + 1, "]")
+def _read_bracketed(text: str, at: int) -> tuple[Token, int]:
+    value, end = _read_until(text, at + 1, "]")
     if end >= len(text):
         raise ExpressionError("Unclosed parameter bracket", at=at)
     return Token("VARIABLE", value, at), end + 1
 
 
-def _quoted(text: str, at: int) -> tuple[Token, int]:
-    """Either quote ends a string, whichever began it."""
-    value, end = _until(text, at + 1, "'\"")
+def _read_quoted(text: str, at: int) -> tuple[Token, int]:
+    """Reads a string. Either kind of quote ends it, no matter which started it."""
+    value, end = _read_until(text, at + 1, "'\"")
     if end >= len(text):
         raise ExpressionError("Unclosed string literal", at=at)
     moment = _parse_time_literal(value)
     return Token("STRING" if moment is None else "TIME", value if moment is None else moment, at), end + 1
 
 
-def _until(text: str, at: int, closing: str) -> tuple[str, int]:
+def _read_until(text: str, at: int, closing: str) -> tuple[str, int]:
     out: list[str] = []
     while at < len(text) and text[at] not in closing:
         if text[at] == "\\":
@@ -206,8 +210,8 @@ def _until(text: str, at: int, closing: str) -> tuple[str, int]:
     return "".join(out), at
 
 
-def _word(text: str, at: int) -> tuple[Token, int]:
-    word, end = _run(text, at, lambda c: is_letter(c) or is_digit(c) or c in "_.")
+def _read_word(text: str, at: int) -> tuple[Token, int]:
+    word, end = _read_run(text, at, lambda c: is_letter(c) or is_digit(c) or c in "_.")
     if word.find(".") > 0:
         if word.endswith("."):
             raise ExpressionError(f"Hanging accessor on token '{word}'", at=at, hint=_FIELD_HINT)
@@ -229,7 +233,7 @@ def _is_symbol(char: str) -> bool:
 
 
 def _parse_time_literal(text: str) -> Time | None:
-    """The time that a string looks like, if it does."""
+    """Returns the time that a string contains, if it does."""
     if not 4 <= len(text) <= 64 or not any(map(is_digit, text)):
         return None
     for layout in _TIMES:
@@ -254,11 +258,10 @@ _LEVELS = (
     ("*", "/", "%"),
     ("**",),
 )
-"""From the loosest binding to the tightest, each from left to right."""
+"""Operators from the loosest binding to the tightest, all left-associative."""
 _BINDING = {symbol: level for level, symbols in enumerate(_LEVELS) for symbol in symbols}
 _BETWEEN = frozenset(("SEPARATOR", "TERNARY", "LOGICALOP", "COMPARATOR", "MODIFIER"))
-_DASH_HINT = "A dash means minus: write quotes around a value that has one."
-_DOT_HINT = "A dot looks for a field: write quotes around a value that has one."
+_DASH_HINT = "A dash means minus. Put quotes around a value that contains a dash."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,7 +272,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """`a.b`, of a parameter that Argo never has."""
+    """`a.b`: a field of a parameter. Argo has no such parameters."""
 
     path: list[str]
     at: int
@@ -291,23 +294,25 @@ class Operation:
 
 
 def evaluate_when(text: str) -> bool:
-    """Whether a step with this `when`, its tags already substituted, is to run. Raises ExpressionError with Argo's
-    words. No text at all means yes."""
+    """Returns whether a step with this `when` runs. Its tags are already substituted; an empty text means yes.
+
+    Raises ExpressionError with Argo's message.
+    """
     if text == "":
         return True
     tree = _parse(text)
     try:
         value = _evaluate(tree)
     except ExpressionError as error:
-        # Argo writes the word like this.
-        raise _placed(error, text, "Failed to evaluate 'when' expresion") from None
+        # The misspelling is Argo's.
+        raise _with_problem(error, text, "Failed to evaluate 'when' expresion") from None
     if not isinstance(value, bool):
         raise ExpressionError(f"Expected boolean evaluation for '{text}'. Got {format_value(value)}", text, 0)
     return value
 
 
 def parse_when(text: str) -> None:
-    """Raises ExpressionError for a `when` that cannot be read."""
+    """Raises ExpressionError if a `when` is invalid."""
     if text != "":
         _parse(text)
 
@@ -319,16 +324,16 @@ def _parse(text: str) -> Any:
     try:
         found = _mark_patterns(tokenize(text))
     except ExpressionError as error:
-        raise _placed(error, text, "Invalid 'when' expression") from None
+        raise _with_problem(error, text, "Invalid 'when' expression") from None
     try:
         strings = [token._replace(kind="STRING") if token.kind == "VARIABLE" else token for token in found]
         check_token_order(strings, len(text))
         return _Parser(_mark_patterns(strings)).operation()
     except ExpressionError as error:
-        raise _placed(error, text, "Failed to parse 'when' expression") from None
+        raise _with_problem(error, text, "Failed to parse 'when' expression") from None
 
 
-def _placed(error: ExpressionError, text: str, problem: str) -> ExpressionError:
+def _with_problem(error: ExpressionError, text: str, problem: str) -> ExpressionError:
     hint = ' (hint: try wrapping the affected expression in quotes ("))' if "Invalid token" in error.message else ""
     return ExpressionError(f"{problem} '{text}': {error.message}{hint}", text, error.at, error.hint)
 
@@ -384,7 +389,7 @@ class _Parser:
 
 
 def _mark_patterns(found: list[Token]) -> list[Token]:
-    """Strings behind `=~` as patterns. One that is wrong is an error even if nothing gets to it."""
+    """Turns strings after `=~` into patterns. An invalid pattern is an error even if it is never evaluated."""
     out = found[:1]
     for before, token in pairwise(found):
         if before.kind == "COMPARATOR" and before.value in ("=~", "!~") and token.kind == "STRING":
@@ -404,7 +409,7 @@ def _evaluate(node: Any) -> Any:
         case Literal(value):
             return value
         case Field(path, at):
-            raise ExpressionError(f"No parameter '{path[0]}' found.", at=at, hint=_DOT_HINT)
+            raise ExpressionError(f"No parameter '{path[0]}' found.", at=at, hint=_FIELD_HINT)
         case Prefix(operator, operand, at):
             return _apply_prefix(operator, _evaluate(operand), at)
         case _:
@@ -412,7 +417,7 @@ def _evaluate(node: Any) -> Any:
 
 
 def _evaluate_operation(node: Operation) -> Any:
-    """Chains of operators can be long, so their left-hand sides are taken in a loop."""
+    """Evaluates left-hand sides in a loop, since chains of operators can be long."""
     spine = [node]
     while isinstance(spine[-1].left, Operation):
         spine.append(spine[-1].left)

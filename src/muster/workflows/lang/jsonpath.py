@@ -1,4 +1,4 @@
-"""`jsonpath(text, path)`: the JSONPath dialect of Argo's expressions, that of the Go library that Argo uses.
+"""`jsonpath(text, path)`: the JSONPath dialect of Argo's expressions, which is that of the Go library behind it.
 
 Unlike in other dialects, a path without wildcards, filters, ranges or unions finds one value, not a list of one.
 """
@@ -6,7 +6,6 @@ Unlike in other dialects, a path without wildcards, filters, ranges or unions fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from muster.workflows.lang.go_values import Int64, go_kind, is_number
 from muster.workflows.lang.jsonpath_syntax import (
     Computed,
     Current,
+    Document,
     Filter,
     Index,
     Key,
@@ -31,23 +31,23 @@ from muster.workflows.lang.jsonpath_syntax import (
 )
 
 _LIST, _MAP = "array slice", "map"
-_MAX_WORK = 300_000
+_MAX_STEPS = 300_000
+"""Steps that one query may take."""
 
 
 def query(text: str, path: str) -> Any:
-    """What a path finds in a JSON text. Raises ExpressionError."""
+    """Returns what a path finds in a JSON text. Raises ExpressionError."""
     value = from_json(text)
     steps = compile_path(path)
-    _work.set([0])
     try:
-        return _apply(steps, value, value)
+        return _apply(steps, Document(value), value)
     except (RecursionError, _BudgetExceeded):
         raise ExpressionError("the path finds too much, or the JSON is nested too deeply") from None
 
 
 @lru_cache(maxsize=512)
 def compile_path(path: str) -> tuple[Step, ...]:
-    """The steps of a path."""
+    """Returns the steps of a path. Raises ExpressionError."""
     try:
         return parse_path(path, _apply)
     except ExpressionError as error:
@@ -55,66 +55,65 @@ def compile_path(path: str) -> tuple[Step, ...]:
 
 
 class _BudgetExceeded(Exception):
-    """Ends a search that a few `..` can make endless. No ExpressionError: those only say that a branch has nothing."""
+    """The query takes too many steps, as a few `..` can make it do.
+
+    This is not an ExpressionError: those only say that a branch finds nothing.
+    """
 
 
-_work: ContextVar[list[int]] = ContextVar("work")
-
-
-def _apply(steps: Sequence[Step], root: Any, current: Any) -> Any:
-    work = _work.get()
-    work[0] += 1
-    if work[0] > _MAX_WORK:
+def _apply(steps: Sequence[Step], document: Document, current: Any) -> Any:
+    document.steps_taken += 1
+    if document.steps_taken > _MAX_STEPS:
         raise _BudgetExceeded
     if not steps:
         return current
     step, rest = steps[0], steps[1:]
     match step:
         case Root():
-            return _apply(rest, root, root)
+            return _apply(rest, document, document.value)
         case Current():
-            return _apply(rest, root, current)
+            return _apply(rest, document, current)
         case Key(key):
-            return _apply(rest, root, _value_of(current, key))
+            return _apply(rest, document, _value_of(current, key))
         case Length():
-            return _apply(rest, root, _length(current))
+            return _apply(rest, document, _length(current))
         case Index(index):
-            return _apply(rest, root, _element_of(current, index))
+            return _apply(rest, document, _element_of(current, index))
         case Computed(script):
-            return _apply((_evaluate_subscript(script, root, current), *rest), root, current)
+            return _apply((_evaluate_subscript(script, document, current), *rest), document, current)
         case Wildcard():
             _expect(current, "wildcard", "array map slice")
-            return _apply_to_each(_elements(current), rest, root)
+            return _apply_to_each(_elements(current), rest, document)
         case Filter(script):
             if not script.text:
                 raise ExpressionError("invalid expression. is empty")
             _expect(current, "filter", "array map slice")
-            kept = [element for element in _elements(current) if _passes_filter(script, root, element)]
-            return _apply_to_list(kept, rest, root)
+            kept = [element for element in _elements(current) if _passes_filter(script, document, element)]
+            return _apply_to_list(kept, rest, document)
         case Range():
-            return _apply_to_list(_select_range(step, root, current), rest, root)
+            return _apply_to_list(_select_range(step, document, current), rest, document)
         case Union(members):
-            return _apply_to_list(_select_union(members, root, current), rest, root)
+            return _apply_to_list(_select_union(members, document, current), rest, document)
         case Recursive():
-            return list(_apply_recursively(rest, root, current))
+            return list(_apply_recursively(rest, document, current))
 
 
-def _apply_to_list(elements: list[Any], rest: Sequence[Step], root: Any) -> Any:
-    """What follows a list of finds: an index picks one of them, anything else looks into each."""
+def _apply_to_list(elements: list[Any], rest: Sequence[Step], document: Document) -> Any:
+    """Applies the rest of a path to a list of matches: an index picks one of them, anything else looks into each."""
     if not rest:
         return elements
     if isinstance(rest[0], Index):
-        return _apply(rest, root, elements)
-    return _apply_to_each(elements, rest, root)
+        return _apply(rest, document, elements)
+    return _apply_to_each(elements, rest, document)
 
 
-def _apply_to_each(elements: list[Any], rest: Sequence[Step], root: Any) -> list[Any]:
+def _apply_to_each(elements: list[Any], rest: Sequence[Step], document: Document) -> list[Any]:
     if not rest:
         return elements
     found: list[Any] = []
     for element in elements:
         try:
-            value = _apply(rest, root, element)
+            value = _apply(rest, document, element)
         except ExpressionError:
             continue
         if value is not None:
@@ -122,12 +121,12 @@ def _apply_to_each(elements: list[Any], rest: Sequence[Step], root: Any) -> list
     return found
 
 
-def _apply_recursively(rest: Sequence[Step], root: Any, current: Any) -> Iterator[Any]:
+def _apply_recursively(rest: Sequence[Step], document: Document, current: Any) -> Iterator[Any]:
     if current is None:
         return
     if rest:
         try:
-            found = _apply(rest, root, current)
+            found = _apply(rest, document, current)
         except ExpressionError:
             found = None
         if isinstance(found, list):
@@ -138,16 +137,16 @@ def _apply_recursively(rest: Sequence[Step], root: Any, current: Any) -> Iterato
         yield current
     if isinstance(current, dict | list):
         for element in _elements(current):
-            yield from _apply_recursively(rest, root, element)
+            yield from _apply_recursively(rest, document, element)
 
 
 def _elements(value: Any) -> list[Any]:
     return [value[key] for key in sorted(value)] if isinstance(value, dict) else list(value)
 
 
-def _passes_filter(script: Script, root: Any, element: Any) -> bool:
+def _passes_filter(script: Script, document: Document, element: Any) -> bool:
     try:
-        value = script.evaluate(root, element)
+        value = script.evaluate(document, element)
     except ExpressionError:
         return False
     if isinstance(value, str):
@@ -178,8 +177,8 @@ def _element_of(current: Any, index: int) -> Any:
     return current[at]
 
 
-def _evaluate_subscript(script: Script, root: Any, current: Any) -> Step:
-    value = _evaluate_script(script, root, current)
+def _evaluate_subscript(script: Script, document: Document, current: Any) -> Step:
+    value = _evaluate_script(script, document, current)
     if value is None:
         raise ExpressionError("unexpected expression result. expected [int string] got [nil]")
     if isinstance(value, str):
@@ -189,20 +188,20 @@ def _evaluate_subscript(script: Script, root: Any, current: Any) -> Step:
     return Index(int(value))
 
 
-def _evaluate_script(script: Script, root: Any, current: Any) -> Any:
+def _evaluate_script(script: Script, document: Document, current: Any) -> Any:
     try:
-        return script.evaluate(root, current)
+        return script.evaluate(document, current)
     except ExpressionError as error:
         prefix = "" if error.message.startswith("invalid expression") else "invalid expression. "
         raise ExpressionError(prefix + error.message) from None
 
 
-def _select_range(step: Range, root: Any, current: Any) -> list[Any]:
+def _select_range(step: Range, document: Document, current: Any) -> list[Any]:
     _expect(current, "range", _LIST)
     size = len(current)
-    start = _clamp(_range_bound(step.start, root, current, 0), size)
-    stop = _clamp(_range_bound(step.stop, root, current, size), size)
-    stride = _range_bound(step.step, root, current, 1)
+    start = _clamp(_range_bound(step.start, document, current, 0), size)
+    stop = _clamp(_range_bound(step.stop, document, current, size), size)
+    stride = _range_bound(step.step, document, current, 1)
     if stride == 0:
         raise ExpressionError("range: invalid token out of range")
     if stride < 0:
@@ -210,12 +209,12 @@ def _select_range(step: Range, root: Any, current: Any) -> list[Any]:
     return [current[at] for at in range(start, stop, stride)]
 
 
-def _range_bound(end: int | Script | None, root: Any, current: Any, default: int) -> int:
+def _range_bound(end: int | Script | None, document: Document, current: Any, default: int) -> int:
     if end is None:
         return default
     if isinstance(end, int):
         return end
-    value = _evaluate_script(end, root, current)
+    value = _evaluate_script(end, document, current)
     if value is None or not _is_whole(value):
         got = "nil" if value is None else go_kind(value)
         raise ExpressionError(f"range: invalid token unexpected expression result. expected [int] got [{got}]")
@@ -226,8 +225,10 @@ def _clamp(at: int, size: int) -> int:
     return min(max(size + at if at < 0 else at, 0), size)
 
 
-def _select_union(members: Sequence[int | str | Script], root: Any, current: Any) -> list[Any]:
-    wanted = [_evaluate_script(member, root, current) if isinstance(member, Script) else member for member in members]
+def _select_union(members: Sequence[int | str | Script], document: Document, current: Any) -> list[Any]:
+    wanted = [
+        _evaluate_script(member, document, current) if isinstance(member, Script) else member for member in members
+    ]
     if all(isinstance(member, str) for member in wanted):
         _expect(current, "union", _MAP)
         return [current[key] for key in wanted if key in current]

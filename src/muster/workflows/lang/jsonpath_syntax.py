@@ -18,8 +18,19 @@ from muster.workflows.lang.limits import MAX_DEPTH
 
 # -- Filters and scripts
 
-Select: TypeAlias = Callable[[Any, Any], Any]
-"""What a path inside the expression finds, given the root and the current element."""
+
+class Document:
+    """The value that a path is applied to, and how many steps its query has taken."""
+
+    __slots__ = ("steps_taken", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.steps_taken = 0
+
+
+Select: TypeAlias = Callable[[Document, Any], Any]
+"""Returns what a path inside the expression finds, given the document and the current element."""
 _OPERATORS = (
     "||", "&&", "==", "!=", "<=", ">=", "<", ">", "=~", "!", "+", "-", "**", "*", "/", "%", "not in", "in", "@", "$",
 )  # fmt: skip
@@ -50,21 +61,33 @@ class Path:
     select: Select
 
 
+class _Names(dict[str, Any]):
+    """The words that have a meaning in a script, with their values."""
+
+    def __init__(self, document: Document, current: Any) -> None:
+        super().__init__({"$": document.value, "@": current, "nil": None, "null": None})
+        self.document = document
+
+
 class Script:
-    """A compiled expression."""
+    """A compiled filter or script.
 
-    def __init__(self, text: str, paths: Callable[[str], Select]) -> None:
+    The dialect finds operators by searching for their text, the loosest first, and keeps strings in single quotes while
+    it computes.
+    """
+
+    def __init__(self, text: str, compile_select: Callable[[str], Select]) -> None:
         self.text = text
-        self._paths = paths
-        self._root = self._operation(text, _OPERATORS, 0)
+        self._compile_select = compile_select
+        self._root = self._parse_operation(text, _OPERATORS, 0)
 
-    def evaluate(self, root: Any, current: Any) -> Any:
-        """Raises ExpressionError when the values do not suit the operators."""
+    def evaluate(self, document: Document, current: Any) -> Any:
+        """Raises ExpressionError if the values do not fit the operators."""
         if not self.text:
             raise ExpressionError("invalid expression. is empty")
-        known = {"$": root, "@": current, "nil": None, "null": None}
+        known = _Names(document, current)
         if self._root is not None:
-            return _evaluated(self._root, known)
+            return _evaluate(self._root, known)
         if self.text in known:
             return known[self.text]
         for read in (_number, _boolean):
@@ -74,7 +97,7 @@ class Script:
                 continue
         return self.text
 
-    def _operation(self, text: str, operators: tuple[str, ...], depth: int) -> Operation | Path | None:
+    def _parse_operation(self, text: str, operators: tuple[str, ...], depth: int) -> Operation | Path | None:
         if depth > MAX_DEPTH:
             raise ExpressionError(f"invalid expression. nested more than {MAX_DEPTH} levels deep")
         text = text.strip()
@@ -89,16 +112,18 @@ class Script:
             left, right = text[:at].strip(), text[at + len(operator) :].strip()
             if operator in ("@", "$"):
                 if not left:
-                    return Path(self._paths(text))
+                    return Path(self._compile_select(text))
                 continue
             if not right or (not left and operator != "!") or (left and operator == "!"):
                 continue
             rest = operators[number:]
-            return Operation(operator, self._argument(left, rest, depth), self._argument(right, rest, depth))
+            return Operation(
+                operator, self._parse_argument(left, rest, depth), self._parse_argument(right, rest, depth)
+            )
         return None
 
-    def _argument(self, text: str, operators: tuple[str, ...], depth: int) -> Any:
-        found = self._operation(text, operators, depth + 1)
+    def _parse_argument(self, text: str, operators: tuple[str, ...], depth: int) -> Any:
+        found = self._parse_operation(text, operators, depth + 1)
         if found is not None or not text:
             return found
         if text[0] + text[-1] in ("[]", "{}"):
@@ -110,7 +135,7 @@ class Script:
 
 
 def _find(text: str, operator: str) -> int:
-    """Where an operator stands outside of quotes and brackets."""
+    """Returns where an operator is outside of quotes and brackets, or -1."""
     quote, square, round_ = "", 0, 0
     for at, char in enumerate(text):
         if quote:
@@ -129,10 +154,10 @@ def _find(text: str, operator: str) -> int:
     return -1
 
 
-def _evaluated(node: Any, known: Mapping[str, Any]) -> Any:
+def _evaluate(node: Any, known: _Names) -> Any:
     if isinstance(node, Path):
-        value = node.select(known["$"], known["@"])
-        return _in_quotes(value) if isinstance(value, str) else value
+        value = node.select(known.document, known["@"])
+        return _add_quotes(value) if isinstance(value, str) else value
     if not isinstance(node, Operation):
         return node
     match node.operator:
@@ -159,31 +184,31 @@ def _modulo(a: int, b: int) -> Int64:
     return Int64(remainder(a, b))
 
 
-def _plain(node: Any, known: Mapping[str, Any]) -> Any:
-    value = _evaluated(node, known)
+def _evaluate_name(node: Any, known: _Names) -> Any:
+    value = _evaluate(node, known)
     return known[value] if isinstance(value, str) and value in known else value
 
 
-def _number(node: Any, known: Mapping[str, Any]) -> float:
+def _number(node: Any, known: _Names) -> float:
     if node is None:
         raise ExpressionError("invalid argument. is nil")
-    number = parse_float(format_value(_plain(node, known)))
+    number = parse_float(format_value(_evaluate_name(node, known)))
     if number is None:
         raise ExpressionError("invalid argument. expected number")
     return number
 
 
-def _integer(node: Any, known: Mapping[str, Any]) -> int:
+def _integer(node: Any, known: _Names) -> int:
     if node is None:
         raise ExpressionError("invalid argument. is nil")
-    number = parse_int(format_value(_plain(node, known)))
+    number = parse_int(format_value(_evaluate_name(node, known)))
     if number is None:
         raise ExpressionError("invalid argument. expected integer")
     return number
 
 
-def _boolean(node: Any, known: Mapping[str, Any]) -> bool:
-    value = _plain(node, known)
+def _boolean(node: Any, known: _Names) -> bool:
+    value = _evaluate_name(node, known)
     if value is None:
         return False
     word = format_value(value)
@@ -192,43 +217,43 @@ def _boolean(node: Any, known: Mapping[str, Any]) -> bool:
     return word in _TRUE
 
 
-def _string(node: Any, known: Mapping[str, Any]) -> str:
+def _string(node: Any, known: _Names) -> str:
     if node is None:
         raise ExpressionError("invalid argument. is nil")
-    value = _evaluated(node, known)
+    value = _evaluate(node, known)
     if not isinstance(value, str):
         return format_value(value)
     if value in known:
         value = known[value]
-        return _in_quotes(_without(value, '"')) if isinstance(value, str) else format_value(value)
-    unquoted = _without(value, '"')
-    return value if unquoted == value else _in_quotes(unquoted)
+        return _add_quotes(_strip_quotes(value, '"')) if isinstance(value, str) else format_value(value)
+    unquoted = _strip_quotes(value, '"')
+    return value if unquoted == value else _add_quotes(unquoted)
 
 
-def _in_quotes(text: str) -> str:
+def _add_quotes(text: str) -> str:
     return text if len(text) > 1 and text[0] == text[-1] == "'" else f"'{text}'"
 
 
-def _without(text: str, quote: str) -> str:
+def _strip_quotes(text: str, quote: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == quote else text
 
 
-def _equal(node: Operation, known: Mapping[str, Any]) -> bool:
+def _equal(node: Operation, known: _Names) -> bool:
     try:
         return _number(node.left, known) == _number(node.right, known)
     except ExpressionError:
         return _string(node.left, known) == _string(node.right, known)
 
 
-def _matches(node: Operation, known: Mapping[str, Any]) -> bool:
-    text, pattern = _without(_string(node.left, known), "'"), _without(_string(node.right, known), "'")
+def _matches(node: Operation, known: _Names) -> bool:
+    text, pattern = _strip_quotes(_string(node.left, known), "'"), _strip_quotes(_string(node.right, known), "'")
     try:
         return compile_regex(pattern).matches(text)
     except ExpressionError:
         raise ExpressionError("invalid argument. expected a valid regexp") from None
 
 
-def _is_in(node: Operation, known: Mapping[str, Any]) -> bool:
+def _is_in(node: Operation, known: _Names) -> bool:
     item: Any = node.left
     for read in (_number, _string, _boolean):
         try:
@@ -239,10 +264,10 @@ def _is_in(node: Operation, known: Mapping[str, Any]) -> bool:
     return any(deep_equal(element, item) for element in _elements(node.right, known))
 
 
-def _elements(node: Any, known: Mapping[str, Any]) -> list[Any]:
+def _elements(node: Any, known: _Names) -> list[Any]:
     if node is None:
         raise ExpressionError("invalid argument. is nil")
-    value = _plain(node, known)
+    value = _evaluate_name(node, known)
     if value is None:
         raise ExpressionError("invalid argument. is nil")
     if isinstance(value, list):
@@ -256,8 +281,8 @@ def _elements(node: Any, known: Mapping[str, Any]) -> list[Any]:
 
 _NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
-Apply: TypeAlias = Callable[[tuple["Step", ...], Any, Any], Any]
-"""Follows steps, given the root and the current element."""
+Apply: TypeAlias = Callable[[tuple["Step", ...], Document, Any], Any]
+"""Follows steps, given the document and the current element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +327,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """An index or a key that a script computes."""
+    """An index or a key that a script computes, as in `[(@.length-1)]`."""
 
     script: Script
 
@@ -323,14 +348,14 @@ Step: TypeAlias = Root | Current | Key | Length | Index | Wildcard | Recursive |
 
 
 def parse_path(path: str, apply: Apply, depth: int = 0) -> tuple[Step, ...]:
-    """The steps of a path. `apply` follows the paths inside its filters and scripts."""
+    """Returns the steps of a path. `apply` follows the paths inside its filters and scripts."""
     if depth > MAX_DEPTH:
         raise ExpressionError("nested too deeply")
-    return tuple(_step(word, apply, depth) for word in _words(path))
+    return tuple(_parse_step(word, apply, depth) for word in _split_path(path))
 
 
-def _words(path: str) -> Iterator[str]:
-    """`$`, `.name`, `..` and whole brackets."""
+def _split_path(path: str) -> Iterator[str]:
+    """Yields `$`, `.name`, `..` and whole brackets."""
     if path[:1] not in ("$", "@"):
         raise ExpressionError(f"unexpected token '{path[:1]}' at index 0")
     if len(path) > 1 and path[1] not in ".[":
@@ -344,7 +369,7 @@ def _words(path: str) -> Iterator[str]:
             continue
         start = at + (path[at] == ".")
         if path[start : start + 1] == "[":
-            at = _closing(path, start)
+            at = _find_closing(path, start)
             yield path[start:at]
             continue
         end = start
@@ -354,8 +379,8 @@ def _words(path: str) -> Iterator[str]:
         at = end
 
 
-def _closing(path: str, start: int) -> int:
-    """Just behind the bracket that closes the one at `start`; quotes and scripts protect."""
+def _find_closing(path: str, start: int) -> int:
+    """Returns the position after the bracket that closes the one at `start`, ignoring those in quotes and scripts."""
     quotes, scripts, open_brackets = 0, 0, 0
     for at in range(start, len(path)):
         char = path[at]
@@ -367,7 +392,7 @@ def _closing(path: str, start: int) -> int:
     return len(path)
 
 
-def _step(word: str, apply: Apply, depth: int) -> Step:
+def _parse_step(word: str, apply: Apply, depth: int) -> Step:
     word = word.strip()
     if not word:
         raise ExpressionError("invalid token. token string is empty")
@@ -380,51 +405,51 @@ def _step(word: str, apply: Apply, depth: int) -> Step:
     if inside == "*":
         return Wildcard()
     if inside.startswith("?(") and inside.endswith(")"):
-        return Filter(_script(inside[2:-1].strip(), apply, depth))
+        return Filter(_parse_script(inside[2:-1].strip(), apply, depth))
     if not inside or inside.startswith("?"):
-        raise _malformed(word)
-    return _subscript(inside, word, apply, depth)
+        raise _syntax_error(word)
+    return _parse_subscript(inside, word, apply, depth)
 
 
-def _subscript(inside: str, word: str, apply: Apply, depth: int) -> Step:
-    parts = _parts(inside, word)
+def _parse_subscript(inside: str, word: str, apply: Apply, depth: int) -> Step:
+    parts = _split_subscript(inside, word)
     separators = {part for part in parts if part in (",", ":")}
     if len(separators) > 1:
-        raise _malformed(word)
+        raise _syntax_error(word)
     if not separators:
-        member = _member(parts[0], word, apply, depth) if len(parts) == 1 else None
+        member = _parse_member(parts[0], word, apply, depth) if len(parts) == 1 else None
         if isinstance(member, str):
             return Key(member)
         if isinstance(member, Script):
             return Computed(member)
         if member is None:
-            raise _malformed(word)
+            raise _syntax_error(word)
         return Index(member)
     if separators == {","}:
         members = [part for part in parts if part != ","]
         if parts.count(",") >= len(members):
-            raise _malformed(word)
-        return Union(tuple(_member(part, word, apply, depth) for part in members))
-    return _range(parts, word, apply, depth)
+            raise _syntax_error(word)
+        return Union(tuple(_parse_member(part, word, apply, depth) for part in members))
+    return _parse_range(parts, word, apply, depth)
 
 
-def _range(parts: list[str], word: str, apply: Apply, depth: int) -> Range:
+def _parse_range(parts: list[str], word: str, apply: Apply, depth: int) -> Range:
     ends: list[int | Script | None] = [None]
     for part in parts:
         if part == ":":
             ends.append(None)
             continue
-        member = _member(part, word, apply, depth)
+        member = _parse_member(part, word, apply, depth)
         if isinstance(member, str):
             raise ExpressionError(f"invalid expression. invalid format '{part}'")
         ends[-1] = member
     if len(ends) > 3:
-        raise _malformed(word)
+        raise _syntax_error(word)
     return Range(*[*ends, None][:3])
 
 
-def _parts(inside: str, word: str) -> list[str]:
-    """Members and separators of a subscript: `'a'`, `(@.length-1)`, `3`, `,` and `:`."""
+def _split_subscript(inside: str, word: str) -> list[str]:
+    """Returns the members and separators of a subscript: `'a'`, `(@.length-1)`, `3`, `,` and `:`."""
     parts: list[str] = []
     pending, quote, open_scripts = "", "", 0
     for char in inside:
@@ -444,7 +469,7 @@ def _parts(inside: str, word: str) -> list[str]:
                 pending = ""
         elif char in "'\"":
             if pending.strip():
-                raise _malformed(word)
+                raise _syntax_error(word)
             pending, quote = char, char
         elif char in ",:":
             if pending.strip():
@@ -458,23 +483,23 @@ def _parts(inside: str, word: str) -> list[str]:
     return parts
 
 
-def _member(part: str, word: str, apply: Apply, depth: int) -> int | str | Script:
+def _parse_member(part: str, word: str, apply: Apply, depth: int) -> int | str | Script:
     if _NUMBER.fullmatch(part) and len(part) < 20:
         return int(part)
     if len(part) > 1 and part[0] == part[-1] and part[0] in "'\"":
         return part[1:-1]
     if len(part) > 2 and part[0] == "(" and part[-1] == ")":
-        return _script(part[1:-1], apply, depth)
-    raise _malformed(word)
+        return _parse_script(part[1:-1], apply, depth)
+    raise _syntax_error(word)
 
 
-def _script(text: str, apply: Apply, depth: int) -> Script:
-    def paths(path: str) -> Callable[[Any, Any], Any]:
+def _parse_script(text: str, apply: Apply, depth: int) -> Script:
+    def compile_select(path: str) -> Select:
         steps = parse_path(path, apply, depth + 1)
-        return lambda root, current: apply(steps, root, current)
+        return lambda document, current: apply(steps, document, current)
 
-    return Script(text, paths)
+    return Script(text, compile_select)
 
 
-def _malformed(word: str) -> ExpressionError:
+def _syntax_error(word: str) -> ExpressionError:
     return ExpressionError(f"invalid token. '{word}' does not match any token format")

@@ -14,39 +14,42 @@ from muster.workflows.lang.errors import ExpressionError
 MAX_TEXT = 100_000
 """Characters of an expression."""
 MAX_NODES = 10_000
-"""Parts of an expression; expr-lang has the same limit."""
+"""Nodes of an expression; expr-lang has the same limit."""
 MAX_DEPTH = 100
-"""How deep parentheses, calls and the like may be nested."""
+"""Levels of nested parentheses, calls and the like."""
 MAX_STEPS = 1_000_000
-"""Parts evaluated, counting each round of a predicate."""
+"""Nodes evaluated, counted again for each element that a predicate looks at."""
 MEMORY = 1_000_000
-"""Elements of the lists and maps an expression makes, as expr-lang counts them."""
+"""Elements of the lists and maps that an expression creates, as expr-lang counts them."""
 MAX_STRING = 10_000_000
-"""Characters of a string an expression makes, or of all strings in a list or a map together."""
+"""Characters of a string that an expression creates, or of all strings in a list or a map together."""
 
 
 def check_length(characters: int) -> int:
-    """The length of a string about to be made, refused if nobody can mean it."""
+    """Returns the length of a string that is about to be created. Raises ExpressionError if it is too long."""
     if characters > MAX_STRING:
         raise ExpressionError(f"a string of {characters} characters is too long (at most {MAX_STRING})")
     return characters
 
 
 def check_count(elements: int) -> int:
-    """The length of a list about to be made, refused if nobody can mean it."""
+    """Returns the length of a list that is about to be created. Raises ExpressionError if it is too long."""
     if elements >= MEMORY:
         raise ExpressionError("memory budget exceeded")
     return elements
 
 
 class SizeTracker:
-    """Characters and elements of the lists and maps of one evaluation, each counted as often as it can be reached."""
+    """Measures the lists and maps of one evaluation in characters and elements, counted each time they are reachable.
+
+    A list that holds another list twice, which does the same, and so on, is small until it is printed or compared.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, int]] = {}
 
-    def of(self, value: Any) -> int:
-        """Raises ExpressionError for a value that is too much to handle."""
+    def size_of(self, value: Any) -> int:
+        """Raises ExpressionError if the value is too large."""
         if isinstance(value, str):
             return len(value) + 1
         if not isinstance(value, list | Mapping):
@@ -55,9 +58,9 @@ class SizeTracker:
         if known is not None:
             return known[1]
         inner = value.values() if isinstance(value, Mapping) else value
-        weight = 1 + sum(map(self.of, inner))
-        if weight > MAX_STRING:
+        size = 1 + sum(map(self.size_of, inner))
+        if size > MAX_STRING:
             raise ExpressionError("memory budget exceeded")
-        # The value is kept with its weight: another one must not get its id meanwhile.
-        self._known[id(value)] = (value, weight)
-        return weight
+        # Keep the value, so that no other one gets its id.
+        self._known[id(value)] = (value, size)
+        return size

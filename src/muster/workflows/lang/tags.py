@@ -1,8 +1,8 @@
-"""Template tags: `{{ path }}` and `{{= expression }}` in any JSON-like value, replaced by Argo's rules.
+"""Template tags: replaces `{{ path }}` and `{{= expression }}` in any JSON-like value by Argo's rules.
 
-A tag ends at the first `}}`. Blanks around a path do not matter, but `=` must follow the braces at once. What is put in
-is never looked at again: a tag inside of a tag takes one more substitution. Two things are easier than with Argo:
-braces that nothing closes stay where tags may stay, and `let` works in every mode.
+A tag ends at the first `}}`. Blanks around a path are ignored, but `=` must follow the braces directly. A replacement
+is not searched for tags again: a tag inside a tag needs another substitution. Two things differ from Argo: unclosed
+braces stay where tags may stay, and `let` works in every mode.
 """
 
 from __future__ import annotations
@@ -29,22 +29,24 @@ _LATE_VARIABLES = frozenset(
         "workflow.failures",
     )
 )
-"""Variables that come late: an expression that names one waits for it even where it could do without."""
+"""Variables that are set late. An expression that names one waits for it, even if it could be evaluated without."""
 _ARTIFACTS = ".outputs.artifacts."
 _BLANKS = "".join(char for char in SPACES if char >= " ")
 
 
 class Tag(NamedTuple):
     text: str
-    """What is between the braces; an expression without its `=`."""
+    """The text between the braces; of an expression, without its `=`."""
     is_expression: bool
     at: int
-    """Where the braces begin in the string."""
+    """Where the braces start in the string."""
 
     @property
     def path(self) -> str:
-        """The variable that a simple tag names. Line breaks and tabs around it count: Argo looks at JSON text, in which
-        those are no white space."""
+        """The variable that a simple tag names.
+
+        Line breaks and tabs around it are part of the name: Argo looks at JSON text, where they are escaped.
+        """
         return self.text.strip(_BLANKS)
 
 
@@ -56,31 +58,31 @@ def substitute(
     required: Sequence[str] | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Any:
-    """The value with every tag in its strings, keys included, replaced from a flat scope such as
+    """Returns the value with every tag in its strings, keys included, replaced from a flat scope such as
     `{"inputs.parameters.size": "3"}`.
 
-    A tag whose variable is not in the scope is a MissingVariable error, or stays as it is with `allow_unresolved`. With
-    `required`, tags stay unless they begin with one of those words (`tasks`, `steps`), except that output artifacts,
-    which are resolved elsewhere, always may. A variable that is there but None is an output nobody made: an expression
-    can fall back from it with `??`, a simple tag cannot, and that is an error in every mode, as is an expression that
-    cannot be read.
+    Raises MissingVariable if a tag's variable is not in the scope. With `allow_unresolved`, such a tag stays as it is.
+    With `required`, it stays unless it starts with one of those words (`tasks`, `steps`); tags of output artifacts,
+    which are resolved elsewhere, may always stay. A variable that is None is an output that was not produced: an
+    expression can fall back from it with `??`. In a simple tag it is an error in every mode, and so is an invalid
+    expression.
     """
     replacer = _Replacer(scope, allow_unresolved, required, clock)
     try:
-        return _map_strings(value, replacer.replaced)
+        return _map_strings(value, replacer.replace)
     except RecursionError:
         raise ExpressionError("the template is nested too deeply") from None
 
 
 def find_tags(text: str, *, allow_open: bool = False) -> Iterator[Tag]:
-    """The tags of a string. Raises ExpressionError for braces that nothing closes, unless those are allowed."""
+    """Yields the tags of a string. Raises ExpressionError for unclosed braces, unless those are allowed."""
     at = 0
     while (start := text.find("{{", at)) >= 0:
         end = text.find("}}", start + 2)
         if end < 0:
             if allow_open:
                 return
-            raise ExpressionError("the tag that begins here has no '}}'", text, start)
+            raise ExpressionError("the tag that starts here has no '}}'", text, start)
         inside = text[start + 2 : end]
         is_expression = inside.startswith("=")
         yield Tag(inside[1:] if is_expression else inside, is_expression, start)
@@ -88,14 +90,16 @@ def find_tags(text: str, *, allow_open: bool = False) -> Iterator[Tag]:
 
 
 def find_tags_in(value: Any) -> Iterator[Tag]:
-    """The tags of every string in a value."""
+    """Yields the tags of every string in a value."""
     for text in _iterate_strings(value):
         yield from find_tags(text)
 
 
 def resolve(text: str, scope: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
-    """The value itself of the one variable or expression that a text is, with or without braces around it: what
-    `parameter:` and `from:` mean."""
+    """Returns the value of the one variable or expression that a text consists of, with or without braces.
+
+    This is what `parameter:` and `from:` contain.
+    """
     inside = text.removeprefix("{{").removesuffix("}}").strip(SPACES)
     if not inside.startswith("="):
         if inside not in scope:
@@ -116,14 +120,14 @@ class _Replacer:
         self.strict = required is None and not allow_unresolved
         self.clock = clock
 
-    def replaced(self, text: str) -> str:
+    def replace(self, text: str) -> str:
         if "{{" not in text:
             return text
         out: list[str] = []
         end = 0
         for tag in find_tags(text, allow_open=not self.strict):
             out.append(text[end : tag.at])
-            out.append(self.expression(tag, text) if tag.is_expression else self.simple(tag, text))
+            out.append(self.replace_expression(tag, text) if tag.is_expression else self.replace_simple(tag, text))
             end = tag.at + len(tag.text) + 4 + tag.is_expression
         return "".join(out) + text[end:]
 
@@ -132,9 +136,9 @@ class _Replacer:
             return self.strict
         return any(name == word or name.startswith(word + ".") for word in self.required)
 
-    def simple(self, tag: Tag, text: str) -> str:
+    def replace_simple(self, tag: Tag, text: str) -> str:
         if tag.path not in self.scope:
-            return self.nested(tag, text)
+            return self.replace_nested(tag, text)
         value = self.scope[tag.path]
         if value is None:
             message = f"unable to substitute {{{{{tag.text}}}}}: output is an absent optional"
@@ -143,8 +147,8 @@ class _Replacer:
             raise ExpressionError(f"failed to resolve {{{{{tag.text}}}}} to string", text, tag.at)
         return value
 
-    def nested(self, tag: Tag, text: str) -> str:
-        """`{{a-{{b}}}}`: the inner tag is replaced, and what results is left for another time."""
+    def replace_nested(self, tag: Tag, text: str) -> str:
+        """Replaces the inner tag of `{{a-{{b}}}}` and leaves the result for the next substitution."""
         before, braces, inner = tag.text.rpartition("{{")
         if braces and before and inner in self.scope:
             value = self.scope[inner]
@@ -157,13 +161,13 @@ class _Replacer:
             raise MissingVariable(f"failed to resolve {{{{{tag.text}}}}}", text, tag.at)
         return f"{{{{{tag.text}}}}}"
 
-    def expression(self, tag: Tag, text: str) -> str:
+    def replace_expression(self, tag: Tag, text: str) -> str:
         kept = f"{{{{={tag.text}}}}}"
         try:
             env = build_environment(self.scope, tag.text)
             lacking = find_missing(required_variables(tag.text), env)
         except ExpressionError as error:
-            raise self.failed(error, tag, text) from None
+            raise self.expression_error(error, tag, text) from None
         for name in lacking:
             if self.must_resolve(name):
                 raise MissingVariable(f"failed to evaluate expression: {name} is missing", text, tag.at)
@@ -176,30 +180,30 @@ class _Replacer:
                 return _to_text(result)
         except ExpressionError as error:
             if not may_stay:
-                raise self.failed(error, tag, text) from None
+                raise self.expression_error(error, tag, text) from None
         if not may_stay:
             raise ExpressionError(f'failed to evaluate expression "{tag.text}"', text, tag.at)
         return kept
 
-    def failed(self, error: ExpressionError, tag: Tag, text: str) -> ExpressionError:
-        """An error in an expression, placed in the string that holds it."""
+    def expression_error(self, error: ExpressionError, tag: Tag, text: str) -> ExpressionError:
+        """Returns the error of an expression with its position in the string that contains it."""
         hint = error.hint
         if "{" in tag.text and not hint and "unexpected token EOF" in error.message:
-            hint = "A tag ends at the first '}}': put a space between braces that close an expression's own."
+            hint = "A tag ends at the first '}}': put a space between the closing braces of an expression."
         at = tag.at + 3 + (error.at or 0)
         prefix = "" if error.message.startswith("failed to ") else "failed to evaluate expression: "
         return ExpressionError(prefix + error.message, text, at, hint)
 
 
 def _to_text(result: Any) -> str:
-    """A string as it is, anything else as JSON."""
+    """Returns a string as it is, and anything else as JSON."""
     if isinstance(result, str):
         return replace_invalid_bytes(result)
     try:
         written = to_json(result)
     except ExpressionError as error:
         raise ExpressionError(f"failed to marshal evaluated expression: {error.message}", at=0) from None
-    # Times and versions are strings in JSON, and stand without their quotes.
+    # Times and versions are strings in JSON; their quotes are dropped.
     return written[1:-1] if len(written) > 1 and written[0] == written[-1] == '"' else written
 
 

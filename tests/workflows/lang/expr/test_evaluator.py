@@ -285,7 +285,7 @@ def test_a_complaint_shows_the_text_and_where() -> None:
     with pytest.raises(ExpressionError) as caught:
         value_of("size > 3 &&\n  user.missing.deeper")
     assert str(caught.value) == ("cannot fetch deeper from <nil> (2:16)\n |   user.missing.deeper\n | ...............^")
-    assert caught.value.place == (2, 16)
+    assert caught.value.position == (2, 16)
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,7 @@ class _Evaluator:
         self.rounds: list[Iteration] = []
         self.steps = 0
         self.memory = 0
-        self.weights = SizeTracker()
+        self.sizes = SizeTracker()
 
     def value(self, node: Node) -> Any:
         self.steps += 1
@@ -215,16 +215,16 @@ class _Evaluator:
         try:
             result = _HANDLERS[type(node)](self, node)
             if type(node) in _MAKERS and isinstance(result, list | dict):
-                self.weights.of(result)
+                self.sizes.size_of(result)
             return result
         except ExpressionError as error:
-            raise error.within(self.text, node.at) from None
+            raise error.with_position(self.text, node.at) from None
 
     def spend(self, *operands: Any) -> None:
         """Long lists and strings cost more than one step."""
         for operand in operands:
             if isinstance(operand, str | list | dict):
-                self.steps += self.weights.of(operand) // _PER_STEP
+                self.steps += self.sizes.size_of(operand) // _PER_STEP
 
     def grow(self, size: int) -> None:
         self.memory += size
@@ -269,7 +269,7 @@ class _Evaluator:
             try:
                 left = self.operation(part, left)
             except ExpressionError as error:
-                raise error.within(self.text, part.at) from None
+                raise error.with_position(self.text, part.at) from None
         return left
 
     def operation(self, node: Binary, left: Any) -> Any:
@@ -318,7 +318,7 @@ class _Evaluator:
         try:
             holds = as_bool(self.value(node.condition))
         except ExpressionError as error:
-            raise error.within(self.text, node.condition.at) from None
+            raise error.with_position(self.text, node.condition.at) from None
         return self.value(node.then if holds else node.otherwise)
 
     # -- members and literals

@@ -36,7 +36,7 @@ def _time(clock: Clock, value: Any) -> Time:
 
 
 def _format_in_zone(clock: Clock, layout: str, value: Any, zone: str) -> str:
-    return _time(clock, value).within(_zone(zone)).format(layout)
+    return _time(clock, value).in_zone(_zone(zone)).format(layout)
 
 
 def _ago(clock: Clock, value: Any) -> str:

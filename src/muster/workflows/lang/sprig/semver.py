@@ -36,7 +36,7 @@ class Version(Opaque):
         "Prerelease": Method("", "string", lambda v: v.prerelease),
         "Metadata": Method("", "string", lambda v: v.metadata),
         "Original": Method("", "string", lambda v: v.original),
-        "String": Method("", "string", lambda v: v.shown()),
+        "String": Method("", "string", lambda v: v.to_text()),
         "Compare": Method("*semver.Version", "int", lambda v, other: v.compare(other)),
         "Equal": Method("*semver.Version", "bool", lambda v, other: v.compare(other) == 0),
         "LessThan": Method("*semver.Version", "bool", lambda v, other: v.compare(other) < 0),
@@ -53,12 +53,12 @@ class Version(Opaque):
             return 1 if self.numbers > other.numbers else -1
         return _compare_prereleases(self.prerelease, other.prerelease)
 
-    def shown(self) -> str:
+    def to_text(self) -> str:
         before = f"-{self.prerelease}" if self.prerelease else ""
         return f"{self.major}.{self.minor}.{self.patch}{before}" + (f"+{self.metadata}" if self.metadata else "")
 
     def as_json(self) -> str:
-        return f'"{self.shown()}"'
+        return f'"{self.to_text()}"'
 
 
 @dataclass(frozen=True, slots=True)
