@@ -89,7 +89,7 @@ async def test_generated_names(cluster: EmbeddedCluster) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({}, BadRequest, "needs a kind and an apiVersion"),
+        ({}, BadRequest, "kind and apiVersion are required"),
         ({"apiVersion": "v1", "kind": "Pods"}, NotFound, 'did you mean "Pod"'),
         ({"apiVersion": "v2", "kind": "Pod"}, NotFound, "has it in v1"),
         ({"apiVersion": "v1", "kind": "ConfigMap"}, Invalid, "name or generateName is required"),
