@@ -131,7 +131,7 @@ def rule_permits(rule: Rule, action: Action) -> bool:
 
 
 def missing_actions(wanted: Iterable[Rule], namespace: str, grants: Sequence[Grant]) -> list[Action]:
-    """What the rules in `wanted` would give that `grants` do not: nobody may hand out more than they have."""
+    """Returns what the rules in `wanted` allow and `grants` do not: users may not grant more than they have."""
     own = [rule for grant in grants if grant.namespace in ("", namespace) for rule in grant.rules]
     return [
         action

@@ -25,32 +25,32 @@ MODULES_SCHEMA: Schema = obj({
 @dataclass(frozen=True, slots=True)
 class ModuleSettings:
     builder: BuilderChoice = "auto"
-    """auto: what fits the runtime: nodes that run in the sandbox cannot use images, so modules are folders there."""
+    """auto: depends on the runtime. Nodes in the sandbox cannot use images, so modules are folders there."""
     minutes: float = 60.0
     """How long a build may take."""
     megabytes: int = 20_000
-    """How large a repository, and the image made of it, may be."""
+    """How large a repository, and the image built from it, may be."""
     at_once: int = 2
     """How many builds run at the same time."""
     local_repositories: tuple[Path, ...] = ()
-    """Folders of this machine from which everybody may build modules; admins may from any."""
+    """Local folders from which all users may build modules. Admins may use any folder."""
 
 
-def read_module_settings(said: Mapping[str, Any]) -> ModuleSettings:
-    """From what the file says, already checked against the schema."""
-    modules = said.get("modules") or {}
-    usual = ModuleSettings()
+def read_module_settings(config: Mapping[str, Any]) -> ModuleSettings:
+    """Reads the settings from a config that has been validated."""
+    modules = config.get("modules") or {}
+    defaults = ModuleSettings()
     return ModuleSettings(
-        builder=modules.get("builder") or usual.builder,
-        minutes=modules.get("minutes", usual.minutes),
-        megabytes=modules.get("megabytes", usual.megabytes),
-        at_once=modules.get("atOnce", usual.at_once),
+        builder=modules.get("builder") or defaults.builder,
+        minutes=modules.get("minutes", defaults.minutes),
+        megabytes=modules.get("megabytes", defaults.megabytes),
+        at_once=modules.get("atOnce", defaults.at_once),
         local_repositories=tuple(Path(folder) for folder in modules.get("localRepositories") or ()),
     )
 
 
 DEFAULT_WEB_PORT = 8265
-"""Taken if it is free."""
+"""Used if it is free."""
 
 WEB_SCHEMA: Schema = obj({"host": STRING, "port": integer(0, 65535), "url": STRING})
 OIDC_SCHEMA: Schema = obj(
@@ -72,21 +72,21 @@ OIDC_SCHEMA: Schema = obj(
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """An OpenID provider that people log in with."""
+    """An OpenID provider for logging in."""
 
     issuer: str
     client_id: str
     client_secret: str = ""
     client_secret_file: str = ""
     title: str = "Single sign-on"
-    """What the button says."""
+    """The text of the login button."""
     scopes: tuple[str, ...] = ("openid", "profile", "email")
     name_claim: str = "preferred_username"
     groups_claim: str = "groups"
     allowed_groups: tuple[str, ...] = ()
-    """Only people in one of these may come in; () for everybody whom the provider knows."""
+    """Only users in one of these groups may log in; () for all users of the provider."""
     admin_groups: tuple[str, ...] = ()
-    """People in one of these are admins for as long as they are in it; () leaves that to the platform's admins."""
+    """Users in one of these groups are admins as long as they are in it; () leaves that to the platform's admins."""
 
     def secret(self) -> str:
         return Path(self.client_secret_file).read_text().strip() if self.client_secret_file else self.client_secret
@@ -96,39 +96,40 @@ class OidcSettings:
 class WebSettings:
     host: str = "127.0.0.1"
     port: int = 0
-    """0: the port of last time, else 8265 if it is free, else any."""
+    """0: the port that was used last, or 8265 if it is free, or any free port."""
     url: str = ""
-    """Where browsers reach it, if that is not host and port: behind a proxy that speaks HTTPS, say."""
+    """The URL for browsers, if it is not host and port, for example behind an HTTPS proxy."""
     database: str = ""
-    """'' for SQLite in the box's home."""
+    """'': SQLite in the data directory."""
     oidc: OidcSettings | None = None
 
 
-def read_web_settings(said: Mapping[str, Any]) -> WebSettings:
-    """From what the file says, already checked against the schemas. MUSTER_DATABASE comes before what it says of the
-    database, so that a password need not be in it."""
-    web = said.get("web") or {}
-    oidc = said.get("oidc")
+def read_web_settings(config: Mapping[str, Any]) -> WebSettings:
+    """Reads the settings from a config that has been validated.
+
+    MUSTER_DATABASE takes precedence over `database`, so that a password does not have to be in the file."""
+    web = config.get("web") or {}
+    oidc = config.get("oidc")
     return WebSettings(
         host=web.get("host") or "127.0.0.1",
         port=web.get("port") or 0,
         url=(web.get("url") or "").rstrip("/"),
-        database=os.environ.get("MUSTER_DATABASE") or said.get("database") or "",
-        oidc=_oidc(oidc) if oidc else None,
+        database=os.environ.get("MUSTER_DATABASE") or config.get("database") or "",
+        oidc=_read_oidc(oidc) if oidc else None,
     )
 
 
-def _oidc(said: Mapping[str, Any]) -> OidcSettings:
-    usual = OidcSettings("", "")
+def _read_oidc(config: Mapping[str, Any]) -> OidcSettings:
+    defaults = OidcSettings("", "")
     return OidcSettings(
-        issuer=said["issuer"].rstrip("/"),
-        client_id=said["clientId"],
-        client_secret=said.get("clientSecret") or "",
-        client_secret_file=said.get("clientSecretFile") or "",
-        title=said.get("title") or usual.title,
-        scopes=tuple(said.get("scopes") or usual.scopes),
-        name_claim=said.get("nameClaim") or usual.name_claim,
-        groups_claim=said.get("groupsClaim") or usual.groups_claim,
-        allowed_groups=tuple(said.get("allowedGroups") or ()),
-        admin_groups=tuple(said.get("adminGroups") or ()),
+        issuer=config["issuer"].rstrip("/"),
+        client_id=config["clientId"],
+        client_secret=config.get("clientSecret") or "",
+        client_secret_file=config.get("clientSecretFile") or "",
+        title=config.get("title") or defaults.title,
+        scopes=tuple(config.get("scopes") or defaults.scopes),
+        name_claim=config.get("nameClaim") or defaults.name_claim,
+        groups_claim=config.get("groupsClaim") or defaults.groups_claim,
+        allowed_groups=tuple(config.get("allowedGroups") or ()),
+        admin_groups=tuple(config.get("adminGroups") or ()),
     )

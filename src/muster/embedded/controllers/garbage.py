@@ -41,7 +41,7 @@ def plan_dependent(obj: Object, states: Sequence[OwnerState], has_dependents: bo
 
 
 def blocks_deletion(dependent: Object, owner_uid: str) -> bool:
-    """Whether the dependent blocks_deletion the foreground deletion of this owner."""
+    """Whether the dependent blocks the foreground deletion of this owner."""
     return any(ref["uid"] == owner_uid and ref.get("blockOwnerDeletion") for ref in owners_of(dependent))
 
 
@@ -129,7 +129,7 @@ class GarbageCollector:
         store_or_remove(tx, kind, owner, without_finalizer(owner, ORPHAN))
 
     def _delete_when_unblocked(self, tx: Transaction, kind: Kind, target: ResourceKey, owner: Object) -> None:
-        """Deletes the owner when nothing blocks_deletion it any more; otherwise enqueues the dependents that do."""
+        """Deletes the owner when nothing blocks it any more; otherwise enqueues the dependents that do."""
         uid = uid_of(owner)
         blocked = False
         for each in self._store.view.dependents(uid):

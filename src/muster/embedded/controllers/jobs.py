@@ -80,7 +80,7 @@ class JobPlan:
     """Pods whose tracking finalizer is removed after the status is stored."""
     events: list[tuple[Literal["Normal", "Warning"], str, str]] = field(default_factory=list)
     requeue_after: float | None = None
-    """Seconds until the Job must be planned requeue_after."""
+    """Seconds until the Job must be planned again."""
 
 
 def is_finished(job: Object) -> bool:

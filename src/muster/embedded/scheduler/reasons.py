@@ -43,12 +43,12 @@ def histogram(counts: Mapping[str, int]) -> str:
 
 
 def group_not_ready(tasks: Mapping[str, int], min_available: int) -> str:
-    """`pod group is not ready, 6 Pending, 6 minAvailable`, counting members by what became of them."""
+    """`pod group is not ready, 6 Pending, 6 minAvailable`, with members counted by status."""
     return f"pod group is not ready, {histogram({**tasks, 'minAvailable': min_available})}"
 
 
 def gang_unschedulable(missing: int, members: int, detail: str) -> str:
-    """What a PodGroup says; a group without Pods has 0 members."""
+    """The message of a PodGroup. A group without Pods has 0 members."""
     return f"{missing}/{members} tasks in gang unschedulable: {detail}"
 
 

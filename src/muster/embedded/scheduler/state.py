@@ -235,7 +235,7 @@ class SchedulerState:
         return looked_at
 
     def update_group(self, group: GroupState, now: float) -> None:
-        """Works out anew who of a group waits, and as what."""
+        """Counts the members of a group again, and updates its items in the waiting line."""
         for queue, owner in group.queued_items:
             self.queue(queue).waiting_line.remove(owner)
         group.queued_items = []

@@ -1,6 +1,6 @@
-"""Request bodies in protobuf, which kubectl and other Go programs send for the built-in kinds, as plain objects.
+"""Decodes request bodies in protobuf, which kubectl and other Go programs send for the built-in kinds.
 
-They ask for JSON in return if they must, but they do not fall back to sending it. Nothing is ever answered in protobuf.
+These clients accept JSON responses, but they do not fall back to sending JSON. Responses are never in protobuf.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Field(NamedTuple):
 def decode(content: bytes) -> Object:
     """Returns the object in a Kubernetes protobuf envelope."""
     if not content.startswith(_MAGIC):
-        raise BadRequest("the body of the request is not protobuf as Kubernetes writes it")
+        raise BadRequest("the body of the request is not Kubernetes protobuf")
     try:
         envelope = {number: value for number, _, value in _fields(content[len(_MAGIC) :])}
         kind_of = {number: bytes(value).decode() for number, _, value in _fields(envelope.get(1, b""))}
@@ -57,7 +57,7 @@ def _message_name(api_version: str, kind: str) -> str:
         name = "meta.v1.DeleteOptions"
     if name not in _messages():
         raise UnsupportedMediaType(
-            f'a "{kind}" of "{api_version}" is not understood in protobuf; send application/json or application/yaml'
+            f'a "{kind}" of "{api_version}" is not supported in protobuf; send application/json or application/yaml'
         )
     return name
 

@@ -1,4 +1,4 @@
-"""A request to the API and its response: what the request is about, its body, and plain or streamed answers."""
+"""A request to the API and its response: its target, its body, and plain or streamed responses."""
 
 from __future__ import annotations
 
