@@ -15,7 +15,7 @@ from muster.kube.errors import ApiError, NotFound
 from muster.kube.objects import Key, Object, name_of, status_of
 from muster.workflows.controller import WorkflowController
 from muster.workflows.kinds import WORKFLOW, workflow_kinds
-from muster.workflows.lint import problems
+from muster.workflows.lint import find_problems
 from muster.workflows.metrics import MetricRegistry
 from muster.workflows.model import Launch, Node, Outcome, Outputs, ReportOutcome
 
@@ -95,7 +95,7 @@ class Stage:
             hands.report = report
             return {"pod": hands}
 
-        controller = WorkflowController(self.cluster, self.told, leaves, problems, MetricRegistry())
+        controller = WorkflowController(self.cluster, self.told, leaves, find_problems, MetricRegistry())
         self._task = asyncio.create_task(controller.run())
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ from muster.kube.errors import Conflict, StorageFull
 from muster.kube.objects import Key, Object, labels_of, status_of, version_of
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.operations import control
-from muster.workflows.operations.carrying_out import write
+from muster.workflows.operations.apply import write
 from tests.workflows.by_hand import Stage, dag, stage, task
 
 SEMAPHORE = {"semaphores": [{"configMapKeyRef": {"name": "limits", "key": "gpus"}}]}

@@ -83,7 +83,7 @@ def check_documents(documents: list[Document], known: Iterable[Object] = ()) -> 
     """How many objects were looked at, and a line about each mistake. `known` are templates that are there already."""
     from muster.kube.schema import validate
     from muster.workflows.kinds import workflow_kinds
-    from muster.workflows.lint import problems
+    from muster.workflows.lint import find_problems
 
     kinds = {(kind.api_version, kind.kind): kind for kind in workflow_kinds()}
     templates = {
@@ -102,7 +102,7 @@ def check_documents(documents: list[Document], known: Iterable[Object] = ()) -> 
         if kind is None:
             continue
         checked += 1
-        causes = validate(document.object, kind.schema) or problems(document.object, lookup if templates else None)
+        causes = validate(document.object, kind.schema) or find_problems(document.object, lookup if templates else None)
         complaints += [_line(document, cause) for cause in causes]
     return checked, complaints
 
@@ -110,10 +110,10 @@ def check_documents(documents: list[Document], known: Iterable[Object] = ()) -> 
 def find_ignored_fields(documents: Iterable[Document]) -> list[str]:
     """A line about everything that is accepted but does nothing here, or hardly what was meant."""
     from muster.workflows.kinds import API_VERSION
-    from muster.workflows.lint import warnings
+    from muster.workflows.lint import find_warnings
 
     ours = [document for document in documents if document.object.get("apiVersion") == API_VERSION]
-    return [_line(document, cause) for document in ours for cause in warnings(document.object)]
+    return [_line(document, cause) for document in ours for cause in find_warnings(document.object)]
 
 
 async def _templates(kubeconfig: str, context: str, namespace: str) -> list[Object]:

@@ -254,10 +254,10 @@ async def retry(
     wait: WaitOption = False,
 ) -> None:
     """Let failed workflows go on from where they failed; what succeeded is not run again."""
-    from muster.workflows.operations import carrying_out
+    from muster.workflows.operations import apply
 
     async def one(workflow: Object) -> Object:
-        return await carrying_out.retry(
+        return await apply.retry(
             session.cluster,
             workflow,
             restart_successful=restart_successful,
@@ -301,7 +301,7 @@ async def resubmit(
 async def _change(
     session: Session, names: Sequence[str] | None, labels: str, verb: str, operation: Callable[[Object], Object]
 ) -> None:
-    from muster.workflows.operations.carrying_out import write
+    from muster.workflows.operations.apply import write
 
     async def one(workflow: Object) -> Object:
         return await write(session.cluster, workflow, operation(workflow))

@@ -40,7 +40,7 @@ from muster.workflows.executors.http import HttpExecutor
 from muster.workflows.executors.pod import PodExecutor
 from muster.workflows.executors.resource import ResourceExecutor, from_artifacts, service_account_permissions
 from muster.workflows.kinds import workflow_kinds
-from muster.workflows.lint import problems
+from muster.workflows.lint import find_problems
 from muster.workflows.metrics import MetricRegistry
 from muster.workflows.model import Executor, ReportOutcome
 
@@ -67,7 +67,7 @@ def start_workflow_controllers(box: Box) -> WorkflowServices:
             "http": HttpExecutor(cluster, report),
         }
 
-    box.run_component(WorkflowController(cluster, box.recorder("workflow-controller"), leaves, problems, metrics))
+    box.run_component(WorkflowController(cluster, box.recorder("workflow-controller"), leaves, find_problems, metrics))
     box.run_component(CronController(cluster, box.recorder("cron-controller")))
     cleanup = CleanupController(
         cluster,

@@ -7,7 +7,7 @@ from typing import Final
 from muster.kube.kinds import Column, Kind
 from muster.kube.schema import root
 from muster.kube.validation import validate_metadata
-from muster.workflows.lint.effects import warnings
+from muster.workflows.lint.warnings import find_warnings
 from muster.workflows.lint.workflow import workflow_rule
 from muster.workflows.schemas.specs import (
     ARTIFACT_GC_SPEC,
@@ -36,23 +36,23 @@ WORKFLOW: Final = Kind(
         Column("Age", ".status.startedAt", "date", description="When the workflow was started"),
         Column("Message", ".status.message", description="Why the workflow is in this condition"),
     ),
-    validate=workflow_rule, warnings=warnings,
+    validate=workflow_rule, warnings=find_warnings,
 )  # fmt: skip
 WORKFLOW_TEMPLATE: Final = Kind(
     GROUP, VERSION, "WorkflowTemplate", "workflowtemplates", short_names=("wftmpl",), has_status=False,
     schema=root({"spec": WORKFLOW_SPEC}, ["metadata", "spec"]),
-    validate=workflow_rule, warnings=warnings,
+    validate=workflow_rule, warnings=find_warnings,
 )  # fmt: skip
 CLUSTER_WORKFLOW_TEMPLATE: Final = Kind(
     GROUP, VERSION, "ClusterWorkflowTemplate", "clusterworkflowtemplates", namespaced=False,
     short_names=("clusterwftmpl", "cwft"), has_status=False,
     schema=root({"spec": WORKFLOW_SPEC}, ["metadata", "spec"]),
-    validate=workflow_rule, warnings=warnings,
+    validate=workflow_rule, warnings=find_warnings,
 )  # fmt: skip
 CRON_WORKFLOW: Final = Kind(
     GROUP, VERSION, "CronWorkflow", "cronworkflows", short_names=("cwf", "cronwf"), has_status=False,
     schema=root({"spec": CRON_SPEC, "status": CRON_STATUS}, ["metadata", "spec"]),
-    validate=workflow_rule, warnings=warnings,
+    validate=workflow_rule, warnings=find_warnings,
 )  # fmt: skip
 WORKFLOW_EVENT_BINDING: Final = Kind(
     GROUP, VERSION, "WorkflowEventBinding", "workfloweventbindings", short_names=("wfeb",), has_status=False,

@@ -27,7 +27,11 @@ def compiled(document: Document, **parameters: str) -> dict[str, Any]:
 
 
 def wrong_with(workflow: dict[str, Any]) -> list[Cause]:
-    return validate(workflow, WORKFLOW.schema) + lint.problems(workflow, submitted=True) + lint.warnings(workflow)
+    return (
+        validate(workflow, WORKFLOW.schema)
+        + lint.find_problems(workflow, submitted=True)
+        + lint.find_warnings(workflow)
+    )
 
 
 def template(workflow: dict[str, Any], name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ def test_it_is_a_workflow_that_needs_nothing_else() -> None:
     (document,) = load_manifests(text, "demo.yaml")
     workflow = document.object
     assert workflow["metadata"] == {"generateName": "demo-"}
-    assert lint.problems(workflow, submitted=True) == []
+    assert lint.find_problems(workflow, submitted=True) == []
     variables = {v["name"]: v for v in workflow["spec"]["templates"][1]["script"]["env"]}
     assert variables["AI_HUB_TOKEN"]["valueFrom"]["secretKeyRef"]["optional"] is True
 
@@ -44,4 +44,4 @@ def test_a_graph_with_errors_is_not_exported() -> None:
 @given(graphs())
 def test_any_good_graph_is_exported_without_lint_problems(document: Document) -> None:
     (read,) = load_manifests(to_yaml(document, CONTEXT), "x")
-    assert lint.problems(read.object, submitted=True) == []
+    assert lint.find_problems(read.object, submitted=True) == []

@@ -25,7 +25,7 @@ RUNNING = {"status": {"conditions": [{"type": "Created"}, {"type": "Running"}]}}
 
 def templates(*nodes: dict[str, Any], edges: str = "") -> dict[str, dict[str, Any]]:
     workflow = compile_run(graph(*nodes, edges=edges), RUN, CONTEXT)
-    assert lint.problems(workflow, submitted=True) == []
+    assert lint.find_problems(workflow, submitted=True) == []
     return {template["name"]: template for template in workflow["spec"]["templates"]}
 
 
@@ -134,7 +134,7 @@ def test_files_are_carried_to_and_from_the_job_by_a_volume_of_the_run() -> None:
         edges="prepare>train train>evaluate",
     )  # fmt: skip
     workflow = compile_run(document, RUN, CONTEXT)
-    assert lint.problems(workflow, submitted=True) == []
+    assert lint.find_problems(workflow, submitted=True) == []
     assert "volumes" not in workflow["spec"]
     assert workflow["spec"]["volumeClaimTemplates"][0]["metadata"] == {"name": "workspace"}
     made = {template["name"]: template for template in workflow["spec"]["templates"]}

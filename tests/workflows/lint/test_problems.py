@@ -10,7 +10,7 @@ from muster.kube.manifests import load_manifest_files
 from muster.kube.objects import Object, name_of
 from muster.kube.schema import validate
 from muster.workflows.kinds import workflow_kinds
-from muster.workflows.lint import problems
+from muster.workflows.lint import find_problems
 from tests.workflows.lint.samples import Sample, lookup, samples
 
 BAD, GOOD = list(samples("bad")), list(samples("good"))
@@ -20,14 +20,14 @@ FILES = sorted((ROOT / "argo").rglob("*.yaml"))
 
 @pytest.mark.parametrize("sample", BAD, ids=lambda sample: sample.name)
 def test_what_is_bad_is_found_and_told_where(sample: Sample) -> None:
-    found = problems(sample.object, lookup)
+    found = find_problems(sample.object, lookup)
     assert [cause.field for cause in found] == [sample.field], found
     assert sample.message in found[0].message
 
 
 @pytest.mark.parametrize("sample", GOOD, ids=lambda sample: sample.name)
 def test_what_is_good_is_let_pass(sample: Sample) -> None:
-    assert problems(sample.object, lookup) == []
+    assert find_problems(sample.object, lookup) == []
 
 
 @pytest.mark.parametrize("sample", BAD + GOOD, ids=lambda sample: sample.name)
@@ -38,7 +38,7 @@ def test_a_schema_has_nothing_against_it(sample: Sample) -> None:
 
 @pytest.mark.parametrize("sample", GOOD, ids=lambda sample: sample.name)
 def test_without_other_objects_the_rest_is_judged(sample: Sample) -> None:
-    assert problems(sample.object) == []
+    assert find_problems(sample.object) == []
 
 
 def all_files() -> list[Object]:
@@ -56,5 +56,5 @@ def test_argos_own_examples_are_good() -> None:
         return shared.get((cluster_scope, name))
 
     assert objects
-    assert [cause for obj in objects for cause in problems(obj, find)] == []
-    assert [cause for obj in objects for cause in problems(obj, submitted=True)] == []
+    assert [cause for obj in objects for cause in find_problems(obj, find)] == []
+    assert [cause for obj in objects for cause in find_problems(obj, submitted=True)] == []

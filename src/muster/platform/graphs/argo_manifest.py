@@ -203,7 +203,7 @@ def validate_manifest(manifest: str, context: Context) -> list[Finding]:
     found = documents[0].object
     if found.get("kind") != WORKFLOW.kind or found.get("apiVersion") != WORKFLOW.api_version:
         return [make_finding("manifest", "manifest.kind", kind=f"{found.get('apiVersion')} {found.get('kind')}")]
-    causes = validate(found, WORKFLOW.schema) or lint.problems(found)
+    causes = validate(found, WORKFLOW.schema) or lint.find_problems(found)
     wrong = [(c.field, c.message, "manifest.invalid") for c in causes]
     if not wrong and context.allowed is not None:
         closed = [cluster.queue for cluster in context.clusters.values() if cluster.queue and not cluster.usable]

@@ -41,7 +41,7 @@ from muster.platform.runs.status import ENDED, RunStatus, has_messages, map_mess
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
 from muster.workflows.kinds import WORKFLOW
-from muster.workflows.operations import carrying_out, control
+from muster.workflows.operations import apply, control
 from muster.workflows.operations.retry import retry as retried
 
 log = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ class RunController:
             data = {"data": with_token(secret, token)["data"]}
             await self._cluster.patch(SECRET, object_name(run_id), NAMESPACE, data)
             try:
-                after = await carrying_out.retry(self._cluster, workflow)
+                after = await apply.retry(self._cluster, workflow)
             except cluster_errors.Conflict:
                 raise Conflict.of("run.changed") from None
             # The news may have been faster, and have told more: then there is nothing left to write down.
@@ -204,7 +204,7 @@ class RunController:
                     await self._end(run_id, "stopped", "it was stopped before it began")
                 return
             try:
-                after = await carrying_out.write(self._cluster, workflow, control.stop(workflow))
+                after = await apply.write(self._cluster, workflow, control.stop(workflow))
             except BadRequest:
                 return  # it has ended by itself
             await self._record_now(run_id, after)

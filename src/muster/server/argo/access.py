@@ -18,7 +18,7 @@ from muster.kube.rbac import Action, User
 from muster.kube.schema import validate
 from muster.server.kubernetes.access import AccessControl
 from muster.workflows.kinds import CLUSTER_WORKFLOW_TEMPLATE, WORKFLOW, WORKFLOW_TEMPLATE
-from muster.workflows.lint import problems
+from muster.workflows.lint import find_problems
 
 # Merged from access: The cluster as one user may use it: whatever is asked of it is first asked of their roles.
 
@@ -156,7 +156,7 @@ async def require_sound(api: OnBehalf, obj: Object, *, strict: bool = False) -> 
         return store.get(template.resource, Key("" if cluster_scope else namespace, name))
 
     causes = validate(obj, kind.schema) if strict else []
-    causes += problems(obj, lookup, submitted=not strict)
+    causes += find_problems(obj, lookup, submitted=not strict)
     if causes:
         told = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
         raise Invalid(f'{kind.kind} "{name_of(obj)}" is invalid: {told}', causes=causes)

@@ -16,7 +16,7 @@ from muster.server.argo.requests import Request
 from muster.server.kubernetes.request import ApiResponse
 from muster.workflows.kinds import WORKFLOW
 from muster.workflows.model import Phase
-from muster.workflows.operations import carrying_out, control
+from muster.workflows.operations import apply, control
 from muster.workflows.operations.resubmit import resubmit as resubmitted
 
 _PHASES = ("Succeeded", "Failed", "Error")
@@ -28,7 +28,7 @@ async def retry(request: Request) -> ApiResponse:
     workflow = await _found(request)
     api.require("delete", builtin.POD, namespace_of(workflow))
     api.require("update", WORKFLOW, namespace_of(workflow), name_of(workflow))
-    await carrying_out.retry(
+    await apply.retry(
         api.cluster,
         workflow,
         restart_successful=bool(body.get("restartSuccessful")),
@@ -85,7 +85,7 @@ async def set_node(request: Request) -> ApiResponse:
 async def _changed(request: Request, deed: Deed, operation: Callable[[Object], Object]) -> ApiResponse:
     workflow = await _found(request)
     request.api.require("update", WORKFLOW, namespace_of(workflow), name_of(workflow))
-    await carrying_out.write(request.api.cluster, workflow, labelled_by(request.api.user, operation(workflow), deed))
+    await apply.write(request.api.cluster, workflow, labelled_by(request.api.user, operation(workflow), deed))
     now = await request.api.cluster.get(WORKFLOW, name_of(workflow), namespace_of(workflow))
     return request.answer(request.api.whole(now))
 

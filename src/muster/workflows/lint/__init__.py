@@ -1,7 +1,7 @@
 """Validation of workflows before they run: problems, and warnings about fields without effect."""
 
-from muster.workflows.lint.effects import warnings
 from muster.workflows.lint.walk import Lookup
-from muster.workflows.lint.workflow import problems
+from muster.workflows.lint.warnings import find_warnings
+from muster.workflows.lint.workflow import find_problems
 
-__all__ = ["Lookup", "problems", "warnings"]
+__all__ = ["Lookup", "find_problems", "find_warnings"]

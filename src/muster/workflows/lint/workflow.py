@@ -77,7 +77,7 @@ _ARTIFACT_GC = ("OnWorkflowCompletion", "OnWorkflowDeletion", "Never")
 _CLAIM_GC = ("OnWorkflowCompletion", "OnWorkflowSuccess")
 
 
-def problems(obj: Object, lookup: Lookup | None = None, *, submitted: bool = False) -> list[Cause]:
+def find_problems(obj: Object, lookup: Lookup | None = None, *, submitted: bool = False) -> list[Cause]:
     """Returns the problems of an object with a workflow spec, in the order of Argo's validation.
 
     Without `lookup`, references to other objects are assumed to be valid. `submitted`: it is about to run, so every
@@ -295,7 +295,7 @@ def workflow_rule(obj: Object, old: Object | None) -> list[Cause]:
     causes = validate_metadata(obj, old)
     if old is not None and _same(obj.get("spec"), old.get("spec")):
         return causes
-    return [*causes, *problems(obj, submitted=True)[:_MOST]]
+    return [*causes, *find_problems(obj, submitted=True)[:_MOST]]
 
 
 def _same(new: Object | None, old: Object | None) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from muster.workflows.lint import warnings
+from muster.workflows.lint import find_warnings
 
 T = "spec.templates[0]"
 ON_PROCESSES = "has no effect on processes of this machine"
@@ -13,7 +13,7 @@ ON_PROCESSES = "has no effect on processes of this machine"
 
 def told(text: str) -> list[tuple[str, str]]:
     obj: dict[str, Any] = yaml.safe_load(text)
-    return [(cause.field, cause.message) for cause in warnings({"kind": "Workflow", **obj})]
+    return [(cause.field, cause.message) for cause in find_warnings({"kind": "Workflow", **obj})]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ _OF_THE_SPEC = {
 }
 
 
-def warnings(obj: Object) -> list[Cause]:
+def find_warnings(obj: Object) -> list[Cause]:
     """Returns warnings for the author; nothing is rejected because of them."""
     spec = obj.get("spec") or {}
     if obj.get("kind") != "CronWorkflow":
