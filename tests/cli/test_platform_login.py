@@ -29,7 +29,7 @@ def test_a_version_is_a_graph_or_an_argo_workflow(tmp_path: Path, text: str, con
         ),
         (
             b"pipelineInfo: {name: p}\ndeploymentSpec: {}\n",
-            "one.yaml:1:1: this is a pipeline of Kubeflow Pipelines as kfp 2 compiles it",
+            "one.yaml:1:1: this is a Kubeflow pipeline compiled by kfp 2",
         ),
         (b"\xff\xfe\x00", "error: one.yaml: this is not UTF-8 text"),
         (b"a: 1\n---\nb: 1\n", "error: one.yaml has to hold one graph document, or one Argo Workflow"),

@@ -19,105 +19,6 @@ import yaml
 from muster.kube.field_errors import Step, split_path
 from muster.kube.objects import Object
 
-_WORDS: dict[str, Any] = {
-    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
-    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-}
-_NOT_A_NUMBER = frozenset(
-    sign + word for sign in ("", "+", "-") for word in (".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF")
-)
-_MAY_BE_SPECIAL = frozenset("+-.0123456789yYnNtTfFoO~")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_OCTAL = re.compile(r"[-+]?0[0-7]+")
-_TIME = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([Tt ].*)?")
-_MAX_INTEGER = 2**64 - 1
-
-
-class NotJsonError(ValueError):
-    """A value that YAML can represent and JSON cannot."""
-
-
-def parse_scalar(text: str) -> Any:
-    """Returns the value of an unquoted scalar."""
-    if text and text[0] not in _MAY_BE_SPECIAL:
-        return text
-    word = _WORDS.get(text, text)
-    if word is not text:
-        return word
-    if text in _NOT_A_NUMBER:
-        raise NotJsonError(f"{text} cannot be stored: JSON has no such number")
-    if text[0].isdigit() or text[0] in "+-.":
-        return _number(text)
-    return text
-
-
-def parse_key(value: Any) -> str:
-    """Returns a key of a mapping as text: Kubernetes turns numbers and booleans into their JSON text."""
-    if isinstance(value, str):
-        return value
-    if value is True or value is False:
-        return "true" if value else "false"
-    return "null" if value is None else str(value)
-
-
-def _number(text: str) -> Any:
-    plain = text.replace("_", "")
-    if text[0] != ".":
-        try:
-            number = int(plain, 8 if _OCTAL.fullmatch(plain) else 0)
-        except ValueError:
-            pass
-        else:
-            return number if -(2**63) <= number <= _MAX_INTEGER else _normalize_float(float(number))
-    return _normalize_float(float(plain)) if _FLOAT.fullmatch(plain) else text
-
-
-def _normalize_float(number: float) -> int | float:
-    """JSON does not distinguish 3.0 from 3."""
-    if number in (float("inf"), float("-inf")):
-        raise NotJsonError("this number is too large")
-    return int(number) if number.is_integer() and abs(number) < 1e21 else number
-
-
-def dump(obj: Object) -> str:
-    """Formats the object as `kubectl get -o yaml` does: keys in alphabetical order, lists not indented."""
-    text: str = yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, width=10**6, allow_unicode=True)
-    return text
-
-
-def _represent_string(dumper: Any, text: str) -> Any:
-    style = None
-    if "\n" in text:
-        style = "|"
-    elif _needs_quotes(text):
-        style = '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-def _needs_quotes(text: str) -> bool:
-    try:
-        return not isinstance(parse_scalar(text), str) or _TIME.fullmatch(text) is not None or text in ("=", "<<")
-    except NotJsonError:
-        return True
-
-
-_Dumper: Any = type(
-    "_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {"ignore_aliases": lambda self, data: True}
-)
-_Dumper.add_representer(str, _represent_string)
-
-
-__all__ = [
-    "Document",
-    "ManifestError",
-    "dump",
-    "load_manifest_files",
-    "load_manifests",
-    "load_mapping",
-    "parse_mapping",
-]
-
 MAX_VALUES = 2_000_000
 """How many values a document may have after its aliases are expanded."""
 
@@ -128,8 +29,8 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _PLAIN, _STRING = "?", "tag:yaml.org,2002:str"
 _MERGE = "<<"
 _PIPELINE = (
-    "this is a pipeline of Kubeflow Pipelines as kfp 2 compiles it, which cannot be run here yet. What can be: an Argo "
-    "Workflow. The compiler of kfp 1.8 (`pip install 'kfp<2'`) writes one"
+    "this is a Kubeflow pipeline compiled by kfp 2, which cannot be run here yet; compile it to an Argo Workflow with "
+    "kfp 1.8 (`pip install 'kfp<2'`)"
 )
 
 
@@ -518,3 +419,92 @@ def _snippet(text: str, line: int, column: int) -> str:
     lead = "".join("\t" if char == "\t" else " " for char in shown[: column - 1 - first])
     gutter = f"{line:>5} | "
     return f"\n{gutter}{shown}\n{' ' * (len(gutter) - 2)}| {lead}^"
+
+
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+_NOT_A_NUMBER = frozenset(
+    sign + word for sign in ("", "+", "-") for word in (".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF")
+)
+_MAY_BE_SPECIAL = frozenset("+-.0123456789yYnNtTfFoO~")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_OCTAL = re.compile(r"[-+]?0[0-7]+")
+_TIME = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([Tt ].*)?")
+_MAX_INTEGER = 2**64 - 1
+
+
+class NotJsonError(ValueError):
+    """A value that YAML can represent and JSON cannot."""
+
+
+def parse_scalar(text: str) -> Any:
+    """Returns the value of an unquoted scalar."""
+    if text and text[0] not in _MAY_BE_SPECIAL:
+        return text
+    word = _WORDS.get(text, text)
+    if word is not text:
+        return word
+    if text in _NOT_A_NUMBER:
+        raise NotJsonError(f"{text} cannot be stored: JSON has no such number")
+    if text[0].isdigit() or text[0] in "+-.":
+        return _number(text)
+    return text
+
+
+def parse_key(value: Any) -> str:
+    """Returns a key of a mapping as text: Kubernetes turns numbers and booleans into their JSON text."""
+    if isinstance(value, str):
+        return value
+    if value is True or value is False:
+        return "true" if value else "false"
+    return "null" if value is None else str(value)
+
+
+def _number(text: str) -> Any:
+    plain = text.replace("_", "")
+    if text[0] != ".":
+        try:
+            number = int(plain, 8 if _OCTAL.fullmatch(plain) else 0)
+        except ValueError:
+            pass
+        else:
+            return number if -(2**63) <= number <= _MAX_INTEGER else _normalize_float(float(number))
+    return _normalize_float(float(plain)) if _FLOAT.fullmatch(plain) else text
+
+
+def _normalize_float(number: float) -> int | float:
+    """JSON does not distinguish 3.0 from 3."""
+    if number in (float("inf"), float("-inf")):
+        raise NotJsonError("this number is too large")
+    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+
+
+def dump(obj: Object) -> str:
+    """Formats the object as `kubectl get -o yaml` does: keys in alphabetical order, lists not indented."""
+    text: str = yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, width=10**6, allow_unicode=True)
+    return text
+
+
+def _represent_string(dumper: Any, text: str) -> Any:
+    style = None
+    if "\n" in text:
+        style = "|"
+    elif _needs_quotes(text):
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+def _needs_quotes(text: str) -> bool:
+    try:
+        return not isinstance(parse_scalar(text), str) or _TIME.fullmatch(text) is not None or text in ("=", "<<")
+    except NotJsonError:
+        return True
+
+
+_Dumper: Any = type(
+    "_Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {"ignore_aliases": lambda self, data: True}
+)
+_Dumper.add_representer(str, _represent_string)

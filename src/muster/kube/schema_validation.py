@@ -28,113 +28,6 @@ from muster.kube.field_errors import (
 from muster.kube.kinds import Schema
 from muster.kube.quantity import QuantityError, parse_quantity
 
-# Limits on the value itself: how large, how long, how many, which pattern.
-
-
-_SHORT = 256
-_Rule: TypeAlias = Callable[[Any], "str | None"]
-
-
-def limits_check(schema: Schema) -> Callable[[Any], list[Cause] | None] | None:
-    """Returns one check for all limits in the schema, or None if it has none. A limit for another type of value is
-    ignored."""
-    rules: list[Callable[[Any], str | None]] = []
-    for keyword, rule in _LIMITS.items():
-        if schema.get(keyword) is not None and schema[keyword] is not False:
-            rules.append(rule(schema[keyword], schema))
-    if not rules:
-        return None
-
-    def check_value(value: Any) -> list[Cause] | None:
-        for rule in rules:
-            complaint = rule(value)
-            if complaint is not None:
-                return [invalid("", value, complaint)]
-        return None
-
-    return check_value
-
-
-def _number_rule(fits: Callable[[Any, Any], bool], words: str) -> Callable[[Any, Schema], _Rule]:
-    def make(limit: Any, _: Schema) -> _Rule:
-        return lambda v: f"{words} {limit}" if type(v) in (int, float) and not fits(v, limit) else None
-
-    return make
-
-
-def _size_rule(
-    of: type[str] | type[list[Any]] | type[dict[str, Any]], fits: Callable[[int, int], bool], words: str, noun: str
-) -> Callable[[Any, Schema], _Rule]:
-    def make(limit: Any, _: Schema) -> _Rule:
-        return lambda v: f"{words} {limit} {noun}" if type(v) is of and not fits(len(v), limit) else None
-
-    return make
-
-
-def _minimum_rule(limit: Any, schema: Schema) -> _Rule:
-    if schema.get("exclusiveMinimum"):
-        return lambda v: f"must be greater than {limit}" if type(v) in (int, float) and not v > limit else None
-    return lambda v: f"must be greater than or equal to {limit}" if type(v) in (int, float) and v < limit else None
-
-
-def _maximum_rule(limit: Any, schema: Schema) -> _Rule:
-    if schema.get("exclusiveMaximum"):
-        return lambda v: f"must be less than {limit}" if type(v) in (int, float) and not v < limit else None
-    return lambda v: f"must be less than or equal to {limit}" if type(v) in (int, float) and v > limit else None
-
-
-def _pattern_rule(pattern: str, _: Schema) -> _Rule:
-    return lambda v: f"must match {pattern}" if type(v) is str and not _matches(pattern, v) else None
-
-
-def _matches(pattern: str, text: str) -> bool:
-    return _matches_short(pattern, text) if len(text) <= _SHORT else _search(pattern, text)
-
-
-def _search(pattern: str, text: str) -> bool:
-    compiled = _compile_pattern(pattern)
-    return compiled is None or compiled.search(text) is not None
-
-
-_matches_short = lru_cache(4096)(_search)
-"""Objects are validated again and again with the same few values."""
-
-
-@lru_cache(1024)
-def _compile_pattern(pattern: str) -> Any:
-    """Compiles a pattern with RE2, whose syntax is Go's and whose time is linear in the text. Returns None for a
-    pattern that RE2 rejects: no check is better than a wrong one."""
-    import re2  # type: ignore[import-untyped]  # here, because most programs need no pattern and save its megabytes
-
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(pattern, options=options)
-    except re2.error:
-        return None
-
-
-def _unique_rule(_: Any, __: Schema) -> _Rule:
-    return lambda v: (
-        "must not have an item twice" if isinstance(v, list) and len({repr(i) for i in v}) < len(v) else None
-    )
-
-
-_LIMITS: dict[str, Callable[[Any, Schema], _Rule]] = {
-    "minimum": _minimum_rule,
-    "maximum": _maximum_rule,
-    "multipleOf": _number_rule(lambda v, limit: v % limit == 0, "must be a multiple of"),
-    "minLength": _size_rule(str, lambda size, limit: size >= limit, "must have at least", "characters"),
-    "maxLength": _size_rule(str, lambda size, limit: size <= limit, "must have at most", "characters"),
-    "minItems": _size_rule(list, lambda size, limit: size >= limit, "must have at least", "items"),
-    "maxItems": _size_rule(list, lambda size, limit: size <= limit, "must have at most", "items"),
-    "minProperties": _size_rule(dict, lambda size, limit: size >= limit, "must have at least", "entries"),
-    "maxProperties": _size_rule(dict, lambda size, limit: size <= limit, "must have at most", "entries"),
-    "pattern": _pattern_rule,
-    "uniqueItems": _unique_rule,
-}
-
-
 Check: TypeAlias = Callable[[Any], "list[Cause] | None"]
 
 _UNKNOWN = "unknown"
@@ -473,3 +366,109 @@ def _subschema(schema: Schema, step: str | int) -> Schema:
     else:
         found = (schema.get("properties") or {}).get(step, schema.get("additionalProperties"))
     return found if isinstance(found, dict) else {}
+
+
+# Limits on the value itself: how large, how long, how many, which pattern.
+
+_SHORT = 256
+_Rule: TypeAlias = Callable[[Any], "str | None"]
+
+
+def limits_check(schema: Schema) -> Callable[[Any], list[Cause] | None] | None:
+    """Returns one check for all limits in the schema, or None if it has none. A limit for another type of value is
+    ignored."""
+    rules: list[Callable[[Any], str | None]] = []
+    for keyword, rule in _LIMITS.items():
+        if schema.get(keyword) is not None and schema[keyword] is not False:
+            rules.append(rule(schema[keyword], schema))
+    if not rules:
+        return None
+
+    def check_value(value: Any) -> list[Cause] | None:
+        for rule in rules:
+            complaint = rule(value)
+            if complaint is not None:
+                return [invalid("", value, complaint)]
+        return None
+
+    return check_value
+
+
+def _number_rule(fits: Callable[[Any, Any], bool], words: str) -> Callable[[Any, Schema], _Rule]:
+    def make(limit: Any, _: Schema) -> _Rule:
+        return lambda v: f"{words} {limit}" if type(v) in (int, float) and not fits(v, limit) else None
+
+    return make
+
+
+def _size_rule(
+    of: type[str] | type[list[Any]] | type[dict[str, Any]], fits: Callable[[int, int], bool], words: str, noun: str
+) -> Callable[[Any, Schema], _Rule]:
+    def make(limit: Any, _: Schema) -> _Rule:
+        return lambda v: f"{words} {limit} {noun}" if type(v) is of and not fits(len(v), limit) else None
+
+    return make
+
+
+def _minimum_rule(limit: Any, schema: Schema) -> _Rule:
+    if schema.get("exclusiveMinimum"):
+        return lambda v: f"must be greater than {limit}" if type(v) in (int, float) and not v > limit else None
+    return lambda v: f"must be greater than or equal to {limit}" if type(v) in (int, float) and v < limit else None
+
+
+def _maximum_rule(limit: Any, schema: Schema) -> _Rule:
+    if schema.get("exclusiveMaximum"):
+        return lambda v: f"must be less than {limit}" if type(v) in (int, float) and not v < limit else None
+    return lambda v: f"must be less than or equal to {limit}" if type(v) in (int, float) and v > limit else None
+
+
+def _pattern_rule(pattern: str, _: Schema) -> _Rule:
+    return lambda v: f"must match {pattern}" if type(v) is str and not _matches(pattern, v) else None
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return _matches_short(pattern, text) if len(text) <= _SHORT else _search(pattern, text)
+
+
+def _search(pattern: str, text: str) -> bool:
+    compiled = _compile_pattern(pattern)
+    return compiled is None or compiled.search(text) is not None
+
+
+_matches_short = lru_cache(4096)(_search)
+"""Objects are validated again and again with the same few values."""
+
+
+@lru_cache(1024)
+def _compile_pattern(pattern: str) -> Any:
+    """Compiles a pattern with RE2, whose syntax is Go's and whose time is linear in the text. Returns None for a
+    pattern that RE2 rejects: no check is better than a wrong one."""
+    import re2  # type: ignore[import-untyped]  # here, because most programs need no pattern and save its megabytes
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error:
+        return None
+
+
+def _unique_rule(_: Any, __: Schema) -> _Rule:
+    return lambda v: (
+        "must not have an item twice" if isinstance(v, list) and len({repr(i) for i in v}) < len(v) else None
+    )
+
+
+_LIMITS: dict[str, Callable[[Any, Schema], _Rule]] = {
+    "minimum": _minimum_rule,
+    "maximum": _maximum_rule,
+    "multipleOf": _number_rule(lambda v, limit: v % limit == 0, "must be a multiple of"),
+    "minLength": _size_rule(str, lambda size, limit: size >= limit, "must have at least", "characters"),
+    "maxLength": _size_rule(str, lambda size, limit: size <= limit, "must have at most", "characters"),
+    "minItems": _size_rule(list, lambda size, limit: size >= limit, "must have at least", "items"),
+    "maxItems": _size_rule(list, lambda size, limit: size <= limit, "must have at most", "items"),
+    "minProperties": _size_rule(dict, lambda size, limit: size >= limit, "must have at least", "entries"),
+    "maxProperties": _size_rule(dict, lambda size, limit: size <= limit, "must have at most", "entries"),
+    "pattern": _pattern_rule,
+    "uniqueItems": _unique_rule,
+}

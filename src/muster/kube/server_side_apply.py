@@ -22,256 +22,6 @@ from muster.kube.objects import Object, meta
 from muster.kube.patches import json_equal
 from muster.kube.schema import OBJECT_META
 
-# Sets of fields in the form of `metadata.managedFields` (FieldsV1).
-
-
-FieldPath: TypeAlias = tuple[str, ...]
-
-
-def to_fields_v1(paths: Iterable[FieldPath]) -> dict[str, Any]:
-    root: dict[str, Any] = {}
-    for path in sorted(paths):
-        node = root
-        for step in path:
-            below = node.get(step)
-            if below is None:
-                below = node[step] = {}
-            elif not below:
-                below["."] = {}  # it is a member itself, because paths are sorted
-            node = below
-    return root
-
-
-def from_fields_v1(fields: Mapping[str, Any]) -> set[FieldPath]:
-    found: set[FieldPath] = set()
-    _collect(fields, (), found)
-    return found
-
-
-def format_field_path(path: FieldPath) -> str:
-    """`.spec.containers[name="web"].image`"""
-    return "".join(_format_step(step) for step in path)
-
-
-def _collect(fields: Mapping[str, Any], path: FieldPath, found: set[FieldPath]) -> None:
-    for step, below in fields.items():
-        if step == ".":
-            found.add(path)
-            continue
-        at = (*path, step)
-        if below and isinstance(below, dict):
-            _collect(below, at, found)
-        else:
-            found.add(at)
-
-
-def _format_step(step: str) -> str:
-    sort, _, text = step.partition(":")
-    if sort == "f":
-        return f".{text}"
-    if sort != "k":
-        return f"[={text}]" if sort == "v" else f"[{text}]"
-    try:
-        keys = sorted(orjson.loads(text).items())
-    except (orjson.JSONDecodeError, AttributeError):
-        return f"[{text}]"  # a client may write anything into managedFields
-    return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in keys)}]"
-
-
-# Which fields of an object can have an owner, by its schema, and how a configuration is merged or fields are removed.
-# Maps are split into fields unless `x-kubernetes-map-type` is atomic. Lists are split into items if
-# `x-kubernetes-list-type` is set, or map with `x-kubernetes-list-map-keys`; every other list is one field.
-
-
-BRANCH = ...
-"""The value of a member that has fields of its own: it is added and removed, but never changed."""
-
-_UNOWNED = frozenset({"apiVersion", "kind"})
-_UNOWNED_METADATA = frozenset({
-    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-    "deletionGracePeriodSeconds", "selfLink", "managedFields",
-})  # fmt: skip
-_NOT_APPLIED = ("resourceVersion", "uid", "generation", "creationTimestamp", "selfLink")
-
-
-def owned_fields(obj: Object, schema: Schema) -> dict[FieldPath, Any]:
-    """Returns every field of `obj` that can have an owner, with its value. Fields filled in by the server have none."""
-    fields = {name: value for name, value in obj.items() if name not in _UNOWNED}
-    metadata = {k: v for k, v in (fields.pop("metadata", None) or {}).items() if k not in _UNOWNED_METADATA}
-    found: dict[FieldPath, Any] = {}
-    _walk(fields | ({"metadata": metadata} if metadata else {}), schema, (), found)
-    return found
-
-
-def merge_config(current: Object, config: Object, schema: Schema) -> Object:
-    """Returns `current` with everything in `config`. Items of a split list take the order of `config`; items that it
-    does not name stay beside their neighbours."""
-    metadata = {k: v for k, v in (config.get("metadata") or {}).items() if not current or k not in _NOT_APPLIED}
-    merged: Object = _merge(current, {**config, "metadata": metadata}, schema, ())
-    return merged
-
-
-def remove_fields(obj: Object, gone: AbstractSet[FieldPath], held: AbstractSet[FieldPath], schema: Schema) -> Object:
-    """Returns `obj` without the fields in `gone`, and without what that leaves empty unless it is in `held`."""
-    left: Object = (_remove(obj, gone, held, schema, ()) or {}) if gone else obj
-    return left
-
-
-def _walk(value: Any, schema: Schema, path: FieldPath, found: dict[FieldPath, Any]) -> None:
-    if not value or _is_atomic(value, schema):
-        if path:
-            found[path] = value
-    elif isinstance(value, dict):
-        declared = schema.get("properties") or {}
-        for name, child in value.items():
-            if child is None:
-                continue
-            at = (*path, f"f:{name}")
-            if name not in declared:
-                found[at] = BRANCH
-            _walk(child, _child(schema, name), at, found)
-    else:
-        for number, item in enumerate(value):
-            at = (*path, _item_step(item, schema) or f"i:{number}")
-            if at in found:
-                continue  # a second item with the same key, which Kubernetes allows in `env`
-            found[at] = BRANCH
-            if isinstance(item, dict):
-                _walk(item, schema.get("items") or {}, at, found)
-
-
-def _merge(old: Any, new: Any, schema: Schema, path: FieldPath) -> Any:
-    if _is_atomic(new, schema):
-        return new
-    if isinstance(new, dict):
-        merged = dict(old) if isinstance(old, dict) else {}
-        for name, value in new.items():
-            if value is not None:
-                merged[name] = _merge(merged.get(name), value, _child(schema, name), (*path, f"f:{name}"))
-        return merged
-    return _merge_items(old if isinstance(old, list) else [], new, schema, path)
-
-
-def _merge_items(old: list[Any], new: list[Any], schema: Schema, path: FieldPath) -> list[Any]:
-    wanted = _by_step(new, schema, path)
-    if len(wanted) < len(new):
-        return new  # two items with one key cannot be merged: take the list as it is
-    before = [(_item_step(item, schema) or "", item) for item in old]
-    places = {step: place for place, (step, _) in reversed(list(enumerate(before)))}
-    merged: list[Any] = []
-    passed = 0
-
-    def pass_until(end: int) -> None:
-        nonlocal passed
-        while passed < end:
-            step, item = before[passed]
-            if step not in wanted:
-                merged.append(item)
-            passed += 1
-
-    for step, item in wanted.items():
-        while passed < len(before) and before[passed][0] not in wanted:
-            pass_until(passed + 1)
-        place = places.get(step)
-        if place is None:
-            merged.append(_merge(None, item, schema.get("items") or {}, (*path, step)))
-            continue
-        pass_until(place + 1)
-        merged.append(_merge(before[place][1], item, schema.get("items") or {}, (*path, step)))
-    pass_until(len(before))
-    return merged
-
-
-def _by_step(items: list[Any], schema: Schema, path: FieldPath) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for number, item in enumerate(items):
-        step = _item_step(item, schema)
-        if step is None:
-            keys = " and ".join(schema.get("x-kubernetes-list-map-keys") or ())
-            _raise_mismatch(path, number, f"the items of this list are identified by {keys}, which this one lacks")
-        if step in found and not schema.get("x-muster-duplicates"):
-            _raise_mismatch(path, number, f"there is another item {format_field_path((step,))} in this list")
-        found[step] = item
-    return found
-
-
-def _remove(
-    value: Any, gone: AbstractSet[FieldPath], held: AbstractSet[FieldPath], schema: Schema, path: FieldPath
-) -> Any:
-    """Returns None if nothing is left. `gone` is relative to `path`."""
-    if _is_atomic(value, schema):
-        return value
-    here = {steps[0] for steps in gone if len(steps) == 1}
-    below: dict[str, set[FieldPath]] = {}
-    for steps in gone:
-        if len(steps) > 1:
-            below.setdefault(steps[0], set()).add(steps[1:])
-    if isinstance(value, dict):
-        kept = {}
-        for name, child in value.items():
-            step = f"f:{name}"
-            if step in here:
-                continue
-            if step in below:
-                child = _remove(child, below[step], held, _child(schema, name), (*path, step))
-            if child is not None:
-                kept[name] = child
-        return kept if kept or path in held else None
-    keys = {(f"f:{key}",) for key in schema.get("x-kubernetes-list-map-keys") or ()}
-    items = []
-    for item in value:
-        step = _item_step(item, schema) or ""
-        if step in here:
-            continue
-        if step in below:
-            item = _remove(item, below[step] - keys, held, schema.get("items") or {}, (*path, step))
-        if item is not None:
-            items.append(item)
-    return items if items or path in held else None
-
-
-def _child(schema: Schema, name: str) -> Schema:
-    declared = (schema.get("properties") or {}).get(name)
-    if declared is None:
-        declared = schema.get("additionalProperties")
-    return declared if isinstance(declared, dict) else {}
-
-
-def _is_atomic(value: Any, schema: Schema) -> bool:
-    """Whether `value` has one owner as a whole: a scalar, or a list or map that the schema does not split."""
-    if isinstance(value, dict):
-        return schema.get("x-kubernetes-map-type") == "atomic"
-    if isinstance(value, list):
-        return schema.get("x-kubernetes-list-type") not in ("map", "set")
-    return True
-
-
-def _item_step(item: Any, schema: Schema) -> str | None:
-    """Returns the path step of an item of the list that `schema` describes; None if it lacks a key."""
-    if schema.get("x-kubernetes-list-type") == "set":
-        return f"v:{orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode()}"
-    if not isinstance(item, dict):
-        return None
-    properties = (schema.get("items") or {}).get("properties") or {}
-    keys = {}
-    for key in schema.get("x-kubernetes-list-map-keys") or ():
-        value = item.get(key)
-        if value is None:
-            value = (properties.get(key) or {}).get("default")
-        if value is None:
-            return None
-        keys[key] = value
-    return f"k:{orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()}"
-
-
-def _raise_mismatch(path: FieldPath, number: int, why: str) -> NoReturn:
-    field = f"{format_field_path(path).removeprefix('.')}[{number}]"
-    raise Invalid(f"{field}: {why}", causes=[Cause(field, why)])
-
-
-# The apply patch, and the record of owners.
-
-
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns, as in Kubernetes, everything that an object had when it was applied for the first time."""
 
@@ -499,3 +249,248 @@ def _with_metadata(schema: Schema) -> Schema:
     if (properties.get("metadata") or {}).get("properties"):
         return schema
     return {**schema, "properties": {"apiVersion": {}, "kind": {}, **properties, "metadata": OBJECT_META}}
+
+
+# Which fields of an object can have an owner, by its schema, and how a configuration is merged or fields are removed.
+# Maps are split into fields unless `x-kubernetes-map-type` is atomic. Lists are split into items if
+# `x-kubernetes-list-type` is set, or map with `x-kubernetes-list-map-keys`; every other list is one field.
+
+BRANCH = ...
+"""The value of a member that has fields of its own: it is added and removed, but never changed."""
+
+_UNOWNED = frozenset({"apiVersion", "kind"})
+_UNOWNED_METADATA = frozenset({
+    "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+    "deletionGracePeriodSeconds", "selfLink", "managedFields",
+})  # fmt: skip
+_NOT_APPLIED = ("resourceVersion", "uid", "generation", "creationTimestamp", "selfLink")
+
+
+def owned_fields(obj: Object, schema: Schema) -> dict[FieldPath, Any]:
+    """Returns every field of `obj` that can have an owner, with its value. Fields filled in by the server have none."""
+    fields = {name: value for name, value in obj.items() if name not in _UNOWNED}
+    metadata = {k: v for k, v in (fields.pop("metadata", None) or {}).items() if k not in _UNOWNED_METADATA}
+    found: dict[FieldPath, Any] = {}
+    _walk(fields | ({"metadata": metadata} if metadata else {}), schema, (), found)
+    return found
+
+
+def merge_config(current: Object, config: Object, schema: Schema) -> Object:
+    """Returns `current` with everything in `config`. Items of a split list take the order of `config`; items that it
+    does not name stay beside their neighbours."""
+    metadata = {k: v for k, v in (config.get("metadata") or {}).items() if not current or k not in _NOT_APPLIED}
+    merged: Object = _merge(current, {**config, "metadata": metadata}, schema, ())
+    return merged
+
+
+def remove_fields(obj: Object, gone: AbstractSet[FieldPath], held: AbstractSet[FieldPath], schema: Schema) -> Object:
+    """Returns `obj` without the fields in `gone`, and without what that leaves empty unless it is in `held`."""
+    left: Object = (_remove(obj, gone, held, schema, ()) or {}) if gone else obj
+    return left
+
+
+def _walk(value: Any, schema: Schema, path: FieldPath, found: dict[FieldPath, Any]) -> None:
+    if not value or _is_atomic(value, schema):
+        if path:
+            found[path] = value
+    elif isinstance(value, dict):
+        declared = schema.get("properties") or {}
+        for name, child in value.items():
+            if child is None:
+                continue
+            at = (*path, f"f:{name}")
+            if name not in declared:
+                found[at] = BRANCH
+            _walk(child, _child(schema, name), at, found)
+    else:
+        for number, item in enumerate(value):
+            at = (*path, _item_step(item, schema) or f"i:{number}")
+            if at in found:
+                continue  # a second item with the same key, which Kubernetes allows in `env`
+            found[at] = BRANCH
+            if isinstance(item, dict):
+                _walk(item, schema.get("items") or {}, at, found)
+
+
+def _merge(old: Any, new: Any, schema: Schema, path: FieldPath) -> Any:
+    if _is_atomic(new, schema):
+        return new
+    if isinstance(new, dict):
+        merged = dict(old) if isinstance(old, dict) else {}
+        for name, value in new.items():
+            if value is not None:
+                merged[name] = _merge(merged.get(name), value, _child(schema, name), (*path, f"f:{name}"))
+        return merged
+    return _merge_items(old if isinstance(old, list) else [], new, schema, path)
+
+
+def _merge_items(old: list[Any], new: list[Any], schema: Schema, path: FieldPath) -> list[Any]:
+    wanted = _by_step(new, schema, path)
+    if len(wanted) < len(new):
+        return new  # two items with one key cannot be merged: take the list as it is
+    before = [(_item_step(item, schema) or "", item) for item in old]
+    places = {step: place for place, (step, _) in reversed(list(enumerate(before)))}
+    merged: list[Any] = []
+    passed = 0
+
+    def pass_until(end: int) -> None:
+        nonlocal passed
+        while passed < end:
+            step, item = before[passed]
+            if step not in wanted:
+                merged.append(item)
+            passed += 1
+
+    for step, item in wanted.items():
+        while passed < len(before) and before[passed][0] not in wanted:
+            pass_until(passed + 1)
+        place = places.get(step)
+        if place is None:
+            merged.append(_merge(None, item, schema.get("items") or {}, (*path, step)))
+            continue
+        pass_until(place + 1)
+        merged.append(_merge(before[place][1], item, schema.get("items") or {}, (*path, step)))
+    pass_until(len(before))
+    return merged
+
+
+def _by_step(items: list[Any], schema: Schema, path: FieldPath) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, item in enumerate(items):
+        step = _item_step(item, schema)
+        if step is None:
+            keys = " and ".join(schema.get("x-kubernetes-list-map-keys") or ())
+            _raise_mismatch(path, number, f"the items of this list are identified by {keys}, which this one lacks")
+        if step in found and not schema.get("x-muster-duplicates"):
+            _raise_mismatch(path, number, f"there is another item {format_field_path((step,))} in this list")
+        found[step] = item
+    return found
+
+
+def _remove(
+    value: Any, gone: AbstractSet[FieldPath], held: AbstractSet[FieldPath], schema: Schema, path: FieldPath
+) -> Any:
+    """Returns None if nothing is left. `gone` is relative to `path`."""
+    if _is_atomic(value, schema):
+        return value
+    here = {steps[0] for steps in gone if len(steps) == 1}
+    below: dict[str, set[FieldPath]] = {}
+    for steps in gone:
+        if len(steps) > 1:
+            below.setdefault(steps[0], set()).add(steps[1:])
+    if isinstance(value, dict):
+        kept = {}
+        for name, child in value.items():
+            step = f"f:{name}"
+            if step in here:
+                continue
+            if step in below:
+                child = _remove(child, below[step], held, _child(schema, name), (*path, step))
+            if child is not None:
+                kept[name] = child
+        return kept if kept or path in held else None
+    keys = {(f"f:{key}",) for key in schema.get("x-kubernetes-list-map-keys") or ()}
+    items = []
+    for item in value:
+        step = _item_step(item, schema) or ""
+        if step in here:
+            continue
+        if step in below:
+            item = _remove(item, below[step] - keys, held, schema.get("items") or {}, (*path, step))
+        if item is not None:
+            items.append(item)
+    return items if items or path in held else None
+
+
+def _child(schema: Schema, name: str) -> Schema:
+    declared = (schema.get("properties") or {}).get(name)
+    if declared is None:
+        declared = schema.get("additionalProperties")
+    return declared if isinstance(declared, dict) else {}
+
+
+def _is_atomic(value: Any, schema: Schema) -> bool:
+    """Whether `value` has one owner as a whole: a scalar, or a list or map that the schema does not split."""
+    if isinstance(value, dict):
+        return schema.get("x-kubernetes-map-type") == "atomic"
+    if isinstance(value, list):
+        return schema.get("x-kubernetes-list-type") not in ("map", "set")
+    return True
+
+
+def _item_step(item: Any, schema: Schema) -> str | None:
+    """Returns the path step of an item of the list that `schema` describes; None if it lacks a key."""
+    if schema.get("x-kubernetes-list-type") == "set":
+        return f"v:{orjson.dumps(item, option=orjson.OPT_SORT_KEYS).decode()}"
+    if not isinstance(item, dict):
+        return None
+    properties = (schema.get("items") or {}).get("properties") or {}
+    keys = {}
+    for key in schema.get("x-kubernetes-list-map-keys") or ():
+        value = item.get(key)
+        if value is None:
+            value = (properties.get(key) or {}).get("default")
+        if value is None:
+            return None
+        keys[key] = value
+    return f"k:{orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()}"
+
+
+def _raise_mismatch(path: FieldPath, number: int, why: str) -> NoReturn:
+    field = f"{format_field_path(path).removeprefix('.')}[{number}]"
+    raise Invalid(f"{field}: {why}", causes=[Cause(field, why)])
+
+
+# Sets of fields in the form of `metadata.managedFields` (FieldsV1).
+
+FieldPath: TypeAlias = tuple[str, ...]
+
+
+def to_fields_v1(paths: Iterable[FieldPath]) -> dict[str, Any]:
+    root: dict[str, Any] = {}
+    for path in sorted(paths):
+        node = root
+        for step in path:
+            below = node.get(step)
+            if below is None:
+                below = node[step] = {}
+            elif not below:
+                below["."] = {}  # it is a member itself, because paths are sorted
+            node = below
+    return root
+
+
+def from_fields_v1(fields: Mapping[str, Any]) -> set[FieldPath]:
+    found: set[FieldPath] = set()
+    _collect(fields, (), found)
+    return found
+
+
+def format_field_path(path: FieldPath) -> str:
+    """`.spec.containers[name="web"].image`"""
+    return "".join(_format_step(step) for step in path)
+
+
+def _collect(fields: Mapping[str, Any], path: FieldPath, found: set[FieldPath]) -> None:
+    for step, below in fields.items():
+        if step == ".":
+            found.add(path)
+            continue
+        at = (*path, step)
+        if below and isinstance(below, dict):
+            _collect(below, at, found)
+        else:
+            found.add(at)
+
+
+def _format_step(step: str) -> str:
+    sort, _, text = step.partition(":")
+    if sort == "f":
+        return f".{text}"
+    if sort != "k":
+        return f"[={text}]" if sort == "v" else f"[{text}]"
+    try:
+        keys = sorted(orjson.loads(text).items())
+    except (orjson.JSONDecodeError, AttributeError):
+        return f"[{text}]"  # a client may write anything into managedFields
+    return f"[{','.join(f'{name}={orjson.dumps(value).decode()}' for name, value in keys)}]"

@@ -18,125 +18,6 @@ from muster.operator.settings import lease_name
 from muster.operator.webhook import WEBHOOK_PATH
 from muster.training.registry import training_kinds
 
-# The CRDs of the training kinds replace those of training-operator and paddle-operator in place. So they accept
-# whatever those accept and drop nothing that those keep. Allowed values are left to the webhook: with a narrower
-# definition, a job stored under the wider one could no longer be changed, not even its status.
-
-
-_VALUE_LIMITS = frozenset({"enum", "minimum", "maximum", "minLength", "maxLength", "pattern"})
-_TEMPLATE_META = ("annotations", "finalizers", "labels", "name", "namespace")
-"""The fields of a template's metadata. The others are written by API servers. Go clients send `creationTimestamp: null`
-there, which must be dropped and not rejected."""
-
-
-def build_crds() -> list[Object]:
-    """Returns one CRD per kind with all its versions, the first of which is stored. Versions of a kind have the same
-    fields, so nothing is converted."""
-    by_resource: dict[str, list[Kind]] = {}
-    for kind in training_kinds():
-        by_resource.setdefault(kind.resource, []).append(replace(kind, schema=_root(kind.schema)))
-    return [crd_from_kinds(kinds) for kinds in by_resource.values()]
-
-
-def _root(schema: Schema) -> Schema:
-    fields = {
-        name: field if name == "metadata" else _without_limits(field) for name, field in schema["properties"].items()
-    }
-    return {**schema, "properties": fields}
-
-
-def _without_limits(schema: Schema) -> Schema:
-    """Returns the structure of a schema without its limits on values."""
-    if schema is OBJECT_META:
-        return {
-            "type": "object",
-            "properties": {name: _without_limits(OBJECT_META["properties"][name]) for name in _TEMPLATE_META},
-        }
-    wide = {key: value for key, value in schema.items() if key not in _VALUE_LIMITS}
-    if "properties" in wide:
-        wide["properties"] = {name: _without_limits(field) for name, field in wide["properties"].items()}
-    for key in ("items", "additionalProperties"):
-        if isinstance(wide.get(key), dict):
-            wide[key] = _without_limits(wide[key])
-    if wide.get("x-kubernetes-list-type") == "set":
-        wide["x-kubernetes-list-type"] = "atomic"  # a set must not have an entry twice
-    return wide
-
-
-# RBAC: each rule is a call that the operator's code makes, and no more.
-
-
-_RBAC = "rbac.authorization.k8s.io"
-_CHILD_VERBS = ("create", "get", "list", "patch", "watch")
-"""Objects of jobs are created and found; those of another operator get our labels."""
-_POD_GROUP_VERBS = ("create", "delete", "get", "list", "update", "watch")
-
-
-def job_rules() -> list[Object]:
-    """The rules in every namespace whose jobs the operator runs."""
-    jobs = [
-        rule
-        for group, plurals in _jobs().items()
-        for rule in (
-            _rule(group, plurals, ("delete", "list", "patch", "watch")),
-            _rule(group, [f"{plural}/status" for plural in plurals], ("patch",)),
-            # To own objects that block its deletion, which some clusters check.
-            _rule(group, [f"{plural}/finalizers" for plural in plurals], ("update",)),
-        )
-    ]
-    return [
-        *jobs,
-        _rule("", ["pods", "services"], (*_CHILD_VERBS, "delete")),
-        # The launchers of MPIJobs do this to their workers, and one may only grant what one has.
-        _rule("", ["pods/exec"], ("create", "get")),
-        # Roles and ConfigMaps that list a launcher's workers change with their number. Those that list addresses are
-        # deleted when they are outdated.
-        _rule("", ["configmaps"], (*_CHILD_VERBS, "delete", "update")),
-        _rule(_RBAC, ["roles"], (*_CHILD_VERBS, "update")),
-        _rule("", ["serviceaccounts"], _CHILD_VERBS),
-        _rule(_RBAC, ["rolebindings"], _CHILD_VERBS),
-        _rule("autoscaling", ["horizontalpodautoscalers"], _CHILD_VERBS),
-        _rule("", ["events"], ("create", "patch")),
-        _rule("scheduling.volcano.sh", ["podgroups"], _POD_GROUP_VERBS),
-        _rule("scheduling.x-k8s.io", ["podgroups"], _POD_GROUP_VERBS),
-    ]
-
-
-def webhook_rules(configuration: str) -> list[Object]:
-    """The rules in the whole cluster, for one object only."""
-    return [
-        _rule(
-            "admissionregistration.k8s.io",
-            ["validatingwebhookconfigurations"],
-            ("get", "update"),
-            names=[configuration],
-        )
-    ]
-
-
-def own_rules(lease: str, secret: str) -> list[Object]:
-    """The rules in the operator's own namespace. `create` cannot be limited to a name."""
-    return [
-        _rule("coordination.k8s.io", ["leases"], ("create",)),
-        _rule("coordination.k8s.io", ["leases"], ("get", "update"), names=[lease]),
-        *([_rule("", ["secrets"], ("get", "update"), names=[secret])] if secret else []),
-    ]
-
-
-def _jobs() -> dict[str, list[str]]:
-    by_group: dict[str, list[str]] = {}
-    for kind in training_kinds():
-        plurals = by_group.setdefault(kind.group, [])
-        if kind.plural not in plurals:
-            plurals.append(kind.plural)
-    return {group: sorted(plurals) for group, plurals in by_group.items()}
-
-
-def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:
-    rule: Object = {"apiGroups": [group], "resources": list(resources), "verbs": sorted(verbs)}
-    return rule | {"resourceNames": list(names)} if names else rule
-
-
 NAME = "muster-operator"
 NAMESPACE = "muster-system"
 IMAGE = f"muster-operator:{__version__}"
@@ -435,3 +316,120 @@ def _object(api_version: str, kind: str, name: str, namespace: str, content: Obj
     if namespace:
         metadata["namespace"] = namespace
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+
+# RBAC: each rule is a call that the operator's code makes, and no more.
+
+_RBAC = "rbac.authorization.k8s.io"
+_CHILD_VERBS = ("create", "get", "list", "patch", "watch")
+"""Objects of jobs are created and found; those of another operator get our labels."""
+_POD_GROUP_VERBS = ("create", "delete", "get", "list", "update", "watch")
+
+
+def job_rules() -> list[Object]:
+    """The rules in every namespace whose jobs the operator runs."""
+    jobs = [
+        rule
+        for group, plurals in _jobs().items()
+        for rule in (
+            _rule(group, plurals, ("delete", "list", "patch", "watch")),
+            _rule(group, [f"{plural}/status" for plural in plurals], ("patch",)),
+            # To own objects that block its deletion, which some clusters check.
+            _rule(group, [f"{plural}/finalizers" for plural in plurals], ("update",)),
+        )
+    ]
+    return [
+        *jobs,
+        _rule("", ["pods", "services"], (*_CHILD_VERBS, "delete")),
+        # The launchers of MPIJobs do this to their workers, and one may only grant what one has.
+        _rule("", ["pods/exec"], ("create", "get")),
+        # Roles and ConfigMaps that list a launcher's workers change with their number. Those that list addresses are
+        # deleted when they are outdated.
+        _rule("", ["configmaps"], (*_CHILD_VERBS, "delete", "update")),
+        _rule(_RBAC, ["roles"], (*_CHILD_VERBS, "update")),
+        _rule("", ["serviceaccounts"], _CHILD_VERBS),
+        _rule(_RBAC, ["rolebindings"], _CHILD_VERBS),
+        _rule("autoscaling", ["horizontalpodautoscalers"], _CHILD_VERBS),
+        _rule("", ["events"], ("create", "patch")),
+        _rule("scheduling.volcano.sh", ["podgroups"], _POD_GROUP_VERBS),
+        _rule("scheduling.x-k8s.io", ["podgroups"], _POD_GROUP_VERBS),
+    ]
+
+
+def webhook_rules(configuration: str) -> list[Object]:
+    """The rules in the whole cluster, for one object only."""
+    return [
+        _rule(
+            "admissionregistration.k8s.io",
+            ["validatingwebhookconfigurations"],
+            ("get", "update"),
+            names=[configuration],
+        )
+    ]
+
+
+def own_rules(lease: str, secret: str) -> list[Object]:
+    """The rules in the operator's own namespace. `create` cannot be limited to a name."""
+    return [
+        _rule("coordination.k8s.io", ["leases"], ("create",)),
+        _rule("coordination.k8s.io", ["leases"], ("get", "update"), names=[lease]),
+        *([_rule("", ["secrets"], ("get", "update"), names=[secret])] if secret else []),
+    ]
+
+
+def _jobs() -> dict[str, list[str]]:
+    by_group: dict[str, list[str]] = {}
+    for kind in training_kinds():
+        plurals = by_group.setdefault(kind.group, [])
+        if kind.plural not in plurals:
+            plurals.append(kind.plural)
+    return {group: sorted(plurals) for group, plurals in by_group.items()}
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], names: Sequence[str] = ()) -> Object:
+    rule: Object = {"apiGroups": [group], "resources": list(resources), "verbs": sorted(verbs)}
+    return rule | {"resourceNames": list(names)} if names else rule
+
+
+# The CRDs of the training kinds replace those of training-operator and paddle-operator in place. So they accept
+# whatever those accept and drop nothing that those keep. Allowed values are left to the webhook: with a narrower
+# definition, a job stored under the wider one could no longer be changed, not even its status.
+
+_VALUE_LIMITS = frozenset({"enum", "minimum", "maximum", "minLength", "maxLength", "pattern"})
+_TEMPLATE_META = ("annotations", "finalizers", "labels", "name", "namespace")
+"""The fields of a template's metadata. The others are written by API servers. Go clients send `creationTimestamp: null`
+there, which must be dropped and not rejected."""
+
+
+def build_crds() -> list[Object]:
+    """Returns one CRD per kind with all its versions, the first of which is stored. Versions of a kind have the same
+    fields, so nothing is converted."""
+    by_resource: dict[str, list[Kind]] = {}
+    for kind in training_kinds():
+        by_resource.setdefault(kind.resource, []).append(replace(kind, schema=_root(kind.schema)))
+    return [crd_from_kinds(kinds) for kinds in by_resource.values()]
+
+
+def _root(schema: Schema) -> Schema:
+    fields = {
+        name: field if name == "metadata" else _without_limits(field) for name, field in schema["properties"].items()
+    }
+    return {**schema, "properties": fields}
+
+
+def _without_limits(schema: Schema) -> Schema:
+    """Returns the structure of a schema without its limits on values."""
+    if schema is OBJECT_META:
+        return {
+            "type": "object",
+            "properties": {name: _without_limits(OBJECT_META["properties"][name]) for name in _TEMPLATE_META},
+        }
+    wide = {key: value for key, value in schema.items() if key not in _VALUE_LIMITS}
+    if "properties" in wide:
+        wide["properties"] = {name: _without_limits(field) for name, field in wide["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(wide.get(key), dict):
+            wide[key] = _without_limits(wide[key])
+    if wide.get("x-kubernetes-list-type") == "set":
+        wide["x-kubernetes-list-type"] = "atomic"  # a set must not have an entry twice
+    return wide

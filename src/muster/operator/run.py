@@ -28,65 +28,6 @@ from muster.training.gang import group_kind
 from muster.training.kinds.base import JobKind
 from muster.training.registry import training_kinds
 
-LogFormat: TypeAlias = Literal["text", "json"]
-
-
-class JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC)
-        line: dict[str, Any] = {
-            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
-
-
-def configure_logging(format: LogFormat, *, debug: bool = False) -> None:
-    """Logs of the whole process go to stderr."""
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonFormatter() if format == "json" else text)
-    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler], force=True)
-
-
-Check = Callable[[], str]
-"""Returns what is wrong; "" if nothing is."""
-
-
-@asynccontextmanager
-async def serve_health(
-    host: str, port: int, *, alive: Check, ready: Check, metrics: Callable[[], bytes]
-) -> AsyncIterator[int]:
-    """Yields the port, in case any free one was requested."""
-    app = web.Application()
-    app.router.add_get("/healthz", _probe(alive))
-    app.router.add_get("/readyz", _probe(ready))
-
-    async def scrape(_: web.Request) -> web.Response:
-        return web.Response(body=metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    app.router.add_get("/metrics", scrape)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
-
-
-def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def probe(_: web.Request) -> web.Response:
-        wrong = check()
-        return web.Response(status=503, text=f"{wrong}\n") if wrong else web.Response(text="ok\n")
-
-    return probe
-
-
 log = logging.getLogger(__name__)
 
 AGENT = "muster-operator"
@@ -274,3 +215,62 @@ def _type_of(kind: Kind) -> tuple[str, str]:
 
 def _log_warning(warning: str) -> None:
     log.warning("warning from the API server: %s", warning)
+
+
+LogFormat: TypeAlias = Literal["text", "json"]
+
+
+class JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str).decode()
+
+
+def configure_logging(format: LogFormat, *, debug: bool = False) -> None:
+    """Logs of the whole process go to stderr."""
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler.setFormatter(JsonFormatter() if format == "json" else text)
+    logging.basicConfig(level=logging.DEBUG if debug else logging.INFO, handlers=[handler], force=True)
+
+
+Check = Callable[[], str]
+"""Returns what is wrong; "" if nothing is."""
+
+
+@asynccontextmanager
+async def serve_health(
+    host: str, port: int, *, alive: Check, ready: Check, metrics: Callable[[], bytes]
+) -> AsyncIterator[int]:
+    """Yields the port, in case any free one was requested."""
+    app = web.Application()
+    app.router.add_get("/healthz", _probe(alive))
+    app.router.add_get("/readyz", _probe(ready))
+
+    async def scrape(_: web.Request) -> web.Response:
+        return web.Response(body=metrics(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app.router.add_get("/metrics", scrape)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+def _probe(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def probe(_: web.Request) -> web.Response:
+        wrong = check()
+        return web.Response(status=503, text=f"{wrong}\n") if wrong else web.Response(text="ok\n")
+
+    return probe

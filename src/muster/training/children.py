@@ -17,42 +17,6 @@ from muster.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, controller_of, labels_of, name_of, namespace_of, uid_of
 
-K = TypeVar("K", bound=Hashable)
-
-TIMEOUT = 5.0
-
-
-class _Expected(NamedTuple):
-    things: set[str]
-    until: float
-
-
-class Expectations(Generic[K]):
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._expected: dict[K, _Expected] = {}
-
-    def expect(self, key: K, what: str) -> None:
-        known = self._expected.get(key)
-        self._expected[key] = _Expected({*(known.things if known else ()), what}, self._clock() + TIMEOUT)
-
-    def observe(self, key: K, what: str) -> None:
-        expected = self._expected.get(key)
-        if expected is not None:
-            expected.things.discard(what)
-
-    def seconds_left(self, key: K) -> float:
-        """Returns the seconds that are worth waiting; 0 if nothing is missing or the wait has timed out."""
-        expected = self._expected.get(key)
-        left = expected.until - self._clock() if expected is not None and expected.things else 0.0
-        if left <= 0:
-            self._expected.pop(key, None)
-            return 0.0
-        return left
-
-    def forget(self, key: K) -> None:
-        self._expected.pop(key, None)
-
 
 class EventRecorder(Protocol):
     def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
@@ -168,3 +132,40 @@ _MISSING_KINDS = {
         "asks for, or remove schedulerName and schedulingPolicy",
     ),
 }
+
+
+K = TypeVar("K", bound=Hashable)
+
+TIMEOUT = 5.0
+
+
+class _Expected(NamedTuple):
+    things: set[str]
+    until: float
+
+
+class Expectations(Generic[K]):
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._expected: dict[K, _Expected] = {}
+
+    def expect(self, key: K, what: str) -> None:
+        known = self._expected.get(key)
+        self._expected[key] = _Expected({*(known.things if known else ()), what}, self._clock() + TIMEOUT)
+
+    def observe(self, key: K, what: str) -> None:
+        expected = self._expected.get(key)
+        if expected is not None:
+            expected.things.discard(what)
+
+    def seconds_left(self, key: K) -> float:
+        """Returns the seconds that are worth waiting; 0 if nothing is missing or the wait has timed out."""
+        expected = self._expected.get(key)
+        left = expected.until - self._clock() if expected is not None and expected.things else 0.0
+        if left <= 0:
+            self._expected.pop(key, None)
+            return 0.0
+        return left
+
+    def forget(self, key: K) -> None:
+        self._expected.pop(key, None)

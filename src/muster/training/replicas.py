@@ -12,99 +12,6 @@ from muster.kube.objects import Object, annotations_of, is_deleting, labels_of, 
 from muster.training.labels import ATTEMPT_ANNOTATION, REPLICA_INDEX, REPLICA_TYPE
 from muster.training.model import Replica, ReplicaCount, TrainingJob
 
-RESTARTS_ANNOTATION = "muster.dev/restarts"
-"""Annotation on a job: how often each replica (or the whole `gang`) was restarted, and the job `resumed`."""
-
-GANG = "gang"
-RESUMED = "resumed"
-_MAX_BACKOFF_SECONDS = 300.0
-
-
-def read_restarts(job: TrainingJob) -> dict[str, int]:
-    text = annotations_of(job.object).get(RESTARTS_ANNOTATION)
-    return dict(orjson.loads(text)) if text else {}
-
-
-def format_restarts(restarts: Mapping[str, int]) -> str:
-    return orjson.dumps(restarts).decode()
-
-
-def count_failures(restarts: Mapping[str, int]) -> int:
-    """Counts the restarts that count towards backoffLimit; resuming is not a failure."""
-    return sum(number for name, number in restarts.items() if name != RESUMED)
-
-
-def attempt_of(restarts: Mapping[str, int], replica: Replica) -> int:
-    """Returns the number of the replica's current attempt, starting at 0."""
-    return sum(restarts.get(name, 0) for name in (replica.suffix, GANG, RESUMED))
-
-
-def gang_attempt(job: TrainingJob) -> int:
-    """Counts how often all replicas were restarted together; then they may meet at another address."""
-    restarts = read_restarts(job)
-    return restarts.get(GANG, 0) + restarts.get(RESUMED, 0)
-
-
-def backoff_left(attempt: int, ended: datetime | None, now: datetime) -> float:
-    """Returns the seconds until a failed replica may restart. The delay doubles with every attempt, as a node's does
-    for containers."""
-    if attempt == 0 or ended is None:
-        return 0.0
-    pause = min(2.0 ** min(attempt - 1, 30), _MAX_BACKOFF_SECONDS)
-    return pause - (now - ended).total_seconds()
-
-
-def count_container_restarts(pod: Object) -> int:
-    """Counts the restarts that the node did in place."""
-    return sum(container.get("restartCount", 0) for container in status_of(pod).get("containerStatuses") or ())
-
-
-class _ContainerEnd(NamedTuple):
-    container: str
-    terminated: Mapping[str, Any]
-
-    @property
-    def code(self) -> int:
-        return int(self.terminated.get("exitCode") or 0)
-
-
-def find_exit_code(pod: Object, trainer: str) -> int | None:
-    """Returns the exit code of the container that made the Pod fail; None if there is none, as after an eviction."""
-    culprit = _failed_container(pod, trainer)
-    return culprit.code if culprit is not None else None
-
-
-def find_end_time(pod: Object) -> datetime | None:
-    """Returns when the last container ended, or for a Pod that never had one, when it was created."""
-    moments = [end.terminated["finishedAt"] for end in _container_ends(pod) if end.terminated.get("finishedAt")]
-    made = meta(pod).get("creationTimestamp")
-    return max(map(parse_time, moments or ([made] if made else [])), default=None)
-
-
-def describe_failure(pod: Object, trainer: str) -> str:
-    """Returns one line; '' if the Pod gives no reason."""
-    culprit = _failed_container(pod, trainer)
-    if culprit is None:
-        reason = ": ".join(status_of(pod)[key] for key in ("reason", "message") if status_of(pod).get(key))
-        return f"Pod {name_of(pod)}: {reason}" if reason else ""
-    reason = f" ({culprit.terminated['reason']})" if culprit.terminated.get("reason") else ""
-    said = f": {culprit.terminated['message'].strip()}" if culprit.terminated.get("message") else ""
-    return f"Pod {name_of(pod)}, container {culprit.container}: exit code {culprit.code}{reason}{said}"
-
-
-def _failed_container(pod: Object, trainer: str) -> _ContainerEnd | None:
-    """Returns the training container if it failed, otherwise the first other container that did."""
-    bad = [end for end in _container_ends(pod) if end.code]
-    return next((end for end in bad if end.container == trainer), bad[0] if bad else None)
-
-
-def _container_ends(pod: Object) -> Iterator[_ContainerEnd]:
-    status = status_of(pod)
-    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        ended = (container.get("state") or {}).get("terminated") or (container.get("lastState") or {}).get("terminated")
-        if ended:
-            yield _ContainerEnd(container["name"], ended)
-
 
 class Replicas:
     def __init__(self, job: TrainingJob, pods: Iterable[Object]) -> None:
@@ -171,3 +78,97 @@ def replica_of(job: TrainingJob, pod: Object) -> Replica | None:
 
 def phase_of(pod: Object) -> str:
     return str(status_of(pod).get("phase") or "Pending")
+
+
+class _ContainerEnd(NamedTuple):
+    container: str
+    terminated: Mapping[str, Any]
+
+    @property
+    def code(self) -> int:
+        return int(self.terminated.get("exitCode") or 0)
+
+
+def find_exit_code(pod: Object, trainer: str) -> int | None:
+    """Returns the exit code of the container that made the Pod fail; None if there is none, as after an eviction."""
+    culprit = _failed_container(pod, trainer)
+    return culprit.code if culprit is not None else None
+
+
+def find_end_time(pod: Object) -> datetime | None:
+    """Returns when the last container ended, or for a Pod that never had one, when it was created."""
+    moments = [end.terminated["finishedAt"] for end in _container_ends(pod) if end.terminated.get("finishedAt")]
+    made = meta(pod).get("creationTimestamp")
+    return max(map(parse_time, moments or ([made] if made else [])), default=None)
+
+
+def describe_failure(pod: Object, trainer: str) -> str:
+    """Returns one line; '' if the Pod gives no reason."""
+    culprit = _failed_container(pod, trainer)
+    if culprit is None:
+        reason = ": ".join(status_of(pod)[key] for key in ("reason", "message") if status_of(pod).get(key))
+        return f"Pod {name_of(pod)}: {reason}" if reason else ""
+    reason = f" ({culprit.terminated['reason']})" if culprit.terminated.get("reason") else ""
+    said = f": {culprit.terminated['message'].strip()}" if culprit.terminated.get("message") else ""
+    return f"Pod {name_of(pod)}, container {culprit.container}: exit code {culprit.code}{reason}{said}"
+
+
+def _failed_container(pod: Object, trainer: str) -> _ContainerEnd | None:
+    """Returns the training container if it failed, otherwise the first other container that did."""
+    bad = [end for end in _container_ends(pod) if end.code]
+    return next((end for end in bad if end.container == trainer), bad[0] if bad else None)
+
+
+def _container_ends(pod: Object) -> Iterator[_ContainerEnd]:
+    status = status_of(pod)
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        ended = (container.get("state") or {}).get("terminated") or (container.get("lastState") or {}).get("terminated")
+        if ended:
+            yield _ContainerEnd(container["name"], ended)
+
+
+RESTARTS_ANNOTATION = "muster.dev/restarts"
+"""Annotation on a job: how often each replica (or the whole `gang`) was restarted, and the job `resumed`."""
+
+GANG = "gang"
+RESUMED = "resumed"
+_MAX_BACKOFF_SECONDS = 300.0
+
+
+def read_restarts(job: TrainingJob) -> dict[str, int]:
+    text = annotations_of(job.object).get(RESTARTS_ANNOTATION)
+    return dict(orjson.loads(text)) if text else {}
+
+
+def format_restarts(restarts: Mapping[str, int]) -> str:
+    return orjson.dumps(restarts).decode()
+
+
+def count_failures(restarts: Mapping[str, int]) -> int:
+    """Counts the restarts that count towards backoffLimit; resuming is not a failure."""
+    return sum(number for name, number in restarts.items() if name != RESUMED)
+
+
+def attempt_of(restarts: Mapping[str, int], replica: Replica) -> int:
+    """Returns the number of the replica's current attempt, starting at 0."""
+    return sum(restarts.get(name, 0) for name in (replica.suffix, GANG, RESUMED))
+
+
+def gang_attempt(job: TrainingJob) -> int:
+    """Counts how often all replicas were restarted together; then they may meet at another address."""
+    restarts = read_restarts(job)
+    return restarts.get(GANG, 0) + restarts.get(RESUMED, 0)
+
+
+def backoff_left(attempt: int, ended: datetime | None, now: datetime) -> float:
+    """Returns the seconds until a failed replica may restart. The delay doubles with every attempt, as a node's does
+    for containers."""
+    if attempt == 0 or ended is None:
+        return 0.0
+    pause = min(2.0 ** min(attempt - 1, 30), _MAX_BACKOFF_SECONDS)
+    return pause - (now - ended).total_seconds()
+
+
+def count_container_restarts(pod: Object) -> int:
+    """Counts the restarts that the node did in place."""
+    return sum(container.get("restartCount", 0) for container in status_of(pod).get("containerStatuses") or ())

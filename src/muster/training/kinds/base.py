@@ -30,45 +30,6 @@ from muster.training.model import (
     Wiring,
 )
 
-
-def validate_elastic_policy(policy: Mapping[str, Any], workers: int | None, path: str) -> list[Cause]:
-    """`workers` is the number written at `path`, when the job is created or scaled."""
-    low, high = policy.get("minReplicas"), policy.get("maxReplicas")
-    if low is not None and high is not None and low > high:
-        return [Cause("spec.elasticPolicy.minReplicas", f"{low} is more than maxReplicas, {high}")]
-    if workers is not None and low is not None and workers < low:
-        return [Cause(path, f"{workers} is less than elasticPolicy.minReplicas, {low}")]
-    if workers is not None and high is not None and workers > high:
-        return [Cause(path, f"{workers} is more than elasticPolicy.maxReplicas, {high}")]
-    return []
-
-
-def build_autoscalers(job: TrainingJob, policy: Mapping[str, Any]) -> Sequence[Object]:
-    """Returns an autoscaler if the policy has metrics."""
-    if not policy.get("metrics"):
-        return ()
-    target = {"apiVersion": job.object["apiVersion"], "kind": job.kind, "name": job.name}
-    workers = job.count("Worker")
-    return (
-        {
-            "apiVersion": "autoscaling/v2",
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": {
-                "name": job.name,
-                "namespace": job.namespace,
-                "labels": job_labels(job),
-                "ownerReferences": [owner_reference(job.object)],
-            },
-            "spec": {
-                "scaleTargetRef": target,
-                "minReplicas": policy.get("minReplicas") or workers,
-                "maxReplicas": policy.get("maxReplicas") or workers,
-                "metrics": list(policy["metrics"]),
-            },
-        },
-    )
-
-
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """The value of managedBy for jobs that Kueue runs on another cluster."""
 
@@ -321,4 +282,42 @@ def read_scheduling_policy(policy: Mapping[str, Any] | None) -> SchedulingPolicy
         min_resources=policy.get("minResources"),
         priority_class=policy.get("priorityClass") or "",
         timeout_seconds=policy.get("scheduleTimeoutSeconds"),
+    )
+
+
+def validate_elastic_policy(policy: Mapping[str, Any], workers: int | None, path: str) -> list[Cause]:
+    """`workers` is the number written at `path`, when the job is created or scaled."""
+    low, high = policy.get("minReplicas"), policy.get("maxReplicas")
+    if low is not None and high is not None and low > high:
+        return [Cause("spec.elasticPolicy.minReplicas", f"{low} is more than maxReplicas, {high}")]
+    if workers is not None and low is not None and workers < low:
+        return [Cause(path, f"{workers} is less than elasticPolicy.minReplicas, {low}")]
+    if workers is not None and high is not None and workers > high:
+        return [Cause(path, f"{workers} is more than elasticPolicy.maxReplicas, {high}")]
+    return []
+
+
+def build_autoscalers(job: TrainingJob, policy: Mapping[str, Any]) -> Sequence[Object]:
+    """Returns an autoscaler if the policy has metrics."""
+    if not policy.get("metrics"):
+        return ()
+    target = {"apiVersion": job.object["apiVersion"], "kind": job.kind, "name": job.name}
+    workers = job.count("Worker")
+    return (
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {
+                "name": job.name,
+                "namespace": job.namespace,
+                "labels": job_labels(job),
+                "ownerReferences": [owner_reference(job.object)],
+            },
+            "spec": {
+                "scaleTargetRef": target,
+                "minReplicas": policy.get("minReplicas") or workers,
+                "maxReplicas": policy.get("maxReplicas") or workers,
+                "metrics": list(policy["metrics"]),
+            },
+        },
     )
