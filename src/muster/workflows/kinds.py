@@ -9,18 +9,16 @@ from muster.kube.schema import root
 from muster.kube.validation import validate_metadata
 from muster.workflows.lint.warnings import find_warnings
 from muster.workflows.lint.workflow import workflow_rule
-from muster.workflows.schemas.specs import (
+from muster.workflows.schemas import (
     ARTIFACT_GC_SPEC,
-    CRON_SPEC,
-    EVENT_BINDING_SPEC,
-    TASK_SET_SPEC,
-    WORKFLOW_SPEC,
-)
-from muster.workflows.schemas.statuses import (
     ARTIFACT_GC_STATUS,
+    CRON_SPEC,
     CRON_STATUS,
+    EVENT_BINDING_SPEC,
     NODE_RESULT,
+    TASK_SET_SPEC,
     TASK_SET_STATUS,
+    WORKFLOW_SPEC,
     WORKFLOW_STATUS,
 )
 

@@ -1,1 +1,0 @@
-"""The schemas of the argoproj.io kinds."""
