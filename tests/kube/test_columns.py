@@ -63,7 +63,7 @@ def done(*types: str) -> Object:
     ],
 )
 def test_headings_are_kubectls(kind: Kind, headings: str) -> None:
-    """What stands behind a bar is shown with -o wide only."""
+    """Columns after the bar are shown with -o wide only."""
     plain, _, rest = headings.partition(" | ")
     words = [*plain.split(), *(f"{word}|" for word in rest.split())]
     columns = build_table(kind, [], NOW, wide=True).columns

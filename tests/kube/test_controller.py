@@ -188,7 +188,7 @@ async def test_it_never_gives_up() -> None:
 
     async with running(reconcile, max_backoff=0.0) as controller:
         controller.enqueue("a")
-        await until(lambda: calls > 1100)  # 2 to the power of 1024 is no float any more
+        await until(lambda: calls > 1100)  # 2**1024 would overflow a float
 
 
 async def test_a_cancelled_future_inside_does_not_cost_a_worker() -> None:
@@ -254,7 +254,7 @@ async def test_stopping_cancels_what_it_does_and_what_it_planned() -> None:
 
 
 def test_a_look_that_is_due_at_once_needs_no_timer() -> None:
-    """uvloop answers a time in the past with a handle that is no timer."""
+    """For a time in the past, uvloop returns a handle that is no timer."""
 
     async def story() -> None:
         calls: list[str] = []
@@ -271,7 +271,7 @@ def test_a_look_that_is_due_at_once_needs_no_timer() -> None:
 
 
 def test_of_two_waits_too_short_for_uvloop_neither_does_harm() -> None:
-    """It rounds to milliseconds, and answers what comes to none with a handle that does not know when it is due."""
+    """uvloop rounds to milliseconds, and returns a handle without a due time for less than one."""
 
     async def story() -> None:
         calls: list[str] = []
@@ -382,7 +382,7 @@ async def test_a_thousand_new_ones_do_not_keep_an_urgent_one_waiting() -> None:
     async def reconcile(key: str) -> float | None:
         looked_at.append(key)
         if looked_at.count("new 0") == 1 and key == "new 0":
-            controller.enqueue("new 0", urgent=True)  # while it is being looked at
+            controller.enqueue("new 0", urgent=True)  # during its reconcile
         if len(looked_at) == 1002:
             over.set()
         return None

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import asyncio
@@ -29,11 +27,11 @@ class ShakyCluster(EmbeddedCluster):
         self.lists = 0
         self.watches: list[str] = []
         self.refusals: list[Exception] = []
-        """What the next lists are answered with."""
+        """The errors that the next lists raise."""
         self._line: asyncio.Queue[WatchEvent | Exception | None] = asyncio.Queue()
 
     def cut(self, error: Exception | None = None) -> None:
-        """Ends the watch that is under way, by `error` or just so."""
+        """Ends the current watch, with or without an error."""
         self._line.put_nowait(error)
 
     async def list(self, kind: Kind, *args: Any, **query: Any) -> Listing:
@@ -76,7 +74,7 @@ def config_map(name: str, namespace: str = "default", **more: Any) -> Object:
 
 
 class Changes:
-    """What a listener was told: (name before, name after)."""
+    """Records the calls of on_change: (name before, name after)."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []

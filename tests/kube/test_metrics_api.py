@@ -1,4 +1,4 @@
-"""What is used, in the words of metrics.k8s.io."""
+"""Usage in the form of metrics.k8s.io."""
 
 from __future__ import annotations
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from typing import Any
@@ -223,7 +221,7 @@ def test_paths_begin_where_the_caller_says() -> None:
 
 
 def test_schemas_may_come_and_go() -> None:
-    """A compiled schema is remembered by identity, which must not be mistaken for that of a later one."""
+    """A compiled schema is remembered by identity, which must not be confused with that of a later one."""
     for size in range(2000):
         assert validate("x" * size, {"type": "string", "maxLength": size}) == []
 

@@ -212,7 +212,8 @@ def test_the_first_apply_to_an_object_made_otherwise() -> None:
 
 
 def test_what_kubectl_applied_by_itself_is_told_apart_from_what_others_did() -> None:
-    """When it moves on to server-side apply, it takes over all that the owner of its note owns, and nothing else."""
+    """When kubectl moves on to server-side apply, it takes over the fields in its last-applied annotation, and no
+    others."""
     last_applied = "kubectl.kubernetes.io/last-applied-configuration"
     config = deployment({"replicas": 2}, annotations={})
     note = json.dumps(config)

@@ -1,4 +1,4 @@
-"""A bad line to an API server: it hands on what it is given until somebody cuts it."""
+"""A proxy in front of an API server whose connections the test can cut."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from muster.kube.remote.kubeconfig import Access
 
 
 class FlakyProxy:
-    """`access` goes through it."""
+    """`access` connects through it."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -20,7 +20,7 @@ class FlakyProxy:
         self._open: set[asyncio.StreamWriter] = set()
 
     def cut(self) -> None:
-        """Everything that is under way breaks off, watches and answers alike. Who comes again is let through."""
+        """Cuts all open connections, watches and responses alike. New connections are accepted."""
         for end in self._open:
             end.transport.abort()
         self.cuts += len(self._open) // 2

@@ -1,5 +1,5 @@
-"""Jobs that paddle-operator has begun go on, with the Pods it made. (For training-operator, the real one is asked:
-tests/cluster/test_operator_adoption.py.)"""
+"""Jobs that paddle-operator has started continue with its Pods. (tests/cluster/test_operator_adoption.py covers
+training-operator with the real one.)"""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 
 
 async def begun(cluster: EmbeddedCluster, intranet: str) -> dict[str, str]:
-    """As paddle-operator leaves a running job: its labels, its finalizer, a ConfigMap of the job's name, and Services
-    with 20 ports if members meet by name. Answers the Pods' uids."""
+    """Creates what paddle-operator leaves of a running job: its labels, its finalizer, a ConfigMap of the job's name,
+    and Services with 20 ports if replicas meet by name. Returns the Pods' uids."""
     spec = {
         "intranet": intranet,
         "cleanPodPolicy": "Never",

@@ -1,4 +1,4 @@
-"""What passes the fence between the controllers and the API server."""
+"""Leader election, and the gate between the controllers and the API server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def held_by(cluster: Cluster) -> str:
 
 
 async def attempt(election: Election) -> bool:
-    """Whether one more try brings the lease."""
+    """Returns whether one more attempt takes the lease."""
     try:
         async with asyncio.timeout(0.2):
             await election.acquire()
@@ -209,7 +209,7 @@ async def test_nothing_is_written_without_the_lease(method: str) -> None:
         async with gate(method):
             pass
     async with gate("GET"):
-        pass  # reading is free; and who was refused holds no place
+        pass  # reads are allowed, and a rejected write holds no slot
 
 
 async def test_a_lease_that_was_lost_while_waiting_for_a_place_counts() -> None:

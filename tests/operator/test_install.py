@@ -1,4 +1,4 @@
-"""Installing and removing, on a cluster that has no controller of Deployments: the test is it."""
+"""Installs and uninstalls on a cluster without a controller of Deployments, which the test replaces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
 
 
 class Deployments:
-    """What Kubernetes does about a Deployment, in short."""
+    """A minimal controller of Deployments."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -152,7 +152,7 @@ async def test_another_operator_is_replaced_when_that_is_asked_for(cluster: Embe
     ]
     assert (await cluster.get(DEPLOYMENT, "training-operator", "kubeflow"))["spec"]["replicas"] == 0
     async with going(Deployments(cluster)):
-        await put(cluster)  # nobody is in the way now
+        await put(cluster)  # no other operator is left
 
 
 async def test_launchers_of_mpi_operator_cannot_be_taken_over(cluster: EmbeddedCluster) -> None:

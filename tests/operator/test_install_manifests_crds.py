@@ -77,7 +77,7 @@ def test_it_looks_as_upstream_s_does(name: str, short: list[str] | None, columns
     ("metadata", "dropped"),
     [
         ({"labels": {"a": "b"}, "annotations": {"c": "d"}, "name": "x", "namespace": "y", "finalizers": ["f"]}, []),
-        ({"creationTimestamp": None}, ["creationTimestamp"]),  # as clients in Go write it
+        ({"creationTimestamp": None}, ["creationTimestamp"]),  # as Go clients write it
     ],
 )
 def test_metadata_of_templates(metadata: Object, dropped: list[str]) -> None:
@@ -89,7 +89,7 @@ def test_metadata_of_templates(metadata: Object, dropped: list[str]) -> None:
 
 
 def test_what_upstream_stored_can_still_be_written() -> None:
-    """The schema of the box would refuse both; a definition must not, or the job's status could not be written."""
+    """The embedded cluster's schema would reject both; a CRD must not, or the job's status could not be written."""
     (kind,) = kinds_from_crd(DEFINITIONS["tfjobs.kubeflow.org"])
     container = {"name": "tensorflow", "image": "i", "imagePullPolicy": "Sometimes"}
     job = {

@@ -1,6 +1,6 @@
-"""The operator's rights are the calls it makes: none is missing, and none is there for nothing.
+"""The operator's rights are exactly the calls it makes.
 
-An API server that asks its own RBAC about everything, and a controller that comes with its ServiceAccount's token.
+Runs the controller with its ServiceAccount's token against an API server that enforces RBAC.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ KINDS = {kind.resource + kind.version: kind for kind in training_kinds()}
 PYTORCH, MPI = KINDS["pytorchjobs.kubeflow.orgv1"], KINDS["mpijobs.kubeflow.orgv1"]
 
 NOT_SEEN_HERE = {
-    # A launcher's Role has these, and one may grant only what one has.
+    # A launcher's Role has these, and one may only grant what one has.
     ("", "pods/exec", "create"), ("", "pods/exec", "get"),
-    # Whose a PodGroup is, is asked when it comes into being just while we make one.
+    # The owner of a PodGroup is read if it is created at the same moment.
     ("scheduling.volcano.sh", "podgroups", "get"), ("scheduling.x-k8s.io", "podgroups", "get"),
-    # Asked for by an admission plugin of some clusters.
+    # Checked by an admission plugin of some clusters.
     ("jobs", "job/finalizers", "update"),
 }  # fmt: skip
 
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    """With everything that `install` brings but the Deployment, for which there is no controller here."""
+    """Has everything that `install` creates except the Deployment, for which there is no controller here."""
     async with serving(tmp_path) as running:
         for kind in (*training_kinds(), CONFIGURATION, HPA):
             running.cluster.catalogue.register(kind)
@@ -70,7 +70,7 @@ class Calls:
     def note(self, method: str, url: URL, code: int, seconds: float) -> None:
         parts = url.path.strip("/").split("/")
         if len(parts) < 3:
-            return  # /version, /apis: everybody may ask
+            return  # /version, /apis: allowed for everyone
         group, below = (parts[1], parts[3:]) if parts[0] == "apis" else ("", parts[2:])
         if below[:1] == ["namespaces"] and len(below) > 2:
             below = below[2:]
@@ -111,7 +111,7 @@ def granted() -> set[Call]:
 
 
 def generalised(call: Call) -> Call:
-    """All kinds of job are alike."""
+    """Treats all kinds of jobs alike."""
     group, resource, verb = call
     _, slash, subresource = resource.partition("/")
     if group in ("kubeflow.org", "batch.paddlepaddle.org"):
@@ -145,7 +145,7 @@ async def test_every_right_is_used_and_none_is_missing(served: Served, operator:
 
 
 async def _said_twice(served: Served, operator: RemoteCluster) -> None:
-    """What happens again is counted in the event that is there."""
+    """A repeated event is counted in the existing one."""
     about = await served.cluster.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "talked-about", "namespace": "default"}}
     )
@@ -157,7 +157,7 @@ async def _said_twice(served: Served, operator: RemoteCluster) -> None:
 
 
 async def _alone(served: Served, operator: RemoteCluster) -> None:
-    """A worker that is restarted, a job that expires, one that another operator has begun, MPI, elasticity."""
+    """A worker that restarts, a job that expires, one that another operator has started, MPI, elasticity."""
     cluster = served.cluster
     await _begun_by_another(served)
     recorder = EventRecorder(operator, "muster-operator")
@@ -195,7 +195,7 @@ async def _alone(served: Served, operator: RemoteCluster) -> None:
 
 
 async def _meets_at_pods(served: Served) -> None:
-    """Members of a PaddleJob are told their addresses when all have one, and none while one is missing."""
+    """Replicas of a PaddleJob get their addresses once all have one, and none while one is missing."""
     cluster = served.cluster
     worker = {"replicas": 2, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}
     job = {
@@ -219,7 +219,7 @@ def _with(name: str, *, there: bool) -> Callable[[list[Object]], bool]:
 
 
 async def _begun_by_another(served: Served) -> None:
-    """Some of everything that jobs have, without the labels we look for."""
+    """Objects of jobs without the labels that we look for."""
     cluster = served.cluster
     mpi = training_job("kubeflow.org/v1", "MPIJob", "mpiReplicaSpecs", "mpi", {"Launcher": 1, "Worker": 1})
     old = await cluster.create({**mpi, "metadata": {"name": "old", "namespace": "default"}})
@@ -250,7 +250,7 @@ async def _left(served: Served, job: Object, api_version: str, kind: str, name: 
 
 
 async def _gangs(served: Served, operator: RemoteCluster, scheduler: Scheduler) -> None:
-    """A gang that gets smaller, and ends; and one whose PodGroup was made by another operator."""
+    """A gang that shrinks and ends, and one whose PodGroup another operator created."""
     cluster, gang = served.cluster, GangSettings(scheduler, by_policy=True)
     kind, name = group_kind(scheduler), f"{scheduler}-gang"
     recorder = EventRecorder(operator, "muster-operator")

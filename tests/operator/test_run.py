@@ -1,4 +1,4 @@
-"""The operator against an API server over HTTP: our own, which speaks as a real one does. The test is the node."""
+"""The operator against our own API server over HTTP. The test plays the node."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Operating:
 
 
 def elected(identity: str) -> OperatorSettings:
-    # Longer than this machine can be busy with others: no term ends here by the clock.
+    # Longer than this machine can be busy: no term expires here.
     election = ElectionSettings("muster-operator", "default", identity, 60.0, 40.0, 0.05)
     return replace(SETTINGS, election=election)
 
@@ -136,7 +136,7 @@ async def test_a_job_from_its_submission_to_its_end(served: Served) -> None:
 
 
 def counted(text: str) -> dict[str, float]:
-    """What is told of jobs by the names that training-operator has for it."""
+    """Returns the metrics of jobs by training-operator's names."""
     return {
         line.partition("{")[0].removeprefix("training_operator_jobs_").removesuffix("_total"): float(line.split()[-1])
         for line in text.splitlines()
@@ -165,8 +165,8 @@ async def test_what_becomes_of_a_job_is_counted_once_whoever_leads(served: Serve
 
 
 async def test_no_more_requests_than_needed(served: Served) -> None:
-    """Two Pods and two Services, an event for all of them, for Running and Succeeded: 7 that create. Three states that
-    are written, numbers that wait for each other, and no question, no conflict."""
+    """Two Pods, two Services and three events: 7 creates. Three status writes, collected counts, no reads and no
+    conflicts."""
     async with operating(served) as operator:
         await operator.until("/readyz", lambda code, _: code == 200)
         await served.cluster.create(job())
@@ -252,7 +252,7 @@ async def test_two_that_share_the_namespaces_among_themselves_both_lead(served: 
 
 
 async def test_a_line_that_breaks_all_the_time(served: Served) -> None:
-    """Watches end in the middle of an event, and nobody knows what became of a request that got no answer."""
+    """Watches break in the middle of an event, and requests without a response may have been executed."""
     names = [f"job-{n}" for n in range(3)]
     wanted = [f"{name}-{role}-0" for name in names for role in ("master", "worker")]
     made: list[str] = []
@@ -279,7 +279,7 @@ async def test_a_line_that_breaks_all_the_time(served: Served) -> None:
 
 
 async def cut(line: FlakyProxy, chance: random.Random) -> None:
-    """At some moment of what was begun just now."""
+    """Cuts the line at a random moment of the current requests."""
     await asyncio.sleep(0.05 * chance.random())
     line.cut()
 

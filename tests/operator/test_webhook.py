@@ -1,4 +1,4 @@
-"""The webhook as an API server meets it: over TLS, trusting what the configuration says."""
+"""The webhook as an API server calls it: over TLS, trusting the configuration's authority."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ REVIEW = {
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
-    """With what `muster operator install` leaves for the webhook to fill in."""
+    """Has what `muster operator install` leaves for the webhook to fill in."""
     catalogue = new_catalogue()
     catalogue.register(CONFIGURATION)
     async with EmbeddedCluster(tmp_path / "cluster", catalogue, durability="process") as embedded:

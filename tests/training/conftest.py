@@ -29,8 +29,7 @@ def pytorch_job() -> MakeJob:
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
-    """The API, which knows training jobs and hands out addresses. No scheduler and no node: the test says what
-    becomes of Pods."""
+    """The API with training kinds and addresses, but no scheduler and no node: the test changes the Pods."""
     catalogue = new_catalogue()
     for kind in (*training_kinds(), PORT_LEASE):
         catalogue.register(kind)

@@ -36,13 +36,13 @@ def training_job(
 
 
 def naming(scheduler: str) -> dict[str, Any]:
-    """Roles of a PyTorchJob whose Pods ask for that scheduler."""
+    """Roles of a PyTorchJob whose Pods name that scheduler."""
     containers = [{"name": "pytorch", "image": "i"}]
     return {"Worker": {"template": {"spec": {"schedulerName": scheduler, "containers": containers}}}}
 
 
 def cluster_addresses(job_kind: JobKind, job: TrainingJob) -> Addresses:
-    """As a real cluster answers: the Service's name and the port that was asked for."""
+    """Addresses as on a real cluster: the Service's name and the requested port."""
     return {
         replica: Endpoint(replica_name(job, replica), job_kind.port_of(job, replica), f".{job.namespace}.svc")
         for replica in job.replicas()
@@ -50,7 +50,7 @@ def cluster_addresses(job_kind: JobKind, job: TrainingJob) -> Addresses:
 
 
 def loopback_addresses(job: TrainingJob) -> Addresses:
-    """As the cluster in a box answers: one address, a port each."""
+    """Addresses as in the embedded cluster: one address, and a port each."""
     return {replica: Endpoint("127.0.0.1", 20000 + n) for n, replica in enumerate(job.replicas())}
 
 

@@ -1,4 +1,4 @@
-"""Manifests that other people wrote are accepted and wired as they are. Skipped where the folder is not at hand."""
+"""Manifests of other projects are accepted and wired unchanged. Skipped if the folder is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = sorted(file for folder in ("training-operator", "paddlecloud") for file 
 GOLDEN = Path(__file__).parent / "conformance.json"
 
 REFUSED = {"training-operator/tensorflow/distribution_strategy/pvc.yaml": "spec.storageClassName"}
-"""Files with a placeholder that Kubernetes itself refuses, and the field at fault."""
+"""Files with a placeholder that Kubernetes itself rejects, and the field at fault."""
 
 
 def objects(file: Path) -> list[Object]:
@@ -58,13 +58,13 @@ def test_is_accepted_and_every_replica_can_be_made(file: Path) -> None:
 
 @pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")
 def test_every_replica_is_told_what_it_was_told_before() -> None:
-    """On a cluster with DNS. Read a difference before you accept it: MUSTER_ACCEPT=1 writes the file anew."""
+    """On a cluster with DNS. Read a difference before you accept it: MUSTER_ACCEPT=1 rewrites the file."""
     told = {str(file.relative_to(ROOT)): wirings(file) for file in FILES}
     if os.environ.get("MUSTER_ACCEPT"):
         GOLDEN.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
     expected = json.loads(GOLDEN.read_text())
-    for file in told.keys() & expected.keys():  # the folder may be another one
-        assert told[file] == expected[file], file
+    for file in sorted(told.keys() | expected.keys()):
+        assert told.get(file) == expected.get(file), file
 
 
 def wirings(file: Path) -> dict[str, Any]:

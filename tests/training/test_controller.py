@@ -1,4 +1,4 @@
-"""The training controller on a real store. The test is the node: it says what becomes of Pods."""
+"""The training controller on a real store. The test plays the node."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def annotated(obj: Object, annotations: Mapping[str, str]) -> Object:
 
 
 def have(*names: str) -> Callable[[list[Object]], bool]:
-    """Exactly these, none of them on its way out."""
+    """Exactly these names, none of them being deleted."""
     return lambda found: sorted(name_of(o) for o in found) == sorted(names) and not any(map(is_deleting, found))
 
 
@@ -93,7 +93,7 @@ async def all_run(cluster: EmbeddedCluster, *names: str) -> None:
 
 
 async def told(cluster: EmbeddedCluster, reason: str) -> str:
-    """What the event of that reason says."""
+    """Returns the message of the event with that reason."""
     (event, *_) = [
         event
         for event in await until_all(cluster, EVENT, lambda found: any(e["reason"] == reason for e in found))
@@ -154,7 +154,7 @@ async def test_nothing_is_written_when_nothing_has_changed(cluster: EmbeddedClus
             "job",
             lambda j: (status_of(j).get("replicaStatuses") or {}).get("Worker", {}).get("active") == 2,
         )
-        # Something that makes the controller look, and something after it that shows that it has looked.
+        # Causes a reconcile, and a later change that shows that it has happened.
         await cluster.patch(POD, "job-worker-0", "default", {"metadata": {"labels": {"seen": "yes"}}})
         await cluster.create({**pytorch(), "metadata": {"name": "next", "namespace": "default"}})
         await until(cluster, PYTORCH, "next", is_in("Created"))
@@ -273,7 +273,7 @@ async def test_a_new_controller_goes_on_where_the_old_one_was(cluster: EmbeddedC
     async with controlling(cluster):
         await cluster.create(pytorch())
         before = await until_all(cluster, POD, have(*NAMES))
-    # While nobody looks: one has run, one has ended, one is gone.
+    # While no controller runs: one has run, one has ended, one is deleted.
     await say(cluster, "job-master-0", "Running")
     await say(cluster, "job-worker-1", "Failed", 137)
     await cluster.delete(POD, "job-worker-0", "default", grace_seconds=0)
@@ -318,7 +318,7 @@ async def test_pods_the_cluster_refuses_are_explained(cluster: EmbeddedCluster) 
 
 
 async def test_a_wrong_job_on_a_cluster_that_does_not_check_it_fails_and_says_why(cluster: EmbeddedCluster) -> None:
-    cluster.catalogue.register(PyTorch.kind)  # the schema alone, as a CustomResourceDefinition has it
+    cluster.catalogue.register(PyTorch.kind)  # the schema alone, as in a CustomResourceDefinition
     async with controlling(cluster):
         await cluster.create(pytorch({"Master": 2}))
         job = await until(cluster, PYTORCH, "job", is_in("Failed"))
@@ -382,8 +382,8 @@ async def test_jobs_of_another_manager_are_left_alone(cluster: EmbeddedCluster) 
 
 
 async def test_jobs_of_another_manager_are_not_judged_either(cluster: EmbeddedCluster) -> None:
-    """Where it runs, other rules may hold."""
-    cluster.catalogue.register(PyTorch.kind)  # the schema alone, as a CustomResourceDefinition has it
+    """Where it runs, other rules may apply."""
+    cluster.catalogue.register(PyTorch.kind)  # the schema alone, as in a CustomResourceDefinition
     async with controlling(cluster):
         for name, manager in (("theirs", "kueue.x-k8s.io/multikueue"), ("ours", "kubeflow.org/training-operator")):
             wrong = pytorch({"Master": 2}, runPolicy={"managedBy": manager})
@@ -453,7 +453,7 @@ async def test_an_elastic_paddlejob_announces_how_many_workers_it_wants(cluster:
 
 
 class Bare(EmbeddedCluster):
-    """A cluster that, like a real one, has nothing to list of kinds it does not know."""
+    """A cluster that, like a real one, cannot list kinds it does not know."""
 
     async def list(self, kind: Kind, namespace: str = "", **query: Any) -> Listing:
         self.catalogue.of(kind.api_version, kind.kind)

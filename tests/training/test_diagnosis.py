@@ -31,7 +31,7 @@ def job(state: str, message: str = "") -> Object:
         (job("Running"), {}, []),
         (job("Succeeded"), {"pods": [GOING], "events": [WARNING]}, []),
         (job("Failed", "out of memory"), {"events": [WARNING]}, ["failed"]),
-        # Its Pods go because it is suspended, and that it could not make some before is past.
+        # Its Pods are deleted because it is suspended, and earlier failures to create some no longer matter.
         (job("Suspended"), {"pods": [GOING], "events": [WARNING], "group": GROUP}, ["suspended"]),
         (job("Created"), {"group": GROUP}, ["gang waits"]),
         (job("Created"), {"events": [WARNING]}, ["warning"]),

@@ -1,4 +1,4 @@
-"""Speaks to a server as an etcd's HTTP gateway would answer."""
+"""Writes to a server that responds like an etcd's HTTP gateway."""
 
 from __future__ import annotations
 

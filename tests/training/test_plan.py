@@ -1,4 +1,4 @@
-"""What happens next to a training job, as tables: the job and its Pods in, a plan out."""
+"""Plans for training jobs, as tables: the job and its Pods in, a plan out."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def created(decided: Plan, kind: str) -> list[str]:
 
 
 def state(decided: Plan) -> str:
-    """What the State column shows."""
+    """The State column."""
     return str(decided.progress.conditions[-1]["type"])
 
 
@@ -373,9 +373,9 @@ COMPLETE = {"PADDLE_TRAINER_ENDPOINTS": "10.0.0.1:2379,10.0.0.2:2379", "PADDLE_T
         ({0: ("Pending", ""), 1: ("Pending", "10.0.0.2")}, None, ""),
         ({0: ("Pending", "10.0.0.1"), 1: ("Pending", "10.0.0.2")}, None, "create ConfigMap"),
         ({0: ("Running", "10.0.0.1"), 1: ("Running", "10.0.0.2")}, COMPLETE, ""),
-        # A sandbox that the node made anew has another address.
+        # A sandbox that the node recreated has another address.
         ({0: ("Running", "10.0.0.1"), 1: ("Running", "10.0.0.9")}, COMPLETE, "update ConfigMap"),
-        # A member that begins anew may not believe what was.
+        # A replica that restarts must not rely on old addresses.
         ({0: ("Running", "10.0.0.1")}, COMPLETE, "delete ConfigMap, create Pods"),
         ({0: ("Running", "10.0.0.1"), 1: ("Pending", "")}, COMPLETE, "delete ConfigMap"),
         ({0: ("Running", "10.0.0.1"), 1: ("Succeeded", "")}, COMPLETE, ""),

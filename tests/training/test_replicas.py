@@ -1,4 +1,4 @@
-"""Which Pod is which member of a job."""
+"""Which Pod is which replica, how it ended, and how often it restarted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_when_a_pod_ended(containers: list[Any], expected: int) -> None:
 
 
 def test_pods_that_paddle_operator_made_are_known_by_their_names() -> None:
-    """They have labels of their own. Taken for strays they would be deleted when Muster takes over."""
+    """They have labels of their own. Treated as strays they would be deleted when Muster takes over."""
     template = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
     roles = {role: {"replicas": 2, "template": template} for role in ("ps", "worker")}
     metadata = {"name": "wide-and-deep", "namespace": "default", "uid": "u"}

@@ -1,4 +1,4 @@
-"""A training outlives the server: kill -9 in the middle of it, start another one, and the job ends well."""
+"""A training job survives the server: kill -9, start another one, and the job succeeds."""
 
 from __future__ import annotations
 

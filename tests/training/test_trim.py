@@ -57,7 +57,7 @@ def test_of_a_pod_which_member_it_is_and_how_it_is_doing() -> None:
 
 
 def test_a_members_address_only_where_somebody_asks_for_it() -> None:
-    """A kind whose members are never told it need not be looked at again because a node has given one."""
+    """For kinds that never read the address, an assigned address is no reason for a reconcile."""
     theirs = pod()
     theirs["metadata"]["labels"]["paddle-res-type"] = "worker"
     assert trimmer_for("Pod")(theirs)["status"] == {"phase": "Running", "podIP": "10.0.0.1"}

@@ -18,12 +18,12 @@ from muster.kube.kinds import Kind
 from muster.kube.objects import Object, controller_of, labels_of, name_of, namespace_of, uid_of
 
 
-class EventRecorder(Protocol):
+class EventSink(Protocol):
     def event(self, about: Object, type: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
 
 
 class JobChildren:
-    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+    def __init__(self, cluster: Cluster, recorder: EventSink) -> None:
         self._cluster = cluster
         self._recorder = recorder
 

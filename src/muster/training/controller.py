@@ -30,7 +30,7 @@ from muster.kube.objects import (
     version_of,
 )
 from muster.kube.patches import diff_merge
-from muster.training.children import EventRecorder, Expectations, JobChildren, find_kind, ignore_not_found
+from muster.training.children import EventSink, Expectations, JobChildren, find_kind, ignore_not_found
 from muster.training.etcd import EtcdEntry, put_key
 from muster.training.gang import GangSettings, group_kind
 from muster.training.job_events import JobEvent, OnJobEvent, job_events_between
@@ -57,7 +57,7 @@ class TrainingController:
     def __init__(
         self,
         cluster: Cluster,
-        recorder: EventRecorder,
+        recorder: EventSink,
         job_kinds: Sequence[JobKind],
         gang: GangSettings = GangSettings(),  # noqa: B008 (frozen)
         *,

@@ -1,4 +1,4 @@
-"""The client against a server that answers exactly what a test wants. With our own API: tests/embedded/api."""
+"""The client against a server with scripted responses. Tests against our own API are in tests/server/kubernetes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from muster.kube.remote.kubeconfig import Access
 
 
 class Script:
-    """Answers in order: an object, an error code, or pieces of a stream. Remembers what was asked."""
+    """Responds in order with an object, an error code, or pieces of a stream. Records the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -173,7 +173,7 @@ async def test_kinds_are_asked_for_when_one_is_needed() -> None:
     answers = groups(group("", "Pod", "pods")), groups(group("acme.io", "Widget", "widgets")), widget
     async with client(*answers) as (cluster, script):
         assert name_of(await cluster.create(widget)) == "w"
-        # What Muster knows of a kind is kept; what the server does not have is gone.
+        # What Muster knows of a kind is kept; kinds that the server lacks are removed.
         assert await cluster.find("pods") is POD
         with pytest.raises(NotFound):
             await cluster.find("nodes")

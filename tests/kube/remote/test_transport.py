@@ -1,4 +1,4 @@
-"""What happens when the server, or the way to it, is not at its best."""
+"""The transport with a failing server or connection."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ async def test_a_client_certificate_is_shown(tmp_path: Path) -> None:
 
 
 def self_signed() -> tuple[bytes, bytes]:
-    """A certificate that is its own authority, good for both ends of a connection."""
+    """A self-signed certificate for both ends of a connection."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)

@@ -29,7 +29,7 @@ class Clock:
 
 
 def plugin(tmp_path: Path, status: str) -> Plugin:
-    """A program that counts how often it is asked."""
+    """A program that counts its calls."""
     script = tmp_path / "plugin.py"
     script.write_text(PRINTS.replace("STATUS", status))
     return Plugin(sys.executable, (str(script), str(tmp_path / "count")))

@@ -1,4 +1,4 @@
-"""The program that an MPI job's launcher is given to reach its workers with, against our own API server."""
+"""The program with which an MPI job's launcher reaches its workers, against our own API server."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ ALL = {"successPolicy": "AllWorkers"}
 
 
 def counts(states: Mapping[str, str]) -> dict[str, ReplicaCount]:
-    """One letter per member: Running, Pending, Succeeded."""
+    """One letter per replica: Running, Pending, Succeeded."""
     return {
         role: ReplicaCount(
             active=letters.count("R") + letters.count("P"),

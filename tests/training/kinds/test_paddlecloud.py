@@ -1,4 +1,4 @@
-"""What members of a PaddleCloud job are told, mode by mode, and what the job's status says."""
+"""The environment of replicas of a PaddleCloud job by mode, and the job's status."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PLACES = {"ps-0": "10.0.0.1", "worker-0": "10.0.0.2", "worker-1": "10.0.0.3"}
     ("intranet", "more", "named", "pod_ip", "config_map"),
     [
         ("PodIP", {}, True, AT_PODS, "job"),
-        ("PodIP", {}, False, "127.0.0.1", ""),  # the box knows addresses ahead
+        ("PodIP", {}, False, "127.0.0.1", ""),  # the embedded cluster knows addresses in advance
         ("PodIP", {"elastic": 1}, True, "job-worker-0", ""),
         ("Service", {}, True, "job-worker-0", ""),
         ("Host", {}, True, AT_PODS, "job"),

@@ -1,4 +1,4 @@
-"""What is refused, with the field at fault; and the policies, in both vocabularies."""
+"""Invalid jobs and the field at fault, and the policies in both vocabularies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica is told, kind by kind, on a cluster with DNS: what training-operator's users rely on."""
+"""The environment of a replica by kind, on a cluster with DNS, which training-operator's users rely on."""
 
 from __future__ import annotations
 
@@ -163,4 +163,4 @@ def test_an_mpi_worker_without_a_command_waits_and_ends_when_told_to() -> None:
             why = "by its own hand: the first process of a container does not hear it otherwise"
             assert sleeping.wait(5) == 143, why
         finally:
-            os.killpg(sleeping.pid, signal.SIGKILL)  # what a container's end does to the rest of it
+            os.killpg(sleeping.pid, signal.SIGKILL)  # as the end of a container does
