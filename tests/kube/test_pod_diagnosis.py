@@ -131,7 +131,13 @@ PULLING = event(2, "Normal", "Pulling", 'Pulling image "big"')
         ),  # in one second, in any order
         ([SCHEDULED, NO_MOUNT, PULLING], 'Pulling: Pulling image "big"'),
         ([NO_MOUNT, PULLING, event(3, "Normal", "Pulled")], ""),
-        ([SCHEDULED, event(2, "Warning", "FieldIgnored", "These fields have no effect on this machine: spec.dnsPolicy")], ""),
+        (
+            [
+                SCHEDULED,
+                event(2, "Warning", "FieldIgnored", "These fields have no effect on this machine: spec.dnsPolicy"),
+            ],
+            "",
+        ),
     ],
 )
 def test_what_is_waited_for_is_the_last_trouble_unless_something_came_after_it(

@@ -23,67 +23,6 @@ WRITE = ["create", "delete", "deletecollection", "patch", "update"]
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 _POD_ACTIONS = ("pods/attach", "pods/eviction", "pods/exec", "pods/portforward")
 
-
-def default_roles(kinds: Iterable[Kind]) -> list[Object]:
-    """Returns cluster-admin, admin, edit and view over the given kinds.
-
-    Namespaced objects can be viewed and edited, except that viewers cannot read Secrets and only admins edit roles."""
-    namespaced = [k for k in kinds if k.namespaced and k.group != _RBAC_GROUP]
-    seen = [k for k in namespaced if (k.group, k.plural) != ("", "secrets")]
-    view = [*_rules(seen, READ), _rule("", ["pods/log", "namespaces"], READ)]
-    edit = [
-        *_rules(namespaced, [*READ, *WRITE]),
-        _rule("", ["pods/log", "namespaces"], READ),
-        _rule("", list(_POD_ACTIONS), ["create", "get"]),
-        _rule("", ["serviceaccounts/token"], ["create"]),
-        _rule("", ["serviceaccounts"], ["impersonate"]),
-    ]
-    admin = [*edit, _rule(_RBAC_GROUP, ["roles", "rolebindings"], [*READ, *WRITE])]
-    everything = [
-        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-        {"nonResourceURLs": ["*"], "verbs": ["*"]},
-    ]
-    return [
-        _role("cluster-admin", everything),
-        _role("admin", admin),
-        _role("edit", edit),
-        _role("view", view),
-    ]
-
-
-def _rules(kinds: Iterable[Kind], verbs: list[str]) -> list[Object]:
-    plurals: dict[str, set[str]] = defaultdict(set)
-    for kind in kinds:
-        plurals[kind.group].add(kind.plural)
-        if kind.has_status:
-            plurals[kind.group].add(f"{kind.plural}/status")
-        if kind.scale:
-            plurals[kind.group].add(f"{kind.plural}/scale")
-    # Users read the status of an object, controllers write it.
-    read = [name for name in READ if name in verbs]
-    found = []
-    for group in sorted(plurals):
-        plain = sorted(p for p in plurals[group] if not p.endswith("/status"))
-        found.append(_rule(group, plain, verbs))
-        statuses = sorted(p for p in plurals[group] if p.endswith("/status"))
-        if statuses:
-            found.append(_rule(group, statuses, read))
-    return found
-
-
-def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
-    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
-
-
-def _role(name: str, rules: list[Object]) -> Object:
-    return {
-        "apiVersion": f"{_RBAC_GROUP}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}},
-        "rules": rules,
-    }
-
-
 ROLE_KINDS = (builtin.ROLE, builtin.CLUSTER_ROLE)
 BINDING_KINDS = (builtin.ROLE_BINDING, builtin.CLUSTER_ROLE_BINDING)
 
@@ -188,3 +127,63 @@ class Identity:
 
     def _clear_grants(self, before: object, after: object) -> None:
         self._grants.clear()
+
+
+def default_roles(kinds: Iterable[Kind]) -> list[Object]:
+    """Returns cluster-admin, admin, edit and view over the given kinds.
+
+    Namespaced objects can be viewed and edited, except that viewers cannot read Secrets and only admins edit roles."""
+    namespaced = [k for k in kinds if k.namespaced and k.group != _RBAC_GROUP]
+    seen = [k for k in namespaced if (k.group, k.plural) != ("", "secrets")]
+    view = [*_rules(seen, READ), _rule("", ["pods/log", "namespaces"], READ)]
+    edit = [
+        *_rules(namespaced, [*READ, *WRITE]),
+        _rule("", ["pods/log", "namespaces"], READ),
+        _rule("", list(_POD_ACTIONS), ["create", "get"]),
+        _rule("", ["serviceaccounts/token"], ["create"]),
+        _rule("", ["serviceaccounts"], ["impersonate"]),
+    ]
+    admin = [*edit, _rule(_RBAC_GROUP, ["roles", "rolebindings"], [*READ, *WRITE])]
+    everything = [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ]
+    return [
+        _role("cluster-admin", everything),
+        _role("admin", admin),
+        _role("edit", edit),
+        _role("view", view),
+    ]
+
+
+def _rules(kinds: Iterable[Kind], verbs: list[str]) -> list[Object]:
+    plurals: dict[str, set[str]] = defaultdict(set)
+    for kind in kinds:
+        plurals[kind.group].add(kind.plural)
+        if kind.has_status:
+            plurals[kind.group].add(f"{kind.plural}/status")
+        if kind.scale:
+            plurals[kind.group].add(f"{kind.plural}/scale")
+    # Users read the status of an object, controllers write it.
+    read = [name for name in READ if name in verbs]
+    found = []
+    for group in sorted(plurals):
+        plain = sorted(p for p in plurals[group] if not p.endswith("/status"))
+        found.append(_rule(group, plain, verbs))
+        statuses = sorted(p for p in plurals[group] if p.endswith("/status"))
+        if statuses:
+            found.append(_rule(group, statuses, read))
+    return found
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> Object:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _role(name: str, rules: list[Object]) -> Object:
+    return {
+        "apiVersion": f"{_RBAC_GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"}},
+        "rules": rules,
+    }

@@ -40,26 +40,6 @@ from muster.kube.objects import (
     uid_of,
 )
 
-
-def format_indexes(indexes: Iterable[int]) -> str:
-    """Formats [0, 1, 2, 5] as '0-2,5', as in completedIndexes."""
-    runs: list[list[int]] = []
-    for index in sorted(indexes):
-        if runs and index == runs[-1][1] + 1:
-            runs[-1][1] = index
-        else:
-            runs.append([index, index])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
-
-
-def parse_indexes(text: str) -> set[int]:
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 FIRST_BACKOFF = 10.0
@@ -541,3 +521,22 @@ class JobController:
 def _job_of(pod: Object) -> list[Key]:
     owner = controller_of(pod)
     return [Key(namespace_of(pod), owner["name"])] if owner is not None and owner["kind"] == "Job" else []
+
+
+def format_indexes(indexes: Iterable[int]) -> str:
+    """Formats [0, 1, 2, 5] as '0-2,5', as in completedIndexes."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def parse_indexes(text: str) -> set[int]:
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found

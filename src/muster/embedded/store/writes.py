@@ -28,80 +28,6 @@ from muster.kube.patches import json_patch, merge_patch, strategic_merge
 from muster.kube.schema import STRING, validate
 from muster.kube.server_side_apply import server_side_apply, track_update
 
-
-def apply_patch(obj: Object, body: Any, type: PatchType, schema: Schema) -> Object:
-    """Returns a new object. Parts that the patch does not change may be shared with `obj`."""
-    if type == "json":
-        if not isinstance(body, list):
-            raise BadRequest("a JSON patch must be a list of operations; to send an object, use a merge patch")
-        result = json_patch(obj, body)
-    elif not isinstance(body, dict):
-        raise BadRequest(f"a {type} patch must be an object")
-    elif type == "merge":
-        result = merge_patch(obj, body)
-    elif type == "strategic":
-        result = strategic_merge(obj, body, schema)
-    else:
-        raise UnsupportedMediaType(f'"{type}" is not a patch type: use merge, json, strategic or apply')
-    if not isinstance(result, dict):
-        raise BadRequest("the patch removes the whole object")
-    return result
-
-
-def to_scale(kind: Kind, obj: Object) -> Object:
-    """Returns the autoscaling/v1 Scale of an object. Raises NotFound for a kind without replicas."""
-    scale = _scale(kind)
-    metadata = obj["metadata"]
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: Object = {"replicas": _get_path(obj, scale.status_replicas) or 0}
-    if scale.selector and (selector := _get_path(obj, scale.selector)):
-        status["selector"] = selector
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {field: metadata[field] for field in kept if field in metadata},
-        "spec": {"replicas": _get_path(obj, scale.replicas) or 0},
-        "status": status,
-    }
-
-
-def apply_scale(kind: Kind, obj: Object, wanted: Object) -> Object:
-    """Returns the object with the number of replicas of a Scale."""
-    scale = _scale(kind)
-    replicas = (wanted.get("spec") or {}).get("replicas", 0)
-    if type(replicas) is not int or replicas < 0:
-        why = f"Invalid value: {replicas!r}: must be a whole number, 0 or more"
-        raise Invalid(
-            f'Scale "{obj["metadata"]["name"]}" is invalid: spec.replicas: {why}', causes=[Cause("spec.replicas", why)]
-        )
-    result = _set_path(obj, _path_parts(scale.replicas), replicas)
-    assert isinstance(result, dict)
-    return result
-
-
-def _scale(kind: Kind) -> Scale:
-    if kind.scale is None:
-        raise NotFound(f"{kind.resource} cannot be scaled: the kind has no replicas")
-    return kind.scale
-
-
-def _path_parts(path: str) -> list[str]:
-    return [step for step in path.split(".") if step]
-
-
-def _get_path(obj: Any, path: str) -> Any:
-    for step in _path_parts(path):
-        obj = obj.get(step) if isinstance(obj, dict) else None
-    return obj
-
-
-def _set_path(obj: Any, steps: list[str], value: Any) -> Any:
-    if not steps:
-        return value
-    inner = obj if isinstance(obj, dict) else {}
-    return {**inner, steps[0]: _set_path(inner.get(steps[0]), steps[1:], value)}
-
-
 NAMES_TO_TRY = 8
 
 
@@ -344,3 +270,76 @@ def _check_identity(kind: Kind, old: Object, new: Object) -> None:
             raise BadRequest(f"metadata.{field}: a patch cannot change the {field} of an object")
     if new.get("kind") != kind.kind:
         raise BadRequest("kind: a patch cannot change the kind of an object")
+
+
+def apply_patch(obj: Object, body: Any, type: PatchType, schema: Schema) -> Object:
+    """Returns a new object. Parts that the patch does not change may be shared with `obj`."""
+    if type == "json":
+        if not isinstance(body, list):
+            raise BadRequest("a JSON patch must be a list of operations; to send an object, use a merge patch")
+        result = json_patch(obj, body)
+    elif not isinstance(body, dict):
+        raise BadRequest(f"a {type} patch must be an object")
+    elif type == "merge":
+        result = merge_patch(obj, body)
+    elif type == "strategic":
+        result = strategic_merge(obj, body, schema)
+    else:
+        raise UnsupportedMediaType(f'"{type}" is not a patch type: use merge, json, strategic or apply')
+    if not isinstance(result, dict):
+        raise BadRequest("the patch removes the whole object")
+    return result
+
+
+def to_scale(kind: Kind, obj: Object) -> Object:
+    """Returns the autoscaling/v1 Scale of an object. Raises NotFound for a kind without replicas."""
+    scale = _scale(kind)
+    metadata = obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    status: Object = {"replicas": _get_path(obj, scale.status_replicas) or 0}
+    if scale.selector and (selector := _get_path(obj, scale.selector)):
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {field: metadata[field] for field in kept if field in metadata},
+        "spec": {"replicas": _get_path(obj, scale.replicas) or 0},
+        "status": status,
+    }
+
+
+def apply_scale(kind: Kind, obj: Object, wanted: Object) -> Object:
+    """Returns the object with the number of replicas of a Scale."""
+    scale = _scale(kind)
+    replicas = (wanted.get("spec") or {}).get("replicas", 0)
+    if type(replicas) is not int or replicas < 0:
+        why = f"Invalid value: {replicas!r}: must be a whole number, 0 or more"
+        raise Invalid(
+            f'Scale "{obj["metadata"]["name"]}" is invalid: spec.replicas: {why}', causes=[Cause("spec.replicas", why)]
+        )
+    result = _set_path(obj, _path_parts(scale.replicas), replicas)
+    assert isinstance(result, dict)
+    return result
+
+
+def _scale(kind: Kind) -> Scale:
+    if kind.scale is None:
+        raise NotFound(f"{kind.resource} cannot be scaled: the kind has no replicas")
+    return kind.scale
+
+
+def _path_parts(path: str) -> list[str]:
+    return [step for step in path.split(".") if step]
+
+
+def _get_path(obj: Any, path: str) -> Any:
+    for step in _path_parts(path):
+        obj = obj.get(step) if isinstance(obj, dict) else None
+    return obj
+
+
+def _set_path(obj: Any, steps: list[str], value: Any) -> Any:
+    if not steps:
+        return value
+    inner = obj if isinstance(obj, dict) else {}
+    return {**inner, steps[0]: _set_path(inner.get(steps[0]), steps[1:], value)}

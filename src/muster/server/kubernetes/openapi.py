@@ -19,71 +19,6 @@ from muster.kube.schema import OBJECT_META, STRING
 _PREFIX = "io.muster.schema"
 _SINGLE = ("items", "additionalProperties")
 
-
-class SchemaSharing:
-    """Replaces schemas that occur more than once, such as that of a container, with references to `definitions`."""
-
-    def __init__(self, schemas: Iterable[Schema], where: str) -> None:
-        """`schemas` are all schemas of the document. `where` is the prefix of references."""
-        self.definitions: dict[str, Schema] = {}
-        self._where = where
-        self._digests: dict[int, bytes] = {}
-        """By the id of a schema, which lives as long as its kind. Equal schemas have equal digests."""
-        self._counts: Counter[bytes] = Counter()
-        self._references: dict[bytes, Schema] = {}
-        for schema in schemas:
-            for inner in _inner(schema):
-                self._digest(inner)
-
-    def share(self, schema: Schema, name: str = "item") -> Schema:
-        """Returns the schema for the document. `name` is the name of its field."""
-        response = dict(schema)
-        if isinstance(schema.get("properties"), dict):
-            response["properties"] = {field: self._part(inner, field) for field, inner in schema["properties"].items()}
-        for holder in _SINGLE:
-            if isinstance(schema.get(holder), dict):
-                response[holder] = self._part(schema[holder], name)
-        return response
-
-    def _part(self, schema: Schema, name: str) -> Schema:
-        digest = self._digests[id(schema)]
-        if not schema.get("properties") or self._counts[digest] < 2:
-            return self.share(schema, name)
-        if digest not in self._references:
-            title = self._free_title(name)
-            self._references[digest] = {"$ref": f"{self._where}{title}"}
-            self.definitions[title] = {}  # reserves the name while its parts get theirs
-            self.definitions[title] = self.share(schema, name)
-        return self._references[digest]
-
-    def _digest(self, schema: Schema) -> bytes:
-        digest = self._digests.get(id(schema))
-        if digest is None or not schema.get("properties"):
-            # The items of a list can become a definition, so they are counted whenever the list is.
-            own = {key: value for key, value in schema.items() if key != "properties" and key not in _SINGLE}
-            below = [self._digest(inner).hex() for inner in _inner(schema)]
-            words = [own, list(schema.get("properties") or ()), [h for h in _SINGLE if h in schema], below]
-            digest = hashlib.blake2b(orjson.dumps(words), digest_size=12).digest()
-            self._digests[id(schema)] = digest
-        self._counts[digest] += 1
-        return digest
-
-    def _free_title(self, name: str) -> str:
-        """Returns a free name. `kubectl explain` shows the end of it as the type of a field."""
-        wanted = title = f"{_PREFIX}.{name[:1].upper()}{name[1:]}"
-        number = 2
-        while title in self.definitions:
-            title, number = f"{wanted}{number}", number + 1
-        return title
-
-
-def _inner(schema: Schema) -> Iterator[Schema]:
-    yield from (schema.get("properties") or {}).values()
-    for holder in _SINGLE:
-        if isinstance(schema.get(holder), dict):
-            yield schema[holder]
-
-
 _GVK = "x-kubernetes-group-version-kind"
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _APPLY_PARAMETERS = (*_WRITE_PARAMETERS, "force")
@@ -310,3 +245,67 @@ def _varint(value: int) -> bytes:
         value >>= 7
     found.append(value)
     return bytes(found)
+
+
+class SchemaSharing:
+    """Replaces schemas that occur more than once, such as that of a container, with references to `definitions`."""
+
+    def __init__(self, schemas: Iterable[Schema], where: str) -> None:
+        """`schemas` are all schemas of the document. `where` is the prefix of references."""
+        self.definitions: dict[str, Schema] = {}
+        self._where = where
+        self._digests: dict[int, bytes] = {}
+        """By the id of a schema, which lives as long as its kind. Equal schemas have equal digests."""
+        self._counts: Counter[bytes] = Counter()
+        self._references: dict[bytes, Schema] = {}
+        for schema in schemas:
+            for inner in _inner(schema):
+                self._digest(inner)
+
+    def share(self, schema: Schema, name: str = "item") -> Schema:
+        """Returns the schema for the document. `name` is the name of its field."""
+        response = dict(schema)
+        if isinstance(schema.get("properties"), dict):
+            response["properties"] = {field: self._part(inner, field) for field, inner in schema["properties"].items()}
+        for holder in _SINGLE:
+            if isinstance(schema.get(holder), dict):
+                response[holder] = self._part(schema[holder], name)
+        return response
+
+    def _part(self, schema: Schema, name: str) -> Schema:
+        digest = self._digests[id(schema)]
+        if not schema.get("properties") or self._counts[digest] < 2:
+            return self.share(schema, name)
+        if digest not in self._references:
+            title = self._free_title(name)
+            self._references[digest] = {"$ref": f"{self._where}{title}"}
+            self.definitions[title] = {}  # reserves the name while its parts get theirs
+            self.definitions[title] = self.share(schema, name)
+        return self._references[digest]
+
+    def _digest(self, schema: Schema) -> bytes:
+        digest = self._digests.get(id(schema))
+        if digest is None or not schema.get("properties"):
+            # The items of a list can become a definition, so they are counted whenever the list is.
+            own = {key: value for key, value in schema.items() if key != "properties" and key not in _SINGLE}
+            below = [self._digest(inner).hex() for inner in _inner(schema)]
+            words = [own, list(schema.get("properties") or ()), [h for h in _SINGLE if h in schema], below]
+            digest = hashlib.blake2b(orjson.dumps(words), digest_size=12).digest()
+            self._digests[id(schema)] = digest
+        self._counts[digest] += 1
+        return digest
+
+    def _free_title(self, name: str) -> str:
+        """Returns a free name. `kubectl explain` shows the end of it as the type of a field."""
+        wanted = title = f"{_PREFIX}.{name[:1].upper()}{name[1:]}"
+        number = 2
+        while title in self.definitions:
+            title, number = f"{wanted}{number}", number + 1
+        return title
+
+
+def _inner(schema: Schema) -> Iterator[Schema]:
+    yield from (schema.get("properties") or {}).values()
+    for holder in _SINGLE:
+        if isinstance(schema.get(holder), dict):
+            yield schema[holder]

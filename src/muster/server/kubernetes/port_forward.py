@@ -22,6 +22,82 @@ TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 _CHUNK_BYTES = 32 * 1024
 _MOST_CONNECTIONS = 256
 
+_BASE64 = "v4.base64.channel.k8s.io"
+_PROTOCOLS = (TUNNEL_PROTOCOL, V4, _BASE64)
+
+
+async def forward_ports(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
+    pod = await cluster.get(builtin.POD, target.name, target.namespace)
+    status = status_of(pod)
+    address = str(status.get("podIP") or "")
+    if status.get("phase") != "Running" or not address:
+        phase = status.get("phase") or "Pending"
+        raise Conflict(f'the Pod "{target.name}" is {phase}, not Running: it has no open ports')
+    protocol = choose_protocol(request, _PROTOCOLS)
+    if protocol != TUNNEL_PROTOCOL:
+        return await _forward_channels(request, protocol, address)
+    socket = Socket(request)
+    await socket.accept(protocol)
+    return await Tunnel(socket, address).run()
+
+
+async def _forward_channels(request: ApiRequest, protocol: str, address: str) -> None:
+    """Uses two channels per port, data and errors. Each starts with the port number."""
+    ports = _ports(request)
+    socket = Socket(request, base64_text=protocol == _BASE64)
+    await socket.accept(protocol)
+    writers: dict[int, asyncio.StreamWriter] = {}
+    readers: list[asyncio.Task[None]] = []
+    try:
+        for number, port in enumerate(ports):
+            for channel in (2 * number, 2 * number + 1):
+                await socket.send(encode_frame(channel, port.to_bytes(2, "little")))
+        for number, port in enumerate(ports):
+            try:
+                reader, writers[2 * number] = await asyncio.open_connection(address, port)
+            except OSError as error:
+                await socket.send(encode_frame(2 * number + 1, connection_error(port, error)))
+                continue
+            readers.append(asyncio.create_task(_copy(reader, socket, 2 * number), name=f"port-forward {port}"))
+        while True:
+            message = await socket.receive()
+            writer = writers.get(message[0]) if message else None
+            if writer is not None:
+                with contextlib.suppress(OSError):
+                    writer.write(message[1:])
+                    await writer.drain()
+    except WebSocketClosed:
+        return
+    finally:
+        for task in readers:
+            task.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+        for writer in writers.values():
+            writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, socket: Socket, channel: int) -> None:
+    while data := await reader.read(_CHUNK_BYTES):
+        await socket.send(encode_frame(channel, data))
+
+
+def _ports(request: ApiRequest) -> list[int]:
+    texts = [
+        text
+        for name, value in parse_qsl(request.scope["query_string"].decode("latin-1"))
+        if name == "ports"
+        for text in value.split(",")
+    ]
+    if not texts:
+        raise BadRequest("the query parameter ports is required: ?ports=8080")
+    try:
+        ports = [int(text) for text in texts]
+    except ValueError:
+        raise BadRequest(f"ports must be numbers, not {','.join(texts)}") from None
+    if not all(0 < port < 65536 for port in ports) or len(ports) > 100:
+        raise BadRequest("ports must be numbers from 1 to 65535, at most 100 of them")
+    return ports
+
 
 @dataclass(slots=True)
 class Connection:
@@ -140,80 +216,3 @@ async def _send(inbox: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> No
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
-
-
-_BASE64 = "v4.base64.channel.k8s.io"
-_PROTOCOLS = (TUNNEL_PROTOCOL, V4, _BASE64)
-
-
-async def forward_ports(cluster: EmbeddedCluster, request: ApiRequest, target: Target) -> None:
-    pod = await cluster.get(builtin.POD, target.name, target.namespace)
-    status = status_of(pod)
-    address = str(status.get("podIP") or "")
-    if status.get("phase") != "Running" or not address:
-        phase = status.get("phase") or "Pending"
-        raise Conflict(f'the Pod "{target.name}" is {phase}, not Running: it has no open ports')
-    protocol = choose_protocol(request, _PROTOCOLS)
-    if protocol != TUNNEL_PROTOCOL:
-        return await _forward_channels(request, protocol, address)
-    socket = Socket(request)
-    await socket.accept(protocol)
-    return await Tunnel(socket, address).run()
-
-
-async def _forward_channels(request: ApiRequest, protocol: str, address: str) -> None:
-    """Uses two channels per port, data and errors. Each starts with the port number."""
-    ports = _ports(request)
-    socket = Socket(request, base64_text=protocol == _BASE64)
-    await socket.accept(protocol)
-    writers: dict[int, asyncio.StreamWriter] = {}
-    readers: list[asyncio.Task[None]] = []
-    try:
-        for number, port in enumerate(ports):
-            for channel in (2 * number, 2 * number + 1):
-                await socket.send(encode_frame(channel, port.to_bytes(2, "little")))
-        for number, port in enumerate(ports):
-            try:
-                reader, writers[2 * number] = await asyncio.open_connection(address, port)
-            except OSError as error:
-                await socket.send(encode_frame(2 * number + 1, connection_error(port, error)))
-                continue
-            readers.append(asyncio.create_task(_copy(reader, socket, 2 * number), name=f"port-forward {port}"))
-        while True:
-            message = await socket.receive()
-            writer = writers.get(message[0]) if message else None
-            if writer is not None:
-                with contextlib.suppress(OSError):
-                    writer.write(message[1:])
-                    await writer.drain()
-    except WebSocketClosed:
-        return
-    finally:
-        for task in readers:
-            task.cancel()
-        await asyncio.gather(*readers, return_exceptions=True)
-        for writer in writers.values():
-            writer.close()
-
-
-async def _copy(reader: asyncio.StreamReader, socket: Socket, channel: int) -> None:
-    while data := await reader.read(_CHUNK_BYTES):
-        await socket.send(encode_frame(channel, data))
-
-
-def _ports(request: ApiRequest) -> list[int]:
-    texts = [
-        text
-        for name, value in parse_qsl(request.scope["query_string"].decode("latin-1"))
-        if name == "ports"
-        for text in value.split(",")
-    ]
-    if not texts:
-        raise BadRequest("the query parameter ports is required: ?ports=8080")
-    try:
-        ports = [int(text) for text in texts]
-    except ValueError:
-        raise BadRequest(f"ports must be numbers, not {','.join(texts)}") from None
-    if not all(0 < port < 65536 for port in ports) or len(ports) > 100:
-        raise BadRequest("ports must be numbers from 1 to 65535, at most 100 of them")
-    return ports

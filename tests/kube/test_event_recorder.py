@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
 
 from muster.embedded.cluster import EmbeddedCluster
 from muster.embedded.controllers.event_expiry import EventExpiry
-from muster.kube.builtin import EVENT
+from muster.kube.builtin import EVENT, new_catalogue
 from muster.kube.event_recorder import EventRecorder
 from muster.kube.objects import Object, name_of
 
@@ -16,6 +20,12 @@ POD: Object = {
     "metadata": {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": "7"},
 }
 NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "n"}}
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
+    async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as cluster:
+        yield cluster
 
 
 async def stored(cluster: EmbeddedCluster) -> list[Object]:
