@@ -1,4 +1,4 @@
-"""One small scope, and short ways to ask for a value or a complaint over it."""
+"""A small scope, and functions that return a value or an error message for it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SCOPE: dict[str, Any] = {
     "workflow.status": "Succeeded",
 }
 NOON = 1_700_000_000 * 10**9
-"""A moment, 2023-11-14T22:13:20Z, at which every test happens that asks for the time."""
+"""2023-11-14T22:13:20Z, the time of every test that asks for it."""
 
 
 def fixed_clock() -> Clock:
-    """A standing clock and loaded dice."""
+    """Returns a clock that stands still, with fixed random numbers."""
     return Clock(lambda: NOON, random.Random(7))
 
 
@@ -37,8 +37,8 @@ def value_of(expression: str, scope: Mapping[str, Any] = SCOPE) -> Any:
     return evaluate_in(expression, scope, fixed_clock())
 
 
-def complaint_about(expression: str, scope: Mapping[str, Any] = SCOPE) -> str:
-    """The first line of what is said: the message and the place."""
+def error_message(expression: str, scope: Mapping[str, Any] = SCOPE) -> str:
+    """Returns the first line of the error: the message and the position."""
     with pytest.raises(ExpressionError) as caught:
         evaluate_in(expression, scope, fixed_clock())
     return str(caught.value).split("\n")[0]

@@ -15,7 +15,7 @@ from muster.workflows.lang.environment import (
     root_variables,
 )
 from muster.workflows.lang.errors import ExpressionError
-from tests.workflows.lang.sample_scope import complaint_about, value_of
+from tests.workflows.lang.sample_scope import error_message, value_of
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_argo_adds(expression: str, value: Any) -> None:
     ],
 )
 def test_what_those_refuse(expression: str, complaint: str) -> None:
-    assert complaint_about(expression) == complaint
+    assert error_message(expression) == complaint
 
 
 @pytest.mark.parametrize(

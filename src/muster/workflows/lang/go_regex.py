@@ -29,7 +29,7 @@ _MAX_SECONDS = 2.0
 """CPU time that all searches of one call may take together. One search is linear; a thousand of them need not be."""
 _TOO_LONG = "the text is too long for this regular expression"
 _NO_ESCAPE = "\\\uf8ff"
-"""Stands for `\\C` (any byte), which Go does not have: RE2 does not take it either, and says where it is."""
+"""Replaces `\\C` (any byte), which Go does not have. It is no escape in RE2, whose error has its position."""
 _CONTINUATION = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
 _META = frozenset("\\.+*?()|[]{}^$")
 _GO_MESSAGES = {
@@ -41,18 +41,18 @@ _GO_MESSAGES = {
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
 }
-"""RE2's error messages that Go words differently."""
+"""Go's messages for errors that RE2 words differently."""
 _TOKEN = re.compile(
     r"\\Q.*?(?:\\E|\Z)|(?P<escape>\\.)"
     r"|\[\^?\]?(?:\[:[^\]]*:\]|\\.|[^\]\\])*\]"
     r"|(?P<group>\((?:\?(?:P?<(?P<name>[^>]*)>|(?P<special>.))?)?)|(?P<closing>\))",
     re.DOTALL,
 )
-"""The parts of a pattern that matter here: quotations, escapes, classes and parentheses."""
+"""Quotations, escapes, classes and parentheses of a pattern."""
 
 
 class Span(NamedTuple):
-    """Where a match and its captures are: (start, end) pairs, (-1, -1) for a capture that took no part."""
+    """The (start, end) of a match and its captures, (-1, -1) for a capture that did not match."""
 
     groups: tuple[tuple[int, int], ...]
 
@@ -74,19 +74,19 @@ class Regex:
         self.names = _group_names(pattern)
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches anywhere."""
+        """Returns whether the pattern matches anywhere."""
         return any(True for _ in self._matches(_encode(text)))
 
     def find(self, text: str) -> Span | None:
-        """The leftmost match."""
+        """Returns the leftmost match."""
         return next(self.find_all(text, 1), None)
 
     def find_all(self, text: str, most: int = -1) -> Iterator[Span]:
-        """Matches that do not overlap, from the left; an empty one never touches the match before it."""
+        """Yields matches that do not overlap, from the left. An empty match never touches the one before it."""
         data = _encode(text)
-        place = _Places(data)
+        places = _Places(data)
         for found in islice(self._matches(data), None if most < 0 else most):
-            yield Span(place.of_all(found.span(group) for group in range(len(self.names))))
+            yield Span(places.convert(found.span(group) for group in range(len(self.names))))
 
     def _matches(self, data: bytes) -> Iterator[Any]:
         if len(data) * self._regexp.programsize > _MAX_WORK:
@@ -103,7 +103,7 @@ class Regex:
             yield found
 
     def replace(self, text: str, replacement: str, *, literal: bool = False) -> str:
-        """Every match replaced; `$1` and `${name}` mean captures unless `literal`."""
+        """Replaces every match. `$1` and `${name}` mean captures unless `literal` is set."""
         out: list[str] = []
         at = size = 0
         for found in self.find_all(text):
@@ -114,7 +114,7 @@ class Regex:
         return "".join(out) + text[at:]
 
     def split(self, text: str, most: int) -> list[str]:
-        """The pieces between matches, at most `most` of them unless negative."""
+        """Returns the pieces between matches, at most `most` of them unless negative."""
         if most == 0:
             return []
         if self._pattern and not text:
@@ -154,7 +154,7 @@ class Regex:
             out.append(text[max(start, 0) : max(stop, 0)])
 
     def _capture(self, name: str, found: Span) -> tuple[int, int]:
-        """The place of a capture by its number, which has no leading zeros, or by its name."""
+        """Returns the place of a capture by its number, which has no leading zeros, or by its name."""
         if name.isascii() and name.isdigit() and (name == "0" or name[0] != "0"):
             number = int(name) if len(name) < 9 else len(found.groups)
             return found.groups[number] if number < len(found.groups) else (-1, -1)
@@ -164,12 +164,12 @@ class Regex:
 
 @lru_cache(maxsize=256)
 def compile_regex(pattern: str) -> Regex:
-    """The regular expression of a text. Raises ExpressionError with Go's message."""
+    """Compiles a regular expression. Raises ExpressionError with Go's message."""
     return Regex(pattern)
 
 
 def quote_meta(text: str) -> str:
-    """A pattern that matches the text itself."""
+    """Returns a pattern that matches the text itself."""
     return "".join("\\" + char if char in _META else char for char in text)
 
 
@@ -190,12 +190,12 @@ def _compile(pattern: str) -> Any:
 
 
 def _translate(message: str, pattern: str) -> ExpressionError:
-    """Go's wording of an error of RE2."""
+    """Returns an error of RE2 with Go's message."""
     if message.startswith("pattern too large"):
         return ExpressionError("error parsing regexp: expression too large")
     if message == "trailing \\":
         return _error("trailing backslash at end of expression", "")
-    if message == "invalid UTF-8":  # RE2's word for a pattern that ends inside of an escape
+    if message == "invalid UTF-8":  # RE2's message for a pattern that ends inside an escape
         return _error("invalid escape sequence", "\\x{")
     what, _, part = message.partition(": ")
     if what == "invalid escape sequence" and part in (r"\p", r"\P"):
@@ -207,7 +207,7 @@ def _translate(message: str, pattern: str) -> ExpressionError:
 
 
 def _check(pattern: str) -> None:
-    """Refuses what RE2 takes and Go does not."""
+    """Raises ExpressionError for what RE2 accepts and Go does not."""
     depth = 0
     for token in _TOKEN.finditer(pattern):
         if token["name"] and not re.fullmatch(r"\w+", token["name"], re.ASCII):
@@ -218,7 +218,7 @@ def _check(pattern: str) -> None:
 
 
 def _group_names(pattern: str) -> tuple[str, ...]:
-    """The names of the captures, empty for those without one; the first is the whole match."""
+    """Returns the names of the captures, empty for those without one. The first is the whole match."""
     groups = [token for token in _TOKEN.finditer(pattern) if token["group"] == "(" or token["name"]]
     return ("", *(token["name"] or "" for token in groups))
 
@@ -228,7 +228,7 @@ def _error(message: str, part: str) -> ExpressionError:
 
 
 def _encode(text: str) -> bytes:
-    """The text in UTF-8, with U+FFFD for every byte that is no character, one for one: so Go reads them."""
+    """Encodes the text in UTF-8, with U+FFFD for each invalid byte, as Go reads it."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -236,27 +236,27 @@ def _encode(text: str) -> bytes:
 
 
 class _Places:
-    """Finds the character at a byte of a text. Goes through the text once, since matches come from left to right."""
+    """Converts byte positions to character positions, in one pass, since matches come from left to right."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._ascii = data.isascii()
         self._byte = self._character = 0
 
-    def of_all(self, spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    def convert(self, spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         spans = tuple(spans)
         if self._ascii:
             return spans
-        places = {-1: -1}
+        characters = {-1: -1}
         for byte in sorted({end for span in spans for end in span if end >= 0}):
             self._character += len(self._data[self._byte : byte].decode())
             self._byte = byte
-            places[byte] = self._character
-        return tuple((places[start], places[end]) for start, end in spans)
+            characters[byte] = self._character
+        return tuple((characters[start], characters[end]) for start, end in spans)
 
 
 def _reference(template: str, at: int) -> tuple[str, int]:
-    """The name after a `$`, as long as it can be, with or without braces."""
+    """Returns the longest name after a `$`, with or without braces, and its end."""
     braced = template.startswith("{", at)
     start = at + braced
     end = start

@@ -150,7 +150,7 @@ class _Reader:
             f"cannot parse {quote_string(self.rest)} as {quote_string(element)}"
         )
 
-    def complain(self, message: str) -> NoReturn:
+    def fail_with(self, message: str) -> NoReturn:
         raise ExpressionError(f"parsing time {quote_string(self.text)}: {message}")
 
     def literal(self, expected: str) -> None:
@@ -175,7 +175,7 @@ class _Reader:
             self.fail(code)
         self.rest = self.rest[width:]
         if not low <= int(digits) <= high:
-            self.complain(f"{name} out of range")
+            self.fail_with(f"{name} out of range")
         return int(digits)
 
     def digits(self, code: str, count: int) -> int:
@@ -267,7 +267,7 @@ class _Reader:
         hours, minutes, seconds = (int(n) for n in (*found.groups()[1:], "0", "0")[:3])
         if hours > 24 or minutes > 60 or seconds > 60:
             wrong = "hour" if hours > 24 else "minute" if minutes > 60 else "second"
-            self.complain(f"time zone offset {wrong} out of range")
+            self.fail_with(f"time zone offset {wrong} out of range")
         total = hours * 3600 + minutes * 60 + seconds
         self.parts.offset = -total if found[1] == "-" else total
         self.rest = self.rest[found.end() :]
@@ -294,7 +294,7 @@ def parse_with_layout(layout: str, text: str, zone: Zone = UTC_ZONE) -> tuple[in
         reader.literal(before)
         if not code:
             if reader.rest:
-                reader.complain(f"extra text: {quote_string(reader.rest)}")
+                reader.fail_with(f"extra text: {quote_string(reader.rest)}")
             break
         if not reader.rest and not code.startswith((".9", ",9")):
             reader.fail(code)
@@ -332,12 +332,12 @@ def _month_and_day(reader: _Reader) -> tuple[int, int]:
     leap = parts.year % 4 == 0 and (parts.year % 100 != 0 or parts.year % 400 == 0)
     if parts.year_day >= 0:
         if not 1 <= parts.year_day <= 365 + leap:
-            reader.complain("day-of-year out of range")
+            reader.fail_with("day-of-year out of range")
         return 1, parts.year_day
     month = max(parts.month, 1)
     day = parts.day if parts.day >= 0 else 1
     if not 1 <= day <= _DAYS[month - 1] + (leap and month == 2):
-        reader.complain("day out of range")
+        reader.fail_with("day out of range")
     return month, day
 
 

@@ -1,10 +1,11 @@
 """`jqFilter`: filters of jq, run by libjq in a process of their own.
 
-A filter comes from a user: it may loop for ever, fill the memory, or try to read the environment or files of the
-server. libjq cannot be interrupted, so each filter runs in a process that has neither and that ends at its limits.
+A filter comes from a user: it may loop forever, fill the memory, or try to read the environment or files of the
+server. libjq cannot be interrupted, so each filter runs in a process without environment and files, which the operating
+system stops at its limits.
 
 Argo runs filters with gojq. To agree with it, keys are sorted, numbers are printed as Go prints them, and `(?P<name>`
-is read as `(?<name>`. What differs is listed in docs/workflows.md.
+means `(?<name>`. docs/workflows.md lists the differences that remain.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _COMPILE_ERROR = re.compile(r"jq: error: (.*?) at <top-level>, line (\d+), colum
 
 
 class JqError(ValueError):
-    """A filter that cannot be read or fails; the message says why."""
+    """A filter is invalid, fails, or costs too much; the message says why."""
 
 
 def jq(text: str, value: Any) -> list[Any]:
-    """Returns all results of a filter. Blocks until they are there; do not call it on an event loop.
+    """Returns all results of a filter. Blocks until it ends, so do not call it on an event loop.
 
-    Raises JqError if the filter cannot be read, fails, or costs too much.
+    Raises JqError if the filter is invalid, fails, or costs too much.
     """
     if len(text) > MAX_TEXT:
         raise JqError(f"a filter of {len(text)} characters is too long (at most {MAX_TEXT})")
@@ -78,7 +79,7 @@ def _run(text: str, value: Any) -> list[dict[str, Any]]:
 
 
 def _describe(message: str) -> str:
-    """libjq's message without the worker's own first line: what is wrong, and where in the filter."""
+    """Returns libjq's message with the position in the filter, which starts on the second line of the program."""
     found = _COMPILE_ERROR.search(message)
     if found is None:
         return message.removeprefix("jq: error: ").split("\n")[0]

@@ -1,8 +1,8 @@
-"""The process in which libjq runs one filter. It is started by `muster.workflows.lang.jq` as a script.
+"""The process that runs one jq filter with libjq. `muster.workflows.lang.jq` starts it as a script.
 
-Reads `{"filter": ..., "input": ...}` from standard input, where `input` is JSON text. Writes one JSON text per line for
-each result, or, as the last line, `{"error": ...}`; a result is `{"value": ...}`. Before it looks at the filter, the
-process gives up what a filter must not reach: the environment, files, and more memory and CPU time than its limits.
+It reads `{"filter": ..., "input": ...}` from standard input, where `input` is JSON text. It writes `{"value": ...}` on a
+line for each result, and `{"error": ...}` on the last line if the filter fails. Before it compiles the filter, it gives
+up what a filter must not reach: the environment, files, and memory and CPU time beyond its limits.
 """
 
 import json
@@ -18,8 +18,8 @@ _PRELUDE = (
     'def get_search_list: _refuse("get_search_list"); def halt: error("halt error: null"); '
     'def halt_error: error("halt error: \\(tostring)"); def halt_error(f): halt_error; {} as $ENV |\n'
 )
-"""Comes before the filter, on a line of its own. It also makes `import` and `include` syntax errors, since those must
-come first in a program."""
+"""Comes before the filter, on its own line. After it, `import` and `include` are syntax errors, since they must come
+first in a program."""
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.workflows.lang.sample_scope import complaint_about
+from tests.workflows.lang.sample_scope import error_message
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ from tests.workflows.lang.sample_scope import complaint_about
     ],
 )
 def test_types_that_cannot_fit(expression: str, complaint: str) -> None:
-    assert complaint_about(expression) == complaint
+    assert error_message(expression) == complaint

@@ -8,7 +8,7 @@ import pytest
 
 from muster.workflows.lang.errors import ExpressionError
 from muster.workflows.lang.go_values import go_type
-from tests.workflows.lang.sample_scope import complaint_about, value_of
+from tests.workflows.lang.sample_scope import error_message, value_of
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_values_have_the_types_of_go(expression: str, kind: str) -> None:
         ("user.langs[user.name]", "invalid operation: int(string) (1:11)"),
         ("user[user.age]", "reflect.Value.MapIndex: value of type float64 is not assignable to type string (1:5)"),
         ("user.name()", "invalid operation: cannot call non-function of type string (1:6)"),
-        ("user.missing()", "invalid operation: cannot call nil (missing is no function here) (1:6)"),
+        ("user.missing()", "invalid operation: cannot call nil (there is no function missing here) (1:6)"),
         ("user.age.x", "cannot fetch x from float64 (1:10)"),
         ("user.age contains 'a'", "interface conversion: interface {} is float64, not string (1:10)"),
         (
@@ -278,7 +278,7 @@ def test_values_have_the_types_of_go(expression: str, kind: str) -> None:
     ],
 )
 def test_what_fails_while_it_runs(expression: str, complaint: str) -> None:
-    assert complaint_about(expression) == complaint
+    assert error_message(expression) == complaint
 
 
 def test_a_complaint_shows_the_text_and_where() -> None:

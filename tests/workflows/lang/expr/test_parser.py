@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.workflows.lang.sample_scope import complaint_about
+from tests.workflows.lang.sample_scope import error_message
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ from tests.workflows.lang.sample_scope import complaint_about
     ],
 )
 def test_what_cannot_be_read(expression: str, complaint: str) -> None:
-    assert complaint_about(expression) == complaint
+    assert error_message(expression) == complaint

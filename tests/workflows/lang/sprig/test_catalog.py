@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.workflows.lang.sprig.catalog import SPRIG_FUNCTIONS
-from tests.workflows.lang.sample_scope import complaint_about
+from tests.workflows.lang.sample_scope import error_message
 
 EXPOSED = 209
 """Functions that sprig 3.3 has in its generic map, without `env` and `expandenv`, which Argo takes away."""
@@ -65,18 +65,18 @@ EXPOSED = 209
     ],
 )
 def test_what_fails(expression: str, complaint: str) -> None:
-    assert complaint_about(expression) == complaint
+    assert error_message(expression) == complaint
 
 
 @pytest.mark.parametrize("name", ["env", "expandenv", "nope"])
 def test_a_function_that_is_not_there_is_named(name: str) -> None:
-    complaint = f"invalid operation: cannot call nil ({name} is no function here) (1:7)"
-    assert complaint_about(f"sprig.{name}('HOME')") == complaint
+    complaint = f"invalid operation: cannot call nil (there is no function {name} here) (1:7)"
+    assert error_message(f"sprig.{name}('HOME')") == complaint
 
 
 @pytest.mark.parametrize("name", ["genCA", "bcrypt", "encryptAES", "getHostByName"])
 def test_a_function_that_is_refused_says_what_to_do(name: str) -> None:
-    assert complaint_about(f"sprig.{name}('x')").startswith(f"sprig.{name} is not available: ")
+    assert error_message(f"sprig.{name}('x')").startswith(f"sprig.{name} is not available: ")
 
 
 def test_every_function_that_argo_has_is_there() -> None:

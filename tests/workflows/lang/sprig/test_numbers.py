@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.workflows.lang.sample_scope import complaint_about, value_of
+from tests.workflows.lang.sample_scope import error_message, value_of
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_random_texts(expression: str, pattern: str) -> None:
 def test_random_numbers_and_bytes() -> None:
     assert all(3 <= value_of("sprig.randInt(3, 5)") < 5 for _ in range(20))
     assert len(base64.b64decode(value_of("sprig.randBytes(16)"))) == 16
-    assert complaint_about("sprig.randInt(5, 5)") == "invalid argument to Intn (1:7)"
+    assert error_message("sprig.randInt(5, 5)") == "invalid argument to Intn (1:7)"
 
 
 def test_the_dice_are_those_of_the_caller() -> None:

@@ -56,7 +56,7 @@ def length(value: Any) -> int:
 
 
 def get(base: Any, key: Any) -> Any:
-    """An element or a field, and nil where there is none."""
+    """Returns an element or a field, or nil if there is none."""
     if base is None:
         return None
     if isinstance(base, list | str):
@@ -69,7 +69,7 @@ def get(base: Any, key: Any) -> Any:
     return base.method(key) if isinstance(base, Opaque) and type(key) is str else None
 
 
-def _ends(name: str, at: int) -> BuiltinFunction:
+def _end_element(name: str, at: int) -> BuiltinFunction:
     def call(values: Any) -> Any:
         try:
             return fetch(values, at)
@@ -118,7 +118,7 @@ def _to_pairs(value: Any) -> Pairs:
 
 
 def _sorted_keys(doing: str, value: Any) -> list[Any]:
-    """Go's maps have no order; this one is at least always the same."""
+    """Returns the keys in a fixed order. Go's maps have none."""
     if not isinstance(value, Mapping):
         raise ExpressionError("cannot " + doing.replace("%s", go_kind(value)))
     return sorted(value, key=lambda key: (str(type(key)), key if isinstance(key, str | int | float) else str(key)))
@@ -199,8 +199,8 @@ def _expect_list(doing: str, value: Any) -> None:
 
 _COLLECTION_FUNCTIONS: dict[str, BuiltinFunction] = {
     "len": with_check(length, check_kind("array map string", "invalid argument for len (type %s)", INT)),
-    "first": _ends("first", 0),
-    "last": _ends("last", -1),
+    "first": _end_element("first", 0),
+    "last": _end_element("last", -1),
     "get": BuiltinFunction(get),
     "take": with_check(_take, _check_take),
     "keys": with_check(_keys, check_kind("map", "cannot get keys from %s", ARRAY)),
@@ -233,7 +233,7 @@ _NAMES = {"int64": "int", "uint8": "uint", "float64": "float"}
 
 
 def type_name(value: Any) -> str:
-    """`type(value)`: nil, bool, int, uint, float, string, array, map, func, or the name of a Go type."""
+    """Returns `type(value)`: nil, bool, int, uint, float, string, array, map, func, or the name of a Go type."""
     name = go_type(value)
     if value is None:
         return "nil"
@@ -260,7 +260,7 @@ _CONVERSION_FUNCTIONS: dict[str, BuiltinFunction] = {
 
 
 def to_integer(value: Any) -> int:
-    """`int(value)`, which Argo also calls `asInt`."""
+    """Returns `int(value)`, which Argo also calls `asInt`."""
     if type(value) is float:
         return to_int(value)
     if is_integer(value) or isinstance(value, Duration | Month | Weekday):
@@ -272,7 +272,7 @@ def to_integer(value: Any) -> int:
 
 
 def to_float(value: Any) -> float:
-    """`float(value)`, which Argo also calls `asFloat`."""
+    """Returns `float(value)`, which Argo also calls `asFloat`."""
     if is_number(value):
         return float(value)
     number = parse_float(value) if type(value) is str else None
@@ -286,7 +286,7 @@ def _abs(value: Any) -> Any:
     return abs(value) if type(value) is float else type(value)(wrap_int64(abs(value)))
 
 
-def _rounding(name: str, function: Callable[[float], float]) -> BuiltinFunction:
+def _rounding_function(name: str, function: Callable[[float], float]) -> BuiltinFunction:
     def call(value: Any) -> float:
         _expect_number(name, value)
         number = float(value)
@@ -305,8 +305,8 @@ def _expect_number(name: str, value: Any) -> None:
         raise ExpressionError(f"invalid argument for {name} (type {go_type(value)})")
 
 
-def _flat(name: str, values: Sequence[Any]) -> list[Any]:
-    """The numbers in nested lists."""
+def _flatten_numbers(name: str, values: Sequence[Any]) -> list[Any]:
+    """Returns the numbers in nested lists."""
     numbers: list[Any] = []
     waiting = list(reversed(values))
     while waiting:
@@ -319,21 +319,21 @@ def _flat(name: str, values: Sequence[Any]) -> list[Any]:
     return numbers
 
 
-def _extreme(name: str, better: Callable[[Any, Any], bool]) -> BuiltinFunction:
+def _extreme_function(name: str, better: Callable[[Any, Any], bool]) -> BuiltinFunction:
     def call(*values: Any) -> Any:
         if len(values) == 1 and not isinstance(values[0], list):
             return values[0]
         best: Any = None
-        for value in _flat(name, values):
+        for value in _flatten_numbers(name, values):
             if best is None or better(value, best):
                 best = value
         return best
 
-    return with_check(call, _aggregate(name))
+    return with_check(call, _check_numbers(name))
 
 
 def _mean(*values: Any) -> float:
-    numbers = [float(n) for n in _flat("mean", values)]
+    numbers = [float(n) for n in _flatten_numbers("mean", values)]
     total = 0.0
     for number in numbers:
         total += number
@@ -341,14 +341,14 @@ def _mean(*values: Any) -> float:
 
 
 def _median(*values: Any) -> float:
-    numbers = sorted(float(n) for n in _flat("median", values))
+    numbers = sorted(float(n) for n in _flatten_numbers("median", values))
     middle = len(numbers) // 2
     if not numbers:
         return 0.0
     return numbers[middle] if len(numbers) % 2 else (numbers[middle - 1] + numbers[middle]) / 2
 
 
-def _aggregate(name: str) -> Callable[[Sequence[Type]], Type]:
+def _check_numbers(name: str) -> Callable[[Sequence[Type]], Type]:
     def check(arguments: Sequence[Type]) -> Type:
         if not arguments:
             raise ExpressionError(f"not enough arguments to call {name}")
@@ -362,7 +362,7 @@ def _aggregate(name: str) -> Callable[[Sequence[Type]], Type]:
     return check
 
 
-def _bits(name: str, function: Callable[[int, int], int]) -> BuiltinFunction:
+def _bit_function(name: str, function: Callable[[int, int], int]) -> BuiltinFunction:
     def call(a: Any, b: Any) -> int:
         for value in (a, b):
             if not is_integer(value):
@@ -382,22 +382,22 @@ def _not(value: Any) -> int:
 
 _NUMBER_FUNCTIONS: dict[str, BuiltinFunction] = {
     "abs": with_check(_abs, check_kind("number", "invalid argument for abs (type %s)")),
-    "ceil": _rounding("ceil", math.ceil),
-    "floor": _rounding("floor", math.floor),
-    "round": _rounding("round", _away_from_zero),
+    "ceil": _rounding_function("ceil", math.ceil),
+    "floor": _rounding_function("floor", math.floor),
+    "round": _rounding_function("round", _away_from_zero),
     "int": with_check(to_integer, check_kind("number string", "invalid argument for int (type %s)", INT)),
     "float": with_check(to_float, check_kind("number string", "invalid argument for float (type %s)", FLOAT)),
-    "max": _extreme("max", lambda value, best: less(best, value)),
-    "min": _extreme("min", lambda value, best: less(value, best)),
-    "mean": with_check(_mean, _aggregate("mean")),
-    "median": with_check(_median, _aggregate("median")),
-    "bitand": _bits("bitand", lambda a, b: a & b),
-    "bitor": _bits("bitor", lambda a, b: a | b),
-    "bitxor": _bits("bitxor", lambda a, b: a ^ b),
-    "bitnand": _bits("bitnand", lambda a, b: a & ~b),
-    "bitshl": _bits("bitshl", lambda a, b: a << b if b < 64 else 0),
-    "bitshr": _bits("bitshr", lambda a, b: a >> b),
-    "bitushr": _bits("bitushr", lambda a, b: (a % 2**64) >> b),
+    "max": _extreme_function("max", lambda value, best: less(best, value)),
+    "min": _extreme_function("min", lambda value, best: less(value, best)),
+    "mean": with_check(_mean, _check_numbers("mean")),
+    "median": with_check(_median, _check_numbers("median")),
+    "bitand": _bit_function("bitand", lambda a, b: a & b),
+    "bitor": _bit_function("bitor", lambda a, b: a | b),
+    "bitxor": _bit_function("bitxor", lambda a, b: a ^ b),
+    "bitnand": _bit_function("bitnand", lambda a, b: a & ~b),
+    "bitshl": _bit_function("bitshl", lambda a, b: a << b if b < 64 else 0),
+    "bitshr": _bit_function("bitshr", lambda a, b: a >> b),
+    "bitushr": _bit_function("bitushr", lambda a, b: (a % 2**64) >> b),
     "bitnot": with_signatures(_not, "int -> int"),
 }
 
@@ -406,7 +406,7 @@ _NUMBER_FUNCTIONS: dict[str, BuiltinFunction] = {
 
 
 def go_split(text: str, separator: str, most: int = -1) -> list[str]:
-    """strings.SplitN: every character for an empty separator, all pieces for a negative count, none for zero."""
+    """Go's strings.SplitN: an empty separator splits into characters, a negative count means all pieces."""
     if most == 0:
         return []
     if not separator:
@@ -416,7 +416,7 @@ def go_split(text: str, separator: str, most: int = -1) -> list[str]:
 
 
 def go_replace(text: str, old: str, new: str, most: int = -1) -> str:
-    """strings.Replace: an empty `old` is found between all characters."""
+    """Go's strings.Replace: an empty `old` matches between all characters."""
     times = text.count(old) if most < 0 else min(most, text.count(old))
     check_length(len(text) + times * max(len(new) - len(old), 0))
     return text.replace(old, new, most)
@@ -444,7 +444,7 @@ def _split_after(text: Any, separator: Any, most: Any = -1) -> Strings:
 
 
 def _pieces(pieces: list[str]) -> Strings:
-    """None at all only when none were asked for, and then Go has no list either."""
+    """Returns a nil list if there are no pieces, which is so only for a count of zero."""
     return Strings(pieces) if pieces else NilStrings()
 
 
@@ -517,7 +517,7 @@ _LOCATION = "*time.Location"
 
 
 def now(moment: int, *arguments: Any) -> Time:
-    """`now()` and `now(timezone)` at a moment."""
+    """Returns `now()` or `now(timezone)` for a time."""
     if len(arguments) == 1 and isinstance(arguments[0], Zone):
         return Time(moment, arguments[0])
     if arguments:
@@ -563,7 +563,7 @@ _TIME_FUNCTIONS: dict[str, BuiltinFunction] = {
 }
 
 
-# -- All of them
+# -- All functions
 
 BUILTIN_FUNCTIONS: dict[str, BuiltinFunction] = {
     **_STRING_FUNCTIONS,

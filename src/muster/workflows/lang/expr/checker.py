@@ -39,7 +39,7 @@ from muster.workflows.lang.expr.types import (
     INT,
     MAP,
     NIL,
-    OPERATIONS,
+    OPERATOR_TYPES,
     STRING,
     UNKNOWN,
     Signature,
@@ -59,7 +59,7 @@ _OPAQUE: dict[str, type[Opaque]] = {cls.go_type: cls for cls in (Time, Duration,
 
 
 def check(node: Node, text: str, env: Mapping[str, Any]) -> Type:
-    """The type of an expression over an environment. Raises ExpressionError where types cannot fit."""
+    """Returns the type of an expression in an environment. Raises ExpressionError if types do not fit."""
     return _Checker(text, env).visit(node)
 
 
@@ -190,7 +190,7 @@ class _Checker:
                 self.pattern(node, node.right.value)
             if operator == "%" and isinstance(node.left, Integer) and _is_zero(node.right):
                 raise self.fail(node, "integer divide by zero")
-            found = OPERATIONS[operator](left, right)
+            found = OPERATOR_TYPES[operator](left, right)
         if found is None:
             mismatch = f"(mismatched types {left.name} and {right.name})"
             raise self.fail(node, f"invalid operation: {operator} {mismatch}")
@@ -291,8 +291,8 @@ class _Checker:
     def call(self, node: Call) -> Type:
         callee = self.visit(node.callee)
         if callee.is_unknown:
-            # Nothing is known of the function, and expr-lang does not look at its arguments either: what is wrong
-            # with those shows when they are evaluated, and a name that is not there is nil.
+            # As in expr-lang, the arguments of an unknown function are not checked: their errors appear when they are
+            # evaluated, and an unknown name in them is nil.
             return UNKNOWN
         name = "function"
         if isinstance(node.callee, Name):
@@ -305,11 +305,11 @@ class _Checker:
             raise self.fail(node, f"{callee.name} is not callable")
         function = callee.function
         signature = Signature(tuple(map(type_named, function.parameters)), type_named(function.result))
-        self.arguments(name, signature, _Visited(self, node.arguments), node, variadic=function.variadic)
+        self.arguments(name, signature, _ArgumentTypes(self, node.arguments), node, variadic=function.variadic)
         return signature.result
 
     def arguments(
-        self, name: str, signature: Signature, given: _Visited, node: Node, *, variadic: bool = False
+        self, name: str, signature: Signature, given: _ArgumentTypes, node: Node, *, variadic: bool = False
     ) -> None:
         parameters = signature.parameters
         least = len(parameters) - variadic
@@ -338,14 +338,14 @@ class _Checker:
                 return function.check(types)
             except ExpressionError as error:
                 raise self.fail(node, error.message) from None
-        given = _Visited(self, node.arguments)
+        given = _ArgumentTypes(self, node.arguments)
         *others, last = function.overloads
         for signature in others:
             try:
                 self.arguments(node.name, signature, given, node)
                 return signature.result
             except ExpressionError:
-                given.expect_sound()
+                given.raise_problem()
         self.arguments(node.name, last, given, node)
         return last.result
 
@@ -384,8 +384,8 @@ class _Checker:
             raise self.fail(rest[0], error.message) from None
 
 
-class _Visited:
-    """The types of arguments, each looked at when a signature first asks for it."""
+class _ArgumentTypes:
+    """The types of arguments. Each is checked when a signature first asks for it."""
 
     def __init__(self, checker: _Checker, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
@@ -406,8 +406,8 @@ class _Visited:
         for number in range(len(self.nodes)):
             self.type(number)
 
-    def expect_sound(self) -> None:
-        """An argument that is wrong in itself fits no other signature either."""
+    def raise_problem(self) -> None:
+        """Raises the error of an argument that is invalid by itself: it fits no other signature either."""
         if self._problem is not None:
             raise self._problem
 

@@ -57,7 +57,7 @@ from muster.workflows.lang.limits import MAX_STEPS, MEMORY, SizeTracker
 
 
 class Iteration:
-    """The list a predicate is asked about, and where in it the asking is."""
+    """The list that a function with a predicate goes through, and its current position."""
 
     def __init__(self, values: Any) -> None:
         if isinstance(values, str):
@@ -78,7 +78,7 @@ class Iteration:
         return self.values[self.index]
 
     def forwards(self, start: int = 0) -> Iterator[Any]:
-        """Every element from `start` on, the predicate looking at it."""
+        """Yields every element from `start` on and makes it the current one."""
         for index in range(start, len(self.values)):
             self.index = index
             yield self.values[index]
@@ -89,82 +89,82 @@ class Iteration:
             yield self.values[index]
 
 
-def _all(rounds: Iteration, asked: Callable[[], Any]) -> bool:
-    return all(as_bool(asked()) for _ in rounds.forwards())
+def _all(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
+    return all(as_bool(predicate()) for _ in iteration.forwards())
 
 
-def _none(rounds: Iteration, asked: Callable[[], Any]) -> bool:
-    return not any(as_bool(asked()) for _ in rounds.forwards())
+def _none(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
+    return not any(as_bool(predicate()) for _ in iteration.forwards())
 
 
-def _any(rounds: Iteration, asked: Callable[[], Any]) -> bool:
-    return any(as_bool(asked()) for _ in rounds.forwards())
+def _any(iteration: Iteration, predicate: Callable[[], Any]) -> bool:
+    return any(as_bool(predicate()) for _ in iteration.forwards())
 
 
-def _count(rounds: Iteration, asked: Callable[[], Any]) -> int:
-    return sum(as_bool(asked()) for _ in rounds.forwards())
+def _count(iteration: Iteration, predicate: Callable[[], Any]) -> int:
+    return sum(as_bool(predicate()) for _ in iteration.forwards())
 
 
-def _filter(rounds: Iteration, asked: Callable[[], Any]) -> list[Any]:
-    return [element for element in rounds.forwards() if as_bool(asked())]
+def _filter(iteration: Iteration, predicate: Callable[[], Any]) -> list[Any]:
+    return [element for element in iteration.forwards() if as_bool(predicate())]
 
 
-def _map(rounds: Iteration, asked: Callable[[], Any]) -> list[Any]:
-    return [asked() for _ in rounds.forwards()]
+def _map(iteration: Iteration, predicate: Callable[[], Any]) -> list[Any]:
+    return [predicate() for _ in iteration.forwards()]
 
 
-def _find(rounds: Iteration, asked: Callable[[], Any]) -> Any:
-    return next((element for element in rounds.forwards() if as_bool(asked())), None)
+def _find(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
+    return next((element for element in iteration.forwards() if as_bool(predicate())), None)
 
 
-def _find_last(rounds: Iteration, asked: Callable[[], Any]) -> Any:
-    return next((element for element in rounds.backwards() if as_bool(asked())), None)
+def _find_last(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
+    return next((element for element in iteration.backwards() if as_bool(predicate())), None)
 
 
-def _find_index(rounds: Iteration, asked: Callable[[], Any]) -> int | None:
-    return next((rounds.index for _ in rounds.forwards() if as_bool(asked())), None)
+def _find_index(iteration: Iteration, predicate: Callable[[], Any]) -> int | None:
+    return next((iteration.index for _ in iteration.forwards() if as_bool(predicate())), None)
 
 
-def _find_last_index(rounds: Iteration, asked: Callable[[], Any]) -> int | None:
-    return next((rounds.index for _ in rounds.backwards() if as_bool(asked())), None)
+def _find_last_index(iteration: Iteration, predicate: Callable[[], Any]) -> int | None:
+    return next((iteration.index for _ in iteration.backwards() if as_bool(predicate())), None)
 
 
-def _sum(rounds: Iteration, asked: Callable[[], Any]) -> Any:
+def _sum(iteration: Iteration, predicate: Callable[[], Any]) -> Any:
     total: Any = 0
-    for _ in rounds.forwards():
-        total = add(asked(), total)
+    for _ in iteration.forwards():
+        total = add(predicate(), total)
     return total
 
 
-def _group_by(rounds: Iteration, asked: Callable[[], Any]) -> Groups:
+def _group_by(iteration: Iteration, predicate: Callable[[], Any]) -> Groups:
     groups = Groups()
-    for element in rounds.forwards():
-        key = asked()
+    for element in iteration.forwards():
+        key = predicate()
         if isinstance(key, list | dict):
             raise ExpressionError(f"runtime error: hash of unhashable type {go_type(key)}")
         groups.setdefault(key, []).append(element)
     return groups
 
 
-def _sort_by(rounds: Iteration, asked: Callable[[], Any], order: Any = "asc") -> list[Any]:
+def _sort_by(iteration: Iteration, predicate: Callable[[], Any], order: Any = "asc") -> list[Any]:
     if as_string(order) not in ("asc", "desc"):
         raise ExpressionError("unknown order, use asc or desc")
-    keys = [asked() for _ in rounds.forwards()]
-    return sort_by_keys(rounds.values, keys, descending=order == "desc")
+    keys = [predicate() for _ in iteration.forwards()]
+    return sort_by_keys(iteration.values, keys, descending=order == "desc")
 
 
-def _reduce(rounds: Iteration, asked: Callable[[], Any], *initial: Any) -> Any:
-    rounds.accumulator = initial[0] if initial else rounds.element()
-    for _ in rounds.forwards(0 if initial else 1):
-        rounds.accumulator = asked()
-    return rounds.accumulator
+def _reduce(iteration: Iteration, predicate: Callable[[], Any], *initial: Any) -> Any:
+    iteration.accumulator = initial[0] if initial else iteration.element()
+    for _ in iteration.forwards(0 if initial else 1):
+        iteration.accumulator = predicate()
+    return iteration.accumulator
 
 
 PREDICATE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "all": _all,
     "none": _none,
     "any": _any,
-    "one": lambda rounds, asked: _count(rounds, asked) == 1,
+    "one": lambda iteration, predicate: _count(iteration, predicate) == 1,
     "filter": _filter,
     "map": _map,
     "count": _count,
@@ -183,8 +183,10 @@ PREDICATE_FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def evaluate(text: str, env: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> Any:
-    """The value of an expression. Raises ExpressionError, placed, when it cannot be read, its types cannot fit, or it
-    fails while running."""
+    """Returns the value of an expression in an environment.
+
+    Raises ExpressionError, with the position, if the expression is invalid, its types do not fit, or it fails.
+    """
     tree = parse(text, overridden=env.keys())
     try:
         check(tree, text, env)
@@ -193,8 +195,8 @@ def evaluate(text: str, env: Mapping[str, Any], clock: Clock = SYSTEM_CLOCK) -> 
         raise ExpressionError("a value is nested too deeply", text, 0) from None
 
 
-class _ChainEnds(Exception):
-    """An optional member had nothing to look into."""
+class _ChainEnd(Exception):
+    """The base of an optional member is nil."""
 
 
 class _Evaluator:
@@ -203,7 +205,7 @@ class _Evaluator:
         self.env = env
         self.clock = clock
         self.variables: dict[str, Any] = {}
-        self.rounds: list[Iteration] = []
+        self.iterations: list[Iteration] = []
         self.steps = 0
         self.memory = 0
         self.sizes = SizeTracker()
@@ -214,17 +216,17 @@ class _Evaluator:
             raise ExpressionError(f"the expression takes more than {MAX_STEPS} steps", self.text, node.at)
         try:
             result = _HANDLERS[type(node)](self, node)
-            if type(node) in _MAKERS and isinstance(result, list | dict):
+            if type(node) in _CREATES_COLLECTIONS and isinstance(result, list | dict):
                 self.sizes.size_of(result)
             return result
         except ExpressionError as error:
             raise error.with_position(self.text, node.at) from None
 
     def spend(self, *operands: Any) -> None:
-        """Long lists and strings cost more than one step."""
+        """Counts additional steps for long lists and strings."""
         for operand in operands:
             if isinstance(operand, str | list | dict):
-                self.steps += self.sizes.size_of(operand) // _PER_STEP
+                self.steps += self.sizes.size_of(operand) // _ELEMENTS_PER_STEP
 
     def grow(self, size: int) -> None:
         self.memory += size
@@ -246,7 +248,7 @@ class _Evaluator:
             del self.variables[node.name]
 
     def pointer(self, node: Pointer) -> Any:
-        here = self.rounds[-1]
+        here = self.iterations[-1]
         if node.name == "index":
             return here.index
         return here.accumulator if node.name == "acc" else here.element()
@@ -260,7 +262,7 @@ class _Evaluator:
         return negate(operand) if node.operator == "-" else operand
 
     def binary(self, node: Binary) -> Any:
-        """The left-hand sides of a long chain of operators are taken in a loop: they may be a thousand levels deep."""
+        """Evaluates the left-hand sides of a chain of operators in a loop: they may be a thousand levels deep."""
         spine = [node]
         while not _is_decided(spine[-1]) and isinstance(spine[-1].left, Binary):
             spine.append(spine[-1].left)
@@ -298,7 +300,7 @@ class _Evaluator:
                 return arithmetic(operator, left, right)
 
     def logical(self, node: Binary, left: Any) -> Any:
-        """Only the left-hand side must be a bool, and not even that one beside a constant."""
+        """As in expr-lang, only the left-hand side must be a bool, and not even that if the right one is constant."""
         decisive = node.operator in ("||", "or")
         if isinstance(node.right, Boolean):
             return decisive if node.right.value is decisive else left
@@ -326,13 +328,13 @@ class _Evaluator:
     def member(self, node: Member) -> Any:
         base = self.value(node.base)
         if node.optional and is_nil(base):
-            raise _ChainEnds
+            raise _ChainEnd
         return fetch(base, self.value(node.key))
 
     def chain(self, node: Chain) -> Any:
         try:
             found = self.value(node.inner)
-        except _ChainEnds:
+        except _ChainEnd:
             return None
         return None if is_nil(found) else found
 
@@ -372,10 +374,10 @@ class _Evaluator:
         return function(*arguments, clock=self.clock)
 
     def hint(self, callee: Node) -> str:
-        """A function that is not there is nil to Go; its name says more."""
+        """Returns the name of a function that does not exist. It is nil to Go, which says less."""
         if not isinstance(callee, Member) or not isinstance(callee.key, String):
             return ""
-        return f" ({callee.key.value} is no function here)"
+        return f" (there is no function {callee.key.value} here)"
 
     def builtin(self, node: Builtin) -> Any:
         if node.name in PREDICATES:
@@ -385,7 +387,7 @@ class _Evaluator:
         if node.name == "now":
             return BUILTIN_FUNCTIONS["now"].call(self.clock.now(), *arguments)
         result = BUILTIN_FUNCTIONS[node.name].call(*arguments)
-        if node.name in _COUNTED:
+        if node.name in _COUNTS_RESULT:
             self.grow(len(result))
         return result
 
@@ -397,21 +399,21 @@ class _Evaluator:
             while terms:
                 total = add(terms.pop(), total)
             return total
-        rounds = Iteration(self.value(collection))
+        iteration = Iteration(self.value(collection))
         further = [self.value(argument) for argument in rest[1:]]
         body = rest[0] if rest else None
-        self.rounds.append(rounds)
+        self.iterations.append(iteration)
         try:
-            result = PREDICATE_FUNCTIONS[node.name](rounds, self.asked(body), *further)
+            result = PREDICATE_FUNCTIONS[node.name](iteration, self.predicate(body), *further)
         finally:
-            self.rounds.pop()
+            self.iterations.pop()
         if node.name in ("filter", "map", "sortBy"):
             self.grow(len(result))
         return result
 
-    def asked(self, body: Node | None) -> Callable[[], Any]:
-        """What a predicate says of the element at hand; without one, the element itself."""
-        return self.rounds[-1].element if body is None else lambda: self.value(body)
+    def predicate(self, body: Node | None) -> Callable[[], Any]:
+        """Returns what evaluates the predicate for the current element; without a predicate, the element itself."""
+        return self.iterations[-1].element if body is None else lambda: self.value(body)
 
 
 _HANDLERS: dict[type, Callable[[_Evaluator, Any], Any]] = {
@@ -436,26 +438,26 @@ _HANDLERS: dict[type, Callable[[_Evaluator, Any], Any]] = {
     Array: _Evaluator.array,
     Map: _Evaluator.map,
 }
-_MAKERS = frozenset((Array, Map, Builtin, Call))
-"""Parts that make new lists and maps."""
-_PER_STEP = 32
-"""Characters or elements that cost as much as a step."""
-_COUNTED = frozenset(("repeat", "reverse", "concat", "flatten", "sort"))
+_CREATES_COLLECTIONS = frozenset((Array, Map, Builtin, Call))
+"""Nodes that create new lists and maps."""
+_ELEMENTS_PER_STEP = 32
+"""Characters or elements that cost as much as one step."""
+_COUNTS_RESULT = frozenset(("repeat", "reverse", "concat", "flatten", "sort"))
 
 
 def _is_decided(node: Binary) -> bool:
-    """`x && false` and `x || true` are known without looking at x, and expr-lang does not look."""
+    """Returns whether the result is known without x: expr-lang does not evaluate x in `x && false` or `x || true`."""
     decisive = {"||": True, "or": True, "&&": False, "and": False}.get(node.operator)
     return isinstance(node.right, Boolean) and node.right.value is decisive
 
 
 def _is_set_of_strings(node: Node) -> bool:
-    """A list of nothing but strings is a set to expr-lang, and such a set cannot be asked for a number."""
+    """Returns whether expr-lang makes the list a set of strings, in which it cannot look for a number."""
     return isinstance(node, Array) and bool(node.elements) and all(isinstance(e, String) for e in node.elements)
 
 
 def _is_sum_of_terms(node: Node) -> TypeGuard[Array]:
-    """A sum over a list that is written out is `a + (b + c)` to expr-lang, unless all of it is constant."""
+    """Returns whether a sum over a list literal is `a + (b + c)` to expr-lang, which it is unless all is constant."""
     constants = (Integer, Float, String, Boolean)
     return (
         isinstance(node, Array)

@@ -25,14 +25,14 @@ class Token(NamedTuple):
     kind: Kind
     value: str
     at: int
-    """Where it starts, in characters."""
+    """Where the token starts, in characters."""
 
     def __str__(self) -> str:
         return self.kind if self.kind == "EOF" else f"{self.kind}({quote_string(self.value)})"
 
 
 def tokenize(text: str) -> Iterator[Token]:
-    """The tokens of an expression, with an EOF at the end. Raises ExpressionError where the text makes no token."""
+    """Returns the tokens of an expression, with an EOF at the end. Raises ExpressionError where there is no token."""
     at, end = 0, len(text)
     while at < end:
         char = text[at]
@@ -40,29 +40,29 @@ def tokenize(text: str) -> Iterator[Token]:
             at += 1
             continue
         if text.startswith(("//", "/*"), at):
-            at = _after_comment(text, at)
+            at = _skip_comment(text, at)
             continue
-        token, at = _token(text, at)
+        token, at = _read_token(text, at)
         yield token
         if token.value in ("#", "##") and token.kind == "Operator":
-            word = _word(text, at)
+            word = _read_word(text, at)
             if word:
                 yield Token("Identifier", word, at)
                 at += len(word)
     yield Token("EOF", "", max(end - 1, 0))
 
 
-def _token(text: str, at: int) -> tuple[Token, int]:
+def _read_token(text: str, at: int) -> tuple[Token, int]:
     char = text[at]
     following = text[at + 1 : at + 2]
     if char in ("'", '"'):
-        value, end = _quoted(text, at)
+        value, end = _read_string(text, at)
         return Token("String", value, at), end
     if char == "`":
-        value, end = _raw(text, at)
+        value, end = _read_raw_string(text, at)
         return Token("String", value, at), end
     if char in _DIGITS or (char == "." and following in tuple(_DIGITS)):
-        end = _number_end(text, at)
+        end = _find_number_end(text, at)
         return Token("Number", text[at:end], at), end
     if char in "([{)]}":
         return Token("Bracket", char, at), at + 1
@@ -70,20 +70,20 @@ def _token(text: str, at: int) -> tuple[Token, int]:
     if double or char in ",;%+-^/":
         end = at + (2 if following and following in double else 1)
         return Token("Operator", text[at:end], at), end
-    word = _word(text, at)
+    word = _read_word(text, at)
     if word:
         return Token("Operator" if word in _WORD_OPERATORS else "Identifier", word, at), at + len(word)
     raise ExpressionError(f"unrecognized character: U+{ord(char):04X} '{char}'", text, at)
 
 
-def _word(text: str, at: int) -> str:
+def _read_word(text: str, at: int) -> str:
     end = at
     while end < len(text) and is_word(text[end]):
         end += 1
     return text[at:end]
 
 
-def _after_comment(text: str, at: int) -> int:
+def _skip_comment(text: str, at: int) -> int:
     if text[at + 1] == "/":
         end = text.find("\n", at)
         return len(text) if end < 0 else end + 1
@@ -93,7 +93,7 @@ def _after_comment(text: str, at: int) -> int:
     return end + 2
 
 
-def _number_end(text: str, at: int) -> int:
+def _find_number_end(text: str, at: int) -> int:
     end = at + (text[at] == ".")
     digits = _DIGITS
     if text[end] == "0":
@@ -101,29 +101,29 @@ def _number_end(text: str, at: int) -> int:
         if text[end : end + 1] in tuple(_RADIX):
             digits = _RADIX[text[end]]
             end += 1
-    end = _run(text, end, digits + "_")
+    end = _skip_run(text, end, digits + "_")
     if text[end : end + 1] == ".":
         if text[end + 1 : end + 2] == ".":
             return end
-        end = _run(text, end + 1, digits + "_")
+        end = _skip_run(text, end + 1, digits + "_")
     if text[end : end + 1] in ("e", "E"):
         end += 1
         if text[end : end + 1] in ("+", "-"):
             end += 1
-        end = _run(text, end, digits + "_")
+        end = _skip_run(text, end, digits + "_")
     if end < len(text) and is_word(text[end]):
         raise ExpressionError(f"bad number syntax: {quote_string(text[at : end + 1])}", text, end)
     return end
 
 
-def _run(text: str, at: int, allowed: str) -> int:
+def _skip_run(text: str, at: int, allowed: str) -> int:
     while at < len(text) and text[at] in allowed:
         at += 1
     return at
 
 
-def _raw(text: str, at: int) -> tuple[str, int]:
-    """A `raw string`, in which two backticks stand for one."""
+def _read_raw_string(text: str, at: int) -> tuple[str, int]:
+    """Reads a `raw string`, in which two backticks mean one."""
     parts: list[str] = []
     start = at + 1
     while True:
@@ -136,7 +136,7 @@ def _raw(text: str, at: int) -> tuple[str, int]:
         start = end + 2
 
 
-def _quoted(text: str, at: int) -> tuple[str, int]:
+def _read_string(text: str, at: int) -> tuple[str, int]:
     quote = text[at]
     out: list[str] = []
     here = at + 1
@@ -148,7 +148,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
         if char == quote:
             return "".join(out), here
         if char == "\\":
-            value, here = _escape(text, here, quote)
+            value, here = _read_escape(text, here, quote)
             out.append(value)
         elif char == "\r":
             if text[here : here + 1] != "\n":
@@ -157,17 +157,17 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
             out.append(char)
 
 
-def _escape(text: str, at: int, quote: str) -> tuple[str, int]:
-    """The character behind a backslash, `at` being the one after it."""
+def _read_escape(text: str, at: int, quote: str) -> tuple[str, int]:
+    """Reads the rest of an escape; `at` is the position after the backslash."""
     char = text[at : at + 1]
     if char == quote:
         return quote, at + 1
     if char in _ESCAPES:
         return _ESCAPES[char], at + 1
     if char == "u" and text[at + 1 : at + 2] == "{":
-        return _code_point(text, at + 2, text.find("}", at), most=6)
+        return _read_code_point(text, at + 2, text.find("}", at), most=6)
     if char in _HEX_ESCAPES:
-        value, end = _code_point(text, at + 1, at + 1 + _HEX_ESCAPES[char], most=8)
+        value, end = _read_code_point(text, at + 1, at + 1 + _HEX_ESCAPES[char], most=8)
         return value, end - 1
     octal = text[at : at + 3]
     if len(octal) == 3 and octal[0] in "0123" and all(c in _OCTAL for c in octal):
@@ -175,7 +175,7 @@ def _escape(text: str, at: int, quote: str) -> tuple[str, int]:
     raise ExpressionError("invalid char escape", text, at)
 
 
-def _code_point(text: str, start: int, end: int, most: int) -> tuple[str, int]:
+def _read_code_point(text: str, start: int, end: int, most: int) -> tuple[str, int]:
     digits = text[start:end] if end >= start else ""
     if not 1 <= len(digits) <= most or any(c not in _HEX for c in digits) or len(digits) != end - start:
         raise ExpressionError("invalid char escape", text, start)

@@ -61,7 +61,7 @@ def compare(operator: str, a: Any, b: Any) -> bool:
 
 
 def _compare(operator: str, a: Any, b: Any) -> int:
-    """-1, 0 or 1; for numbers that cannot be compared, 2."""
+    """Returns -1, 0 or 1, or 2 for numbers that cannot be compared."""
     if is_number(a) and is_number(b):
         x, y = (float(a), float(b)) if float in (type(a), type(b)) else (int(a), int(b))
         return -1 if x < y else 0 if x == y else 1 if x > y else 2
@@ -109,7 +109,7 @@ def multiply(a: Any, b: Any) -> Any:
 
 
 def arithmetic(operator: str, a: Any, b: Any) -> Any:
-    """Every operator between two numbers, and those that strings, times and durations have, too."""
+    """Applies an operator to two numbers, or to strings, times and durations where they have it."""
     match operator:
         case "+":
             return add(a, b)
@@ -138,7 +138,7 @@ def negate(value: Any) -> Any:
 
 
 def match_strings(operator: str, a: Any, b: Any) -> bool:
-    """`contains`, `startsWith`, `endsWith` and `matches`; nil has no text, so it never does."""
+    """Applies `contains`, `startsWith`, `endsWith` or `matches`. The result is false for nil."""
     if is_nil(a) or is_nil(b):
         return False
     if operator == "matches":
@@ -165,7 +165,7 @@ def is_in(needle: Any, haystack: Any) -> bool:
 
 
 def fetch(base: Any, key: Any) -> Any:
-    """`base.key` and `base[key]`."""
+    """Returns `base.key` or `base[key]`."""
     if isinstance(base, Mapping):
         if (key if type(key) is str else _key(key, base)) in base:
             return base["" if key is None else key]
@@ -180,7 +180,7 @@ def fetch(base: Any, key: Any) -> Any:
 
 
 def slice_value(base: Any, start: Any, stop: Any) -> Any:
-    """`base[start:stop]`; negative places count from the end, and places beyond the ends are the ends."""
+    """Returns `base[start:stop]`. Negative indexes count from the end; indexes out of range are clamped."""
     if not isinstance(base, list | str):
         raise ExpressionError(f"cannot slice {format_value(start)}")
     length = byte_length(base) if isinstance(base, str) else len(base)
@@ -192,7 +192,7 @@ def slice_value(base: Any, start: Any, stop: Any) -> Any:
 
 
 def sort_by_keys(values: list[Any], keys: list[Any], descending: bool) -> list[Any]:
-    """The values in the order of their keys."""
+    """Returns the values in the order of their keys."""
 
     def order(a: int, b: int) -> int:
         x, y = (keys[b], keys[a]) if descending else (keys[a], keys[b])

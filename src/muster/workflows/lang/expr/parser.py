@@ -43,12 +43,14 @@ from muster.workflows.lang.limits import MAX_DEPTH, MAX_NODES, MAX_TEXT
 
 _COMPARISONS = ("<", ">", ">=", "<=")
 _NEGATABLE = ("contains", "matches", "startsWith", "endsWith", "in")
-_LARGEST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 
 
 def parse(text: str, overridden: Collection[str] = ()) -> Node:
-    """The syntax tree of an expression. `overridden` are names that the environment has, so that a call of one of them
-    is no call of the language's own function of that name."""
+    """Returns the syntax tree of an expression. Raises ExpressionError.
+
+    A call of a name in `overridden`, the names of the environment, does not mean the language's function of that name.
+    """
     return _parse(text, frozenset(overridden) & BUILTINS)
 
 
@@ -77,8 +79,10 @@ class _Parser:
         return node
 
     def check_depth(self, tree: Node) -> None:
-        """Pipes nest their first arguments without nesting in the text. The left-hand sides of operators do not count:
-        they are evaluated in a loop."""
+        """Raises ExpressionError if the tree is too deep: pipes nest their first arguments without nesting the text.
+
+        The left-hand sides of operators do not count, since they are evaluated in a loop.
+        """
         waiting = [(tree, 0)]
         while waiting:
             node, depth = waiting.pop()
@@ -107,7 +111,7 @@ class _Parser:
         return self.advance()
 
     def ends(self, bracket: str) -> bool:
-        """Reads the comma between two elements; true if it was the last thing before the bracket."""
+        """Reads the comma between two elements. Returns whether the closing bracket follows."""
         if not self.at("Operator", ","):
             self.unexpected(f"',' or '{bracket}'")
         self.advance()
@@ -192,7 +196,7 @@ class _Parser:
         return left
 
     def comparison(self, left: Node, operator: Token, binding: int) -> Node:
-        """`1 < x <= 5` means `1 < x && x <= 5`."""
+        """Parses `1 < x <= 5`, which means `1 < x && x <= 5`."""
         whole: Node | None = None
         while True:
             right = self.expression(binding + 1)
@@ -303,7 +307,7 @@ class _Parser:
             value = int(digits if radix == 10 else digits[2:], radix)
         except ValueError:
             self.fail(f'invalid {kind} literal: strconv.ParseInt: parsing "{digits}": invalid syntax')
-        if value > _LARGEST:
+        if value > _MAX_INT64:
             self.fail(f'invalid {kind} literal: strconv.ParseInt: parsing "{digits}": value out of range')
         return Integer(value, token.at)
 
@@ -343,7 +347,7 @@ class _Parser:
     # -- calls and members
 
     def call(self, name: Token, first: tuple[Node, ...], *, overridable: bool = True) -> Node:
-        """A call of `name`, whose first argument is already there when it came through a pipe."""
+        """Parses a call of `name`. The first argument is given if it comes through a pipe."""
         own = name.value in BUILTINS and not (overridable and name.value in self.overridden)
         if own and name.value in PREDICATES:
             return Builtin(name.value, (*first, *self.predicate_arguments(name.value, len(first))), name.at)

@@ -36,7 +36,7 @@ PREDICATES = {
     "sortBy": (EXPRESSION, PREDICATE, EXPRESSION | OPTIONAL),
     "reduce": (EXPRESSION, PREDICATE, EXPRESSION | OPTIONAL),
 }
-"""Functions that take a predicate, and the kinds of their arguments."""
+"""Functions that take a predicate, with the kinds of their arguments."""
 
 FUNCTIONS = frozenset(
     (
@@ -109,7 +109,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """`base.name`, `base[index]`, and with `optional` the same after `?.`. `called` says that a call follows."""
+    """`base.name` or `base[index]`; with `optional`, after `?.`. `called` means that a call follows."""
 
     base: Node
     key: Node
@@ -120,7 +120,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chain:
-    """Members of which some are optional: nil as a whole once one of those has nothing to look into."""
+    """Members of which some are optional. The whole is nil if an optional one has no base."""
 
     inner: Node
     at: int
@@ -136,7 +136,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A call of a function that the environment holds."""
+    """A call of a function of the environment."""
 
     callee: Node
     arguments: tuple[Node, ...]
@@ -145,7 +145,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Builtin:
-    """A call of a function of the language itself."""
+    """A call of a function of the language."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -154,7 +154,7 @@ class Builtin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predicate:
-    """What `filter` and its like evaluate for every element: `{# > 1}`, braces optional."""
+    """What `filter` and similar functions evaluate for every element: `{# > 1}`, braces optional."""
 
     body: Node
     at: int
@@ -162,7 +162,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pointer:
-    """`#`, the element a predicate is asked about; `#index` and `#acc` have a name."""
+    """`#`, the current element of a predicate; `#index` and `#acc` have a name."""
 
     name: str
     at: int
@@ -178,7 +178,7 @@ class Let:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sequence:
-    """`a; b; c`: the value of the last one."""
+    """`a; b; c`. Its value is that of the last one."""
 
     steps: tuple[Node, ...]
     at: int
@@ -229,7 +229,7 @@ Node: TypeAlias = (
 
 
 def children(node: Node) -> Iterator[Node]:
-    """The parts directly inside a part, in the order of the text."""
+    """Returns the direct children of a node, in the order of the text."""
     match node:
         case Unary(_, operand):
             yield operand
@@ -264,8 +264,10 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def walk(node: Node) -> list[Node]:
-    """Every part, the innermost first and itself last. Without recursion: a sum of a thousand terms is a thousand
-    levels deep."""
+    """Yields every node, children before their parents.
+
+    It does not recurse, since a sum of a thousand terms is a thousand levels deep.
+    """
     waiting, found = [node], []
     while waiting:
         found.append(waiting.pop())

@@ -25,8 +25,11 @@ _NILLABLE = ("array", "map", "func", "ptr", "interface")
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type by its Go name. `elem` says more about a list's elements than the name does; `function` is the signature
-    of a function; `known_nil` is the type of nil itself."""
+    """A type by its Go name.
+
+    `elem` is the type of a list's elements, if it is more precise than the name. `function` is the signature of a
+    function. `known_nil` marks the type of nil.
+    """
 
     name: str
     elem: Type | None = None
@@ -50,7 +53,7 @@ class Type:
 
     @property
     def label(self) -> str:
-        """The name for a message about the value itself."""
+        """The name for messages about a value."""
         return "nil" if self.known_nil else self.name
 
     @property
@@ -75,7 +78,7 @@ class Type:
 
     @property
     def element(self) -> Type:
-        """Of a list or a map."""
+        """The type of the elements of a list or a map."""
         if self.elem is not None:
             return self.elem
         closing = self.name.find("]")
@@ -113,7 +116,7 @@ def list_of(element: Type) -> Type:
 
 
 def type_of(value: Any) -> Type:
-    """The static type that a variable of the environment gets from its value."""
+    """Returns the static type that a variable of the environment gets from its value."""
     if value is None:
         return NIL
     if isinstance(value, Function):
@@ -133,7 +136,7 @@ _COMMON = {t.name: t for t in (ANY, BOOL, INT, FLOAT, STRING, ARRAY, MAP, TIME, 
 # -- Signatures of functions
 
 Check: TypeAlias = Callable[[Sequence[Type]], Type]
-"""The type of the result for types of arguments; raises ExpressionError when those will not do."""
+"""Returns the type of the result for types of arguments. Raises ExpressionError if those do not fit."""
 
 
 class Signature(NamedTuple):
@@ -148,7 +151,7 @@ class BuiltinFunction(NamedTuple):
 
 
 def with_signatures(call: Callable[..., Any], *signatures: str) -> BuiltinFunction:
-    """A function with signatures such as `string, int -> bool`, tried in that order."""
+    """Returns a function with signatures such as `string, int -> bool`, which are tried in that order."""
     return BuiltinFunction(call, tuple(map(_parse_signature, signatures)))
 
 
@@ -162,7 +165,10 @@ def expect_count(arguments: Sequence[Type], count: int) -> None:
 
 
 def check_kind(kinds: str, message: str, result: Type | None = None) -> Check:
-    """A check that the one argument is of some kinds (or unknown). Without a result, that is the argument's type."""
+    """Returns a check that the only argument is of one of the kinds or unknown.
+
+    Without a `result`, the type of the result is that of the argument.
+    """
 
     def check(arguments: Sequence[Type]) -> Type:
         expect_count(arguments, 1)
@@ -174,7 +180,7 @@ def check_kind(kinds: str, message: str, result: Type | None = None) -> Check:
 
 
 def is_of_kind(argument: Type, kinds: str) -> bool:
-    """Whether a type is of one of the kinds: number, integer, string, array, map. Unknown fits anything."""
+    """Returns whether a type is of one of the kinds: number, integer, string, array, map. An unknown type is."""
     if argument.is_unknown:
         return True
     tests = {
@@ -198,14 +204,14 @@ def _parse_signature(text: str) -> Signature:
 
 
 def coalesce_types(left: Type, right: Type) -> Type:
-    """The type of `left ?? right`."""
+    """Returns the type of `left ?? right`."""
     if left.known_nil:
         return right
     return left if right.known_nil or right.assignable_to(left) else UNKNOWN
 
 
-def _maybe(left: Type, right: Type, *names: str) -> bool:
-    """Whether one side is unknown and the other is, too, or has one of the types."""
+def _may_be(left: Type, right: Type, *names: str) -> bool:
+    """Returns whether one side is unknown, and the other is unknown or has one of the types."""
     if left.is_unknown:
         return right.is_unknown or right.name in names
     return right.is_unknown and left.name in names
@@ -215,24 +221,24 @@ _NUMBER_NAMES = ("int", "int64", "uint8", "float64")
 _INTEGER_NAMES = ("int", "int64", "uint8")
 
 
-def _logical(left: Type, right: Type) -> Type | None:
-    return BOOL if left.name == right.name == "bool" or _maybe(left, right, "bool") else None
+def _logical_type(left: Type, right: Type) -> Type | None:
+    return BOOL if left.name == right.name == "bool" or _may_be(left, right, "bool") else None
 
 
-def _ordered(left: Type, right: Type) -> Type | None:
+def _comparison_type(left: Type, right: Type) -> Type | None:
     same = left.name == right.name and left.name in ("string", "time.Time", "time.Duration")
     if same or (left.is_number and right.is_number):
         return BOOL
-    return BOOL if _maybe(left, right, *_NUMBER_NAMES, "string", "time.Time", "time.Duration") else None
+    return BOOL if _may_be(left, right, *_NUMBER_NAMES, "string", "time.Time", "time.Duration") else None
 
 
-def _promoted(left: Type, right: Type) -> Type:
+def _promoted_type(left: Type, right: Type) -> Type:
     return FLOAT if "float64" in (left.name, right.name) else INT
 
 
-def _added(left: Type, right: Type) -> Type | None:
+def _sum_type(left: Type, right: Type) -> Type | None:
     if left.is_number and right.is_number:
-        return _promoted(left, right)
+        return _promoted_type(left, right)
     pairs = {
         ("string", "string"): STRING,
         ("time.Time", "time.Duration"): TIME,
@@ -240,57 +246,57 @@ def _added(left: Type, right: Type) -> Type | None:
         ("time.Duration", "time.Duration"): DURATION,
     }
     found = pairs.get((left.name, right.name))
-    if found is None and _maybe(left, right, *_NUMBER_NAMES, "string", "time.Time", "time.Duration"):
+    if found is None and _may_be(left, right, *_NUMBER_NAMES, "string", "time.Time", "time.Duration"):
         return UNKNOWN
     return found
 
 
-def _subtracted(left: Type, right: Type) -> Type | None:
+def _difference_type(left: Type, right: Type) -> Type | None:
     if left.is_number and right.is_number:
-        return _promoted(left, right)
+        return _promoted_type(left, right)
     pairs = {
         ("time.Time", "time.Time"): DURATION,
         ("time.Time", "time.Duration"): TIME,
         ("time.Duration", "time.Duration"): DURATION,
     }
     found = pairs.get((left.name, right.name))
-    return UNKNOWN if found is None and _maybe(left, right, *_NUMBER_NAMES, "time.Time", "time.Duration") else found
+    return UNKNOWN if found is None and _may_be(left, right, *_NUMBER_NAMES, "time.Time", "time.Duration") else found
 
 
-def _multiplied(left: Type, right: Type) -> Type | None:
+def _product_type(left: Type, right: Type) -> Type | None:
     if left.is_number and right.is_number:
-        return _promoted(left, right)
+        return _promoted_type(left, right)
     if all(side.is_number or side.name == "time.Duration" for side in (left, right)):
         return DURATION
-    return UNKNOWN if _maybe(left, right, *_NUMBER_NAMES, "time.Duration") else None
+    return UNKNOWN if _may_be(left, right, *_NUMBER_NAMES, "time.Duration") else None
 
 
-def _divided(left: Type, right: Type) -> Type | None:
-    return FLOAT if (left.is_number and right.is_number) or _maybe(left, right, *_NUMBER_NAMES) else None
+def _quotient_type(left: Type, right: Type) -> Type | None:
+    return FLOAT if (left.is_number and right.is_number) or _may_be(left, right, *_NUMBER_NAMES) else None
 
 
-def _modulo(left: Type, right: Type) -> Type | None:
-    return INT if (left.is_integer and right.is_integer) or _maybe(left, right, *_INTEGER_NAMES) else None
+def _remainder_type(left: Type, right: Type) -> Type | None:
+    return INT if (left.is_integer and right.is_integer) or _may_be(left, right, *_INTEGER_NAMES) else None
 
 
-def _ranged(left: Type, right: Type) -> Type | None:
-    return list_of(INT) if _modulo(left, right) else None
+def _range_type(left: Type, right: Type) -> Type | None:
+    return list_of(INT) if _remainder_type(left, right) else None
 
 
-def _textual(left: Type, right: Type) -> Type | None:
-    return BOOL if left.name == right.name == "string" or _maybe(left, right, "string") else None
+def _string_test_type(left: Type, right: Type) -> Type | None:
+    return BOOL if left.name == right.name == "string" or _may_be(left, right, "string") else None
 
 
-OPERATIONS: dict[str, Callable[[Type, Type], Type | None]] = {
-    **dict.fromkeys(("or", "||", "and", "&&"), _logical),
-    **dict.fromkeys(("<", ">", "<=", ">="), _ordered),
-    **dict.fromkeys(("/", "**", "^"), _divided),
-    **dict.fromkeys(("matches", "contains", "startsWith", "endsWith"), _textual),
-    "+": _added,
-    "-": _subtracted,
-    "*": _multiplied,
-    "%": _modulo,
-    "..": _ranged,
+OPERATOR_TYPES: dict[str, Callable[[Type, Type], Type | None]] = {
+    **dict.fromkeys(("or", "||", "and", "&&"), _logical_type),
+    **dict.fromkeys(("<", ">", "<=", ">="), _comparison_type),
+    **dict.fromkeys(("/", "**", "^"), _quotient_type),
+    **dict.fromkeys(("matches", "contains", "startsWith", "endsWith"), _string_test_type),
+    "+": _sum_type,
+    "-": _difference_type,
+    "*": _product_type,
+    "%": _remainder_type,
+    "..": _range_type,
 }
 
 
@@ -301,8 +307,10 @@ _BOOLEAN = frozenset(("all", "none", "any", "one", "filter", "find", "findLast",
 
 
 def predicate_type(name: str, collection: Type, result: Type) -> Type:
-    """The type of `name(collection, predicate)` for what the predicate gives. Raises ExpressionError if that will not
-    do."""
+    """Returns the type of `name(collection, predicate)` for the result type of the predicate.
+
+    Raises ExpressionError if the function does not take such a predicate.
+    """
     if result.known_nil:
         parameters = "two input" if name == "reduce" else "one input"
         raise ExpressionError(f"predicate should has {parameters} and one output param")

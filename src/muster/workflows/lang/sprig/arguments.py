@@ -22,7 +22,7 @@ def function_table(*functions: tuple[str, str, Callable[..., Any]], takes_clock:
 
 
 def to_int64(value: Any) -> int:
-    """An int64 out of anything: what cannot be one is 0."""
+    """Converts any value to an int64; 0 if that is not possible."""
     if type(value) is float:
         return to_int(value)
     if is_integer(value) or isinstance(value, Month | Weekday | bool):
@@ -31,7 +31,7 @@ def to_int64(value: Any) -> int:
 
 
 def to_float64(value: Any) -> float:
-    """A float64 out of anything: what cannot be one is 0."""
+    """Converts any value to a float64; 0 if that is not possible."""
     if type(value) is str:
         return parse_float(value) or 0.0
     if type(value) is float:
@@ -44,20 +44,20 @@ def to_text(value: Any) -> str:
 
 
 def to_texts(value: Any) -> list[str]:
-    """The elements of a list as texts, without nils; anything else alone."""
+    """Returns the elements of a list as texts, without nils. Any other value is a list of one."""
     if isinstance(value, list):
         return [format_value(element) for element in value if element is not None]
     return [] if value is None else [format_value(value)]
 
 
 def is_empty(value: Any) -> bool:
-    """sprig's `empty`: nil, false, zero, and what has no elements. A time is never empty."""
+    """sprig's `empty`: nil, false, zero, and a string, list or map of length 0. A time is never empty."""
     if isinstance(value, int | float | str | list | dict):
         return not value
     return value is None
 
 
 def _without_zero_decimals(digits: str) -> str:
-    """`3.00` means 3; `3.10` is no integer."""
+    """Returns `3` for `3.00`; `3.10` stays, since it is no integer."""
     whole, point, decimals = digits.rpartition(".")
     return whole if point and decimals and not decimals.strip("0") else digits

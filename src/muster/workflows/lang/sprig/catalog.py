@@ -1,4 +1,4 @@
-"""`sprig.*`: the functions of github.com/Masterminds/sprig that Argo's expressions may call, all themes together."""
+"""`sprig.*`: all functions of sprig that an Argo expression may call, and those that Muster refuses."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _REFUSED = {
             "genSignedCertWithKey", "buildCustomCert", "bcrypt", "htpasswd", "derivePassword", "encryptAES",
             "decryptAES",
         ),
-        "make keys, certificates and passwords in a step, or keep them in a Secret",
+        "create keys, certificates and passwords in a step, or keep them in a Secret",
     ),
 }  # fmt: skip
-"""Functions that Argo has and Muster refuses, by name, with what to do instead."""
+"""Functions that Argo has and Muster refuses, with the reason or what to do instead."""
 
 
 def _refusal(name: str, reason: str) -> Callable[..., Any]:

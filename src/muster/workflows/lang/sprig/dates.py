@@ -44,7 +44,7 @@ def _ago(clock: Clock, value: Any) -> str:
 
 
 def _duration_round(clock: Clock, value: Any) -> str:
-    """Returns the largest unit that fits, alone."""
+    """Returns the number of the largest unit that fits, such as `3h`."""
     if isinstance(value, Time):
         nanoseconds = clock.now() - value.nanoseconds
     else:
@@ -75,7 +75,7 @@ def _date_or_zero(layout: str, text: str) -> Time:
 
 
 def _seconds(value: Any) -> int:
-    """Only texts and int64 count; a plain int is no duration to sprig."""
+    """Returns the seconds of a text or an int64. sprig does not take an int for a duration."""
     if type(value) is Int64:
         return int(value)
     return (parse_int(value) or 0) if isinstance(value, str) else 0

@@ -142,7 +142,7 @@ def _pluck(key: str, *dicts: dict[str, Any]) -> list[Any]:
 
 
 def _keys(*dicts: dict[str, Any]) -> Strings:
-    """Go's order is random; this one is sorted."""
+    """Returns the keys, sorted. Go's order is random."""
     return Strings(key for given in dicts for key in sorted(given))
 
 
@@ -162,7 +162,7 @@ def _dig(*arguments: Any) -> Any:
 
 
 def _merge(first: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
-    """What the first one lacks, or has empty, comes from the others in turn."""
+    """Fills what the first map lacks, or has empty, from the others in turn."""
     merged = copy.deepcopy(first)
     for other in others:
         _merge_into(merged, other, overwrite=False)
@@ -170,7 +170,7 @@ def _merge(first: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge_overwrite(first: dict[str, Any], *others: dict[str, Any]) -> dict[str, Any]:
-    """The others in turn overwrite what the first one has."""
+    """Overwrites the first map with the others in turn."""
     merged = copy.deepcopy(first)
     for other in others:
         _merge_into(merged, other, overwrite=True)

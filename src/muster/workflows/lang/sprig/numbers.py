@@ -32,7 +32,7 @@ _ROUNDED = Context(prec=2000, rounding=ROUND_HALF_UP)
 _DIVISION_PLACES = Decimal(1).scaleb(-16)
 
 
-def _folded(function: Callable[[int, int], int]) -> Callable[..., Int64]:
+def _fold(function: Callable[[int, int], int]) -> Callable[..., Int64]:
     def call(first: Any, *rest: Any) -> Int64:
         total = to_int64(first)
         for value in rest:
@@ -46,13 +46,13 @@ def _add(*values: Any) -> Int64:
     return Int64(wrap_int64(sum(map(to_int64, values))))
 
 
-def _divided(a: Any, b: Any, function: Callable[[int, int], int]) -> Int64:
+def _divide(a: Any, b: Any, function: Callable[[int, int], int]) -> Int64:
     if to_int64(b) == 0:
         raise ExpressionError("runtime error: integer divide by zero")
     return Int64(function(to_int64(a), to_int64(b)))
 
 
-def _decimals(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[..., float]:
+def _fold_decimals(function: Callable[[Decimal, Decimal], Decimal]) -> Callable[..., float]:
     def call(first: Any, *rest: Any) -> float:
         total = _decimal(first)
         for value in rest:
@@ -86,7 +86,7 @@ def _min_float(first: Any, *rest: Any) -> float:
 
 
 def _round(value: Any, places: int, *border: float) -> float:
-    """To some decimal places; a fraction of at least `border`, normally a half, goes up."""
+    """Rounds to some decimal places; a fraction of at least `border`, normally a half, is rounded up."""
     scale = power(10.0, float(places))
     scaled = scale * to_float64(value)
     if not math.isfinite(scaled):
@@ -141,17 +141,17 @@ NUMBER_FUNCTIONS = function_table(
     ("toDecimal", "any", _octal),
     ("add1", "any", lambda value: Int64(wrap_int64(to_int64(value) + 1))),
     ("add", "...any", _add),
-    ("sub", "any, any", _folded(lambda a, b: a - b)),
-    ("mul", "any, ...any", _folded(lambda a, b: a * b)),
-    ("div", "any, any", lambda a, b: _divided(a, b, quotient)),
-    ("mod", "any, any", lambda a, b: _divided(a, b, remainder)),
-    ("max biggest", "any, ...any", _folded(max)),
-    ("min", "any, ...any", _folded(min)),
-    ("add1f", "any", lambda value: _decimals(_EXACT.add)(value, 1)),
-    ("addf", "...any", lambda *values: _decimals(_EXACT.add)(0.0, *values)),
-    ("subf", "any, ...any", _decimals(_EXACT.subtract)),
-    ("mulf", "any, ...any", _decimals(_EXACT.multiply)),
-    ("divf", "any, ...any", _decimals(_divide_decimals)),
+    ("sub", "any, any", _fold(lambda a, b: a - b)),
+    ("mul", "any, ...any", _fold(lambda a, b: a * b)),
+    ("div", "any, any", lambda a, b: _divide(a, b, quotient)),
+    ("mod", "any, any", lambda a, b: _divide(a, b, remainder)),
+    ("max biggest", "any, ...any", _fold(max)),
+    ("min", "any, ...any", _fold(min)),
+    ("add1f", "any", lambda value: _fold_decimals(_EXACT.add)(value, 1)),
+    ("addf", "...any", lambda *values: _fold_decimals(_EXACT.add)(0.0, *values)),
+    ("subf", "any, ...any", _fold_decimals(_EXACT.subtract)),
+    ("mulf", "any, ...any", _fold_decimals(_EXACT.multiply)),
+    ("divf", "any, ...any", _fold_decimals(_divide_decimals)),
     ("maxf", "any, ...any", _max_float),
     ("minf", "any, ...any", _min_float),
     ("ceil", "any", _whole(math.ceil)),

@@ -17,7 +17,7 @@ _WANTED = r"v?([0-9|xX*]+)(?:\.([0-9|xX*]+))?(?:\.([0-9|xX*]+))?" + _TAIL
 _OPERATOR = r"(!=|>=|=>|<=|=<|~>|=|>|<|~|\^)?"
 _CONSTRAINT = re.compile(rf"\s*{_OPERATOR}\s*({_WANTED})\s*", re.ASCII)
 _SPAN = re.compile(rf"\s*({_WANTED})\s+-\s+({_WANTED})\s*", re.ASCII)
-_LONGEST = 256
+_MAX_LENGTH = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Version(Opaque):
         return self.major, self.minor, self.patch
 
     def compare(self, other: Version) -> int:
-        """-1, 0 or 1. Metadata does not count."""
+        """Returns -1, 0 or 1. Metadata is ignored."""
         if self.numbers != other.numbers:
             return 1 if self.numbers > other.numbers else -1
         return _compare_prereleases(self.prerelease, other.prerelease)
@@ -66,7 +66,7 @@ class Constraint:
     operator: str
     version: Version
     places: int
-    """How many of major, minor and patch are given: 3 unless some are missing or a wildcard."""
+    """How many of major, minor and patch are given: 3 unless some are missing or wildcards."""
 
     def allows(self, version: Version) -> bool:
         wanted = self.version
@@ -92,7 +92,7 @@ class Constraint:
                 return order == 0 if self.places == 3 else self._near(version, order)
 
     def _given(self, version: Version, otherwise: int) -> tuple[int, ...]:
-        """As many of a version's numbers as the constraint gives; when it gives none (`*`), it stands for 0.0.0."""
+        """Returns as many of a version's numbers as the constraint gives. A constraint of `*` means 0.0.0."""
         return version.numbers[: self.places or otherwise]
 
     def _differs(self, version: Version) -> bool:
@@ -108,7 +108,7 @@ class Constraint:
         return version.numbers[: self.places] > self.version.numbers[: self.places]
 
     def _near(self, version: Version, order: int) -> bool:
-        """At least that version, with the same major and, if given, the same minor."""
+        """Returns whether the version is at least that of the constraint, with the same major and, if given, minor."""
         wanted = self.version
         if order < 0:
             return False
@@ -117,7 +117,7 @@ class Constraint:
         return version.major == wanted.major and (version.minor == wanted.minor or self.places == 1)
 
     def _compatible(self, version: Version) -> bool:
-        """The same first number that is not zero."""
+        """Returns whether the first number that is not zero is the same."""
         wanted = self.version
         if wanted.major > 0 or self.places == 1:
             return version.major == wanted.major
@@ -129,7 +129,7 @@ class Constraint:
 
 
 def parse_version(text: str) -> Version:
-    found = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
+    found = _VERSION.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if found is None:
         raise ExpressionError("Invalid Semantic Version")
     major, minor, patch, prerelease, metadata = found.groups()
@@ -140,8 +140,8 @@ def parse_version(text: str) -> Version:
 
 
 def parse_constraints(text: str) -> tuple[tuple[Constraint, ...], ...]:
-    """Alternatives (`||`) of constraints that must all hold (space or comma)."""
-    if len(text) > _LONGEST:
+    """Parses alternatives (`||`) of constraints that must all hold (space or comma)."""
+    if len(text) > _MAX_LENGTH:
         raise ExpressionError(f"improper constraint: {text}")
     text = _SPAN.sub(lambda found: f">= {found[1]}, <= {found[7]} ", text)
     return tuple(_all_of(part) for part in text.split("||"))

@@ -29,7 +29,7 @@ from muster.workflows.lang.sprig.arguments import function_table, to_text, to_te
 
 # -- Slicing, joining, quoting and wrapping
 
-_MARK = "..."
+_DOTS = "..."
 
 
 def _abbrev(width: int, string: str) -> str:
@@ -41,7 +41,7 @@ def _abbrevboth(left: int, right: int, string: str) -> str:
 
 
 def _abbreviate(string: str, offset: int, width: int) -> str:
-    """At most `width` long, with dots for what is missing, so that what is at `offset` shows."""
+    """Shortens a text to `width`, with dots for what is cut, so that the text at `offset` stays."""
     size = byte_length(string)
     if size <= width:
         return string
@@ -49,12 +49,12 @@ def _abbreviate(string: str, offset: int, width: int) -> str:
     if size - offset < width - 3:
         offset = size - (width - 3)
     if offset <= 4:
-        return _slice(string, 0, width - 3) + _MARK
+        return _slice(string, 0, width - 3) + _DOTS
     if width < 7:
         return ""
     if offset + width - 3 < size:
-        return _MARK + _abbreviate(_slice(string, offset, size), 0, width - 3)
-    return _MARK + _slice(string, size - (width - 3), size)
+        return _DOTS + _abbreviate(_slice(string, offset, size), 0, width - 3)
+    return _DOTS + _slice(string, size - (width - 3), size)
 
 
 def _trunc(width: int, string: str) -> str:
@@ -91,7 +91,7 @@ def _repeat(count: int, string: str) -> str:
 def _nospace(string: str) -> str:
     if string.isascii():
         return "".join(char for char in string if not is_space(char))
-    # The original takes every byte for a character, but only when there is a space to take out.
+    # sprig treats every byte as a character here, but only if there is a space to remove.
     kept = [chr(byte) for byte in to_bytes(string) if not is_space(chr(byte))]
     return string if len(kept) == byte_length(string) else "".join(kept)
 
@@ -107,7 +107,7 @@ def _initials(string: str) -> str:
 
 
 def _wrap(string: str, width: int, line_break: str, *, split_words: bool) -> str:
-    """Lines of at most `width`, broken at spaces; longer words are split or left alone."""
+    """Breaks a text into lines of at most `width` at spaces. Longer words are split or left alone."""
     data, mark = to_bytes(string), to_bytes(line_break or "\n")
     width = max(width, 1)
     out: list[bytes] = []
@@ -201,23 +201,23 @@ STRING_FUNCTIONS = function_table(
 
 
 def _title(text: str) -> str:
-    """The first letter of every word in upper case."""
+    """Converts the first letter of every word to upper case."""
     out: list[str] = []
     before = " "
     for char in text:
-        out.append(upper(char) if _separates(before) else char)
+        out.append(upper(char) if _is_separator(before) else char)
         before = char
     return "".join(out)
 
 
-def _separates(char: str) -> bool:
+def _is_separator(char: str) -> bool:
     if char < "\x80":
         return not (char.isalnum() or char == "_")
     return not (is_letter(char) or is_digit(char)) and is_space(char)
 
 
 def _untitle(text: str) -> str:
-    """The first letter of every word in lower case."""
+    """Converts the first letter of every word to lower case."""
     out: list[str] = []
     first = True
     for char in text:
@@ -230,23 +230,23 @@ def _swapcase(text: str) -> str:
     return "".join(lower(c) if c.isupper() or c.istitle() else upper(c) if c.islower() else c for c in text)
 
 
-def _pascal(text: str) -> str:
-    """`some-words` as `SomeWords`; a connector at an end, and the second of two, stays."""
+def _to_camel_case(text: str) -> str:
+    """Converts `some-words` to `SomeWords`. A connector at an end, and the second of two, stays."""
     leading = 0
-    while leading < len(text) and _connects(text[leading]):
+    while leading < len(text) and _is_connector(text[leading]):
         leading += 1
     if leading >= len(text):
-        # The original writes the last connector twice when there is nothing else.
+        # sprig writes the last connector twice if there is nothing else.
         return text + text[-1:]
     out = [text[:leading]]
     rest = text[leading:]
     capital = rest[0].isupper()
     pending = upper(rest[0])
     for char in rest[1:]:
-        if _connects(char) and _connects(pending):
+        if _is_connector(char) and _is_connector(pending):
             out.append(pending)
             continue
-        if _connects(pending):
+        if _is_connector(pending):
             capital = char.isupper()
             pending = upper(char)
             continue
@@ -260,12 +260,12 @@ def _pascal(text: str) -> str:
     return "".join(out) + pending
 
 
-def _connects(char: str) -> bool:
+def _is_connector(char: str) -> bool:
     return char in "-_" or is_space(char)
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
-    """(kind, word) pieces: number, upper, alphabet, connector, punctuation, other."""
+    """Splits a text into (kind, word): number, upper, alphabet, connector, punctuation, other."""
     at = 0
     while at < len(text):
         end = _word_end(text, at)
@@ -274,7 +274,7 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _kind(char: str) -> str:
-    if _connects(char):
+    if _is_connector(char):
         return "connector"
     if unicodedata.category(char).startswith("P"):
         return "punctuation"
@@ -290,7 +290,7 @@ def _word_end(text: str, at: int) -> int:
     if kind == "upper" and end < len(text) and text[end].isupper():
         while end < len(text) and text[end].isupper():
             end += 1
-        # In HTTPServer, the S begins the next word.
+        # In HTTPServer, the S starts the next word.
         return end - 1 if end < len(text) and is_letter(text[end]) else end
     same = ("alphabet",) if kind == "upper" else (kind,)
     while end < len(text) and _kind(text[end]) in same:
@@ -298,8 +298,8 @@ def _word_end(text: str, at: int) -> int:
     return end
 
 
-def _separated(text: str, connector: str) -> str:
-    """`FirstName` as `first_name`, `http2xx` as `http_2xx`, `Bld4Floor` as `bld4_floor`."""
+def _to_snake_case(text: str, connector: str) -> str:
+    """Converts `FirstName` to `first_name`, `http2xx` to `http_2xx`, `Bld4Floor` to `bld4_floor`."""
     words = list(_words(text))
     out: list[str] = []
     at = 0
@@ -349,9 +349,9 @@ CASE_FUNCTIONS = function_table(
     ("title", "string", _title),
     ("untitle", "string", _untitle),
     ("swapcase", "string", _swapcase),
-    ("camelcase", "string", _pascal),
-    ("snakecase", "string", lambda text: _separated(text, "_")),
-    ("kebabcase", "string", lambda text: _separated(text, "-")),
+    ("camelcase", "string", _to_camel_case),
+    ("snakecase", "string", lambda text: _to_snake_case(text, "_")),
+    ("kebabcase", "string", lambda text: _to_snake_case(text, "-")),
 )
 
 
@@ -359,7 +359,7 @@ CASE_FUNCTIONS = function_table(
 
 
 def _must_compile(pattern: str) -> Regex:
-    """As Go's MustCompile complains."""
+    """Raises ExpressionError with the message of Go's MustCompile."""
     try:
         return compile_regex(pattern)
     except ExpressionError as error:

@@ -25,7 +25,7 @@ def _fail(message: str) -> Any:
     raise ExpressionError(message)
 
 
-def _forgiving(function: Callable[[Any], Any], otherwise: Any) -> Callable[[Any], Any]:
+def _with_fallback(function: Callable[[Any], Any], otherwise: Any) -> Callable[[Any], Any]:
     def call(value: Any) -> Any:
         try:
             return function(value)
@@ -51,11 +51,11 @@ DEFAULT_FUNCTIONS = function_table(
     ("any", "...any", lambda *values: not all(map(is_empty, values))),
     ("ternary", "any, any, bool", lambda then, otherwise, condition: then if condition else otherwise),
     ("fail", "string", _fail),
-    ("fromJson", "string", _forgiving(from_json, None)),
+    ("fromJson", "string", _with_fallback(from_json, None)),
     ("mustFromJson", "string", from_json),
-    ("toJson", "any", _forgiving(to_json, "")),
+    ("toJson", "any", _with_fallback(to_json, "")),
     ("mustToJson", "any", to_json),
-    ("toPrettyJson", "any", _forgiving(_pretty, "")),
+    ("toPrettyJson", "any", _with_fallback(_pretty, "")),
     ("mustToPrettyJson", "any", _pretty),
     ("toRawJson mustToRawJson", "any", _raw),
     ("deepCopy mustDeepCopy", "any", copy.deepcopy),
@@ -77,8 +77,8 @@ TYPE_FUNCTIONS = function_table(
 # -- Base64, base32 and checksums
 
 
-def _or_message(decode: Callable[[str], str]) -> Callable[[str], str]:
-    """What is wrong with a text is the result; that is how sprig does it."""
+def _with_error_as_result(decode: Callable[[str], str]) -> Callable[[str], str]:
+    """Returns the error message as the result, as sprig does."""
 
     def call(text: str) -> str:
         try:
@@ -91,9 +91,9 @@ def _or_message(decode: Callable[[str], str]) -> Callable[[str], str]:
 
 ENCODING_FUNCTIONS = function_table(
     ("b64enc", "string", encode64),
-    ("b64dec", "string", _or_message(decode64)),
+    ("b64dec", "string", _with_error_as_result(decode64)),
     ("b32enc", "string", encode32),
-    ("b32dec", "string", _or_message(decode32)),
+    ("b32dec", "string", _with_error_as_result(decode32)),
     ("sha1sum", "string", lambda text: hashlib.sha1(to_bytes(text), usedforsecurity=False).hexdigest()),
     ("sha256sum", "string", lambda text: hashlib.sha256(to_bytes(text)).hexdigest()),
     ("sha512sum", "string", lambda text: hashlib.sha512(to_bytes(text)).hexdigest()),
