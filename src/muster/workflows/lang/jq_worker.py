@@ -1,8 +1,8 @@
 """The process that runs one jq filter with libjq. `muster.workflows.lang.jq` starts it as a script.
 
-It reads `{"filter": ..., "input": ...}` from standard input, where `input` is JSON text. It writes `{"value": ...}` on a
-line for each result, and `{"error": ...}` on the last line if the filter fails. Before it compiles the filter, it gives
-up what a filter must not reach: the environment, files, and memory and CPU time beyond its limits.
+It reads `{"filter": ..., "input": ...}` from standard input, where `input` is JSON text. It writes a line with
+`{"value": ...}` for each result, and a last line with `{"error": ...}` if the filter fails. Before it compiles the
+filter, it gives up what a filter must not reach: the environment, files, and memory and CPU time beyond its limits.
 """
 
 import json
