@@ -6,12 +6,12 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Those who look after the same namespaces stand for the same election. */ -}}
+{{- /* Operators of the same namespaces take part in the same election. */ -}}
 {{- define "muster-operator.lease" -}}
 muster-operator-{{ .Values.namespaces | uniq | sortAlpha | join "," | sha256sum | trunc 10 }}
 {{- end -}}
 
-{{- /* Uninstalling the chart must not delete everybody's jobs. */ -}}
+{{- /* Uninstalling the chart must not delete all jobs. */ -}}
 {{- define "muster-operator.definition" -}}
 {{- $definition := .root.Files.Get .path | fromYaml -}}
 {{- $_ := set $definition.metadata "annotations" (dict "helm.sh/resource-policy" "keep") -}}
