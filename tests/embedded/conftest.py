@@ -1,4 +1,4 @@
-"""A cluster of its own for every test that asks for one: real SQLite in a folder of the test."""
+"""A cluster per test, with real SQLite in a temporary folder."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from muster.kube.builtin import new_catalogue
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[EmbeddedCluster]:
-    """The API alone: nothing happens but what the test does."""
+    """The API without controllers."""
     async with EmbeddedCluster(tmp_path / "cluster", new_catalogue(), durability="process") as cluster:
         yield cluster
 
 
 @pytest.fixture
 async def tidy_cluster(cluster: EmbeddedCluster) -> AsyncIterator[EmbeddedCluster]:
-    """With the controllers that take things away."""
+    """With the controllers that delete objects."""
     controllers = GarbageCollector(cluster), NamespaceController(cluster), CrdController(cluster)
     tasks = [asyncio.create_task(controller.run()) for controller in controllers]
     yield cluster

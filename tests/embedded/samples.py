@@ -1,4 +1,4 @@
-"""Objects to store."""
+"""Sample objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CREW = Kind(
     scale=Scale(),
     schema=root({"spec": obj({"replicas": INT32}), "status": obj({"replicas": INT32})}),
 )
-"""A kind of somebody else's, which can be scaled."""
+"""A custom kind that can be scaled."""
 
 
 def config_map(name: str = "c", namespace: str = "default", **data: str) -> Object:

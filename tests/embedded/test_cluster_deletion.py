@@ -1,4 +1,4 @@
-"""How objects go, and who has a say in it."""
+"""Deletion: grace periods, finalizers and preconditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches of every type, and who owns what was applied."""
+"""Patches of every type, and the ownership of applied fields."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from muster.kube.objects import Object
 
 
 class Node:
-    """Refers to itself: only the collector can free it."""
+    """Refers to itself, so only the garbage collector can free it."""
 
     def __init__(self) -> None:
         self.itself = self

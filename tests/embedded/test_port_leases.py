@@ -1,4 +1,4 @@
-"""A port of its own for whoever asks, the same one for as long as its owner lives."""
+"""Every Pod port gets its own lease, which stays the same as long as its owner exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for a cluster to get somewhere, by watching it: no sleep, no guess."""
+"""Waiting for a state of the cluster by watching it, without sleeping."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Runs(Protocol):
 
 @asynccontextmanager
 async def going(*components: Runs) -> AsyncIterator[None]:
-    """The components run for as long as the block lasts."""
+    """Runs the components for the duration of the block."""
     tasks = [asyncio.create_task(component.run()) for component in components]
     try:
         yield
@@ -31,7 +31,7 @@ async def going(*components: Runs) -> AsyncIterator[None]:
 async def until(
     cluster: Cluster, kind: Kind, name: str, so: Callable[[Object], bool], namespace: str = "default"
 ) -> Object:
-    """The object of that name, once it is as wanted."""
+    """Returns the object of that name when the condition holds."""
     async with asyncio.timeout(30):
         async for event in cluster.watch(kind, namespace if kind.namespaced else ""):
             if event.type != "DELETED" and name_of(event.object) == name and so(event.object):
@@ -40,7 +40,7 @@ async def until(
 
 
 async def until_all(cluster: Cluster, kind: Kind, so: Callable[[list[Object]], bool]) -> list[Object]:
-    """All objects of a kind, once they are as wanted together."""
+    """Returns all objects of a kind when the condition holds for the list."""
     there = await cluster.list(kind)
     found = {key_of(obj): obj for obj in there.items}
     if so(list(found.values())):
@@ -57,7 +57,7 @@ async def until_all(cluster: Cluster, kind: Kind, so: Callable[[list[Object]], b
 
 
 async def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    """For what no watch tells."""
+    """Waits for a condition that cannot be watched."""
     for _ in range(int(seconds / 0.01)):
         if condition():
             return

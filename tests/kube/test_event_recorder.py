@@ -1,4 +1,4 @@
-"""Events are stored as Kubernetes stores them, and counted instead of repeated."""
+"""Events are stored as in Kubernetes, and counted instead of repeated."""
 
 from __future__ import annotations
 

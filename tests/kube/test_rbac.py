@@ -89,11 +89,11 @@ EVERYWHERE = Action("get", "", "pods")
         (BOT, IN_TEAM, [binding("reader", THE_BOT, namespace="team")], True),
         (BOT, ELSEWHERE, [binding("reader", THE_BOT, namespace="team")], False),
         (BOT, EVERYWHERE, [binding("reader", THE_BOT, namespace="team")], False),
-        # A namespace's own Role is another one than the ClusterRole of the same name.
+        # A Role is not the ClusterRole of the same name.
         (BOT, IN_TEAM, [binding("reader", THE_BOT, namespace="team", to="Role")], False),
         (BOT, IN_TEAM._replace(verb="delete"), [binding("reader", THE_BOT, namespace="team", to="Role")], True),
         (BOT, ELSEWHERE._replace(verb="delete"), [binding("reader", THE_BOT, namespace="other", to="Role")], False),
-        # A service account named without a namespace is one of the binding's.
+        # A service account without a namespace is in the namespace of the binding.
         (BOT, IN_TEAM, [binding("reader", {"kind": "ServiceAccount", "name": "bot"}, namespace="team")], True),
         (BOT, ELSEWHERE, [binding("reader", {"kind": "ServiceAccount", "name": "bot"}, namespace="other")], False),
         (BOT, IN_TEAM, [binding("reader", {"kind": "Group", "name": "system:serviceaccounts:team"})], True),

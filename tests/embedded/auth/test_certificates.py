@@ -20,7 +20,7 @@ def contents(found: Certificates) -> tuple[bytes, bytes, bytes]:
 
 
 async def shake_hands(server: Certificates, client: ssl.SSLContext, name: str) -> None:
-    """A real TLS connection, the client checking that the server is `name`."""
+    """Opens a real TLS connection. The client checks that the server is `name`."""
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
@@ -90,7 +90,7 @@ async def test_a_damaged_file_is_replaced(tmp_path: Path, victim: str) -> None:
 
 
 def test_what_was_found_good_is_not_looked_at_again(tmp_path: Path) -> None:
-    """The library that reads certificates takes a server longer to load than to start."""
+    """Loading the library for certificates takes longer than starting a server."""
     script = "import sys, pathlib; from muster.embedded.auth.certificates import ensure_certificates as ensure"
     script += "; ensure(pathlib.Path(sys.argv[1])); print('cryptography' in sys.modules)"
     said = [subprocess.check_output([sys.executable, "-c", script, str(tmp_path)]) for _ in range(2)]

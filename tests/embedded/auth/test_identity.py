@@ -51,7 +51,7 @@ def view_binding() -> dict[str, Any]:
 
 
 async def eventually(identity: Identity, may: bool) -> None:
-    """Roles are followed, so a change counts a moment after it is made."""
+    """Changes of Roles take effect after a moment."""
     async with asyncio.timeout(10):
         while True:
             if identity.is_allowed(BOT, LIST_PODS) is may:

@@ -19,7 +19,7 @@ NOW = 1_800_000_000
 
 
 def claims_in(token: str) -> dict[str, object]:
-    """As any client reads them, without checking the signature."""
+    """Reads the claims as a client does, without checking the signature."""
     middle = token.split(".")[1]
     found: dict[str, object] = json.loads(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
     return found

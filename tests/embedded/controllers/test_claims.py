@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims on a real cluster: folders come with claims, and go with them."""
+"""The claim controller: folders are created and deleted with claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which volume a claim gets, as tables."""
+"""Tables of which volume a claim gets."""
 
 from __future__ import annotations
 

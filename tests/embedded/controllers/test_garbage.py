@@ -71,7 +71,7 @@ async def make(cluster: EmbeddedCluster, name: str, *owners: Object, finalizers:
 
 
 async def until_left(cluster: EmbeddedCluster, *names: str) -> None:
-    """Until exactly these are there. Fails by the test's time limit."""
+    """Waits until exactly these exist. Fails at the timeout of the test."""
     if {name_of(o) for o in (await cluster.list(CONFIG_MAP)).items} == set(names):
         return
     async for _ in cluster.watch(CONFIG_MAP):
@@ -80,7 +80,7 @@ async def until_left(cluster: EmbeddedCluster, *names: str) -> None:
 
 
 async def idle(cluster: EmbeddedCluster) -> None:
-    """Everything the controllers want to do follows from an earlier commit: wait until they cause none."""
+    """Waits until the controllers cause no more commits."""
     while True:
         before = cluster.store.version
         for _ in range(20):
@@ -178,8 +178,7 @@ async def test_a_circle_of_owners_goes_when_one_of_them_does(
 
 
 async def test_owners_nobody_can_look_up_keep_their_dependents(tidy_cluster: EmbeddedCluster) -> None:
-    """A kind that is not installed today may be tomorrow; and an object of the whole cluster has no namespace in which
-    its owner could be."""
+    """The kind may be registered later, and a cluster-scoped object has no namespace for its owner."""
     unknown = {"apiVersion": "x.dev/v1", "kind": "Crew", "name": "c", "uid": "u"}
     metadata = {"name": "of-a-crew", "ownerReferences": [unknown]}
     await tidy_cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})

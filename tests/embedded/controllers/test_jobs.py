@@ -1,4 +1,4 @@
-"""A Job on a cluster whose Pods end when the test says so."""
+"""The Job controller, with Pods that the test ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch/v1 Job does next, as tables: a Job and its Pods in, a plan out."""
+"""Tables of plans: a Job and its Pods in, a plan out."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def pod(
 
 
 def settle(a_job: Object, pods: list[Object]) -> Object:
-    """The status once every step is done: Pods are noted, deleted, released, and counted."""
+    """Returns the status after all steps: Pods are recorded, deleted, released and counted."""
     for _ in range(4):
         decided = plan_job(a_job, pods, NOW)
         a_job = {**a_job, "status": decided.status}

@@ -1,4 +1,4 @@
-"""Every namespace has a default service account, always."""
+"""Every namespace has a default service account."""
 
 from __future__ import annotations
 

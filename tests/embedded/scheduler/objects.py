@@ -1,4 +1,4 @@
-"""Short ways to write nodes, Pods, PodGroups and Queues."""
+"""Builders of nodes, Pods, PodGroups and Queues, and a scheduler without a cluster."""
 
 from __future__ import annotations
 

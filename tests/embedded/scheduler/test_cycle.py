@@ -1,4 +1,4 @@
-"""Whose turn it is: queues, priorities, admission, reservations, and telling each Pod once."""
+"""Scheduling cycles: queues, priorities, admission, reservations, and reasons that are reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold whatever comes, in whatever order: a small world with a clock, run until nothing is left to happen."""
+"""Properties that hold for all inputs and orders: a simulation with a clock that runs until nothing is left to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESERVE_AFTER = 10.0
 
 @dataclass(frozen=True)
 class Job:
-    """A gang of Pods (by cpu asked for), of which `minimum` start together, or a single Pod without a group."""
+    """A gang of Pods (given by requested cpu), of which `minimum` start together, or a single Pod without a group."""
 
     arrives: float
     lasts: float
@@ -28,12 +28,12 @@ class Job:
     queue: str = "default"
     grouped: bool = True
     after_admission: float | None = None
-    """Its Pods come so long after its PodGroup, which names its minResources, has been admitted."""
+    """The delay between the admission of its PodGroup (with minResources) and its Pods."""
 
 
 @dataclass
 class World:
-    """Runs jobs on nodes (by cpu). Time jumps from event to event. After every pass the machine is audited."""
+    """Runs jobs on nodes (given by cpu). Time jumps from event to event. All nodes are checked after every cycle."""
 
     nodes: dict[str, int]
     jobs: dict[str, Job]
@@ -191,7 +191,7 @@ def test_a_restart_changes_nothing_of_that(nodes: dict[str, int], found: list[Jo
 def test_a_stream_of_small_pods_starves_nobody(
     nodes: dict[str, int], job: Job, lasts: int, size: int, queue: str
 ) -> None:
-    """The machine is full when the job comes, and every second as many small Pods come as would fill it again."""
+    """All nodes are full when the job arrives, and every second enough small Pods arrive to fill them again."""
     if not fits_alone(nodes, job):
         return
     many = (size,) * (1 + sum(nodes.values()) // size)
@@ -200,7 +200,7 @@ def test_a_stream_of_small_pods_starves_nobody(
     arrives = 1.0
     world = World(nodes, {**stream, "job": replace(job, arrives=arrives, after_admission=None)})
     world.run(until=times[-1])
-    # Once overdue it waits for what then runs, and that lasts `lasts`; what came first may still be ahead of it.
+    # Once overdue, it waits for the running Pods, which takes `lasts`. Earlier items may still be ahead of it.
     assert world.started.get("job", float("inf")) <= arrives + RESERVE_AFTER + 2 * lasts
 
 

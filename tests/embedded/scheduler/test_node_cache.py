@@ -1,4 +1,4 @@
-"""Which node takes a Pod, and the words for why none does."""
+"""Which node fits a Pod, and the reasons if none does."""
 
 from __future__ import annotations
 

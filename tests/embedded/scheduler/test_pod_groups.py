@@ -1,4 +1,4 @@
-"""Gangs: whole or not at all, and what their PodGroup says meanwhile."""
+"""Gangs are placed as a whole or not at all; the status of their PodGroups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler at work on a real cluster."""
+"""The scheduler on an embedded cluster."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ async def test_unconsidered_fields_are_named_in_an_event(cluster: EmbeddedCluste
 
 
 class Contested(EmbeddedCluster):
-    """A cluster in which a member of the first gang to be bound is deleted a moment before."""
+    """A cluster that deletes a member of the first gang right before it is bound."""
 
     attempts = 0
 

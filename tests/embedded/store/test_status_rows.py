@@ -1,4 +1,4 @@
-"""A map that is stored apart: whole to its clients, a row per entry in the store."""
+"""Status rows: clients see the whole map, the store has one row per entry."""
 
 from __future__ import annotations
 

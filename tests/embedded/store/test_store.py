@@ -191,7 +191,7 @@ async def test_what_was_staged_on_top_of_a_failed_commit_fails_with_it(tmp_path:
     store._writer.submit(gate.wait)
     failing = asyncio.create_task(store.write(put("base", "x" * 200_000)))
     await asyncio.sleep(0)
-    await asyncio.sleep(0)  # by now its batch is with the writing thread, and what follows goes into the next
+    await asyncio.sleep(0)  # its batch is now in the writer thread, so later writes go into the next batch
     on_top = asyncio.create_task(store.write(lambda tx: put("top", bool(tx.get("things", Key("a", "base"))))(tx)))
     await asyncio.sleep(0)
     gate.set()
@@ -202,7 +202,7 @@ async def test_what_was_staged_on_top_of_a_failed_commit_fails_with_it(tmp_path:
 
 
 async def test_a_refusal_that_rests_on_an_unfinished_write_waits_for_it(tmp_path: Path) -> None:
-    """Else a caller could learn from an error of something that is then lost."""
+    """Otherwise, an error could reveal a write that is then lost."""
     store = Store(tmp_path)
     store.database.limit_pages(12)
 
@@ -223,7 +223,7 @@ async def test_a_refusal_that_rests_on_an_unfinished_write_waits_for_it(tmp_path
 
 
 async def test_through_a_disk_that_fills_again_and_again_every_answer_is_true(tmp_path: Path) -> None:
-    """What was acknowledged counts, what was refused does not, and nothing is seen before it counts."""
+    """Acknowledged writes are stored, refused writes are not, and no write is visible before it is stored."""
     store = Store(tmp_path, durability="process", history=50)
     random = Random(11)
     counted: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What was acknowledged is there afterwards, whatever happened to the process or the disk."""
+"""Acknowledged writes survive, whatever happens to the process or the disk."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ asyncio.run(main())
 
 
 def state_after(step: int) -> str | None:
-    """What a reader finds once this step is done."""
+    """Returns the expected state after this step."""
     return None if step % 5 == 4 else str(step)
 
 

@@ -11,13 +11,13 @@ from tests.server.kubernetes.served import Served, serving
 
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    """A cluster and its API on the loopback device."""
+    """A cluster and its API on the loopback interface."""
     async with serving(tmp_path) as running:
         yield running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def standing(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
-    """One for all tests of a module that only look, and are marked with `on_standing`."""
+    """One server for all tests of a module that only read, marked with `on_standing`."""
     async with serving(tmp_path_factory.mktemp("standing")) as running:
         yield running

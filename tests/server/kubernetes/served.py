@@ -1,4 +1,4 @@
-"""A cluster served as it is in life: uvicorn on the loopback device, TLS, tokens, a kubeconfig."""
+"""Serves a cluster as in production: uvicorn on the loopback interface, TLS, tokens, a kubeconfig."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ on_standing = pytest.mark.asyncio(loop_scope="module")
 
 
 class Command:
-    """A command on this machine, as the node agent would run one in a container."""
+    """A command on this machine, in place of one in a container."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -77,7 +77,7 @@ class Command:
 
 
 class ThisMachine:
-    """The node agent's part in a cluster without one: commands run here, logs are what a test has written."""
+    """Replaces the node agent: commands run on this machine, and logs are what a test has written."""
 
     name = "this-machine"
 
@@ -86,7 +86,7 @@ class ThisMachine:
         self.asked: list[LogQuery] = []
         self.more = asyncio.Event()
         self.container = "main"
-        """The one container that every Pod has."""
+        """The only container of every Pod."""
 
     async def usage(self) -> tuple[UsageByPod, float]:
         raise Unavailable("nothing is measured here")
@@ -129,7 +129,7 @@ class ThisMachine:
 
 @dataclass
 class Served:
-    """A running API and what a test needs to talk to it."""
+    """A running API and clients for it."""
 
     cluster: EmbeddedCluster
     identity: Identity
@@ -140,7 +140,7 @@ class Served:
     token: str
 
     def session(self, token: str | None = None, **headers: str) -> aiohttp.ClientSession:
-        """A client with the administrator's token, or another, or ('') none."""
+        """Returns a client with the administrator's token, another token, or none ('')."""
         bearer = self.token if token is None else token
         return aiohttp.ClientSession(
             self.url,
@@ -171,5 +171,5 @@ async def serving(home: Path, *, history: int = 5000) -> AsyncIterator[Served]:
 
 
 def free_environment(home: Path) -> dict[str, str]:
-    """An environment in which kubectl finds only what a test gives it."""
+    """Returns an environment without settings of the machine for kubectl."""
     return {"PATH": os.environ["PATH"], "HOME": str(home)}

@@ -1,4 +1,4 @@
-"""Who may do what, over HTTP."""
+"""Authorization over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 async def bot_with(served: Served, *rules: dict[str, Any]) -> str:
-    """A service account with these rules in its namespace, and its token."""
+    """Creates a service account with these rules in its namespace, and returns its token."""
     account = await served.cluster.create(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "bot", "namespace": "default"}}
     )

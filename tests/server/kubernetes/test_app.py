@@ -177,7 +177,7 @@ async def test_secrets_stay_out_of_the_log(served: Served, caplog: pytest.LogCap
 
 
 async def test_it_can_be_mounted_under_a_path(served: Served) -> None:
-    """As muster.server does, should it want to."""
+    """The API can be mounted below a path."""
     sent: list[Message] = []
 
     async def receive() -> Message:

@@ -1,4 +1,4 @@
-"""The real kubectl against our API: it must not notice."""
+"""The real kubectl against our API."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_explain(kubectl: Kubectl) -> None:
 
 
 async def test_things_it_makes_itself(kubectl: Kubectl) -> None:
-    """Newer ones send these in protobuf."""
+    """Newer versions send these in protobuf."""
     await kubectl("create", "ns", "team")
     for arguments in (
         ("configmap", "c", "--from-literal=a=b"),

@@ -44,7 +44,7 @@ def test_the_hash_changes_with_the_document() -> None:
 
 
 def test_kubectl_finds_out_that_it_may_ask_for_validation() -> None:
-    """It looks for a PATCH operation of the kind with that parameter."""
+    """kubectl looks for a PATCH operation of the kind with that parameter."""
     document = openapi.v3_document([WIDGET], "apis/acme.io/v1")
     assert document is not None
     operation = document["paths"]["/apis/acme.io/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
@@ -69,7 +69,7 @@ def test_version_2_says_what_it_can() -> None:
 
 
 def messages(content: bytes, number: int) -> list[bytes]:
-    """The length-delimited fields of that number."""
+    """Returns the length-delimited fields with that number."""
     found, position = [], 0
     while position < len(content):
         tag, position = varint(content, position)

@@ -19,7 +19,7 @@ def words(*command: str, **query: str) -> list[tuple[str, str]]:
 
 
 async def collect(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
-    """What arrived on every channel until the other side closed."""
+    """Returns what arrived on every channel until the server closed the connection."""
     found: dict[int, bytes] = {}
     async with asyncio.timeout(20):
         async for message in socket:
@@ -104,7 +104,7 @@ async def test_a_client_that_hangs_up_ends_the_command(served: Served, tmp_path:
                 with open(f"/proc/{pid}/stat") as stat:
                     if stat.read().rpartition(")")[2].split()[0] == "Z":
                         return
-            except (FileNotFoundError, ProcessLookupError):  # gone before it was opened, or read
+            except (FileNotFoundError, ProcessLookupError):  # ended before it was opened or read
                 return
             await asyncio.sleep(0.005)
 
@@ -127,7 +127,7 @@ async def test_what_is_wrong_is_said_before_the_socket_opens(
 
 
 async def test_kubectl_hears_the_reason_on_its_second_try(served: Served) -> None:
-    """It answers a refused WebSocket by asking for SPDY, and shows only what that brings."""
+    """After a refused WebSocket, it tries SPDY and shows only the error of that."""
     query = words("true", container="other")
     async with served.session() as http:
         with pytest.raises(aiohttp.WSServerHandshakeError):

@@ -27,7 +27,7 @@ async def running_pod(served: Served) -> None:
 
 @asynccontextmanager
 async def shouting() -> AsyncIterator[int]:
-    """A server that gives back what it gets, louder, and stops when the client has."""
+    """A server that echoes in upper case, and stops when the client does."""
 
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
@@ -57,7 +57,7 @@ async def socket_to(served: Served, protocol: str, **query: str) -> AsyncIterato
 
 
 async def test_over_channels(served: Served) -> None:
-    """As the Python client does it: two channels a port."""
+    """Two channels per port, as in the Python client."""
     await running_pod(served)
     closed = await closed_port()
     async with shouting() as port, socket_to(served, V4, ports=f"{port},{closed}") as socket:
@@ -71,7 +71,7 @@ async def test_over_channels(served: Served) -> None:
 
 
 class Tunnel:
-    """kubectl's end of a tunnel."""
+    """The kubectl side of a tunnel."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket

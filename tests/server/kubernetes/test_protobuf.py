@@ -70,7 +70,7 @@ def test_what_kubectl_sends(name: str, obj: dict[str, Any]) -> None:
 
 
 def field(number: int, value: bytes | int) -> bytes:
-    """One field on the wire."""
+    """Encodes one field."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value & (1 << 64) - 1)
     return varint(number << 3 | 2) + varint(len(value)) + value
@@ -95,9 +95,9 @@ def pod_spec(content: bytes) -> Any:
 @pytest.mark.parametrize(
     ("content", "spec"),
     [
-        # A volume's source stands beside its name, and an empty one is meant.
+        # The source of a volume is next to its name, and an empty source is significant.
         (field(1, field(1, b"tmp") + field(2, field(2, b""))), {"volumes": [{"name": "tmp", "emptyDir": {}}]}),
-        # A number that was set to 0 stays 0; a text that was not set is left out.
+        # A number that was set to 0 stays 0; a string that was not set is omitted.
         (field(4, 0) + field(8, b""), {"terminationGracePeriodSeconds": 0}),
         (field(4, -5), {"terminationGracePeriodSeconds": -5}),
         (field(11, 0), None),

@@ -1,4 +1,4 @@
-"""Both ends together: the client of any API server against our own."""
+"""The client of API servers against our own API."""
 
 from __future__ import annotations
 

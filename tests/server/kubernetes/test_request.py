@@ -62,7 +62,7 @@ PODS = Target("", "v1", "pods", "team")
         (POD, "PATCH", {}, Action("patch", "", "pods", "", "team", "web")),
         (POD, "DELETE", {}, Action("delete", "", "pods", "", "team", "web")),
         (POD._replace(subresource="log"), "GET", {}, Action("get", "", "pods", "log", "team", "web")),
-        # Opening a WebSocket is a GET, but whoever may only read must not run commands.
+        # Opening a WebSocket is a GET, but read access must not allow running commands.
         (POD._replace(subresource="exec"), "GET", {}, Action("create", "", "pods", "exec", "team", "web")),
         (Target("", "v1", "namespaces", "", "team"), "GET", {}, Action("get", "", "namespaces", "", "team", "team")),
     ],

@@ -22,7 +22,7 @@ from muster.server.kubernetes.spdy import (
 
 
 def test_the_dictionary_is_the_protocols() -> None:
-    # Its checksum travels in the first header block of every connection.
+    # Its checksum is in the first header block of every connection.
     assert zlib.adler32(DICTIONARY) == 0xE3C6A7C2
 
 

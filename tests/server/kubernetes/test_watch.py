@@ -51,7 +51,7 @@ async def watching(served: Served, accept: str = "application/json", **query: st
 
 
 async def put(served: Served, name: str, **data: str) -> str:
-    """Creates a ConfigMap and answers its resourceVersion."""
+    """Creates a ConfigMap and returns its resourceVersion."""
     made = await served.cluster.create({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data,
     })  # fmt: skip
@@ -99,7 +99,7 @@ async def test_a_version_too_old_is_told_in_the_stream(tmp_path: Path) -> None:
 
 
 async def test_the_initial_events_end_with_a_bookmark(served: Served) -> None:
-    """What the informers of client-go have asked for since Kubernetes 1.32, instead of a list."""
+    """The informers of client-go use this instead of a list since Kubernetes 1.32."""
     await put(served, "a")
     query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     async with watching(served, **query) as watch:
