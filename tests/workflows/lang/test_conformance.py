@@ -1,5 +1,4 @@
-"""Every condition and expression in the manifests that Argo tests itself with can be read. Skipped where the folder is
-not at hand."""
+"""Parses every condition and expression in the manifests of Argo's own tests. Skipped if the folder is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ EXPRESSIONS = ("expression", "fromExpression")
 
 
 def fields(value: Any) -> Iterator[tuple[str, str]]:
-    """Every field that holds a text, at any depth."""
+    """Yields every field with a string, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if isinstance(inner, str):
@@ -35,7 +34,7 @@ def fields(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def as_word(text: str) -> str:
-    """The text with some word in the place of every tag."""
+    """Returns the text with a word in place of every tag."""
     names = {tag.path: "word" for tag in find_tags(text) if not tag.is_expression}
     expressions = {tag.text for tag in find_tags(text) if tag.is_expression}
     for expression in expressions:
@@ -47,7 +46,7 @@ def as_word(text: str) -> str:
 
 @pytest.mark.skipif(not FILES, reason="the conformance manifests are not here (set MUSTER_CONFORMANCE)")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_every_expression_can_be_read(file: Path) -> None:
+def test_every_expression_can_be_parsed(file: Path) -> None:
     for document in yaml.safe_load_all(file.read_text()):
         for tag in find_tags_in((document or {}).get("spec")):
             if tag.is_expression:
@@ -61,5 +60,5 @@ def test_every_expression_can_be_read(file: Path) -> None:
                 try:
                     assert evaluate_when(as_word(text)) in (True, False)
                 except ExpressionError as error:
-                    # The word may stand for a number, and then there is nothing to compare it with.
+                    # The word may stand for a number, with which a string cannot be compared.
                     assert "it is not a number" in error.message

@@ -70,7 +70,7 @@ def test_dependencies_are_tasks_named_alone() -> None:
     assert evaluate(from_dependencies([]), RESULTS_SEEN)
 
 
-def test_the_tasks_a_condition_names() -> None:
+def test_tasks_of_a_condition() -> None:
     named = tasks(parse("b-1.AnySucceeded && (A || b-1.Failed) && !C.AllFailed && A.Omitted"))
     assert named == {"b-1": True, "A": False, "C": True}
     assert list(named) == ["b-1", "A", "C"]
@@ -93,14 +93,14 @@ def test_the_tasks_a_condition_names() -> None:
         ("A || 1st", "the name of a task in 'depends' cannot begin with a digit: '1st'", 6),
     ],
 )
-def test_what_cannot_be_read(depends: str, message: str, column: int) -> None:
+def test_syntax_errors(depends: str, message: str, column: int) -> None:
     with pytest.raises(ExpressionError) as caught:
         parse(depends)
     assert caught.value.message == message
     assert caught.value.position == (1, column)
 
 
-def test_a_task_nobody_knows() -> None:
+def test_an_unknown_task() -> None:
     with pytest.raises(ExpressionError, match="unknown name D"):
         evaluate(parse("D"), RESULTS_SEEN)
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from typing import Any
@@ -53,12 +51,12 @@ def test_the_given_values_are_not_changed() -> None:
         ("sprig.trim('  a ')", "a"),
     ],
 )
-def test_what_argo_adds(expression: str, value: Any) -> None:
+def test_functions_that_argo_adds(expression: str, value: Any) -> None:
     assert value_of(expression) == value
 
 
 @pytest.mark.parametrize(
-    ("expression", "complaint"),
+    ("expression", "message"),
     [
         ("asInt('x')", "invalid operation: int(x) (1:1)"),
         ("asInt()", "not enough arguments to call asInt (1:1)"),
@@ -67,8 +65,8 @@ def test_what_argo_adds(expression: str, value: Any) -> None:
         ("jsonpath(user, '$')", "cannot use map[string]interface {} as argument (type string) to call jsonpath (1:10)"),
     ],
 )
-def test_what_those_refuse(expression: str, complaint: str) -> None:
-    assert error_message(expression) == complaint
+def test_errors_of_functions_that_argo_adds(expression: str, message: str) -> None:
+    assert error_message(expression) == message
 
 
 @pytest.mark.parametrize(
@@ -97,7 +95,7 @@ def test_a_variable_hides_a_function_of_the_same_name() -> None:
 
 
 def test_a_name_inside_an_unknown_function_may_be_missing() -> None:
-    """As in Argo, which finds such a name before it evaluates anything."""
+    """As in Argo, which checks names before it evaluates anything."""
     assert evaluate_in("sprig.default('none', retries)", {}) == "none"
 
 
@@ -121,17 +119,17 @@ def test_a_name_inside_an_unknown_function_may_be_missing() -> None:
         ("items[i].name", ["items", "i"]),
     ],
 )
-def test_what_an_expression_needs(expression: str, needed: list[str]) -> None:
+def test_required_variables(expression: str, needed: list[str]) -> None:
     assert list(required_variables(expression)) == needed
 
 
-def test_what_is_missing() -> None:
+def test_missing_variables() -> None:
     env = {"workflow": {"status": None}, "item": "x"}
     names = ("workflow", "workflow.status", "workflow.name", "item", "item.key", "tasks", "tasks.a")
     assert find_missing(names, env) == ["workflow.name", "item.key", "tasks", "tasks.a"]
 
 
-def test_what_of_a_scope_can_matter() -> None:
+def test_variables_that_can_affect_an_expression() -> None:
     assert root_variables("a.b + c") is not None
     assert {"a", "c", "duration"} <= (root_variables("a.b + c") or set())
     assert root_variables("$env['x']") is None

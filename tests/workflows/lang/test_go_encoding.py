@@ -52,7 +52,7 @@ def test_indentation_and_plain_html() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "complaint"),
+    ("value", "message"),
     [
         (math.inf, "json: unsupported value: +Inf"),
         (math.nan, "json: unsupported value: NaN"),
@@ -60,10 +60,10 @@ def test_indentation_and_plain_html() -> None:
         ([print], "json: unsupported type: func(...)"),
     ],
 )
-def test_what_json_cannot_hold(value: Any, complaint: str) -> None:
+def test_values_that_json_cannot_encode(value: Any, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         to_json(value)
-    assert caught.value.message == complaint
+    assert caught.value.message == message
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_every_number_is_a_float() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("", "unexpected end of JSON input"),
         ("[1,", "unexpected end of JSON input"),
@@ -101,10 +101,10 @@ def test_every_number_is_a_float() -> None:
         ("[" * 5000 + "]" * 5000, "json: the text is nested too deeply"),
     ],
 )
-def test_what_is_no_json(text: str, complaint: str) -> None:
+def test_invalid_json(text: str, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         from_json(text)
-    assert caught.value.message == complaint
+    assert caught.value.message == message
 
 
 JSON = st.recursive(

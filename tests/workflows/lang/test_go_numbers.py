@@ -60,7 +60,7 @@ def test_integers_have_64_bits(number: int, wrapped: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "cut"), [(1.9, 1), (-1.9, -1), (1e30, LEAST), (math.nan, LEAST)])
-def test_floats_are_cut(number: float, cut: int) -> None:
+def test_floats_are_truncated(number: float, cut: int) -> None:
     assert to_int(number) == cut
 
 

@@ -63,7 +63,7 @@ def test_the_leftmost_match(pattern: str, text: str, found: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "complaint"),
+    ("pattern", "message"),
     [
         ("(", "missing closing ): `(`"),
         ("a)", "unexpected ): `a)`"),
@@ -86,10 +86,10 @@ def test_the_leftmost_match(pattern: str, text: str, found: str | None) -> None:
         ("(?P=n)", "invalid or unsupported Perl syntax: `(?P`"),
     ],
 )
-def test_what_re2_does_not_take(pattern: str, complaint: str) -> None:
+def test_invalid_patterns_have_the_errors_of_go(pattern: str, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         compile_regex(pattern)
-    assert caught.value.message == f"error parsing regexp: {complaint}"
+    assert caught.value.message == f"error parsing regexp: {message}"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_all_matches(pattern: str, text: str, found: list[str]) -> None:
     assert [text[match.start : match.end] for match in compile_regex(pattern).find_all(text)] == found
 
 
-def test_captures_and_what_replaces_them() -> None:
+def test_captures_and_replacements() -> None:
     regex = compile_regex(r"(?P<year>\d+)-(\d+)(x)?")
     match = regex.find("on 2024-05!")
     assert match is not None
@@ -126,7 +126,7 @@ def test_captures_and_what_replaces_them() -> None:
         ("a", "xax", 0, []),
     ],
 )
-def test_pieces(pattern: str, text: str, most: int, pieces: list[str]) -> None:
+def test_split(pattern: str, text: str, most: int, pieces: list[str]) -> None:
     assert compile_regex(pattern).split(text, most) == pieces
 
 
@@ -149,12 +149,12 @@ SIMPLE = st.recursive(
 
 
 @given(SIMPLE, st.text("abc", max_size=8))
-def test_what_is_simple_matches_as_in_python(pattern: str, text: str) -> None:
+def test_simple_patterns_match_as_in_python(pattern: str, text: str) -> None:
     assert compile_regex(pattern).matches(text) is (re.search(pattern, text) is not None)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a*)*b", "(.*)(.*)(.*)(.*)(.*)b", "a{0,100}a{0,100}b"])
-def test_a_pattern_made_to_hang_others_ends(pattern: str) -> None:
+def test_a_pattern_that_backtracking_engines_hang_on(pattern: str) -> None:
     assert compile_regex(pattern).matches("a" * 5000) is False
 
 
@@ -182,7 +182,7 @@ def test_searches_that_take_too_long_together_are_stopped(monkeypatch: pytest.Mo
         ("(" * 1001 + ")" * 1001, "expression nests too deeply: `" + "(" * 1001 + ")" * 1001 + "`"),
     ],
 )
-def test_what_re2_allows_or_words_otherwise_is_as_in_go(pattern: str, message: str) -> None:
+def test_errors_that_re2_does_not_have_or_words_differently(pattern: str, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         compile_regex(pattern)
     assert caught.value.message == f"error parsing regexp: {message}"
@@ -206,7 +206,7 @@ def test_a_pattern_that_is_too_large_is_rejected() -> None:
         (r"\Q(?P<x>\E[(](?P<y>.)", "(?P<x>(é", [(0, 8)]),
     ],
 )
-def test_places_are_characters_and_broken_bytes_are_replacement_characters(
+def test_positions_count_characters_and_invalid_bytes_are_replacement_characters(
     pattern: str, text: str, found: list[tuple[int, int]]
 ) -> None:
     assert [(match.start, match.end) for match in compile_regex(pattern).find_all(text)] == found
@@ -229,5 +229,5 @@ def test_templates_of_replacements(template: str, result: str) -> None:
     assert compile_regex("a(?P<n>b)(c)?").replace("ab", template) == result
 
 
-def test_of_several_captures_with_one_name_the_first_that_matched_is_meant() -> None:
+def test_a_shared_name_means_the_first_capture_that_matched() -> None:
     assert compile_regex("(?P<n>a)|(?P<n>b)").replace("ab", "<$n>") == "<a><b>"

@@ -44,7 +44,7 @@ def test_durations_are_read(text: str, nanoseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("", 'time: invalid duration ""'),
         ("h", 'time: invalid duration "h"'),
@@ -55,10 +55,10 @@ def test_durations_are_read(text: str, nanoseconds: int) -> None:
         ("3000000h", 'time: invalid duration "3000000h"'),
     ],
 )
-def test_what_is_no_duration(text: str, complaint: str) -> None:
+def test_invalid_durations(text: str, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         parse_duration(text)
-    assert caught.value.message == complaint
+    assert caught.value.message == message
 
 
 @pytest.mark.parametrize(

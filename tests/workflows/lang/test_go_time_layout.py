@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import pytest
@@ -89,7 +87,7 @@ def test_what_is_read(layout: str, text: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "text", "complaint"),
+    ("layout", "text", "message"),
     [
         ("2006-01-02", "soon", 'as "2006-01-02": cannot parse "soon" as "2006"'),
         ("2006-01-02", "2024-1-2", 'as "2006-01-02": cannot parse "1-2" as "01"'),
@@ -108,11 +106,11 @@ def test_what_is_read(layout: str, text: str, shown: str) -> None:
         ("05.000", "05.12", 'as "05.000": cannot parse ".12" as ".000"'),
     ],
 )
-def test_what_is_not(layout: str, text: str, complaint: str) -> None:
+def test_what_is_not(layout: str, text: str, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         parse_time(layout, text)
     quoted = f'"{text}"'
-    assert caught.value.message == f"parsing time {quoted}{'' if complaint[0] == ':' else ' '}{complaint}"
+    assert caught.value.message == f"parsing time {quoted}{'' if message[0] == ':' else ' '}{message}"
 
 
 def test_a_zone_for_texts_that_name_none() -> None:

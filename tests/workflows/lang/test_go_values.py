@@ -65,17 +65,17 @@ EQUAL: list[tuple[Any, Any, bool]] = [
 
 
 @pytest.mark.parametrize(("a", "b", "same"), EQUAL)
-def test_equal_means_the_same_types_all_the_way_down(a: Any, b: Any, same: bool) -> None:
+def test_deep_equality_compares_types(a: Any, b: Any, same: bool) -> None:
     assert deep_equal(a, b) is same
     assert deep_equal(b, a) is same
 
 
 @pytest.mark.parametrize(("a", "b", "same"), [pair for pair in EQUAL if not isinstance(pair[1], NilList)])
-def test_identities_agree_with_equality(a: Any, b: Any, same: bool) -> None:
+def test_equality_keys_agree_with_deep_equality(a: Any, b: Any, same: bool) -> None:
     assert (equality_key(a) == equality_key(b)) is same
 
 
-def test_identities_of_numbers() -> None:
+def test_equality_keys_of_numbers() -> None:
     assert equality_key([1, 2.0], of_numbers=True) == equality_key(Strings([1.0, 2]), of_numbers=True)
     assert equality_key(True, of_numbers=True) != equality_key(1, of_numbers=True)
 
@@ -85,14 +85,14 @@ def test_a_function_takes_exactly_its_types() -> None:
     assert join("a", clock=SYSTEM_CLOCK) == "a()"
     assert join("a", 1, 2, clock=SYSTEM_CLOCK) == "a(1, 2)"
     assert join(None, None, clock=SYSTEM_CLOCK) == "(0,)"
-    for arguments, complaint in [
+    for arguments, message in [
         ((), "reflect: Call with too few input arguments"),
         ((1,), "reflect: Call using int as type string"),
         (("a", Int64(1)), "reflect: Call using int64 as type int"),
     ]:
         with pytest.raises(ExpressionError) as caught:
             join(*arguments, clock=SYSTEM_CLOCK)
-        assert caught.value.message == complaint
+        assert caught.value.message == message
 
 
 def test_a_function_that_takes_the_clock_gets_it_first() -> None:

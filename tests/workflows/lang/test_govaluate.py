@@ -1,4 +1,4 @@
-"""`when` as Argo evaluates it: words are strings, and what is wrong is said in Argo's words."""
+"""`when` as Argo evaluates it: words are strings, and errors have Argo's messages."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_whether_a_step_runs(when: str, runs: bool) -> None:
         ("0xZZ == 1", INVALID, "Unable to parse hex value '' to uint64", 1),
     ],
 )
-def test_what_is_wrong_and_where(when: str, problem: str, reason: str, column: int) -> None:
+def test_errors_and_their_positions(when: str, problem: str, reason: str, column: int) -> None:
     with pytest.raises(ExpressionError) as caught:
         evaluate_when(when)
     hint = ' (hint: try wrapping the affected expression in quotes ("))' if "Invalid token" in reason else ""
@@ -152,7 +152,7 @@ def test_what_is_wrong_and_where(when: str, problem: str, reason: str, column: i
     ("when", "got"),
     [("foo", "foo"), ("1 + 1", "2"), ("()", "<nil>"), ("true ? a : b", "a"), ("(a, 1)", "[a 1]")],
 )
-def test_only_true_and_false_are_answers(when: str, got: str) -> None:
+def test_the_result_must_be_a_boolean(when: str, got: str) -> None:
     with pytest.raises(ExpressionError, match="Expected boolean") as caught:
         evaluate_when(when)
     assert caught.value.message == f"Expected boolean evaluation for '{when}'. Got {got}"

@@ -125,7 +125,7 @@ def test_as_a_parameter(filter: str, text: str) -> None:
         (" " * 200_000, "a filter of 200000 characters is too long"),
     ],
 )
-def test_what_does_not_work_says_why(filter: str, message: str) -> None:
+def test_errors(filter: str, message: str) -> None:
     with pytest.raises(JqError) as raised:
         jq(filter, JOB)
     assert message in str(raised.value)
@@ -143,7 +143,7 @@ def test_what_does_not_work_says_why(filter: str, message: str) -> None:
         ('include "x"; .', "syntax error"),
     ],
 )
-def test_what_reaches_out_of_the_filter_is_rejected(filter: str, message: str) -> None:
+def test_functions_outside_of_the_filter_are_rejected(filter: str, message: str) -> None:
     with pytest.raises(JqError, match=message):
         jq(filter, JOB)
 
@@ -154,7 +154,7 @@ def test_a_filter_does_not_see_the_environment(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("filter", ["def f: f; f", "last(range(1e12))"])
-def test_a_filter_without_end_is_stopped(filter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_filter_is_stopped(filter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("muster.workflows.lang.jq._MAX_CPU_SECONDS", 1)
     with pytest.raises(JqError, match="takes more than 1 seconds"):
         jq(filter, JOB)
@@ -169,6 +169,6 @@ def test_a_filter_without_end_is_stopped(filter: str, monkeypatch: pytest.Monkey
         ("reduce range(100000) as $i (1; [.])", "nest"),
     ],
 )
-def test_a_filter_that_makes_too_much_is_stopped(filter: str, message: str) -> None:
+def test_a_filter_with_a_large_result_is_stopped(filter: str, message: str) -> None:
     with pytest.raises(JqError, match=message):
         jq(filter, JOB)

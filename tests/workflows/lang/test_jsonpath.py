@@ -1,4 +1,4 @@
-"""The dialect of Argo's `jsonpath`: one value where a path can find but one, a list otherwise."""
+"""The dialect of Argo's `jsonpath`: one value where a path can find only one, a list otherwise."""
 
 from __future__ import annotations
 
@@ -146,6 +146,6 @@ def test_a_text_that_is_no_json() -> None:
 
 
 @pytest.mark.parametrize("path", ["$" + "..*" * 6, "$..a..a..a..a..a"])
-def test_a_search_without_end_is_ended(path: str) -> None:
+def test_a_query_with_too_many_steps_is_stopped(path: str) -> None:
     with pytest.raises(ExpressionError, match="finds too much"):
         query('{"a":' * 80 + "1" + "}" * 80, path)

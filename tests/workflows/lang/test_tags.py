@@ -1,4 +1,4 @@
-"""Template tags, with the results that Argo 4.0's own package gives."""
+"""Template tags, with the results of Argo 4.0's own package."""
 
 from __future__ import annotations
 
@@ -174,11 +174,11 @@ def test_braces_that_end_a_tag_too_early_get_a_hint() -> None:
         ("{{outer-{{nope}}}}", "{{outer-{{nope}}}}"),
     ],
 )
-def test_a_tag_in_a_tag_takes_another_substitution(template: str, text: str) -> None:
+def test_a_tag_inside_a_tag_needs_another_substitution(template: str, text: str) -> None:
     assert substitute(template, SCOPE, allow_unresolved=True) == text
 
 
-def test_what_is_put_in_is_not_looked_at_again() -> None:
+def test_replacements_are_not_searched_for_tags() -> None:
     assert substitute("{{a}}", {"a": "{{b}}", "b": "no"}) == "{{b}}"
 
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from typing import Any
@@ -189,10 +187,10 @@ def test_strings(expression: str, value: Any) -> None:
     ],
 )
 def test_times_and_durations(expression: str, value: Any) -> None:
-    """Times are compared in the form that a template shows."""
+    """Compares times in the form that a template prints."""
     assert from_json(to_json(value_of(expression))) == value
 
 
-def test_now_is_when_the_clock_says() -> None:
+def test_now_comes_from_the_clock() -> None:
     assert value_of("now().Format('2006-01-02T15:04:05Z07:00')") == "2023-11-14T22:13:20Z"
     assert value_of("now(timezone('Asia/Tokyo')).Hour()") == 7

@@ -1,4 +1,4 @@
-"""What is refused before anything runs, in the words of expr-lang."""
+"""Expressions that are rejected before they run, with the messages of expr-lang."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.workflows.lang.sample_scope import error_message
 
 
 @pytest.mark.parametrize(
-    ("expression", "complaint"),
+    ("expression", "message"),
     [
         ("unknown", "unknown name unknown (1:1)"),
         ("unknown.field", "unknown name unknown (1:1)"),
@@ -79,5 +79,5 @@ from tests.workflows.lang.sample_scope import error_message
         ("jsonpath(1, '$')", "cannot use int as argument (type string) to call jsonpath (1:10)"),
     ],
 )
-def test_types_that_cannot_fit(expression: str, complaint: str) -> None:
-    assert error_message(expression) == complaint
+def test_type_errors(expression: str, message: str) -> None:
+    assert error_message(expression) == message

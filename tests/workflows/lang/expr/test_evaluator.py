@@ -1,4 +1,4 @@
-"""The language as expr-lang's definition describes it, with the values that expr-lang itself gives."""
+"""The language as expr-lang's definition describes it, with the values that expr-lang returns."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_values_have_the_types_of_go(expression: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "complaint"),
+    ("expression", "message"),
     [
         ("user.missing.deeper", "cannot fetch deeper from <nil> (1:14)"),
         ("user.age + 'a'", "invalid operation: float64 + string (1:10)"),
@@ -277,11 +277,11 @@ def test_values_have_the_types_of_go(expression: str, kind: str) -> None:
         ("concat(user.age)", "cannot concat float64 (1:1)"),
     ],
 )
-def test_what_fails_while_it_runs(expression: str, complaint: str) -> None:
-    assert error_message(expression) == complaint
+def test_runtime_errors(expression: str, message: str) -> None:
+    assert error_message(expression) == message
 
 
-def test_a_complaint_shows_the_text_and_where() -> None:
+def test_an_error_shows_the_text_and_the_position() -> None:
     with pytest.raises(ExpressionError) as caught:
         value_of("size > 3 &&\n  user.missing.deeper")
     assert str(caught.value) == ("cannot fetch deeper from <nil> (2:16)\n |   user.missing.deeper\n | ...............^")

@@ -55,7 +55,7 @@ def test_tokens(text: str, found: list[str]) -> None:
         ("12ab", 'bad number syntax: "12a"', 2),
     ],
 )
-def test_what_is_no_token(text: str, message: str, at: int) -> None:
+def test_invalid_tokens(text: str, message: str, at: int) -> None:
     with pytest.raises(ExpressionError) as caught:
         list(tokenize(text))
     assert caught.value.message == message

@@ -6,7 +6,7 @@ from tests.workflows.lang.sample_scope import error_message
 
 
 @pytest.mark.parametrize(
-    ("expression", "complaint"),
+    ("expression", "message"),
     [
         ("", "unexpected token EOF, expected a value"),
         ("1 +", "unexpected token EOF, expected a value (1:3)"),
@@ -53,5 +53,5 @@ from tests.workflows.lang.sample_scope import error_message
         ("x | 5", 'unexpected token Number("5"), expected a name (1:5)'),
     ],
 )
-def test_what_cannot_be_read(expression: str, complaint: str) -> None:
-    assert error_message(expression) == complaint
+def test_syntax_errors(expression: str, message: str) -> None:
+    assert error_message(expression) == message

@@ -6,11 +6,11 @@ from muster.workflows.lang.sprig.catalog import SPRIG_FUNCTIONS
 from tests.workflows.lang.sample_scope import error_message
 
 EXPOSED = 209
-"""Functions that sprig 3.3 has in its generic map, without `env` and `expandenv`, which Argo takes away."""
+"""Functions that sprig 3.3 has in its generic map, without `env` and `expandenv`, which Argo removes."""
 
 
 @pytest.mark.parametrize(
-    ("expression", "complaint"),
+    ("expression", "message"),
     [
         ("sprig.trim()", "reflect: Call with too few input arguments (1:7)"),
         ("sprig.trim('a', 'b')", "reflect: Call with too many input arguments (1:7)"),
@@ -64,14 +64,14 @@ EXPOSED = 209
         ("sprig.until(2000000)", "memory budget exceeded (1:7)"),
     ],
 )
-def test_what_fails(expression: str, complaint: str) -> None:
-    assert error_message(expression) == complaint
+def test_what_fails(expression: str, message: str) -> None:
+    assert error_message(expression) == message
 
 
 @pytest.mark.parametrize("name", ["env", "expandenv", "nope"])
-def test_a_function_that_is_not_there_is_named(name: str) -> None:
-    complaint = f"invalid operation: cannot call nil (there is no function {name} here) (1:7)"
-    assert error_message(f"sprig.{name}('HOME')") == complaint
+def test_an_unknown_function_is_named_in_the_error(name: str) -> None:
+    message = f"invalid operation: cannot call nil (there is no function {name} here) (1:7)"
+    assert error_message(f"sprig.{name}('HOME')") == message
 
 
 @pytest.mark.parametrize("name", ["genCA", "bcrypt", "encryptAES", "getHostByName"])
@@ -79,5 +79,5 @@ def test_a_function_that_is_refused_says_what_to_do(name: str) -> None:
     assert error_message(f"sprig.{name}('x')").startswith(f"sprig.{name} is not available: ")
 
 
-def test_every_function_that_argo_has_is_there() -> None:
+def test_every_function_of_argo_exists() -> None:
     assert len(SPRIG_FUNCTIONS) == EXPOSED

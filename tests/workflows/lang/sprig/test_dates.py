@@ -35,7 +35,7 @@ def test_dates_and_durations(expression: str, value: Any) -> None:
     assert from_json(to_json(value_of(expression))) == value
 
 
-def test_what_is_relative_to_now() -> None:
+def test_times_relative_to_now() -> None:
     """Every test happens at 2023-11-14T22:13:20Z."""
     assert value_of("sprig.now().Format('2006-01-02 15:04:05')") == "2023-11-14 22:13:20"
     assert value_of("sprig.date('2006-01-02', 'no time at all')") == "2023-11-14"

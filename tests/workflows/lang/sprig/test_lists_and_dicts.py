@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from typing import Any
@@ -44,7 +42,7 @@ def test_lists(expression: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("expression", ["sprig.rest([])", "sprig.initial([])", "sprig.concat()", "concat([], [])"])
-def test_a_list_that_go_never_makes_is_null_in_json(expression: str) -> None:
+def test_a_nil_list_is_null_in_json(expression: str) -> None:
     assert value_of(expression) == []
     assert value_of(f"toJson({expression})") == "null"
     assert value_of(f"({expression}) == nil")

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import base64
@@ -96,5 +94,5 @@ def test_random_numbers_and_bytes() -> None:
     assert error_message("sprig.randInt(5, 5)") == "invalid argument to Intn (1:7)"
 
 
-def test_the_dice_are_those_of_the_caller() -> None:
+def test_random_numbers_come_from_the_clock() -> None:
     assert value_of("sprig.uuidv4()") == value_of("sprig.uuidv4()")
