@@ -85,9 +85,9 @@ def get_module(one: _One, as_json: JsonOption = False) -> None:
         f"Build:     {found.dockerfile} in {found.build_dir}",
         f"Runs as:   {found.runs_as or '-'} {' '.join(found.entrypoint)}".rstrip(),
         *(f"Reason:    {found.reason}" for _ in range(1) if found.reason),
-        *(f"Input:     --{i['name']}  {i['description']}".rstrip() for i in found.inputs),
-        *(f"Output:    {o['name']} ({o['type']}) {o['path']}  {o['description']}".rstrip() for o in found.outputs),
-        *(f"Variable:  {v['name']}" for v in found.env),
+        *(f"Input:     --{i.name}  {i.description}".rstrip() for i in found.inputs),
+        *(f"Output:    {o.name} ({o.type}) {o.path}  {o.description}".rstrip() for o in found.outputs),
+        *(f"Variable:  {v.name}" for v in found.env),
     ]
     echo("\n".join(lines))
 

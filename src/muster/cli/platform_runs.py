@@ -12,8 +12,9 @@ from muster.cli.errors import CommandError, CommandExit
 from muster.cli.output import echo, format_table, warn
 from muster.cli.platform_login import connect_platform
 from muster.cli.platform_users import JsonOption, LimitOption, SearchOption, format_time, print_json, print_records
+from muster.platform.records import Run, RunDetail
 from muster.sdk import Muster
-from muster.sdk.runs import ENDED, Run, WholeRun
+from muster.sdk.runs import ENDED
 
 runs_app = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Runs of the platform's workflows."
@@ -92,7 +93,13 @@ def get_run(run: _Run, as_json: JsonOption = False) -> None:
     with connect_platform() as muster:
         found = muster.runs.get(run)
     if as_json:
-        print_json(asdict(found))
+        data = asdict(found)
+        more = {
+            "nodes": data.pop("node_states"),
+            "parameters": data.pop("parameters"),
+            "document": data.pop("document"),
+        }
+        print_json({"run": data, **more})
         return
     _say_run(found)
 
@@ -103,19 +110,19 @@ def get_node(run: _Run, node: _Node, as_json: JsonOption = False) -> None:
     with connect_platform() as muster:
         found = muster.runs.node(run, node)
     if as_json:
-        print_json(found)
+        print_json(asdict(found))
         return
-    echo(f"{found['name']}: {found['state']}" + (f" ({found['message']})" if found["message"] else ""))
-    echo(f"image      {found['image']}")
-    asked = ", ".join(f"{name} {amount}" for name, amount in found["resources"].items())
-    echo(f"resources  {asked}" + (f"; {found['skus']} SKUs of {found['cluster']}" if found["cluster"] else ""))
-    echo("command    " + found["command"].rstrip("\n").replace("\n", "\n           "))
-    for title, values in (("INPUT", found["inputs"]), ("OUTPUT", found["outputs"])):
+    echo(f"{found.name}: {found.state}" + (f" ({found.message})" if found.message else ""))
+    echo(f"image      {found.image}")
+    asked = ", ".join(f"{name} {amount}" for name, amount in found.resources.items())
+    echo(f"resources  {asked}" + (f"; {found.skus} SKUs of {found.cluster}" if found.cluster else ""))
+    echo("command    " + found.command.rstrip("\n").replace("\n", "\n           "))
+    for title, values in (("INPUT", found.inputs), ("OUTPUT", found.outputs)):
         if values:
-            rows = [(v["name"], v["type"], "" if v["value"] is None else v["value"]) for v in values]
+            rows = [(v.name, v.type, "" if v.value is None else v.value) for v in values]
             echo("\n" + "\n".join(format_table([title, "TYPE", "VALUE"], rows)))
-    if found["attempt_list"]:
-        tries = [(a["number"], a["state"], a["exit_code"], a["host"], a["message"]) for a in found["attempt_list"]]
+    if found.attempt_list:
+        tries = [(a.number, a.state, a.exit_code, a.host, a.message) for a in found.attempt_list]
         echo("\n" + "\n".join(format_table(["ATTEMPT", "STATE", "EXIT", "HOST", "MESSAGE"], tries)))
 
 
@@ -182,9 +189,9 @@ def _begun(muster: Muster, run: Run, wait: bool) -> None:
 
 def _waited(muster: Muster, run_id: str) -> None:
     for found in muster.runs.watch(run_id):
-        if found.run.state in ENDED:
-            warn(f"{found.run.name}: {found.run.state}" + (f" ({found.run.message})" if found.run.message else ""))
-            if found.run.state != "succeeded":
+        if found.state in ENDED:
+            warn(f"{found.name}: {found.state}" + (f" ({found.message})" if found.message else ""))
+            if found.state != "succeeded":
                 raise CommandExit(1)
             return
 
@@ -199,8 +206,8 @@ def _values(given: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _say_run(found: WholeRun) -> None:
-    run = found.run
+def _say_run(found: RunDetail) -> None:
+    run = found
     echo(f"{run.name} ({run.id}): {run.state}" + (f" ({run.message})" if run.message else ""))
     echo(f"{run.workflow_name}@{run.version_number} ({run.version_name}), {run.owner_name}, {format_time(run.created)}")
     for name, value in (found.parameters or {}).items():
@@ -212,7 +219,7 @@ def _say_run(found: WholeRun) -> None:
             _duration(n.started, n.finished),
             n.message,
         )
-        for n in found.nodes
+        for n in found.node_states
     ]
     if rows:
         echo("\n" + "\n".join(format_table(["NODE", "STATE", "DURATION", "MESSAGE"], rows)))

@@ -11,7 +11,7 @@ import typer
 from muster.cli.errors import CommandError, CommandExit
 from muster.cli.output import echo, format_table, warn
 from muster.cli.platform_login import connect_platform, read_version_file
-from muster.sdk.workflows import Stored
+from muster.platform.records import StoredVersion
 
 workflows_app = typer.Typer(
     add_completion=False,
@@ -239,7 +239,7 @@ def _split(one: str) -> tuple[str, str]:
     return workflow, version or "latest"
 
 
-def _say_stored(stored: Stored) -> None:
+def _say_stored(stored: StoredVersion) -> None:
     for note in stored.notes:
         warn(f"{note.severity}: {note}")
     echo(f"{stored.workflow_name}@{stored.version.number} ({stored.version.name}) is stored")

@@ -8,11 +8,13 @@ Records have no default values: a field that depends on who asks, such as `may`,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 Kind: TypeAlias = Literal[
     "workflow", "version", "run", "module", "review", "category", "virtual cluster", "storage root", "user", "team",
@@ -41,6 +43,9 @@ class Page(Generic[T]):
     """The cursor of the next page; None on the last one."""
     total: int
     """The number of items on all pages."""
+
+    def map(self, function: Callable[[T], U]) -> Page[U]:
+        return Page([function(item) for item in self.items], self.next, self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -586,8 +591,12 @@ class RunNode:
 
 
 @dataclass(frozen=True, slots=True)
-class RunDetail(Run):
+class RunWithNodes(Run):
     node_states: list[RunNode]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail(RunWithNodes):
     parameters: dict[str, str] | None
     """The values that were filled in; None if the run is not shared with the caller."""
     document: dict[str, Any]

@@ -2,84 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from muster.platform.records import Category, Module, ModuleVersion, ModuleVersionDetail, Review
 from muster.sdk.transport import Transport, parse_record
-
-
-@dataclass(frozen=True, slots=True)
-class Module:
-    id: str
-    name: str
-    description: str
-    category_name: str
-    owner_name: str
-    team_name: str | None
-    created: datetime
-    updated: datetime
-    versions: int
-    state: str
-    public_number: int
-    public_state: str
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class ModuleVersion:
-    id: str
-    number: int
-    author_name: str
-    git_url: str
-    git_ref: str
-    git_commit: str
-    dockerfile: str
-    build_dir: str
-    readme_path: str
-    env: builtins.list[dict[str, Any]]
-    inputs: builtins.list[dict[str, Any]]
-    outputs: builtins.list[dict[str, Any]]
-    state: str
-    reason: str
-    steps: builtins.list[str]
-    runs_as: str
-    image: str
-    entrypoint: builtins.list[str]
-    size: int
-    created: datetime
-    updated: datetime
-    built: datetime | None
-    readme: str = ""
-    """Only of a version that was asked for by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Category:
-    id: str
-    name: str
-    description: str
-    modules: int
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class Review:
-    id: str
-    module_name: str
-    number: int
-    author_name: str
-    team_name: str | None
-    state: str
-    message: str
-    reason: str
-    decided_by_name: str | None
-    created: datetime
-    decided: datetime | None
-    revision: int
 
 
 class Modules:
@@ -122,8 +50,8 @@ class Modules:
         items = self._transport.pages(f"{_path(module)}/versions", {"state": state}, most)
         return (parse_record(ModuleVersion, item) for item in items)
 
-    def version(self, module: str, version: str = "latest") -> ModuleVersion:
-        return parse_record(ModuleVersion, self._ask("GET", _path(module, version)))
+    def version(self, module: str, version: str = "latest") -> ModuleVersionDetail:
+        return parse_record(ModuleVersionDetail, self._ask("GET", _path(module, version)))
 
     def log(self, module: str, version: str = "latest") -> str:
         text: str | None = self._ask("GET", f"{_path(module, version)}/log")

@@ -3,51 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from muster.platform.records import SkuUse, StorageRoot, VirtualCluster, VirtualClusterDetail
 from muster.sdk.transport import Transport, parse_record
-
-
-@dataclass(frozen=True, slots=True)
-class VirtualCluster:
-    id: str
-    name: str
-    description: str
-    node_selector: dict[str, str]
-    sku: dict[str, str]
-    total: int | None
-    used: int
-    team_name: str | None
-    usable: bool
-    created: datetime
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    run_id: str
-    run_name: str
-    node: str
-    owner_name: str
-    skus: int
-
-
-@dataclass(frozen=True, slots=True)
-class StorageRoot:
-    id: str
-    name: str
-    description: str
-    path: str
-    host_path: str
-    claim: str
-    read_only: bool
-    team_name: str | None
-    usable: bool
-    created: datetime
-    revision: int
 
 
 class Clusters:
@@ -62,11 +22,10 @@ class Clusters:
     def get(self, cluster: str) -> VirtualCluster:
         return parse_record(VirtualCluster, self._transport.request("GET", _path("clusters", cluster)))
 
-    def uses(self, cluster: str) -> tuple[list_[Use], list_[Use]]:
+    def uses(self, cluster: str) -> tuple[list_[SkuUse], list_[SkuUse]]:
         """The nodes of runs that have SKUs now, and those that wait for some."""
-        said = self._transport.request("GET", _path("clusters", cluster))
-        running, waiting = ([parse_record(Use, use) for use in said[kind]] for kind in ("uses", "waiting"))
-        return running, waiting
+        found = parse_record(VirtualClusterDetail, self._transport.request("GET", _path("clusters", cluster)))
+        return found.uses, found.waiting
 
     def create(self, name: str, sku: Mapping[str, str | int], **more: Any) -> VirtualCluster:
         """`more`: description, node_selector, total, team."""

@@ -4,60 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from urllib.parse import quote
 
-from muster.sdk.transport import Event, Transport, parse_record
+from muster.platform.records import KubernetesEvent, PodSummary, Run, RunDetail, RunNodeDetail, RunWithNodes
+from muster.sdk.transport import Transport, parse_record
 
 ENDED = ("succeeded", "failed", "stopped")
 _PAUSE_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    id: str
-    name: str
-    workflow_name: str
-    version_id: str
-    version_number: int
-    version_name: str
-    owner_name: str
-    team_name: str | None
-    copied_from: str
-    state: str
-    """waiting, running, succeeded, failed or stopped"""
-    message: str
-    nodes: int
-    done: int
-    retries: int
-    created: datetime
-    started: datetime | None
-    finished: datetime | None
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunNode:
-    name: str
-    kind: str
-    state: str
-    message: str
-    attempts: int
-    started: datetime | None
-    finished: datetime | None
-    cluster: str
-    skus: int
-
-
-@dataclass(frozen=True, slots=True)
-class WholeRun:
-    run: Run
-    nodes: list[RunNode]
-    parameters: dict[str, str] | None
-    """None if it is not shared with you."""
-    document: dict[str, Any]
 
 
 class Runs:
@@ -85,10 +39,8 @@ class Runs:
         }
         return (parse_record(Run, item) for item in self._transport.pages("runs", query, most))
 
-    def get(self, run: str) -> WholeRun:
-        said = self._transport.request("GET", _path(run))
-        nodes = [parse_record(RunNode, node) for node in said["node_states"]]
-        return WholeRun(parse_record(Run, said), nodes, said["parameters"], said["document"])
+    def get(self, run: str) -> RunDetail:
+        return parse_record(RunDetail, self._transport.request("GET", _path(run)))
 
     def create(
         self, workflow: str, version: str = "latest", *, name: str = "", parameters: Mapping[str, str] | None = None,
@@ -117,18 +69,18 @@ class Runs:
     def delete(self, run: str) -> None:
         self._transport.request("DELETE", _path(run))
 
-    def node(self, run: str, node: str) -> dict[str, Any]:
+    def node(self, run: str, node: str) -> RunNodeDetail:
         """All about a node: inputs and outputs with their values, command, image, resources, attempts."""
-        found: dict[str, Any] = self._transport.request("GET", _path(run, node))
-        return found
+        return parse_record(RunNodeDetail, self._transport.request("GET", _path(run, node)))
 
-    def pods(self, run: str, node: str) -> list_[dict[str, Any]]:
-        found: list_[dict[str, Any]] = self._transport.request("GET", f"{_path(run, node)}/pods")
-        return found
+    def pods(self, run: str, node: str) -> list_[PodSummary]:
+        found = self._transport.request("GET", f"{_path(run, node)}/pods")
+        return [parse_record(PodSummary, pod) for pod in found]
 
-    def happenings(self, run: str, node: str) -> list_[dict[str, Any]]:
-        found: list_[dict[str, Any]] = self._transport.request("GET", f"{_path(run, node)}/events")
-        return found
+    def events(self, run: str, node: str) -> list_[KubernetesEvent]:
+        """The Kubernetes events of the node's Pods, the oldest first."""
+        found = self._transport.request("GET", f"{_path(run, node)}/events")
+        return [parse_record(KubernetesEvent, event) for event in found]
 
     def log(
         self, run: str, node: str, *, attempt: int | None = None, tail: int | None = None, times: bool = False
@@ -143,16 +95,16 @@ class Runs:
                 return
             yield event.data["text"]
 
-    def watch(self, run: str) -> Iterator[WholeRun]:
+    def watch(self, run: str) -> Iterator[RunWithNodes]:
         """The run as it is now, and whenever it has changed."""
         for event in self._transport.events(f"{_path(run)}/events"):
-            yield _watched(event)
+            yield parse_record(RunWithNodes, event.data)
 
     def wait(self, run: str, timeout: float | None = None) -> Run:
         """Until it has ended. Raises TimeoutError."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = self.get(run).run
+            found = self.get(run)
             if found.state in ENDED:
                 return found
             if deadline is not None and time.monotonic() > deadline:
@@ -167,8 +119,3 @@ list_ = list
 def _path(run: str, node: str = "") -> str:
     path = f"runs/{quote(run, safe='')}"
     return f"{path}/nodes/{quote(node, safe='')}" if node else path
-
-
-def _watched(event: Event) -> WholeRun:
-    nodes = [parse_record(RunNode, node) for node in event.data["node_states"]]
-    return WholeRun(parse_record(Run, event.data), nodes, None, {})

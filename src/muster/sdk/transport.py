@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, NamedTuple, TypeVar
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlencode, urlsplit
 
 PREFIX = "/api/v1"
@@ -139,13 +140,37 @@ class Transport:
 
 
 def parse_record(kind: type[T], data: Mapping[str, Any]) -> T:
-    """A dataclass of the fields it knows: a newer server may answer more."""
-    known = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: _value(data[name], type) for name, type in known.items() if name in data})
+    """A record, with the records inside of it. Fields that a newer server adds are ignored."""
+    return kind(**{name: _decode(type, data[name]) for name, type in _field_types(kind).items() if name in data})
 
 
-def _value(value: Any, type: str) -> Any:
-    return datetime.fromisoformat(value) if isinstance(value, str) and "datetime" in type else value
+def _field_types(kind: Any) -> dict[str, Any]:
+    known = _known_types.get(kind)
+    if known is None:
+        types = get_type_hints(kind)
+        known = _known_types[kind] = {field.name: types[field.name] for field in fields(kind)}
+    return known
+
+
+_known_types: dict[Any, dict[str, Any]] = {}
+
+
+_Class = type
+"""`type` is a parameter below."""
+
+
+def _decode(type: Any, value: Any) -> Any:
+    if get_origin(type) in (Union, UnionType):
+        type = next(each for each in get_args(type) if each is not NoneType)
+    if value is None:
+        return None
+    if type is datetime:
+        return datetime.fromisoformat(value)
+    if isinstance(type, _Class) and is_dataclass(type):
+        return parse_record(type, value)
+    if get_origin(type) is list:
+        return [_decode(get_args(type)[0], item) for item in value]
+    return value
 
 
 def _problem(status: int, raw: bytes, kind: str) -> PlatformError:

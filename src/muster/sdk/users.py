@@ -3,87 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
+from muster.platform.records import ApiToken, AuditEntry, Me, Member, Team, TeamRole, User
 from muster.sdk.transport import Transport, parse_record
-
-Role = Literal["admin", "member"]
-TeamRole = Literal["leader", "member"]
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    id: str
-    name: str
-    display_name: str
-    role: str
-    """admin, leader (of at least one team) or member."""
-    disabled: bool
-    created: datetime
-    revision: int
-    email: str | None
-    """None, as the fields below, unless one is an admin or the person themselves."""
-    last_login: datetime | None
-    has_password: bool | None
-    openid: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class Me:
-    user: User
-    teams: dict[str, str]
-    """By team id: leader or member."""
-    scopes: list[str]
-    via: str
-
-
-@dataclass(frozen=True, slots=True)
-class Team:
-    id: str
-    name: str
-    description: str
-    created: datetime
-    revision: int
-    members: int
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    user_id: str
-    name: str
-    display_name: str
-    role: str
-    since: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    id: str
-    user_name: str
-    name: str
-    hint: str
-    scopes: list[str]
-    created: datetime
-    last_used: datetime | None
-    expires: datetime | None
-    revoked: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    id: str
-    at: datetime
-    actor_name: str
-    via: str
-    address: str
-    action: str
-    kind: str
-    subject_id: str
-    subject_name: str
-    details: dict[str, Any]
 
 
 class Users:
@@ -94,8 +18,7 @@ class Users:
         self._pages = transport.pages
 
     def me(self) -> Me:
-        answer = self._ask("GET", "session")
-        return Me(parse_record(User, answer["user"]), answer["teams"], answer["scopes"], answer["via"])
+        return parse_record(Me, self._ask("GET", "session"))
 
     def list(
         self, *, q: str = "", role: str = "", team: str = "", disabled: bool | None = None, most: int | None = None
@@ -109,7 +32,13 @@ class Users:
         return parse_record(User, self._ask("GET", _path("users", user)))
 
     def create(
-        self, name: str, *, display_name: str = "", email: str = "", role: Role = "member", password: str | None = None
+        self,
+        name: str,
+        *,
+        display_name: str = "",
+        email: str = "",
+        role: Literal["admin", "member"] = "member",
+        password: str | None = None,
     ) -> tuple[User, str | None]:
         """The account, and if it has no password, the link by which its person chooses one."""
         body = {"name": name, "display_name": display_name, "email": email, "role": role, "password": password}
@@ -164,21 +93,22 @@ class Tokens:
         self._ask = transport.request
         self._pages = transport.pages
 
-    def list(self, *, user: str = "", all: bool = False, most: int | None = None) -> Iterator[Token]:
+    def list(self, *, user: str = "", all: bool = False, most: int | None = None) -> Iterator[ApiToken]:
         """Those that work; `all`: those that were revoked or have expired, too."""
         return (
-            parse_record(Token, item) for item in self._pages("tokens", {"user": user, "all": str(all).lower()}, most)
+            parse_record(ApiToken, item)
+            for item in self._pages("tokens", {"user": user, "all": str(all).lower()}, most)
         )
 
     def create(
         self, name: str, *, scopes: Sequence[str] = ("read", "write"), days: float | None = 90
-    ) -> tuple[Token, str]:
+    ) -> tuple[ApiToken, str]:
         """The token and its secret, which nobody can be told again. `days` None: it does not expire."""
         answer = self._ask("POST", "tokens", {"name": name, "scopes": [*scopes], "days": days})
-        return parse_record(Token, answer["token"]), answer["secret"]
+        return parse_record(ApiToken, answer["token"]), answer["secret"]
 
-    def revoke(self, token_id: str) -> Token:
-        return parse_record(Token, self._ask("DELETE", _path("tokens", token_id)))
+    def revoke(self, token_id: str) -> ApiToken:
+        return parse_record(ApiToken, self._ask("DELETE", _path("tokens", token_id)))
 
 
 class Audit:
@@ -187,10 +117,10 @@ class Audit:
 
     def list(
         self, *, q: str = "", actor: str = "", kind: str = "", subject: str = "", most: int | None = None
-    ) -> Iterator[Entry]:
+    ) -> Iterator[AuditEntry]:
         """The newest first."""
         query = {"q": q, "actor": actor, "kind": kind, "subject": subject}
-        return (parse_record(Entry, item) for item in self._pages("audit", query, most))
+        return (parse_record(AuditEntry, item) for item in self._pages("audit", query, most))
 
 
 def _path(kind: str, name: str) -> str:

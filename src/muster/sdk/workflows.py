@@ -3,81 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 from urllib.parse import quote
 
+from muster.platform.records import Change, Finding, ImportedManifest, StoredVersion, Version, VersionDiff, Workflow
 from muster.sdk.transport import Transport, parse_record
-
-
-@dataclass(frozen=True, slots=True)
-class Workflow:
-    id: str
-    name: str
-    description: str
-    owner_name: str
-    team_name: str | None
-    created: datetime
-    updated: datetime
-    archived: datetime | None
-    versions: int
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    id: str
-    workflow_id: str
-    number: int
-    name: str
-    description: str
-    type: str
-    hash: str
-    nodes: int
-    author_name: str
-    copied_from: str
-    created: datetime
-    archived: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is wrong with a graph, or worth a second look."""
-
-    path: str
-    code: str
-    message: str
-    fix: str
-    severity: str
-
-    def __str__(self) -> str:
-        place = f"{self.path}: " if self.path else ""
-        return f"{place}{self.message}" + (f"; {self.fix}" if self.fix else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    workflow_name: str
-    version: Version
-    notes: list[Finding]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    action: str
-    what: str
-    name: str
-    path: str
-    before: Any
-    after: Any
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    document: dict[str, Any] | None
-    problems: list[Finding]
 
 
 class Workflows:
@@ -99,11 +29,11 @@ class Workflows:
     def create(
         self, name: str, content: Mapping[str, Any] | str, *, description: str = "", team: str = "",
         version_name: str = "", version_description: str = "",
-    ) -> Stored:  # fmt: skip
+    ) -> StoredVersion:  # fmt: skip
         """With its first version. `content` is a graph document, or an Argo Workflow as text."""
         version = {"name": version_name, "description": version_description, **_content(content)}
         body = {"name": name, "description": description, "team": team, "version": version}
-        return _stored(self._ask("POST", "workflows", body))
+        return parse_record(StoredVersion, self._ask("POST", "workflows", body))
 
     def edit(self, workflow: str, *, revision: int | None = None, **changes: Any) -> Workflow:
         """`changes`: name, description, team. With a `revision`, only if nobody changed it since."""
@@ -137,34 +67,34 @@ class Workflows:
 
     def add_version(
         self, workflow: str, content: Mapping[str, Any] | str, *, name: str = "", description: str = ""
-    ) -> Stored:
+    ) -> StoredVersion:
         body = {"name": name, "description": description, **_content(content)}
-        return _stored(self._ask("POST", f"{_path(workflow)}/versions", body))
+        return parse_record(StoredVersion, self._ask("POST", f"{_path(workflow)}/versions", body))
 
     def copy_version(
         self, workflow: str, version: str = "latest", *, new_workflow: str = "", into: str = "",
         content: Mapping[str, Any] | str | None = None, name: str = "", description: str = "",
-    ) -> Stored:  # fmt: skip
+    ) -> StoredVersion:  # fmt: skip
         """As the first version of a new workflow, or as the next one of `into`, which is the same one if left out."""
         changed = {"name": name, "description": description, **(_content(content) if content is not None else {})}
         body: dict[str, Any] = {"into": into, "version": changed}
         if new_workflow:
             body["workflow"] = {"name": new_workflow}
-        return _stored(self._ask("POST", f"{_path(workflow, version)}/copy", body))
+        return parse_record(StoredVersion, self._ask("POST", f"{_path(workflow, version)}/copy", body))
 
     def diff(self, workflow: str, before: str, after: str = "latest") -> list_[Change]:
-        answer = self._transport.request("GET", f"{_path(workflow, before)}/diff", query={"to": after})
-        return [parse_record(Change, change) for change in answer["changes"]]
+        return parse_record(
+            VersionDiff, self._transport.request("GET", f"{_path(workflow, before)}/diff", query={"to": after})
+        ).changes
 
     def check(self, document: Mapping[str, Any]) -> list_[Finding]:
         """What is wrong with a document that is not stored yet."""
         answer = self._ask("POST", "graphs/check", {"document": document})
         return [parse_record(Finding, problem) for problem in answer["problems"]]
 
-    def import_manifest(self, manifest: str) -> Imported:
+    def import_manifest(self, manifest: str) -> ImportedManifest:
         """What an Argo Workflow would be as a version."""
-        answer = self._ask("POST", "graphs/import", {"manifest": manifest})
-        return Imported(answer["document"], [parse_record(Finding, problem) for problem in answer["problems"]])
+        return parse_record(ImportedManifest, self._ask("POST", "graphs/import", {"manifest": manifest}))
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         return self._transport.request(method, path, body)
@@ -181,8 +111,3 @@ def _path(workflow: str, version: str = "") -> str:
 
 def _content(content: Mapping[str, Any] | str) -> dict[str, Any]:
     return {"manifest": content} if isinstance(content, str) else {"document": content}
-
-
-def _stored(answer: Mapping[str, Any]) -> Stored:
-    notes = [parse_record(Finding, note) for note in answer["notes"]]
-    return Stored(answer["workflow_name"], parse_record(Version, answer["version"]), notes)

@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import Connection, delete, func, insert, select
 
 from muster.platform.database.database import Database
-from muster.platform.database.queries import Page, PageRequest, contains_words, new_id, select_page
+from muster.platform.database.queries import PageRequest, contains_words, new_id, select_page
 from muster.platform.database.tables import teams
 from muster.platform.errors import Invalid
+from muster.platform.records import Page
 
 
 def test_ids_are_letters_and_digits_that_fit_everywhere() -> None:

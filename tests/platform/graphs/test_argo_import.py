@@ -54,7 +54,8 @@ DAG = """\
 
 
 def test_a_dag_of_shell_steps_becomes_a_graph() -> None:
-    document, notes = from_manifest(HEAD + DAG, CONTEXT)
+    imported = from_manifest(HEAD + DAG, CONTEXT)
+    document, notes = imported.document, imported.problems
     assert document == {
         "format": 1,
         "parameters": [{"name": "lr", "default": "0.1"}],
@@ -114,7 +115,8 @@ ONE = "  entrypoint: a\n  templates:\n  - name: a\n"
 )  # fmt: skip
 def test_what_a_graph_cannot_say_keeps_the_manifest(spec: str, why: str) -> None:
     manifest = HEAD + spec
-    document, notes = from_manifest(manifest, CONTEXT)
+    imported = from_manifest(manifest, CONTEXT)
+    document, notes = imported.document, imported.problems
     assert document == {"format": 1, "type": "yaml", "manifest": manifest}
     assert [note.code for note in notes] == ["import.unmapped"]
     assert why in str(notes[0])
@@ -122,7 +124,8 @@ def test_what_a_graph_cannot_say_keeps_the_manifest(spec: str, why: str) -> None
 
 @pytest.mark.parametrize("manifest", ["", "a: [", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}", HEAD + "  x: 1\n"])
 def test_what_is_no_workflow_is_refused(manifest: str) -> None:
-    document, problems = from_manifest(manifest, CONTEXT)
+    imported = from_manifest(manifest, CONTEXT)
+    document, problems = imported.document, imported.problems
     assert document is None
     assert problems
     assert not any(problem.is_warning for problem in problems)

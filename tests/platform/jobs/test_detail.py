@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from muster.platform.jobs.detail import Member, members_of, trainer_containers
-from muster.platform.jobs.jobs import State
+from muster.platform.jobs.detail import members_of, trainer_containers
+from muster.platform.records import JobMember, JobState
 from muster.training.kinds.pytorch import PyTorch
 from tests.platform.jobs.test_jobs import pytorch
 
@@ -21,7 +21,7 @@ def pod(name: str, phase: str, container: dict[str, Any] | None = None, restarts
     }
 
 
-def members(pods: list[dict[str, Any]], state: State = "running") -> dict[str, Member]:
+def members(pods: list[dict[str, Any]], state: JobState = "running") -> dict[str, JobMember]:
     return {member.pod: member for role in members_of(JOB, pods, state) for member in role.members}
 
 
@@ -41,7 +41,7 @@ def test_a_member_is_what_its_pod_is() -> None:
     )  # fmt: skip
     assert (worker.state, worker.exit_code, worker.finished) == ("failed", 3, "2026-01-01T00:01:00Z")
     assert worker.message == 'container "pytorch" exited with code 3'
-    assert worker.containers == ("pytorch", "sidecar")
+    assert worker.containers == ["pytorch", "sidecar"]
 
 
 def test_every_member_has_a_container_that_trains() -> None:

@@ -11,7 +11,6 @@ import pytest
 from muster.platform.database.queries import PageRequest
 from muster.platform.errors import Invalid
 from muster.platform.jobs.jobs import (
-    Job,
     JobFilter,
     RunOwner,
     check_filter,
@@ -23,6 +22,7 @@ from muster.platform.jobs.jobs import (
     run_of,
     subject_of,
 )
+from muster.platform.records import Job
 from muster.training.kinds.paddlecloud import PaddleCloud
 from muster.training.kinds.pytorch import PyTorch
 
@@ -175,7 +175,7 @@ JOBS = [
     ],
 )
 def test_filters(only: JobFilter, numbers: list[int]) -> None:
-    assert [int(found.name[-1]) for found in filter_jobs(JOBS, only, lambda each: each.owner_id)] == numbers
+    assert [int(found.name[-1]) for found in filter_jobs(JOBS, only, lambda each: each.owner_id or "")] == numbers
 
 
 @pytest.mark.parametrize(

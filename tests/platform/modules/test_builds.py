@@ -23,7 +23,7 @@ from muster.platform.modules.modules import NewModule, create_category, get_modu
 from muster.platform.modules.reviews import ask_review, decide
 from muster.platform.modules.validation import ModuleInput, ModuleSource
 from muster.platform.modules.versions import (
-    ModuleVersion,
+    StoredModuleVersion,
     build_again,
     create_module,
     find_version,
@@ -51,7 +51,7 @@ def with_people(connection: Connection) -> dict[str, Actor]:
     return {user.name: Actor(user.id, user.name, admin=user.name == "root") for user in people}
 
 
-def latest(connection: Connection) -> ModuleVersion:
+def latest(connection: Connection) -> StoredModuleVersion:
     return find_version(connection, SYSTEM, get_module(connection, SYSTEM, "hash"), "latest")
 
 

@@ -15,12 +15,12 @@ from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound
 from muster.platform.graphs.context import Context
 from muster.platform.graphs.model import Node, Role, Task, Training
 from muster.platform.permissions import SYSTEM, Actor
+from muster.platform.records import Run
 from muster.platform.resources.virtual_clusters import NewCluster, create_cluster
 from muster.platform.runs.create import NewRun, find_requests, plan_of, prepare_copy, prepare_run, store_run
 from muster.platform.runs.persist import find_unfinished, match_attempt, store_end, store_status, stored_versions
 from muster.platform.runs.runs import (
     Attempt,
-    Run,
     RunFilter,
     attempts_of,
     count_states,
@@ -68,7 +68,7 @@ def tried(key: str, state: str, at: datetime = T) -> AttemptStatus:
 
 
 def test_which_attempt_it_is() -> None:
-    one = Attempt("a", 1, "k", 0, "pod", "failed", "", "1", "", T, T)
+    one = Attempt(1, "pod", "failed", "", [], "1", "", T, T, node="a", key="k", round=0)
     later = T + timedelta(seconds=5)
     assert match_attempt((), tried("k", "running"), 0) is None
     assert match_attempt((one,), tried("k", "failed"), 0) is one, "news of the same"

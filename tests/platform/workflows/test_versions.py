@@ -20,7 +20,7 @@ from muster.platform.users.audit import AuditFilter, list_audit
 from muster.platform.users.teams import create_team
 from muster.platform.workflows.versions import (
     NewVersion,
-    StoredVersion,
+    Stored,
     add_version,
     archive_version,
     copy_version,
@@ -89,7 +89,7 @@ class Team:
 
     async def made(
         self, who: str = "ann", name: str = "demo", document: Document | None = None, team: str = ""
-    ) -> StoredVersion:
+    ) -> Stored:
         new = NewVersion(document=document or seed_example())
         return await self(lambda c: create_with_version(c, self[who], NewWorkflow(name, team=team), new, look))
 
@@ -243,7 +243,7 @@ ALLOWED = {
 }
 
 
-def deed(what: str, actor: Actor, made: StoredVersion) -> DO[Any]:
+def deed(what: str, actor: Actor, made: Stored) -> DO[Any]:
     workflow, version, new = made.workflow, made.version, NewVersion(document=seed_example())
     deeds: dict[str, DO[Any]] = {
         "edit": lambda c: edit_workflow(c, actor, workflow.id, {"description": "x"}),

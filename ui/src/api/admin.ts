@@ -3,14 +3,14 @@ import { queryOptions } from "@tanstack/react-query"
 import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
-export type User = Schema<"UserAnswer">
-export type Team = Schema<"TeamAnswer">
-export type Member = Schema<"TeamMember">
-export type Token = Schema<"TokenAnswer">
-export type Session = Schema<"SessionAnswer">
-export type Category = Schema<"CategoryAnswer">
-export type StorageRoot = Schema<"RootAnswer">
-export type AuditEntry = Schema<"AuditAnswer">
+export type User = Schema<"User">
+export type Team = Schema<"Team">
+export type Member = Schema<"Member">
+export type Token = Schema<"ApiToken">
+export type Session = Schema<"Session">
+export type Category = Schema<"Category">
+export type StorageRoot = Schema<"StorageRoot">
+export type AuditEntry = Schema<"AuditEntry">
 
 interface ListQuery {
   q?: string
@@ -185,7 +185,7 @@ export const saveStorage = (root: StorageRoot | undefined, body: Schema<"RootBod
 export const deleteStorage = (root: StorageRoot) =>
   changed("storage", api.DELETE("/api/v1/storage/{root}", { params: { path: { root: root.id } } }))
 
-export const saveCluster = (cluster: Schema<"ClusterAnswer"> | undefined, body: Schema<"ClusterBody">) =>
+export const saveCluster = (cluster: Schema<"VirtualCluster"> | undefined, body: Schema<"ClusterBody">) =>
   changed(
     "clusters",
     cluster
@@ -198,7 +198,7 @@ export const saveCluster = (cluster: Schema<"ClusterAnswer"> | undefined, body: 
       : api.POST("/api/v1/clusters", { body }).then(data),
   )
 
-export const deleteCluster = (cluster: Schema<"ClusterAnswer">) =>
+export const deleteCluster = (cluster: Schema<"VirtualCluster">) =>
   changed("clusters", api.DELETE("/api/v1/clusters/{cluster}", { params: { path: { cluster: cluster.id } } }))
 
 export const createToken = (body: Schema<"NewToken">) =>

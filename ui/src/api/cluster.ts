@@ -8,7 +8,7 @@ export type WholeMachine = Schema<"WholeMachine">
 export type Amount = Schema<"AmountAnswer">
 export type Queue = Schema<"QueueAnswer">
 export type PodGroup = Schema<"PodGroupAnswer">
-export type VirtualCluster = Schema<"ClusterAnswer">
+export type VirtualCluster = Schema<"VirtualCluster">
 export type Usage = Schema<"UsageAnswer">
 
 const AGAIN = 5_000

@@ -5,12 +5,12 @@ import { api, data, queryClient, type Schema } from "./client"
 import type { LogSource } from "./log"
 import { filledIn } from "./workflows"
 
-export type Job = Schema<"JobAnswer">
-export type WholeJob = Schema<"WholeJob">
+export type Job = Schema<"Job">
+export type WholeJob = Schema<"JobDetail">
 export type JobState = Job["state"]
-export type JobRole = Schema<"JobRoleAnswer">
-export type JobMember = Schema<"JobMemberAnswer">
-export type JobReason = Schema<"ReasonAnswer">
+export type JobRole = Schema<"JobRole">
+export type JobMember = Schema<"JobMember">
+export type JobReason = Schema<"JobReason">
 export type ManifestProblem = Schema<"ManifestProblem">
 export type CheckedManifest = Schema<"CheckedManifest">
 

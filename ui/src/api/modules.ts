@@ -4,10 +4,10 @@ import { api, data, queryClient, type Schema } from "./client"
 import type { LogSource } from "./log"
 import { filledIn } from "./workflows"
 
-export type Module = Schema<"ModuleAnswer">
-export type ModuleVersion = Schema<"ModuleVersionAnswer">
-export type WholeModuleVersion = Schema<"WholeModuleVersion">
-export type Review = Schema<"ReviewAnswer">
+export type Module = Schema<"Module">
+export type ModuleVersion = Schema<"ModuleVersion">
+export type WholeModuleVersion = Schema<"ModuleVersionDetail">
+export type Review = Schema<"Review">
 export type ReviewState = Review["state"]
 
 export interface ModuleFilter {

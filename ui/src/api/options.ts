@@ -4,10 +4,10 @@ import { useMemo } from "react"
 import { api, data, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
-export type Cluster = Schema<"ClusterAnswer">
-export type StorageRoot = Schema<"RootAnswer">
-export type Module = Schema<"ModuleAnswer">
-export type ModuleVersion = Schema<"WholeModuleVersion">
+export type Cluster = Schema<"VirtualCluster">
+export type StorageRoot = Schema<"StorageRoot">
+export type Module = Schema<"Module">
+export type ModuleVersion = Schema<"ModuleVersionDetail">
 
 /** States of module versions that have been built. Their owners may use them; everyone may use published ones. */
 export const USABLE: ReadonlySet<string> = new Set(["private", "in review", "rejected", "published", "deprecated"])

@@ -4,11 +4,11 @@ import { useEffect, useState } from "react"
 import { api, data, queryClient, type Schema } from "./client"
 import { filledIn } from "./workflows"
 
-export type Run = Schema<"RunAnswer">
-export type WholeRun = Schema<"WholeRun">
+export type Run = Schema<"Run">
+export type WholeRun = Schema<"RunDetail">
 export type RunState = Run["state"]
-export type RunNode = Schema<"NodeAnswer">
-export type WholeNode = Schema<"WholeNode">
+export type RunNode = Schema<"RunNode">
+export type WholeNode = Schema<"RunNodeDetail">
 
 export interface RunFilter {
   q?: string

@@ -3,11 +3,11 @@ import { queryOptions } from "@tanstack/react-query"
 import type { GraphDocument } from "@/graph/document"
 import { api, data, queryClient, type Schema } from "./client"
 
-export type Workflow = Schema<"WorkflowAnswer">
-export type Version = Schema<"VersionAnswer">
-export type WholeVersion = Schema<"WholeVersion">
-export type Stored = Schema<"StoredAnswer">
-export type Change = Schema<"ChangeAnswer">
+export type Workflow = Schema<"Workflow">
+export type Version = Schema<"Version">
+export type WholeVersion = Schema<"VersionDetail">
+export type Stored = Schema<"StoredVersion">
+export type Change = Schema<"Change">
 export type GraphProblem = Schema<"Finding">
 
 export interface WorkflowFilter {

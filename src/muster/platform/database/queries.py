@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import orjson
 from sqlalchemy import Boolean, ColumnElement, Connection, Row, Select, and_, func, or_, select, true
@@ -22,6 +22,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from muster.platform.database.tables import from_microseconds, to_microseconds
 from muster.platform.errors import Invalid
+from muster.platform.records import Page
 
 # Merged from ids: Names for rows: 26 lower-case letters and digits that sort by when they were made, and that fit
 # URLs, file names and
@@ -83,18 +84,6 @@ class PageRequest:
     """What the piece before gave as `next`."""
     sort: str = ""
     """A name to sort by, with `-` in front for the greatest first; '' for the usual order of that list."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    items: list[T]
-    next: str | None
-    """The cursor of what follows; None at the end."""
-    total: int
-    """How many there are in all pieces together."""
-
-    def map(self, function: Callable[[T], U]) -> Page[U]:
-        return Page([function(item) for item in self.items], self.next, self.total)
 
 
 def select_page(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from muster.kube.objects import Object, spec_of
 from muster.kube.quantity import parse_quantity
@@ -16,7 +16,7 @@ from muster.platform.graphs.model import FORMAT, RESERVED_PREFIX, WORKSPACE, Doc
 from muster.platform.graphs.templates import MONITOR, QUEUE
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import make_finding
-from muster.platform.records import Finding
+from muster.platform.records import Finding, ImportedManifest
 from muster.workflows.executors.pod_template import LONGEST_TEXT
 
 # Merged from importing_steps: One template of an Argo Workflow as a node of a graph, if it says nothing else.
@@ -278,32 +278,25 @@ _SPEC = ("entrypoint", "arguments", "templates", "volumes")
 _TASK = ("name", "template", "depends", "dependencies", "arguments")
 
 
-class Imported(NamedTuple):
-    document: Document | None
-    """None if the manifest is no Workflow that could run."""
-    problems: list[Finding]
-    """Errors without a document; else what a graph could not say, or says differently."""
-
-
-def from_manifest(manifest: str, context: Context) -> Imported:
+def from_manifest(manifest: str, context: Context) -> ImportedManifest:
     wrong = validate_manifest(manifest, replace(context, allowed=None))
     if wrong:
-        return Imported(None, wrong)
+        return ImportedManifest(None, wrong)
     try:
         document, notes = _graph(workflow_in(manifest), context)
     except Unmapped as reason:
         return _kept(manifest, context, str(reason))
     wrong = only_errors(validate_graph(document, context))
-    return _kept(manifest, context, str(wrong[0])) if wrong else Imported(document, notes)
+    return _kept(manifest, context, str(wrong[0])) if wrong else ImportedManifest(document, notes)
 
 
-def _kept(manifest: str, context: Context, reason: str) -> Imported:
+def _kept(manifest: str, context: Context, reason: str) -> ImportedManifest:
     """As it is, if the author may have it run as it is."""
     wrong = validate_manifest(manifest, context)
     if wrong:
-        return Imported(None, wrong)
+        return ImportedManifest(None, wrong)
     kept: Document = {"format": FORMAT, "type": "yaml", "manifest": manifest}
-    return Imported(kept, [make_finding("manifest", "import.unmapped", detail=reason)])
+    return ImportedManifest(kept, [make_finding("manifest", "import.unmapped", detail=reason)])
 
 
 def _graph(workflow: Object, context: Context) -> tuple[Document, list[Finding]]:

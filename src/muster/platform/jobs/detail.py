@@ -7,8 +7,7 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, NamedTuple
 
 from muster.kube.builtin import EVENT, PLUGIN_POD_GROUP, POD, POD_GROUP, SECRET
 from muster.kube.cluster import Cluster
@@ -20,8 +19,9 @@ from muster.kube.informer import Informer
 from muster.kube.kinds import Kind
 from muster.kube.objects import Object, name_of, namespace_of, owned_by, spec_of, status_of, uid_of
 from muster.kube.pod_diagnosis import MAX_DIAGNOSED_PODS, diagnose_pod, select_pods_to_diagnose
-from muster.platform.jobs.jobs import ENDED, State, job_kind_of, state_of
+from muster.platform.jobs.jobs import ENDED, job_kind_of, state_of
 from muster.platform.jobs.validation import secrets_in
+from muster.platform.records import JobMember, JobRole, JobState, MemberState
 from muster.platform.resources.queues import PodGroupStatus, describe_pod_group
 from muster.platform.runs.masks import Masks
 from muster.training.diagnosis import JobProblem, diagnose_job
@@ -32,51 +32,21 @@ from muster.training.model import TrainingJob
 # Merged from members: The members of a job, role by role, with the Pods they are now. Pure.
 
 
-MemberState: TypeAlias = Literal["waiting", "running", "succeeded", "failed", "gone"]
-
 _PHASES: Mapping[str, MemberState] = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    index: int
-    pod: str
-    """What its Pod is called, whether it is there or not."""
-    uid: str
-    """Of the Pod; '' if there is none."""
-    state: MemberState
-    word: str
-    """As `kubectl get pods` has it."""
-    restarts: int
-    host: str
-    started: str | None
-    finished: str | None
-    exit_code: int | None
-    message: str
-    """Why it waits or has failed."""
-    containers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RoleMembers:
-    name: str
-    replicas: int
-    restart: str
-    members: tuple[Member, ...]
-
-
-def members_of(job: TrainingJob, pods: Iterable[Object], state: State) -> list[RoleMembers]:
+def members_of(job: TrainingJob, pods: Iterable[Object], state: JobState) -> list[JobRole]:
     """Also those that have no Pod: not yet, or not any more."""
     by_name = {name_of(pod): pod for pod in pods}
     return [
-        RoleMembers(
+        JobRole(
             role.name,
             role.replicas,
             role.restart,
-            tuple(
+            [
                 _member(replica.index, replica_name(job, replica), by_name.get(replica_name(job, replica)), state)
                 for replica in role.members()
-            ),
+            ],
         )
         for role in job.roles
     ]
@@ -91,17 +61,17 @@ def trainer_containers(job_kind: JobKind, job: TrainingJob) -> dict[str, str]:
     }
 
 
-def _member(index: int, name: str, pod: Object | None, state: State) -> Member:
+def _member(index: int, name: str, pod: Object | None, state: JobState) -> JobMember:
     if pod is None:
         gone = state in ENDED
-        return Member(index, name, "", "gone" if gone else "waiting", "", 0, "", None, None, None, "", ())
+        return JobMember(index, name, "", "gone" if gone else "waiting", "", 0, "", None, None, None, "", [], [])
     summary, ends = summarize_pod(pod), _ends(pod)
     finished = [end["finishedAt"] for end in ends if end.get("finishedAt")]
     codes = [int(end.get("exitCode") or 0) for end in ends]
     phase = str(status_of(pod).get("phase") or "Pending")
     over = phase in ("Succeeded", "Failed")
     reasons = diagnose_pod(pod)
-    return Member(
+    return JobMember(
         index=index,
         pod=name,
         uid=uid_of(pod),
@@ -113,7 +83,8 @@ def _member(index: int, name: str, pod: Object | None, state: State) -> Member:
         finished=max(finished) if over and finished else None,
         exit_code=max(codes) if over and codes else None,
         message=reasons[0] if reasons else "",
-        containers=tuple(str(each.get("name") or "") for each in spec_of(pod).get("containers") or ()),
+        message_parts=[],
+        containers=[str(each.get("name") or "") for each in spec_of(pod).get("containers") or ()],
     )
 
 
@@ -126,22 +97,23 @@ def _ends(pod: Object) -> Sequence[Mapping[str, Any]]:
 # failed.
 
 
-@dataclass(frozen=True, slots=True)
-class JobDetail:
-    roles: list[RoleMembers]
+class JobParts(NamedTuple):
+    """What a job consists of, as the cluster has it."""
+
+    roles: list[JobRole]
     conditions: Sequence[Condition]
     group: PodGroupStatus | None
     reasons: list[JobProblem]
 
 
-async def describe_detail(cluster: Cluster, obj: Object) -> JobDetail:
+async def describe_detail(cluster: Cluster, obj: Object) -> JobParts:
     job_kind = job_kind_of(obj)
     assert job_kind is not None
     pods, group = await pods_of(cluster, obj), await group_of(cluster, obj)
     told = select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]
     pod_events = {uid_of(pod): await _events(cluster, POD, pod) for pod in told}
     progress = job_kind.read_progress(obj)
-    return JobDetail(
+    return JobParts(
         members_of(job_kind.read(obj), pods, state_of(progress)),
         status_of(obj).get("conditions") or (),
         describe_pod_group(group) if group is not None else None,

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from muster.kube.cluster import Cluster
 from muster.kube.informer import Informer, OnChange
@@ -25,10 +25,9 @@ from muster.kube.objects import (
     status_of,
     uid_of,
 )
-from muster.platform.database.queries import Page, PageRequest, paginate
+from muster.platform.database.queries import PageRequest, paginate
 from muster.platform.errors import Invalid
-from muster.platform.records import Subject
-from muster.platform.runs.runs import object_name
+from muster.platform.records import Job, JobState, Page, Subject, run_object_name
 from muster.training.job_conditions import Progress
 from muster.training.kinds.base import JobKind, KubeflowJobKind
 from muster.training.registry import JOB_KINDS
@@ -37,41 +36,15 @@ from muster.workflows.kinds import WORKFLOW
 # Merged from jobs: A training job as the platform shows it, whatever its kind. Pure: an object in, plain data out.
 
 
-State: TypeAlias = Literal["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
-STATES: Final[tuple[State, ...]] = ("waiting", "running", "restarting", "suspended", "succeeded", "failed")
-ENDED: Final[frozenset[State]] = frozenset({"succeeded", "failed"})
+STATES: Final[tuple[JobState, ...]] = ("waiting", "running", "restarting", "suspended", "succeeded", "failed")
+ENDED: Final[frozenset[JobState]] = frozenset({"succeeded", "failed"})
 
 OWNER_LABEL = "muster.dev/owner"
 TEAM_LABEL = "muster.dev/team"
 """Ids, set by the platform on jobs that were submitted to it; nobody else may."""
 
 _KUBEFLOW = "kubeflow.org"
-_RUN = object_name("")
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    uid: str
-    namespace: str
-    kind: str
-    word: str
-    """The kind as addresses have it."""
-    api_version: str
-    name: str
-    state: State
-    deleting: bool
-    owner_id: str
-    """'' for those that nobody submitted here, and for those that a run made."""
-    team_id: str
-    run_id: str
-    """The run that made it; then it belongs to whoever the run belongs to."""
-    replicas: int
-    running: int
-    succeeded: int
-    failed: int
-    created: datetime
-    started: datetime | None
-    finished: datetime | None
+_RUN = run_object_name("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +70,12 @@ def describe_job(job_kind: JobKind, obj: Object) -> Job:
         name=name_of(obj),
         state=state_of(progress),
         deleting=is_deleting(obj),
-        owner_id=labels.get(OWNER_LABEL, ""),
-        team_id=labels.get(TEAM_LABEL, ""),
-        run_id=run,
+        owner_id=labels.get(OWNER_LABEL) or None,
+        owner_name=None,
+        team_id=labels.get(TEAM_LABEL) or None,
+        team_name=None,
+        run_id=run or None,
+        run_name=None,
         replicas=job.size,
         running=sum(count.get("active", count.get("running", 0)) for count in counts),
         succeeded=sum(count.get("succeeded", 0) for count in counts),
@@ -107,10 +83,11 @@ def describe_job(job_kind: JobKind, obj: Object) -> Job:
         created=parse_time(meta(obj)["creationTimestamp"]),
         started=_moment(progress.start),
         finished=_moment(progress.completion),
+        may=[],
     )
 
 
-def state_of(progress: Progress) -> State:
+def state_of(progress: Progress) -> JobState:
     if progress.has("Failed"):
         return "failed"
     if progress.has("Succeeded"):
@@ -127,7 +104,7 @@ def subject_of(job: Job, runs: Mapping[str, RunOwner]) -> Subject:
     if job.run_id:
         run = runs.get(job.run_id, RunOwner())
         return Subject("job", job.uid, owner=run.owner, team=run.team)
-    return Subject("job", job.uid, owner=job.owner_id, team=job.team_id)
+    return Subject("job", job.uid, owner=job.owner_id or "", team=job.team_id or "")
 
 
 def run_of(obj: Object) -> str:

@@ -32,7 +32,7 @@ def find_run_owners(connection: Connection, run_ids: Iterable[str]) -> dict[str,
 
 
 def find_names(
-    connection: Connection, *, of_users: Iterable[str], of_teams: Iterable[str], of_runs: Iterable[str]
+    connection: Connection, *, of_users: Iterable[str], of_teams: Iterable[str], of_runs: Iterable[str | None]
 ) -> Names:
     return Names(
         _names(connection, users, of_users), _names(connection, teams, of_teams), _names(connection, runs, of_runs)
@@ -44,7 +44,7 @@ def user_ids(connection: Connection, id_or_name: str) -> tuple[str, ...]:
     return tuple(connection.execute(query).scalars())
 
 
-def _names(connection: Connection, table: Table, identifiers: Iterable[str]) -> dict[str, str]:
+def _names(connection: Connection, table: Table, identifiers: Iterable[str | None]) -> dict[str, str]:
     found: dict[str, str] = {}
     for piece in _pieces(identifiers):
         query: Any = select(table.c.id, table.c.name).where(table.c.id.in_(piece))
@@ -52,6 +52,6 @@ def _names(connection: Connection, table: Table, identifiers: Iterable[str]) -> 
     return found
 
 
-def _pieces(identifiers: Iterable[str]) -> Iterable[list[str]]:
-    wanted = sorted(set(identifiers) - {""})
+def _pieces(identifiers: Iterable[str | None]) -> Iterable[list[str]]:
+    wanted = sorted({each for each in identifiers if each})
     return (wanted[begin : begin + _AT_ONCE] for begin in range(0, len(wanted), _AT_ONCE))

@@ -15,7 +15,7 @@ from muster.kube.manifests import Document, ManifestError, load_manifests
 from muster.kube.objects import Object, name_of, namespace_of, uid_of
 from muster.platform.database.database import Database
 from muster.platform.errors import Conflict, Invalid, NotFound, Unavailable
-from muster.platform.jobs.jobs import ENDED, Job, can_be_suspended, describe_job, job_kind_named, job_kind_of
+from muster.platform.jobs.jobs import ENDED, can_be_suspended, describe_job, job_kind_named, job_kind_of
 from muster.platform.jobs.validation import (
     SOURCE,
     Limits,
@@ -28,8 +28,8 @@ from muster.platform.jobs.validation import (
 )
 from muster.platform.permissions import Actor, Relation, may, relations, require
 from muster.platform.pod_policy import list_shared, pod_allowances
-from muster.platform.records import Subject
-from muster.platform.resources.storage_roots import StorageRoot, all_roots
+from muster.platform.records import Job, StorageRoot, Subject
+from muster.platform.resources.storage_roots import all_roots
 from muster.platform.resources.virtual_clusters import all_clusters
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.users.audit import write_audit

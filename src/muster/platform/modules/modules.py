@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 from typing import cast as cast_type
 
@@ -24,21 +23,21 @@ from sqlalchemy import (
     update,
 )
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import categories, module_versions, modules, now, teams, users, workflows
 from muster.platform.database.tables import versions as workflow_versions
 from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
 from muster.platform.modules.validation import check_name
 from muster.platform.permissions import Actor, may, require, visible
-from muster.platform.records import Subject
+from muster.platform.records import Category, Module, ModuleState, Page, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 
 # Merged from states: What a version of a module goes through, as one table.
 
 
-State: TypeAlias = Literal["building", "build failed", "private", "in review", "rejected", "published", "deprecated"]
+State: TypeAlias = ModuleState
 Step: TypeAlias = Literal[
     "built", "fail", "stop", "retry", "ask review", "withdraw", "approve", "reject", "deprecate", "restore"
 ]
@@ -96,17 +95,6 @@ def steps_from(state: State) -> list[Step]:
 
 
 _LONGEST_NAME = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Category:
-    id: str
-    name: str
-    description: str
-    created: datetime
-    revision: int
-    modules: int
-    """How many are in it, those that one may not see included."""
 
 
 def create_category(connection: Connection, actor: Actor, name: str, description: str = "") -> Category:
@@ -186,37 +174,7 @@ _CATEGORIES = select(
 # Merged from modules: Modules: names under which versions are kept.
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
-    id: str
-    name: str
-    description: str
-    category_id: str
-    category_name: str
-    owner_id: str
-    owner_name: str
-    team_id: str | None
-    team_name: str | None
-    created: datetime
-    updated: datetime
-    versions: int
-    """The number of the newest that one may see."""
-    state: State
-    """Of that version."""
-    public_number: int
-    """Of the version that everybody is offered; 0 if there is none."""
-    public_state: str
-    revision: int
-
-    @property
-    def subject(self) -> Subject:
-        return Subject("module", self.id, self.owner_id, self.team_id or "", public=self.public_number > 0)
-
-    def seen_by(self, actor: Actor) -> Module:
-        """Without what is not published yet for those who have no business with it."""
-        if may(actor, "inspect", self.subject):
-            return self
-        return replace(self, versions=self.public_number, state=cast_type(State, self.public_state))
+MODULE_ACTIONS: Final = ("use", "inspect", "edit", "ask review", "deprecate", "delete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +237,15 @@ def get_module(connection: Connection, actor: Actor, id_or_name: str) -> Module:
     return module
 
 
+def visible_module(module: Module, actor: Actor) -> Module:
+    """The module as the actor may see it: unpublished versions are for users who work on it."""
+    allowed = [action for action in MODULE_ACTIONS if may(actor, action, module.subject)]
+    if "inspect" in allowed:
+        return replace(module, may=allowed)
+    state = cast_type(State, module.public_state)
+    return replace(module, versions=module.public_number, state=state, may=allowed)
+
+
 def list_modules(connection: Connection, actor: Actor, wanted: PageRequest, only: ModuleFilter) -> Page[Module]:
     owner, team = modules.c.owner_id, modules.c.team_id
     query = _MODULES.where(visible(actor, "module", owner=owner, team=team, public=modules.c.public_number > 0))
@@ -313,7 +280,7 @@ def list_modules(connection: Connection, actor: Actor, wanted: PageRequest, only
         "state": state,
     }
     page = select_page(connection, query, wanted, key=modules.c.id, sortable=sortable, usual="-updated")
-    return page.map(lambda row: _module(row).seen_by(actor))
+    return page.map(lambda row: visible_module(_module(row), actor))
 
 
 def edit_module_row(connection: Connection, actor: Actor, module: Module, changes: Mapping[str, Any]) -> bool:
@@ -446,4 +413,4 @@ _MODULES = (
 
 
 def _module(row: AnyRow) -> Module:
-    return as_record(row, Module)
+    return as_record(row, Module, may=[])

@@ -2,65 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final
 
 from sqlalchemy import Connection, func, insert, or_, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import module_versions, modules, now, reviews, teams, users
 from muster.platform.errors import Conflict, Forbidden, Invalid, NotFound, PreconditionFailed
 from muster.platform.modules.modules import get_module
 from muster.platform.modules.versions import advance, find_version, version_label
 from muster.platform.permissions import SYSTEM, Actor, may, require, visible
-from muster.platform.records import Subject
+from muster.platform.records import Decision, Page, Review, ReviewState
 from muster.platform.users.audit import write_audit
-
-ReviewState: TypeAlias = Literal["open", "approved", "rejected", "withdrawn"]
-Decision: TypeAlias = Literal["approve", "reject", "withdraw"]
 
 REVIEW_STATES: Final[tuple[ReviewState, ...]] = ("open", "approved", "rejected", "withdrawn")
 _BECOMES: Final[dict[Decision, ReviewState]] = {
     "approve": "approved", "reject": "rejected", "withdraw": "withdrawn",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Review:
-    id: str
-    module_id: str
-    module_name: str
-    version_id: str
-    number: int
-    version_author_id: str
-    """Whoever wrote the version; the author of the review is who asks."""
-    author_id: str
-    author_name: str
-    team_id: str | None
-    team_name: str | None
-    state: ReviewState
-    message: str
-    """What the author says."""
-    reason: str
-    """What was said to the decision."""
-    decided_by: str | None
-    decided_by_name: str | None
-    created: datetime
-    decided: datetime | None
-    revision: int
-
-    @property
-    def subject(self) -> Subject:
-        return Subject("review", self.id, self.author_id, self.team_id or "")
-
-    def choices(self, actor: Actor) -> list[Decision]:
-        """What the actor may decide."""
-        if self.state != "open":
-            return []
-        decides = may(actor, "decide", self.subject) and self.version_author_id != actor.id
-        withdraws = may(actor, "withdraw", self.subject)
-        return [*(("approve", "reject") if decides else ()), *(("withdraw",) if withdraws else ())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +58,7 @@ def get_review(connection: Connection, actor: Actor, identifier: str) -> Review:
     row = connection.execute(_REVIEWS.where(reviews.c.id == identifier)).first()
     if row is None:
         raise NotFound.named("review", identifier)
-    review = _review(row)
+    review = _review(row, actor)
     require(actor, "view", review.subject, identifier)
     return review
 
@@ -127,7 +86,7 @@ def list_reviews(connection: Connection, actor: Actor, wanted: PageRequest, only
         "state": reviews.c.state,
     }
     page = select_page(connection, query, wanted, key=reviews.c.id, sortable=sortable, usual="-created")
-    return page.map(_review)
+    return page.map(lambda row: _review(row, actor))
 
 
 def decide(
@@ -145,7 +104,7 @@ def decide(
     # What is behind an open review is for its author and those who decide; the platform looks it up for them.
     module = get_module(connection, SYSTEM, review.module_id)
     version = find_version(connection, SYSTEM, module, review.version_id)
-    if decision != "withdraw" and review.version_author_id == actor.id:
+    if decision != "withdraw" and version.author_id == actor.id:
         raise Forbidden.of("review.own")
     advance(
         connection, version, decision, version_label(module, version), reason=reason if decision == "reject" else ""
@@ -192,5 +151,10 @@ _REVIEWS = (
 )
 
 
-def _review(row: AnyRow) -> Review:
-    return as_record(row, Review)
+def _review(row: AnyRow, actor: Actor) -> Review:
+    review = as_record(row, Review, may=[])
+    if review.state != "open":
+        return review
+    decides = may(actor, "decide", review.subject) and row.version_author_id != actor.id
+    choices: list[Decision] = ["approve", "reject"] if decides else []
+    return replace(review, may=[*choices, "withdraw"] if may(actor, "withdraw", review.subject) else choices)

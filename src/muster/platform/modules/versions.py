@@ -10,14 +10,13 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, new_id, select_page
 from muster.platform.database.tables import module_versions, now, users
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed
 from muster.platform.graphs.model import Output, Variable
 from muster.platform.modules.git_source import local_problem, read_repository, without_credentials
 from muster.platform.modules.modules import (
     PUBLIC,
-    Module,
     NewModule,
     State,
     Step,
@@ -26,6 +25,7 @@ from muster.platform.modules.modules import (
     insert_module,
     next_state,
     refresh,
+    steps_from,
 )
 from muster.platform.modules.validation import (
     ModuleInput,
@@ -34,6 +34,8 @@ from muster.platform.modules.validation import (
     with_previous_secrets,
 )
 from muster.platform.permissions import Actor, may, require
+from muster.platform.records import Module, ModuleOutput, ModuleVariable, ModuleVersion, Page
+from muster.platform.records import ModuleInput as ModuleInputRecord
 from muster.platform.users.audit import write_audit
 
 LATEST = "latest"
@@ -41,7 +43,9 @@ SOURCE_FIELDS = ("git_url", "git_ref", "dockerfile", "build_dir", "readme_path",
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleVersion:
+class StoredModuleVersion:
+    """A version with what only builds and runs need to know."""
+
     id: str
     module_id: str
     number: int
@@ -65,7 +69,7 @@ class ModuleVersion:
     built: datetime | None
     revision: int
 
-    def seen_by(self, actor: Actor, module: Module) -> ModuleVersion:
+    def seen_by(self, actor: Actor, module: Module) -> StoredModuleVersion:
         """Without credentials; without the values of variables for those who have no business with them."""
         source = replace(self.source, git_url=without_credentials(self.source.git_url))
         if not may(actor, "inspect", module.subject):
@@ -73,9 +77,40 @@ class ModuleVersion:
         return replace(self, source=source)
 
 
+def version_record(version: StoredModuleVersion) -> ModuleVersion:
+    """The version as the API shows it."""
+    source = version.source
+    return ModuleVersion(
+        id=version.id,
+        module_id=version.module_id,
+        number=version.number,
+        author_id=version.author_id,
+        author_name=version.author_name,
+        git_url=source.git_url,
+        git_ref=source.git_ref,
+        git_commit=version.git_commit,
+        dockerfile=source.dockerfile,
+        build_dir=source.build_dir or "/",
+        readme_path=source.readme_path,
+        env=[ModuleVariable(*variable) for variable in source.env],
+        inputs=[ModuleInputRecord(given.name, given.description) for given in source.inputs],
+        outputs=[ModuleOutput(*output) for output in source.outputs],
+        state=version.state,
+        reason=version.reason,
+        steps=[step for step in steps_from(version.state) if step not in ("built", "fail")],
+        runs_as="" if version.built is None else "folder" if version.folder else "image",
+        image=version.image,
+        entrypoint=list(version.entrypoint),
+        size=version.size,
+        created=version.created,
+        updated=version.updated,
+        built=version.built,
+    )
+
+
 def create_module(
     connection: Connection, actor: Actor, new: NewModule, source: ModuleSource, local: tuple[Path, ...] = ()
-) -> tuple[Module, ModuleVersion]:
+) -> tuple[Module, StoredModuleVersion]:
     """With its first version, which waits for its build. `local` are folders from which everybody may build."""
     source = validate_source(source)
     _check_local(actor, source, local)
@@ -91,7 +126,7 @@ def edit_module(
     *,
     revision: int | None = None,
     local: tuple[Path, ...] = (),
-) -> tuple[Module, ModuleVersion | None]:
+) -> tuple[Module, StoredModuleVersion | None]:
     """Description, category and team are changed where they are; anything else makes a new version, which is built."""
     module = get_module(connection, actor, identifier)
     require(actor, "edit", module.subject, module.name)
@@ -109,7 +144,7 @@ def edit_module(
 
 def build_again(
     connection: Connection, actor: Actor, identifier: str, revision: int | None = None
-) -> tuple[Module, ModuleVersion]:
+) -> tuple[Module, StoredModuleVersion]:
     """A new version of what the branch or tag is by now."""
     module = get_module(connection, actor, identifier)
     require(actor, "edit", module.subject, module.name)
@@ -117,7 +152,7 @@ def build_again(
     return _added(connection, actor, module, find_version(connection, actor, module, LATEST).source)
 
 
-def find_version(connection: Connection, actor: Actor, module: Module, word: str) -> ModuleVersion:
+def find_version(connection: Connection, actor: Actor, module: Module, word: str) -> StoredModuleVersion:
     """By its number or id, or `latest`: the newest that the actor may see. Secrets included: see `seen_by`."""
     query = _VERSIONS.where(module_versions.c.module_id == module.id)
     if not may(actor, "inspect", module.subject):
@@ -136,7 +171,7 @@ def find_version(connection: Connection, actor: Actor, module: Module, word: str
 
 def list_versions(
     connection: Connection, actor: Actor, module: Module, wanted: PageRequest, state: str = ""
-) -> Page[ModuleVersion]:
+) -> Page[StoredModuleVersion]:
     query = _VERSIONS.where(module_versions.c.module_id == module.id)
     if not may(actor, "inspect", module.subject):
         query = query.where(module_versions.c.state.in_(PUBLIC))
@@ -147,7 +182,7 @@ def list_versions(
     return page.map(lambda row: read_version(row).seen_by(actor, module))
 
 
-def readme_of(connection: Connection, version: ModuleVersion) -> str:
+def readme_of(connection: Connection, version: StoredModuleVersion) -> str:
     """Markdown, as its author wrote it: whoever shows it makes it safe."""
     text: str = connection.execute(
         select(module_versions.c.readme).where(module_versions.c.id == version.id)
@@ -159,8 +194,8 @@ _RULES: Mapping[Step, str] = {"stop": "edit", "retry": "edit", "deprecate": "dep
 
 
 def take_step(
-    connection: Connection, actor: Actor, module: Module, version: ModuleVersion, step: Step
-) -> ModuleVersion:
+    connection: Connection, actor: Actor, module: Module, version: StoredModuleVersion, step: Step
+) -> StoredModuleVersion:
     """stop, retry, deprecate or restore."""
     require(actor, _RULES[step], module.subject, module.name)
     more: dict[str, Any] = {}
@@ -174,7 +209,7 @@ def take_step(
     return find_version(connection, actor, module, version.id)
 
 
-def advance(connection: Connection, version: ModuleVersion, step: Step, name: str, **values: Any) -> None:
+def advance(connection: Connection, version: StoredModuleVersion, step: Step, name: str, **values: Any) -> None:
     """Raises Conflict if the version is in no state for it."""
     state = next_state(version.state, step, name)
     connection.execute(
@@ -185,11 +220,13 @@ def advance(connection: Connection, version: ModuleVersion, step: Step, name: st
     refresh(connection, version.module_id)
 
 
-def version_label(module: Module, version: ModuleVersion) -> str:
+def version_label(module: Module, version: StoredModuleVersion) -> str:
     return f"{module.name} {version.number}"
 
 
-def _added(connection: Connection, actor: Actor, module: Module, source: ModuleSource) -> tuple[Module, ModuleVersion]:
+def _added(
+    connection: Connection, actor: Actor, module: Module, source: ModuleSource
+) -> tuple[Module, StoredModuleVersion]:
     moment, identifier, number = now(), new_id(), module.versions + 1
     connection.execute(
         insert(module_versions).values(
@@ -243,7 +280,7 @@ _VERSIONS = select(*VERSION_COLUMNS, users.c.name.label("author_name")).join(
 )
 
 
-def read_version(row: AnyRow) -> ModuleVersion:
+def read_version(row: AnyRow) -> StoredModuleVersion:
     source = ModuleSource(
         row.git_url,
         row.git_ref,
@@ -254,4 +291,4 @@ def read_version(row: AnyRow) -> ModuleVersion:
         tuple(ModuleInput(**given) for given in row.inputs),
         tuple(Output(**output) for output in row.outputs),
     )
-    return as_record(row, ModuleVersion, source=source, entrypoint=tuple(row.entrypoint))
+    return as_record(row, StoredModuleVersion, source=source, entrypoint=tuple(row.entrypoint))

@@ -6,46 +6,22 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, storage_roots, teams
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Subject
+from muster.platform.records import Page, StorageRoot, Subject
 from muster.platform.resources.virtual_clusters import name_faults
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import get_team
 
 _CLAIM = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _PLAIN = ("name", "description", "path", "host_path", "claim", "read_only")
-
-
-@dataclass(frozen=True, slots=True)
-class StorageRoot:
-    id: str
-    name: str
-    description: str
-    path: str
-    """Where nodes find it, and where it is on the machines if nothing else is said."""
-    host_path: str
-    claim: str
-    """The PersistentVolumeClaim it is, instead of a path of the machines."""
-    read_only: bool
-    team_id: str | None
-    team_name: str | None
-    """Who may use it; None for everybody."""
-    created: datetime
-    updated: datetime
-    revision: int
-
-    @property
-    def subject(self) -> Subject:
-        return Subject("storage root", self.id, team=self.team_id or "", public=self.team_id is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +126,4 @@ _ROOTS = select(storage_roots, teams.c.name.label("team_name")).outerjoin(teams,
 
 
 def _root(row: AnyRow) -> StorageRoot:
-    return as_record(row, StorageRoot)
+    return as_record(row, StorageRoot, usable=False)

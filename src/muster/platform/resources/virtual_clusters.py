@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from math import ceil
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from muster.kube.quantity import QuantityError, format_quantity, parse_quantity
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, teams, virtual_clusters
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Subject
+from muster.platform.records import Page, Subject, VirtualCluster
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import get_team
 
@@ -94,33 +93,6 @@ def name_faults(name: str) -> list[FieldError]:
 
 
 MOST_SKUS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class VirtualCluster:
-    id: str
-    name: str
-    description: str
-    node_selector: Mapping[str, str]
-    sku: Mapping[str, str]
-    """What one SKU is, by resource."""
-    total: int | None
-    """How many SKUs there are; None for as many as the machines have."""
-    team_id: str | None
-    team_name: str | None
-    """Who may use it; None for everybody."""
-    created: datetime
-    updated: datetime
-    revision: int
-
-    @property
-    def subject(self) -> Subject:
-        return Subject("virtual cluster", self.id, team=self.team_id or "", public=self.team_id is None)
-
-    @property
-    def queue(self) -> str:
-        """The scheduler's queue that holds the total."""
-        return f"vc-{self.id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,4 +209,4 @@ _CLUSTERS = select(virtual_clusters, teams.c.name.label("team_name")).outerjoin(
 
 
 def _cluster(row: AnyRow) -> VirtualCluster:
-    return as_record(row, VirtualCluster)
+    return as_record(row, VirtualCluster, used=0, available=0, usable=False)

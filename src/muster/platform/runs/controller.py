@@ -24,6 +24,7 @@ from muster.platform.database.tables import now, run_removals, runs
 from muster.platform.errors import Conflict
 from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.permissions import Actor
+from muster.platform.records import Run, run_object_name
 from muster.platform.runs.create import NAMESPACE, RunRequest, close_request, find_requests
 from muster.platform.runs.logs import delete_logs, save_logs
 from muster.platform.runs.masks import Masks, with_token
@@ -36,7 +37,7 @@ from muster.platform.runs.persist import (
     store_status,
     stored_versions,
 )
-from muster.platform.runs.runs import Run, find_run, get_run, object_name
+from muster.platform.runs.runs import find_run, get_run
 from muster.platform.runs.status import ENDED, RunStatus, has_messages, map_messages, read_status
 from muster.platform.users.audit import write_audit
 from muster.platform.users.tokens import issue_run_token, revoke_run_tokens
@@ -78,11 +79,11 @@ class RunController:
 
     async def workflow(self, run_id: str) -> Object:
         """With its nodes. Raises the cluster's NotFound."""
-        return self._whole(await self._cluster.get(WORKFLOW, object_name(run_id), NAMESPACE))
+        return self._whole(await self._cluster.get(WORKFLOW, run_object_name(run_id), NAMESPACE))
 
     async def masks(self, run_id: str) -> Masks:
         try:
-            return Masks.of(await self._cluster.get(SECRET, object_name(run_id), NAMESPACE))
+            return Masks.of(await self._cluster.get(SECRET, run_object_name(run_id), NAMESPACE))
         except NotFound:
             return Masks()
 
@@ -140,9 +141,9 @@ class RunController:
                 return _new_token(connection, run)
 
             token = await self._database.write(ask)
-            secret = await self._cluster.get(SECRET, object_name(run_id), NAMESPACE)
+            secret = await self._cluster.get(SECRET, run_object_name(run_id), NAMESPACE)
             data = {"data": with_token(secret, token)["data"]}
-            await self._cluster.patch(SECRET, object_name(run_id), NAMESPACE, data)
+            await self._cluster.patch(SECRET, run_object_name(run_id), NAMESPACE, data)
             try:
                 after = await apply.retry(self._cluster, workflow)
             except cluster_errors.Conflict:
@@ -213,7 +214,7 @@ class RunController:
         async with self._lock(run_id):
             for kind in (WORKFLOW, SECRET):
                 try:
-                    await self._cluster.delete(kind, object_name(run_id), NAMESPACE)
+                    await self._cluster.delete(kind, run_object_name(run_id), NAMESPACE)
                 except NotFound:
                     continue
             await asyncio.to_thread(delete_logs, self._folder, run_id)
@@ -242,12 +243,12 @@ class RunController:
     async def _find_lost(self, informer: Informer) -> None:
         """Runs whose Workflow went while nobody was looking."""
         for run_id in await self._database.read(find_unfinished):
-            if Key(NAMESPACE, object_name(run_id)) not in informer.objects:
+            if Key(NAMESPACE, run_object_name(run_id)) not in informer.objects:
                 await self._lost(run_id)
 
     async def _lost(self, run_id: str) -> None:
         try:
-            await self._cluster.get(WORKFLOW, object_name(run_id), NAMESPACE)
+            await self._cluster.get(WORKFLOW, run_object_name(run_id), NAMESPACE)
         except NotFound:
             await self._end(run_id, "failed", _GONE)
 
@@ -269,7 +270,7 @@ class RunController:
     def _on_change(self, before: Object | None, after: Object | None) -> None:
         workflow = after or before or {}
         run_id = labels_of(workflow).get(RUN_LABEL, "")
-        if name_of(workflow) != object_name(run_id):
+        if name_of(workflow) != run_object_name(run_id):
             return  # somebody has labelled a Workflow of their own
         if after is not None and self._versions.get(run_id) == version_of(after):
             return

@@ -18,14 +18,14 @@ from muster.platform.graphs.compile import GraphError, compile_run, secret_for, 
 from muster.platform.graphs.model import Graph, Node, Task, is_graph, read
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Finding, Subject
+from muster.platform.records import Finding, Run, Subject, Version, Workflow, run_object_name
 from muster.platform.resources.virtual_clusters import all_clusters
 from muster.platform.runs.masks import with_masks
-from muster.platform.runs.runs import Run, check_name, get_run, object_name, parameters_given
+from muster.platform.runs.runs import check_name, get_run, parameters_given
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
-from muster.platform.workflows.versions import LATEST, ContextLoader, Version, document_of, find_version, get_version
-from muster.platform.workflows.workflows import Workflow, check_not_archived, get_workflow
+from muster.platform.workflows.versions import LATEST, ContextLoader, document_of, find_version, get_version
+from muster.platform.workflows.workflows import check_not_archived, get_workflow
 
 NAMESPACE = "default"
 
@@ -85,9 +85,9 @@ def prepare_run(connection: Connection, actor: Actor, new: NewRun, look: Context
     identifier = new_id()
     run = graphs.RunInfo(
         identifier,
-        object_name(identifier),
+        run_object_name(identifier),
         actor.id,
-        object_name(identifier),
+        run_object_name(identifier),
         parameters=new.parameters,
         namespace=NAMESPACE,
     )

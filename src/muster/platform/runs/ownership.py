@@ -11,12 +11,11 @@ from muster.kube.objects import Object, labels_of
 from muster.platform.database.tables import runs, users
 from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.permissions import Actor, may
-from muster.platform.records import Subject
-from muster.platform.runs.runs import object_name
+from muster.platform.records import Subject, run_object_name
 from muster.workflows.logs import POD_LABEL
 
 _AT_ONCE = 500
-_PREFIX = object_name("")
+_PREFIX = run_object_name("")
 
 
 @dataclass(frozen=True, slots=True)

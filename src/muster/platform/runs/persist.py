@@ -9,8 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from muster.platform.database.tables import now, run_attempts, run_nodes, run_orders, run_removals, runs
-from muster.platform.runs.runs import Attempt, Run, RunNode, attempts_of, find_run, nodes_of
-from muster.platform.runs.status import DONE, ENDED, AttemptStatus, NodeState, NodeStatus, RunStatus, State
+from muster.platform.records import NodeState, Run, RunNode, RunState
+from muster.platform.runs.runs import Attempt, attempts_of, find_run, nodes_of
+from muster.platform.runs.status import DONE, ENDED, AttemptStatus, NodeStatus, RunStatus
 from muster.platform.users.tokens import revoke_run_tokens
 
 
@@ -37,7 +38,7 @@ def store_status(connection: Connection, found: Mapping[str, RunStatus]) -> list
     return told
 
 
-def store_end(connection: Connection, run_id: str, state: State, message: str) -> StoredRun | None:
+def store_end(connection: Connection, run_id: str, state: RunState, message: str) -> StoredRun | None:
     """Of a run that has no Workflow to tell it. None if it is not there, or had ended before."""
     run = find_run(connection, run_id)
     if run is None or run.state in ENDED:

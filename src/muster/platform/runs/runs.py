@@ -2,92 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, or_, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, select_page
 from muster.platform.database.tables import run_attempts, run_nodes, runs, teams, users, versions, workflows
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed
 from muster.platform.permissions import Actor, require, visible
-from muster.platform.records import Subject
-from muster.platform.runs.status import ENDED, NodeState, State
+from muster.platform.records import NodeAttempt, Page, Run, RunNode, RunState, SkuUse
+from muster.platform.runs.status import ENDED
+from muster.platform.status_messages import explain
 from muster.platform.users.audit import write_audit
 
 # Merged from runs: Runs as they are stored: made, found, listed, renamed.
 
 
-STATES: tuple[State, ...] = ("waiting", "running", "succeeded", "failed", "stopped")
+STATES: tuple[RunState, ...] = ("waiting", "running", "succeeded", "failed", "stopped")
 LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    id: str
-    name: str
-    workflow_id: str
-    workflow_name: str
-    version_id: str
-    version_number: int
-    version_name: str
-    owner_id: str
-    owner_name: str
-    team_id: str | None
-    team_name: str | None
-    copied_from: str
-    state: State
-    message: str
-    """Why it waits or has failed."""
-    nodes: int
-    done: int
-    """How many nodes have succeeded, or need not run."""
-    retries: int
-    created: datetime
-    started: datetime | None
-    finished: datetime | None
-    stopping: datetime | None
-    """When somebody asked it to stop."""
-    revision: int
+class Attempt(NodeAttempt):
+    """An attempt with what only the controller needs to know."""
 
-    @property
-    def subject(self) -> Subject:
-        return Subject("run", self.id, owner=self.owner_id, team=self.team_id or "")
-
-    @property
-    def object_name(self) -> str:
-        """Of its Workflow and of its Secret."""
-        return object_name(self.id)
-
-
-@dataclass(frozen=True, slots=True)
-class RunNode:
-    name: str
-    kind: str
-    state: NodeState
-    message: str
-    attempts: int
-    started: datetime | None
-    finished: datetime | None
-    cluster: str
-    skus: int
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
     node: str
-    number: int
     key: str
+    """The id of the node in the Workflow."""
     round: int
-    pod: str
-    state: NodeState
-    message: str
-    exit_code: str
-    host: str
-    started: datetime | None
-    finished: datetime | None
+    """How often the run was retried before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +50,6 @@ class RunFilter:
     """The id or name of a team."""
     since: datetime | None = None
     until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RunDetails:
-    run: Run
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    nodes: tuple[RunNode, ...] = ()
-
-
-def object_name(run_id: str) -> str:
-    return f"run-{run_id}"
 
 
 def get_run(connection: Connection, actor: Actor, identifier: str, action: str = "view") -> Run:
@@ -164,7 +98,7 @@ def count_states(connection: Connection, actor: Actor, only: RunFilter) -> dict[
 
 def nodes_of(connection: Connection, run_id: str) -> tuple[RunNode, ...]:
     query = select(run_nodes).where(run_nodes.c.run_id == run_id).order_by(run_nodes.c.position, run_nodes.c.name)
-    return tuple(as_record(row, RunNode) for row in connection.execute(query))
+    return tuple(as_record(row, RunNode, message_parts=list(explain(row.message))) for row in connection.execute(query))
 
 
 def attempts_of(connection: Connection, run_id: str, node: str = "") -> tuple[Attempt, ...]:
@@ -172,7 +106,7 @@ def attempts_of(connection: Connection, run_id: str, node: str = "") -> tuple[At
     if node:
         query = query.where(run_attempts.c.node == node)
     rows = connection.execute(query.order_by(run_attempts.c.node, run_attempts.c.number))
-    return tuple(as_record(row, Attempt) for row in rows)
+    return tuple(as_record(row, Attempt, message_parts=list(explain(row.message))) for row in rows)
 
 
 def parameters_given(connection: Connection, run_id: str) -> dict[str, str]:
@@ -275,24 +209,14 @@ _RUNS = (
 
 
 def _run(row: AnyRow) -> Run:
-    return as_record(row, Run)
+    return as_record(row, Run, message_parts=list(explain(row.message)))
 
 
 # Merged from usage: Which nodes of which runs have SKUs of a virtual cluster, or wait for some.
 
 
-@dataclass(frozen=True, slots=True)
-class SkuUse:
-    run_id: str
-    run_name: str
-    node: str
-    state: str
-    """running or waiting"""
-    owner_name: str
-    skus: int
-
-
-def find_sku_users(connection: Connection, cluster: str, most: int = 500) -> list[SkuUse]:
+def find_sku_users(connection: Connection, cluster: str, most: int = 500) -> list[tuple[str, SkuUse]]:
+    """The nodes of runs that use SKUs (`running`) or wait for them (`waiting`)."""
     query = (
         select(
             run_nodes.c.run_id,
@@ -314,4 +238,4 @@ def find_sku_users(connection: Connection, cluster: str, most: int = 500) -> lis
         .order_by(run_nodes.c.run_id, run_nodes.c.position)
         .limit(most)
     )
-    return [as_record(row, SkuUse) for row in connection.execute(query)]
+    return [(row.state, as_record(row, SkuUse)) for row in connection.execute(query)]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from muster.kube.objects import Object, annotations_of, name_of, parse_time, spec_of, status_of, version_of
 from muster.platform.graphs.bindings import NODE
+from muster.platform.records import NodeState, RunState
 from muster.workflows.engine.node_names import pod_name
 from muster.workflows.executors.resource import RETRIES
-
-State: TypeAlias = Literal["waiting", "running", "succeeded", "failed", "stopped"]
-NodeState: TypeAlias = Literal["waiting", "running", "succeeded", "failed", "stopped", "skipped"]
 
 ENDED: frozenset[str] = frozenset(("succeeded", "failed", "stopped"))
 DONE: frozenset[str] = frozenset(("succeeded", "skipped"))
@@ -56,7 +54,7 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    state: State
+    state: RunState
     message: str
     started: datetime | None
     finished: datetime | None
@@ -228,7 +226,7 @@ def _joined(name: str, parts: list[NodeStatus]) -> NodeStatus:
     )
 
 
-def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...]) -> State:
+def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...]) -> RunState:
     if phase == "Succeeded":
         return "succeeded"
     if phase in ("Failed", "Error"):
@@ -236,7 +234,7 @@ def _state(phase: str, stopped: bool, nodes: tuple[NodeStatus, ...]) -> State:
     return "waiting" if all(node.state == "waiting" for node in nodes) else "running"
 
 
-def _message(state: State, nodes: tuple[NodeStatus, ...], own: str) -> str:
+def _message(state: RunState, nodes: tuple[NodeStatus, ...], own: str) -> str:
     if state == "failed":
         # Of nodes that failed, the one to blame is the first.
         blamed = sorted((n for n in nodes if n.state == "failed"), key=lambda n: (n.finished is None, n.finished))

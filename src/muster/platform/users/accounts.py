@@ -5,49 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, or_, select, update
+from sqlalchemy import Connection, case, func, insert, or_, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import memberships, now, sessions, users
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Subject
+from muster.platform.records import Page, Role, Subject, User
 from muster.platform.users.audit import write_audit
 
-Role: TypeAlias = Literal["admin", "leader", "member"]
-
 NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?")
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    id: str
-    name: str
-    display_name: str
-    email: str
-    admin: bool
-    disabled: bool
-    has_password: bool
-    issuer: str
-    """The OpenID provider they come from; '' for a local account."""
-    created: datetime
-    last_login: datetime | None
-    revision: int
-    """Grows with every change."""
-    leads: bool = False
-    """Leads at least one team."""
-
-    @property
-    def role(self) -> Role:
-        return "admin" if self.admin else "leader" if self.leads else "member"
-
-    @property
-    def subject(self) -> Subject:
-        return Subject("user", self.id, owner=self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +167,13 @@ _USERS = select(
     users.c.name,
     users.c.display_name,
     users.c.email,
-    users.c.admin,
+    case((users.c.admin, "admin"), (_LEADS, "leader"), else_="member").label("role"),
     users.c.disabled,
     users.c.password.is_not(None).label("has_password"),
-    users.c.issuer,
+    (users.c.issuer != "").label("openid"),
     users.c.created,
     users.c.last_login,
     users.c.revision,
-    _LEADS.label("leads"),
 )
 
 

@@ -10,27 +10,12 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from muster.platform.database.queries import Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import audit, now
 from muster.platform.permissions import Actor, visible
-from muster.platform.records import Kind
+from muster.platform.records import AuditEntry, Kind, Page
 
 _SECRET = re.compile(r"password|passwd|secret|token$|^hash$|credential|api_?key", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
-    id: str
-    at: datetime
-    actor_id: str
-    actor_name: str
-    via: str
-    address: str
-    action: str
-    kind: str
-    subject_id: str
-    subject_name: str
-    details: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from muster.platform.database.queries import new_id
 from muster.platform.database.tables import links, now, settings, users
 from muster.platform.errors import NotFound
 from muster.platform.permissions import SYSTEM, Actor, require
-from muster.platform.users.accounts import User, free_name, get_user, insert_user, set_password
+from muster.platform.records import User
+from muster.platform.users.accounts import free_name, get_user, insert_user, set_password
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import hash_secret, new_secret
 from muster.platform.users.local_secrets import forget_link, local_token, waiting_link

@@ -21,8 +21,9 @@ from sqlalchemy import Connection, select, update
 from muster.platform.database.tables import users
 from muster.platform.errors import Forbidden, Unauthenticated, Unavailable
 from muster.platform.permissions import SYSTEM
+from muster.platform.records import User
 from muster.platform.settings import OidcSettings
-from muster.platform.users.accounts import User, free_name, get_user, insert_user, names_like
+from muster.platform.users.accounts import free_name, get_user, insert_user, names_like
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import secrets_equal
 

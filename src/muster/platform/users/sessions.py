@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from muster.platform.database.database import Database
-from muster.platform.database.queries import Page, PageRequest, as_record, new_id, select_page
+from muster.platform.database.queries import PageRequest, as_record, new_id, select_page
 from muster.platform.database.tables import now, sessions, users
 from muster.platform.errors import NotFound
 from muster.platform.permissions import FULL, Actor, require
-from muster.platform.users.accounts import User
+from muster.platform.records import Page, Session, User
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import hash_secret, new_secret
 from muster.platform.users.teams import roles_of
@@ -28,16 +28,6 @@ SESSION_LIFETIME = timedelta(days=14)
 """So long after it was last used."""
 TOUCH = timedelta(hours=1)
 """How exactly it is known when it was last used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    id: str
-    created: datetime
-    last_used: datetime
-    expires: datetime
-    address: str
-    browser: str
 
 
 def begin_session(connection: Connection, user: User, address: str, browser: str, how: str) -> str:
@@ -107,7 +97,7 @@ def list_sessions(connection: Connection, actor: Actor, user: User, wanted: Page
     ).where(sessions.c.user_id == user.id, sessions.c.expires > now())
     sortable = {"created": sessions.c.created, "last_used": sessions.c.last_used}
     page = select_page(connection, query, wanted, key=sessions.c.id, sortable=sortable, usual="-last_used")
-    return page.map(lambda row: as_record(row, Session))
+    return page.map(lambda row: as_record(row, Session, current=False))
 
 
 # Merged from identity: Who is behind a cookie or a token.

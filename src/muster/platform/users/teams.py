@@ -3,44 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import memberships, now, teams, users
 from muster.platform.errors import Forbidden, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require
-from muster.platform.records import Subject, TeamRole
+from muster.platform.records import Member, Page, Subject, Team, TeamRole
 from muster.platform.users.accounts import NAME, get_user
 from muster.platform.users.audit import write_audit
-
-
-@dataclass(frozen=True, slots=True)
-class Team:
-    id: str
-    name: str
-    description: str
-    created: datetime
-    revision: int
-    members: int
-    """How many there are."""
-
-    @property
-    def subject(self) -> Subject:
-        return Subject("team", self.id, team=self.id)
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    user_id: str
-    name: str
-    display_name: str
-    role: TeamRole
-    since: datetime
 
 
 def create_team(connection: Connection, actor: Actor, name: str, description: str = "") -> Team:
@@ -178,7 +152,7 @@ _TEAMS = select(
 
 
 def _team(row: AnyRow) -> Team:
-    return as_record(row, Team)
+    return as_record(row, Team, may=[])
 
 
 def _check_name(name: str) -> None:

@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, and_, insert, or_, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import api_tokens, now, users
 from muster.platform.errors import Invalid, NotFound
 from muster.platform.permissions import FULL, Actor, require, visible
-from muster.platform.records import Scope, Subject
+from muster.platform.records import ApiToken, Page, Scope, Subject
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import API_TOKEN, hash_secret, new_secret
 from muster.platform.users.teams import roles_of
 
 TOUCH = timedelta(minutes=10)
 """How exactly it is known when a token was last used."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApiToken:
-    id: str
-    user_id: str
-    user_name: str
-    name: str
-    hint: str
-    """Its last characters."""
-    scopes: tuple[Scope, ...]
-    run_id: str | None
-    created: datetime
-    last_used: datetime | None
-    expires: datetime | None
-    revoked: datetime | None
-
-    @property
-    def subject(self) -> Subject:
-        return Subject("token", self.id, owner=self.user_id)
 
 
 def create_token(
@@ -187,7 +166,6 @@ _TOKENS = select(
     api_tokens.c.name,
     api_tokens.c.hint,
     api_tokens.c.scopes,
-    api_tokens.c.run_id,
     api_tokens.c.created,
     api_tokens.c.last_used,
     api_tokens.c.expires,
@@ -196,4 +174,4 @@ _TOKENS = select(
 
 
 def _token(row: AnyRow) -> ApiToken:
-    return as_record(row, ApiToken, scopes=tuple(row.scopes))
+    return as_record(row, ApiToken, scopes=list(row.scopes))

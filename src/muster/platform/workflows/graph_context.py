@@ -12,7 +12,7 @@ from muster.platform.database.tables import module_versions, modules
 from muster.platform.graphs.context import AvailableCluster, AvailableModule, AvailableRoot, Context
 from muster.platform.graphs.model import Document, Variable
 from muster.platform.modules.modules import PUBLIC, USABLE_BY_ITS_OWNER, usable_states
-from muster.platform.modules.versions import VERSION_COLUMNS, ModuleVersion, read_version
+from muster.platform.modules.versions import VERSION_COLUMNS, StoredModuleVersion, read_version
 from muster.platform.permissions import Actor, may, visible
 from muster.platform.resources.storage_roots import all_roots
 from muster.platform.resources.virtual_clusters import all_clusters
@@ -59,7 +59,7 @@ def module_context(connection: Connection, actor: Actor, document: Document) -> 
     return Context(modules=found)
 
 
-def available_module(name: str, version: ModuleVersion, *, usable: bool) -> AvailableModule:
+def available_module(name: str, version: StoredModuleVersion, *, usable: bool) -> AvailableModule:
     """How a version runs: its image with the image's own entry point, or its folder with the command."""
     own = {variable.name for variable in version.source.env}
     of_image = (Variable(name, value) for name, value in version.image_env.items() if name not in own)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, insert, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, users, versions
 from muster.platform.errors import Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.graphs.argo_import import from_manifest
@@ -19,11 +18,10 @@ from muster.platform.graphs.model import Document
 from muster.platform.graphs.validation import only_errors, validate_graph
 from muster.platform.messages import FieldError, field_error
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Finding
+from muster.platform.records import Finding, Page, StoredVersion, Version, Workflow
 from muster.platform.users.audit import write_audit
 from muster.platform.workflows.workflows import (
     NewWorkflow,
-    Workflow,
     check_not_archived,
     count_version,
     create_workflow,
@@ -38,25 +36,6 @@ _LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    id: str
-    workflow_id: str
-    number: int
-    name: str
-    description: str
-    type: str
-    """`graph` or `yaml`."""
-    hash: str
-    """The same for versions that run the same."""
-    nodes: int
-    author_id: str
-    author_name: str
-    copied_from: str
-    created: datetime
-    archived: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class NewVersion:
     """One of `document` and `manifest`."""
 
@@ -68,17 +47,22 @@ class NewVersion:
     """An Argo Workflow, which becomes a graph if it can."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredVersion:
+class Stored(NamedTuple):
+    """A version that was just stored, with its workflow."""
+
     workflow: Workflow
     version: Version
     notes: list[Finding]
-    """What is worth a second look, though it could be stored."""
+    """Warnings."""
+
+    @property
+    def record(self) -> StoredVersion:
+        return StoredVersion(self.workflow.id, self.workflow.name, self.workflow.revision, self.version, self.notes)
 
 
 def create_with_version(
     connection: Connection, actor: Actor, new: NewWorkflow, version: NewVersion, look: ContextLoader
-) -> StoredVersion:
+) -> Stored:
     """A workflow and its first version, or neither."""
     return _stored(connection, actor, create_workflow(connection, actor, new), version, look, prefix="version.")
 
@@ -90,7 +74,7 @@ def add_version(
     new: NewVersion,
     look: ContextLoader,
     revision: int | None = None,
-) -> StoredVersion:
+) -> Stored:
     """Secrets that `new` leaves out are those of the latest version. With a `revision`, only if nobody changed the
     workflow (added a version, say) since."""
     workflow = get_workflow(connection, actor, workflow_id)
@@ -109,7 +93,7 @@ def copy_version(
     into: NewWorkflow | str,
     new: NewVersion,
     look: ContextLoader,
-) -> StoredVersion:
+) -> Stored:
     """Into a new workflow, or one that is there (by id or name). What `new` does not say is as in the source; of its
     secrets, only what the actor may see is taken over."""
     workflow, version = source
@@ -214,7 +198,7 @@ def _stored(
     base: Document | None = None,
     copied_from: str = "",
     prefix: str = "",
-) -> StoredVersion:
+) -> Stored:
     document, notes = _document(connection, actor, new, base, look, prefix)
     context = retire(look(connection, actor, document), base)
     notes = [*notes, *check_document(document, context, f"{prefix}document.")]
@@ -243,7 +227,7 @@ def _stored(
     version = find_version(connection, workflow, identifier)
     details = {"number": number, "hash": version.hash, **({"copied from": copied_from} if copied_from else {})}
     write_audit(connection, actor, "create", "version", identifier, _shown(workflow, version), details)
-    return StoredVersion(get_workflow(connection, actor, workflow.id), version, notes)
+    return Stored(get_workflow(connection, actor, workflow.id), version, notes)
 
 
 def _document(

@@ -4,47 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from muster.platform.database.queries import AnyRow, Page, PageRequest, as_record, contains_words, new_id, select_page
+from muster.platform.database.queries import AnyRow, PageRequest, as_record, contains_words, new_id, select_page
 from muster.platform.database.tables import now, teams, users, workflows
 from muster.platform.errors import Conflict, Invalid, NotFound, PreconditionFailed, conflict_on_duplicate
 from muster.platform.messages import field_error
 from muster.platform.permissions import Actor, require, visible
-from muster.platform.records import Subject
+from muster.platform.records import Page, Subject, Workflow
 from muster.platform.users.audit import write_audit
 from muster.platform.users.teams import team_to_share_with
 
 LONGEST_NAME = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Workflow:
-    id: str
-    name: str
-    description: str
-    owner_id: str
-    owner_name: str
-    team_id: str | None
-    team_name: str | None
-    created: datetime
-    updated: datetime
-    archived: datetime | None
-    versions: int
-    """How many there are; the latest has this number."""
-    revision: int
-
-    @property
-    def subject(self) -> Subject:
-        return Subject("workflow", self.id, owner=self.owner_id, team=self.team_id or "")
-
-    @property
-    def version_subject(self) -> Subject:
-        """Versions have the owner and team of their workflow."""
-        return Subject("version", self.id, owner=self.owner_id, team=self.team_id or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from muster.kube.pod_resources import format_amounts, pod_requests
 from muster.platform.database.tables import now
 from muster.platform.errors import NotFound
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Subject
+from muster.platform.records import Page, Subject, VirtualCluster
 from muster.platform.resources.nodes import (
     describe_node,
     host_of,
@@ -39,9 +39,9 @@ from muster.platform.resources.nodes import (
 )
 from muster.platform.resources.queues import describe_pod_group, describe_queue, list_queues, skus_used
 from muster.platform.resources.usage import KEPT, UsageSample, merge_steps, record_usage, step_for, usage_since
-from muster.platform.resources.virtual_clusters import VirtualCluster, all_clusters, get_cluster
+from muster.platform.resources.virtual_clusters import all_clusters, get_cluster
 from muster.platform.runs.ownership import OwningRun, find_owning_runs, run_id_of
-from muster.server.platform.rest import ApiModel, PageOf
+from muster.server.platform.rest import ApiModel
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 
@@ -158,14 +158,14 @@ class UsageAnswer(ApiModel):
 
 
 @router.get("/nodes", operation_id="list_machines")
-async def all_machines(here: Here, who: Who) -> PageOf[MachineAnswer]:
+async def all_machines(here: Here, who: Who) -> Page[MachineAnswer]:
     """What there is to run on, all of it, by name."""
     require(who, "view", Subject("node"))
     nodes = (await here.cluster.list(NODE)).items
     there = _by_host((await here.cluster.list(POD)).items)
     clusters = await here.database.read(all_clusters)
     found = [MachineAnswer(**_machine(node, there[name_of(node)], clusters)) for node in sorted(nodes, key=name_of)]
-    return PageOf(items=found, next=None, total=len(found))
+    return Page(found, None, len(found))
 
 
 @router.get("/nodes/{node}", operation_id="get_machine")
@@ -185,7 +185,7 @@ async def one_machine(node: str, here: Here, who: Who) -> WholeMachine:
 
 
 @router.get("/queues", operation_id="list_queues")
-async def all_queues(here: Here, who: Who) -> PageOf[QueueAnswer]:
+async def all_queues(here: Here, who: Who) -> Page[QueueAnswer]:
     """Those of virtual clusters, and all others that there are."""
     require(who, "view", Subject("queue"))
     names = await _cluster_names(here)
@@ -195,7 +195,7 @@ async def all_queues(here: Here, who: Who) -> PageOf[QueueAnswer]:
         for line in lines
     ]
     found.sort(key=lambda queue: (queue.cluster_name is None, (queue.cluster_name or queue.name).lower()))
-    return PageOf(items=found, next=None, total=len(found))
+    return Page(found, None, len(found))
 
 
 @router.get("/pod-groups", operation_id="list_pod_groups")
@@ -204,7 +204,7 @@ async def all_pod_groups(
     who: Who,
     queue: Annotated[str, Query(description="The name of a queue.")] = "",
     phase: Annotated[str, Query(description="The phase that they are in: Pending, Running, ...")] = "",
-) -> PageOf[PodGroupAnswer]:
+) -> Page[PodGroupAnswer]:
     """Gangs, the newest first, with the reason why they wait. 500 at most."""
     require(who, "view", Subject("queue"))
     objects = [each for kind in (POD_GROUP, PLUGIN_POD_GROUP) for each in (await here.cluster.list(kind)).items]
@@ -220,7 +220,7 @@ async def all_pod_groups(
         run = behind.get(run_id)
         told = {**asdict(each), **_named(each.name, each.namespace, run, who), "cluster_name": names.get(each.queue)}
         items.append(PodGroupAnswer(**told))
-    return PageOf(items=items, next=None, total=len(found))
+    return Page(items, None, len(found))
 
 
 @router.get("/clusters/{cluster}/usage", operation_id="get_cluster_usage")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -15,9 +15,8 @@ from muster.kube.manifests import dump
 from muster.kube.objects import Object, meta
 from muster.platform.errors import NotFound
 from muster.platform.jobs import submit
-from muster.platform.jobs.detail import JobDetail, describe_detail, events_about, masks_for, watch_detail
+from muster.platform.jobs.detail import JobParts, describe_detail, events_about, masks_for, watch_detail
 from muster.platform.jobs.jobs import (
-    Job,
     JobFilter,
     RunOwner,
     can_be_suspended,
@@ -34,13 +33,13 @@ from muster.platform.jobs.ownership import find_names, find_run_owners, user_ids
 from muster.platform.jobs.submit import find_job
 from muster.platform.jobs.validation import ManifestFinding
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Subject
+from muster.platform.records import Job, JobDetail, JobState, KubernetesEvent, Page, Subject
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.masks import Masks
 from muster.platform.runs.node_detail import event_summary
+from muster.platform.status_messages import explain
 from muster.server.platform.event_feed import Event
-from muster.server.platform.rest import ApiModel, PageOf, Paging, RequestBody, Search
-from muster.server.platform.run_nodes import HappeningAnswer
+from muster.server.platform.rest import ApiModel, Paging, RequestBody, Search, build_record, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
@@ -49,7 +48,6 @@ from muster.training.registry import JOB_KINDS
 # Merged from job_answers: What requests about training jobs, and answers to them, are made of.
 
 
-State = Literal["waiting", "running", "restarting", "suspended", "succeeded", "failed"]
 _LARGEST = 1_000_000
 _Manifest = Annotated[str, Field(max_length=_LARGEST)]
 
@@ -63,98 +61,6 @@ class JobBody(RequestBody):
 
 class ManifestBody(RequestBody):
     manifest: _Manifest
-
-
-class JobAnswer(ApiModel):
-    uid: str
-    namespace: str
-    kind: str
-    word: str
-    """The kind as addresses have it."""
-    api_version: str
-    name: str
-    state: State
-    deleting: bool
-    owner_id: str | None
-    """null if it belongs to nobody: it was not made here."""
-    owner_name: str | None
-    team_id: str | None
-    team_name: str | None
-    run_id: str | None
-    """The run that made it."""
-    run_name: str | None
-    replicas: int
-    running: int
-    succeeded: int
-    failed: int
-    created: datetime
-    started: datetime | None
-    finished: datetime | None
-    may: list[str]
-    """What whoever asks may do with it."""
-
-
-class JobMemberAnswer(ApiModel):
-    index: int
-    pod: str
-    uid: str
-    """Of the Pod; "" if there is none."""
-    state: Literal["waiting", "running", "succeeded", "failed", "gone"]
-    word: str
-    restarts: int
-    host: str
-    started: str | None
-    finished: str | None
-    exit_code: int | None
-    message: str
-    containers: list[str]
-
-
-class JobRoleAnswer(ApiModel):
-    name: str
-    replicas: int
-    restart: str
-    """When a member is started again."""
-    members: list[JobMemberAnswer]
-
-
-class JobConditionAnswer(ApiModel):
-    type: str
-    status: str
-    reason: str
-    message: str
-    since: str | None
-
-
-class ReasonAnswer(ApiModel):
-    code: str
-    detail: str
-    about: str
-    text: str
-    """All of it, in English."""
-
-
-class JobGroupAnswer(ApiModel):
-    name: str
-    queue: str
-    phase: str
-    members: int
-    """How many have to start together."""
-    running: int
-    succeeded: int
-    failed: int
-    message: str
-    """Why it waits."""
-    since: datetime | None
-
-
-class WholeJob(JobAnswer):
-    roles: list[JobRoleAnswer]
-    conditions: list[JobConditionAnswer]
-    group: JobGroupAnswer | None
-    reasons: list[ReasonAnswer]
-    """Why it waits or has failed, the nearest cause first."""
-    restarts: int
 
 
 class ManifestProblem(ApiModel):
@@ -195,6 +101,8 @@ class JobKindAnswer(ApiModel):
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 _CHANGES = ("suspend", "resume", "delete")
+_NOT_IN_EVENTS = frozenset(("owner_id", "owner_name", "team_id", "team_name", "run_id", "run_name", "may"))
+"""Fields that depend on the database or on who asks."""
 _SETTLE_SECONDS = 0.2
 _TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
@@ -206,13 +114,13 @@ async def all_jobs(
     paging: Paging,
     q: Search = "",
     kind: Annotated[list[str] | None, Query(description="One or more kinds, as `pytorchjob`.")] = None,
-    state: Annotated[list[State] | None, Query(description="One or more states.")] = None,
+    state: Annotated[list[JobState] | None, Query(description="One or more states.")] = None,
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
     run: Annotated[str, Query(description="The id of the run that made them.")] = "",
     namespace: str = "",
     since: Annotated[datetime | None, Query(description="Created then or later.")] = None,
     until: Annotated[datetime | None, Query(description="Created before.")] = None,
-) -> PageOf[JobAnswer]:
+) -> Page[Job]:
     """Sorted by created, started, finished, name, kind, state or namespace; the newest first. Jobs that were made on
     the cluster itself belong to nobody: only admins see them."""
     owners = await here.database.read(lambda connection: user_ids(connection, owner)) if owner else None
@@ -222,7 +130,7 @@ async def all_jobs(
     runs = await _runs(here, jobs)
     visible = [job for job in jobs if may(who, "view", subject_of(job, runs))]
     page = page_of_jobs(filter_jobs(visible, only, lambda job: subject_of(job, runs).owner), paging)
-    return PageOf(items=await _answers(here, who, page.items), next=page.next, total=page.total)
+    return Page(await _answers(here, who, page.items), page.next, page.total)
 
 
 @router.get("/kinds", operation_id="list_job_kinds")
@@ -248,7 +156,7 @@ async def checked_manifest(body: ManifestBody, here: Here, who: Who) -> CheckedM
 
 
 @router.post("", status_code=201, operation_id="create_jobs")
-async def new_jobs(body: JobBody, here: Here, who: Who) -> list[JobAnswer]:
+async def new_jobs(body: JobBody, here: Here, who: Who) -> list[Job]:
     """All jobs of a manifest, or none if something is wrong with one of them."""
     made = await submit.submit(here.database, here.cluster, who, body.manifest, body.team)
     jobs = [describe_job(job_kind, obj) for obj in made if (job_kind := job_kind_of(obj))]
@@ -263,7 +171,7 @@ async def events_of_jobs(here: Here, who: Who, request: Request) -> Response:
 
 
 @router.get("/{namespace}/{kind}/{name}", operation_id="get_job")
-async def one_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> WholeJob:
+async def one_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
     """With its members, and why it waits or has failed."""
     return await _whole(here, who, namespace, kind, name)
 
@@ -278,12 +186,12 @@ async def yaml_of_job(namespace: str, kind: str, name: str, here: Here, who: Who
 
 
 @router.get("/{namespace}/{kind}/{name}/happenings", operation_id="list_job_events")
-async def happenings_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> list[HappeningAnswer]:
+async def happenings_of_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> list[KubernetesEvent]:
     """What Kubernetes tells of it, its Pods and its PodGroup, the oldest first."""
     job, obj = await visible_job(here, who, namespace, kind, name)
     masks = await masks_of(here, job, obj)
     told = await events_about(here.cluster, obj)
-    return [HappeningAnswer(**masks.anything(event_summary(event))) for event in told]
+    return [build_record(KubernetesEvent, masks.anything(event_summary(event))) for event in told]
 
 
 @router.get("/{namespace}/{kind}/{name}/events", operation_id="watch_job", response_class=Response, responses=EVENTS)
@@ -295,7 +203,7 @@ async def events_of_job(namespace: str, kind: str, name: str, here: Here, who: W
 
 
 @router.post("/{namespace}/{kind}/{name}/suspend", operation_id="suspend_job")
-async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> WholeJob:
+async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
     """Its Pods go; what they have written to storage stays."""
     job, _ = await visible_job(here, who, namespace, kind, name, "suspend")
     await submit.set_suspended(here.database, here.cluster, who, job, True)
@@ -303,7 +211,7 @@ async def suspended_job(namespace: str, kind: str, name: str, here: Here, who: W
 
 
 @router.post("/{namespace}/{kind}/{name}/resume", operation_id="resume_job")
-async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> WholeJob:
+async def resumed_job(namespace: str, kind: str, name: str, here: Here, who: Who) -> JobDetail:
     """It begins anew."""
     job, _ = await visible_job(here, who, namespace, kind, name, "resume")
     await submit.set_suspended(here.database, here.cluster, who, job, False)
@@ -331,15 +239,15 @@ async def masks_of(here: Services, job: Job, obj: Object) -> Masks:
     return await here.runs.masks(job.run_id) if job.run_id else await masks_for(here.cluster, obj)
 
 
-async def _whole(here: Services, who: Actor, namespace: str, kind: str, name: str) -> WholeJob:
+async def _whole(here: Services, who: Actor, namespace: str, kind: str, name: str) -> JobDetail:
     job, obj = await visible_job(here, who, namespace, kind, name)
     looked = await describe_detail(here.cluster, obj)
     (answer,) = await _answers(here, who, [job])
     masks = await masks_of(here, job, obj)
-    return WholeJob(**answer.model_dump(), **masks.anything(_details(looked)))
+    return build_record(JobDetail, {**vars_of(answer), **_with_parts(masks.anything(_details(looked)))})
 
 
-def _details(looked: JobDetail) -> dict[str, Any]:
+def _details(looked: JobParts) -> dict[str, Any]:
     roles = [asdict(role) for role in looked.roles]
     return {
         "roles": roles,
@@ -359,7 +267,21 @@ def _details(looked: JobDetail) -> dict[str, Any]:
     }
 
 
-async def _answers(here: Services, who: Actor, jobs: Sequence[Job]) -> list[JobAnswer]:
+def _with_parts(details: dict[str, Any]) -> dict[str, Any]:
+    """With the parts of every message. They are found after secrets are masked."""
+    for role in details["roles"]:
+        for member in role["members"]:
+            member["message_parts"] = explain(member["message"])
+    for condition in details["conditions"]:
+        condition["message_parts"] = explain(condition["message"])
+    for reason in details["reasons"]:
+        reason["detail_parts"] = explain(reason["detail"])
+    if details["group"] is not None:
+        details["group"]["message_parts"] = explain(details["group"]["message"])
+    return details
+
+
+async def _answers(here: Services, who: Actor, jobs: Sequence[Job]) -> list[Job]:
     runs = await _runs(here, jobs)
     subjects = [subject_of(job, runs) for job in jobs]
     known = await here.database.read(
@@ -371,19 +293,14 @@ async def _answers(here: Services, who: Actor, jobs: Sequence[Job]) -> list[JobA
         )
     )
     return [
-        JobAnswer(
-            **(
-                asdict(job)
-                | {
-                    "owner_id": subject.owner or None,
-                    "owner_name": known.users.get(subject.owner),
-                    "team_id": subject.team or None,
-                    "team_name": known.teams.get(subject.team),
-                    "run_id": job.run_id or None,
-                    "run_name": known.runs.get(job.run_id),
-                    "may": _may(who, job, subject),
-                }
-            )
+        replace(
+            job,
+            owner_id=subject.owner or None,
+            owner_name=known.users.get(subject.owner),
+            team_id=subject.team or None,
+            team_name=known.teams.get(subject.team),
+            run_name=known.runs.get(job.run_id or ""),
+            may=_may(who, job, subject),
         )
         for job, subject in zip(jobs, subjects, strict=True)
     ]
@@ -416,7 +333,7 @@ async def _changes(here: Services, who: Actor, last: str) -> AsyncIterator[Event
         if job is None:
             yield event
         elif may(who, "view", subject_of(job, await _runs(here, [job]))):
-            told = {k: v for k, v in asdict(job).items() if k not in ("owner_id", "team_id", "run_id")}
+            told = {name: value for name, value in vars_of(job).items() if name not in _NOT_IN_EVENTS}
             yield Event(event.id, told, event.name)
 
 
@@ -432,7 +349,7 @@ async def _job_changes(here: Services, who: Actor, namespace: str, kind: str, na
                 yield Event(str(number), None, "gone")
                 return
             number += 1
-            yield Event(str(number), whole.model_dump(mode="json"), "job")
+            yield Event(str(number), whole, "job")
             await news.wait()
             await asyncio.sleep(_SETTLE_SECONDS)  # changes come in bursts
 

@@ -16,8 +16,9 @@ from muster.kube.objects import Object, controller_of, labels_of, name_of, statu
 from muster.platform.errors import Invalid, NotFound
 from muster.platform.jobs.detail import trainer_containers
 from muster.platform.jobs.jobs import ENDED as JOB_ENDED
-from muster.platform.jobs.jobs import Job, job_kind_named
+from muster.platform.jobs.jobs import job_kind_named
 from muster.platform.permissions import Actor
+from muster.platform.records import Job
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.logs import LogLine, LogSource, find_log_source, read_log_lines, read_log_text
 from muster.platform.runs.runs import Attempt

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
-from muster.platform.modules.modules import Module, get_module, steps_from
-from muster.platform.modules.reviews import Decision, Review, ReviewFilter, ask_review, decide, get_review, list_reviews
-from muster.platform.modules.versions import ModuleVersion, find_version, list_versions, readme_of, take_step
+from muster.platform.modules.modules import get_module
+from muster.platform.modules.reviews import ReviewFilter, ask_review, decide, get_review, list_reviews
+from muster.platform.modules.versions import (
+    StoredModuleVersion,
+    find_version,
+    list_versions,
+    readme_of,
+    take_step,
+    version_record,
+)
 from muster.platform.permissions import Actor, require
+from muster.platform.records import Decision, Module, ModuleVersion, ModuleVersionDetail, Page, Review
 from muster.server.platform.event_feed import Event
 from muster.server.platform.rest import (
-    ApiModel,
     IfMatch,
-    PageOf,
     Paging,
     RequestBody,
     Search,
     etag,
+    json_response,
     not_modified,
-    page_of,
+    vars_of,
 )
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
@@ -42,33 +47,6 @@ class DecisionBody(RequestBody):
     """Who rejects has to say why."""
 
 
-class ReviewAnswer(ApiModel):
-    id: str
-    module_id: str
-    module_name: str
-    version_id: str
-    number: int
-    """Of the version."""
-    author_id: str
-    author_name: str
-    team_id: str | None
-    team_name: str | None
-    state: Literal["open", "approved", "rejected", "withdrawn"]
-    message: str
-    reason: str
-    decided_by: str | None
-    decided_by_name: str | None
-    created: datetime
-    decided: datetime | None
-    revision: int
-    may: list[Decision]
-    """What whoever asks may decide."""
-
-    @classmethod
-    def of(cls, review: Review, who: Actor) -> ReviewAnswer:
-        return cls.model_validate({**asdict(review), "may": review.choices(who)})
-
-
 @reviews_router.get("", operation_id="list_reviews")
 async def all_reviews(
     here: Here,
@@ -79,16 +57,16 @@ async def all_reviews(
     module: Annotated[str, Query(description="The id or name of a module.")] = "",
     author: Annotated[str, Query(description="The id or name of a user.")] = "",
     mine: Annotated[bool, Query(description="Only those that I asked for.")] = False,
-) -> PageOf[ReviewAnswer]:
+) -> Page[Review]:
     """One's own; those of the team for its leader; all for an admin. Sorted by created, decided, module, author or
     state; the newest first."""
     only = ReviewFilter(q, state, module, author, mine)
     page = await here.database.read(lambda connection: list_reviews(connection, who, paging, only))
-    return page_of(page, lambda review: ReviewAnswer.of(review, who))
+    return page.map(lambda review: review)
 
 
 @reviews_router.get("/{review}", operation_id="get_review")
-async def one_review(review: str, here: Here, who: Who, response: Response) -> ReviewAnswer:
+async def one_review(review: str, here: Here, who: Who, response: Response) -> Review:
     found = await here.database.read(lambda connection: get_review(connection, who, review))
     return review_answer(found, who, response)
 
@@ -96,27 +74,25 @@ async def one_review(review: str, here: Here, who: Who, response: Response) -> R
 @reviews_router.post("/{review}/approve", operation_id="approve_review")
 async def approve(
     review: str, here: Here, who: Who, seen: IfMatch, response: Response, body: DecisionBody | None = None
-) -> ReviewAnswer:
+) -> Review:
     """The version is published with it. Nobody approves what is their own."""
     return await _decided(here, who, review, "approve", body, seen, response)
 
 
 @reviews_router.post("/{review}/reject", operation_id="reject_review")
-async def reject(
-    review: str, body: DecisionBody, here: Here, who: Who, seen: IfMatch, response: Response
-) -> ReviewAnswer:
+async def reject(review: str, body: DecisionBody, here: Here, who: Who, seen: IfMatch, response: Response) -> Review:
     return await _decided(here, who, review, "reject", body, seen, response)
 
 
 @reviews_router.post("/{review}/withdraw", operation_id="withdraw_review")
-async def withdraw(review: str, here: Here, who: Who, seen: IfMatch, response: Response) -> ReviewAnswer:
+async def withdraw(review: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Review:
     """By whoever asked for it: the version is private again."""
     return await _decided(here, who, review, "withdraw", None, seen, response)
 
 
-def review_answer(review: Review, who: Actor, response: Response) -> ReviewAnswer:
+def review_answer(review: Review, who: Actor, response: Response) -> Review:
     response.headers["ETag"] = etag(review.id, review.revision)
-    return ReviewAnswer.of(review, who)
+    return review
 
 
 async def _decided(
@@ -127,7 +103,7 @@ async def _decided(
     body: DecisionBody | None,
     seen: int | None,
     response: Response,
-) -> ReviewAnswer:
+) -> Review:
     reason = body.reason if body is not None else ""
     found = await here.database.write(lambda connection: decide(connection, who, review, decision, reason, seen))
     return review_answer(found, who, response)
@@ -144,112 +120,24 @@ class AskBody(RequestBody):
     """For whoever decides."""
 
 
-class VariableAnswer(ApiModel):
-    name: str
-    value: str
-    secret: bool
-
-
-class InputAnswer(ApiModel):
-    name: str
-    description: str
-
-
-class OutputAnswer(ApiModel):
-    name: str
-    path: str
-    type: str
-    description: str
-
-
-class ModuleVersionAnswer(ApiModel):
-    id: str
-    module_id: str
-    number: int
-    author_id: str
-    author_name: str
-    git_url: str
-    """Without credentials."""
-    git_ref: str
-    git_commit: str
-    """What was built."""
-    dockerfile: str
-    build_dir: str
-    readme_path: str
-    env: list[VariableAnswer]
-    """Values are only for those who work on the module, or review it."""
-    inputs: list[InputAnswer]
-    outputs: list[OutputAnswer]
-    state: str
-    reason: str
-    """Why it failed or was rejected."""
-    steps: list[str]
-    """What could be done with it by somebody who may."""
-    runs_as: Literal["image", "folder", ""]
-    image: str
-    entrypoint: list[str]
-    size: int
-    created: datetime
-    updated: datetime
-    built: datetime | None
-
-    @classmethod
-    def of(cls, version: ModuleVersion) -> ModuleVersionAnswer:
-        source = version.source
-        runs_as: Literal["image", "folder", ""] = (
-            "" if version.built is None else "folder" if version.folder else "image"
-        )
-        return cls(
-            id=version.id,
-            module_id=version.module_id,
-            number=version.number,
-            author_id=version.author_id,
-            author_name=version.author_name,
-            git_url=source.git_url,
-            git_ref=source.git_ref,
-            git_commit=version.git_commit,
-            dockerfile=source.dockerfile,
-            build_dir=source.build_dir or "/",
-            readme_path=source.readme_path,
-            env=[VariableAnswer.model_validate(variable) for variable in source.env],
-            inputs=[InputAnswer.model_validate(given) for given in source.inputs],
-            outputs=[OutputAnswer.model_validate(output) for output in source.outputs],
-            state=version.state,
-            reason=version.reason,
-            steps=[step for step in steps_from(version.state) if step not in ("built", "fail")],
-            runs_as=runs_as,
-            image=version.image,
-            entrypoint=list(version.entrypoint),
-            size=version.size,
-            created=version.created,
-            updated=version.updated,
-            built=version.built,
-        )
-
-
-class WholeModuleVersion(ModuleVersionAnswer):
-    readme: str
-    """Markdown, as its author wrote it: whoever shows it leaves out what a page would run."""
-
-
 @module_versions_router.get("", operation_id="list_module_versions")
 async def versions_of_module(
     module: str, here: Here, who: Who, paging: Paging, state: Annotated[str, Query()] = ""
-) -> PageOf[ModuleVersionAnswer]:
+) -> Page[ModuleVersion]:
     """Sorted by number or state; the newest first. Those that are not published only for those who work on it."""
     page = await here.database.read(
         lambda connection: list_versions(connection, who, get_module(connection, who, module), paging, state)
     )
-    return page_of(page, ModuleVersionAnswer.of)
+    return page.map(version_record)
 
 
-@module_versions_router.get("/{version}", operation_id="get_module_version", response_model=WholeModuleVersion)
+@module_versions_router.get("/{version}", operation_id="get_module_version", response_model=ModuleVersionDetail)
 async def version_of_module(
     module: str, version: str, here: Here, who: Who, request: Request
-) -> WholeModuleVersion | Response:
+) -> ModuleVersionDetail | Response:
     """By number or id, or `latest`."""
 
-    def read(connection: Connection) -> tuple[Module, ModuleVersion, str]:
+    def read(connection: Connection) -> tuple[Module, StoredModuleVersion, str]:
         of, found = _found(connection, who, module, version)
         return of, found, readme_of(connection, found)
 
@@ -260,8 +148,8 @@ async def version_of_module(
     known = not_modified(request, tag)
     if known is not None:
         return known
-    whole = WholeModuleVersion(**ModuleVersionAnswer.of(seen).model_dump(), readme=readme)
-    return Response(whole.model_dump_json(), media_type="application/json", headers={"ETag": tag})
+    whole = ModuleVersionDetail(**vars_of(version_record(seen)), readme=readme)
+    return json_response(whole, tag)
 
 
 @module_versions_router.get(
@@ -303,7 +191,7 @@ async def follow_build(module: str, version: str, here: Here, who: Who, request:
 @module_versions_router.post("/{version}/review", status_code=201, operation_id="ask_module_review")
 async def ask_for_review(
     module: str, version: str, here: Here, who: Who, response: Response, body: AskBody | None = None
-) -> ReviewAnswer:
+) -> Review:
     """So that everybody may use it. An admin or a leader of the module's team decides, never the author."""
     message = body.message if body is not None else ""
     review = await here.database.write(lambda connection: ask_review(connection, who, module, version, message))
@@ -311,14 +199,14 @@ async def ask_for_review(
 
 
 @module_versions_router.post("/{version}/stop", operation_id="stop_module_build")
-async def stop_build(module: str, version: str, here: Here, who: Who) -> ModuleVersionAnswer:
+async def stop_build(module: str, version: str, here: Here, who: Who) -> ModuleVersion:
     stopped = await _step(here, who, module, version, "stop")
     await here.builds.stop(stopped.id)
     return stopped
 
 
 @module_versions_router.post("/{version}/retry", operation_id="retry_module_build")
-async def retry_build(module: str, version: str, here: Here, who: Who) -> ModuleVersionAnswer:
+async def retry_build(module: str, version: str, here: Here, who: Who) -> ModuleVersion:
     """Of a version whose build failed: the same again, with what the branch or tag is by now."""
     again = await _step(here, who, module, version, "retry")
     here.builds.look()
@@ -326,32 +214,32 @@ async def retry_build(module: str, version: str, here: Here, who: Who) -> Module
 
 
 @module_versions_router.post("/{version}/deprecate", operation_id="deprecate_module_version")
-async def deprecate_version(module: str, version: str, here: Here, who: Who) -> ModuleVersionAnswer:
+async def deprecate_version(module: str, version: str, here: Here, who: Who) -> ModuleVersion:
     """Workflows that use it go on; no other one may begin to."""
     return await _step(here, who, module, version, "deprecate")
 
 
 @module_versions_router.post("/{version}/restore", operation_id="restore_module_version")
-async def restore_module_version(module: str, version: str, here: Here, who: Who) -> ModuleVersionAnswer:
+async def restore_module_version(module: str, version: str, here: Here, who: Who) -> ModuleVersion:
     return await _step(here, who, module, version, "restore")
 
 
 async def _step(
     here: Services, who: Actor, module: str, version: str, step: Literal["stop", "retry", "deprecate", "restore"]
-) -> ModuleVersionAnswer:
-    def write(connection: Connection) -> ModuleVersion:
+) -> ModuleVersion:
+    def write(connection: Connection) -> StoredModuleVersion:
         of, found = _found(connection, who, module, version)
         return take_step(connection, who, of, found, step).seen_by(who, of)
 
-    return ModuleVersionAnswer.of(await here.database.write(write))
+    return version_record(await here.database.write(write))
 
 
-def _found(connection: Connection, who: Actor, module: str, version: str) -> tuple[Module, ModuleVersion]:
+def _found(connection: Connection, who: Actor, module: str, version: str) -> tuple[Module, StoredModuleVersion]:
     of = get_module(connection, who, module)
     return of, find_version(connection, who, of, version)
 
 
-def _inspected(connection: Connection, who: Actor, module: str, version: str) -> ModuleVersion:
+def _inspected(connection: Connection, who: Actor, module: str, version: str) -> StoredModuleVersion:
     of, found = _found(connection, who, module, version)
     require(who, "inspect", of.subject, of.name)
     return found

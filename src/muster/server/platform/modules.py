@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -12,8 +10,6 @@ from pydantic import Field
 from muster.platform.graphs.model import Output, Variable
 from muster.platform.graphs.schema import LONGEST_TEXT
 from muster.platform.modules.modules import (
-    Category,
-    Module,
     ModuleFilter,
     NewModule,
     create_category,
@@ -24,11 +20,13 @@ from muster.platform.modules.modules import (
     get_module,
     list_categories,
     list_modules,
+    visible_module,
 )
 from muster.platform.modules.validation import ModuleInput, ModuleSource
 from muster.platform.modules.versions import build_again, create_module, edit_module
-from muster.platform.permissions import Actor, may
-from muster.server.platform.rest import ApiModel, IfMatch, PageOf, Paging, RequestBody, Search, etag, page_of
+from muster.platform.permissions import Actor
+from muster.platform.records import Category, Module, Page
+from muster.server.platform.rest import IfMatch, Paging, RequestBody, Search, etag
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here
 
@@ -48,30 +46,20 @@ class CategoryChange(RequestBody):
     description: Annotated[str, Field(max_length=10_000)] = ""
 
 
-class CategoryAnswer(ApiModel):
-    id: str
-    name: str
-    description: str
-    created: datetime
-    revision: int
-    modules: int
-
-
 @categories_router.get("", operation_id="list_categories")
-async def all_categories(here: Here, who: Who, paging: Paging, q: Search = "") -> PageOf[CategoryAnswer]:
+async def all_categories(here: Here, who: Who, paging: Paging, q: Search = "") -> Page[Category]:
     """Sorted by name, created or modules."""
-    page = await here.database.read(lambda connection: list_categories(connection, who, paging, q))
-    return page_of(page, CategoryAnswer.model_validate)
+    return await here.database.read(lambda connection: list_categories(connection, who, paging, q))
 
 
 @categories_router.post("", status_code=201, operation_id="create_category")
-async def new_category(body: CategoryBody, here: Here, who: Who, response: Response) -> CategoryAnswer:
+async def new_category(body: CategoryBody, here: Here, who: Who, response: Response) -> Category:
     made = await here.database.write(lambda connection: create_category(connection, who, body.name, body.description))
     return _answer(made, response)
 
 
 @categories_router.get("/{category}", operation_id="get_category")
-async def one_category(category: str, here: Here, who: Who, response: Response) -> CategoryAnswer:
+async def one_category(category: str, here: Here, who: Who, response: Response) -> Category:
     """By id or name."""
     return _answer(await here.database.read(lambda connection: get_category(connection, who, category)), response)
 
@@ -79,7 +67,7 @@ async def one_category(category: str, here: Here, who: Who, response: Response) 
 @categories_router.patch("/{category}", operation_id="edit_category")
 async def change_category(
     category: str, body: CategoryChange, here: Here, who: Who, seen: IfMatch, response: Response
-) -> CategoryAnswer:
+) -> Category:
     found = await here.database.write(lambda connection: edit_category(connection, who, category, body.changes(), seen))
     return _answer(found, response)
 
@@ -90,9 +78,9 @@ async def drop_category(category: str, here: Here, who: Who, seen: IfMatch) -> N
     await here.database.write(lambda connection: delete_category(connection, who, category, seen))
 
 
-def _answer(category: Category, response: Response) -> CategoryAnswer:
+def _answer(category: Category, response: Response) -> Category:
     response.headers["ETag"] = etag(category.id, category.revision)
-    return CategoryAnswer.model_validate(category)
+    return category
 
 
 # Merged from modules: Modules. Their versions are in module_versions.py.
@@ -103,7 +91,6 @@ modules_router = APIRouter(prefix="/modules", tags=["modules"])
 _Text = Annotated[str, Field(max_length=10_000)]
 _Name = Annotated[str, Field(max_length=200)]
 _Path = Annotated[str, Field(max_length=1_000)]
-_ACTIONS = ("use", "inspect", "edit", "ask review", "deprecate", "delete")
 
 
 class VariableBody(RequestBody):
@@ -174,35 +161,6 @@ class ModuleChange(_SourceBody):
     git_ref: _Name = ""
 
 
-class ModuleAnswer(ApiModel):
-    id: str
-    name: str
-    description: str
-    category_id: str
-    category_name: str
-    owner_id: str
-    owner_name: str
-    team_id: str | None
-    team_name: str | None
-    created: datetime
-    updated: datetime
-    versions: int
-    """The number of the newest version that one may see."""
-    state: str
-    """Of that version."""
-    public_number: int
-    """Of the version that everybody is offered; 0 if there is none."""
-    public_state: str
-    revision: int
-    may: list[str]
-    """What whoever asks may do with it: use, inspect, edit, ask review, deprecate, delete."""
-
-    @classmethod
-    def of(cls, module: Module, who: Actor) -> ModuleAnswer:
-        allowed = [action for action in _ACTIONS if may(who, action, module.subject)]
-        return cls.model_validate({**asdict(module.seen_by(who)), "may": allowed})
-
-
 @modules_router.get("", operation_id="list_modules")
 async def all_modules(
     here: Here,
@@ -216,48 +174,48 @@ async def all_modules(
     mine: Annotated[bool, Query(description="Only my own.")] = False,
     usable: Annotated[bool, Query(description="Only those that I may use in a workflow.")] = False,
     published: Annotated[bool, Query(description="Only those that everybody is offered.")] = False,
-) -> PageOf[ModuleAnswer]:
+) -> Page[Module]:
     """Sorted by name, created, updated, owner, category or state; the one that changed last first."""
     only = ModuleFilter(q, category, owner, team, state, mine, usable, published)
     page = await here.database.read(lambda connection: list_modules(connection, who, paging, only))
-    return page_of(page, lambda module: ModuleAnswer.of(module, who))
+    return page.map(lambda module: visible_module(module, who))
 
 
 @modules_router.post("", status_code=201, operation_id="create_module")
-async def new_module(body: CreateModule, here: Here, who: Who, response: Response) -> ModuleAnswer:
+async def new_module(body: CreateModule, here: Here, who: Who, response: Response) -> Module:
     """With its first version, whose build begins."""
     new, source, local = body.module(), body.source(), here.settings.modules.local_repositories
     module, _ = await here.database.write(lambda connection: create_module(connection, who, new, source, local))
     here.builds.look()
-    return _answer_modules(module, who, response)
+    return _module(module, who, response)
 
 
 @modules_router.get("/{module}", operation_id="get_module")
-async def one_module(module: str, here: Here, who: Who, response: Response) -> ModuleAnswer:
+async def one_module(module: str, here: Here, who: Who, response: Response) -> Module:
     """By id or name."""
     found = await here.database.read(lambda connection: get_module(connection, who, module))
-    return _answer_modules(found, who, response)
+    return _module(found, who, response)
 
 
 @modules_router.patch("/{module}", operation_id="edit_module")
 async def change_module(
     module: str, body: ModuleChange, here: Here, who: Who, seen: IfMatch, response: Response
-) -> ModuleAnswer:
+) -> Module:
     """Description, category and team change at once. Anything else becomes a new version, whose build begins."""
     changes, local = body.written(), here.settings.modules.local_repositories
     found, _ = await here.database.write(
         lambda connection: edit_module(connection, who, module, changes, revision=seen, local=local)
     )
     here.builds.look()
-    return _answer_modules(found, who, response)
+    return _module(found, who, response)
 
 
 @modules_router.post("/{module}/build", status_code=201, operation_id="build_module")
-async def build_module_again(module: str, here: Here, who: Who, seen: IfMatch, response: Response) -> ModuleAnswer:
+async def build_module_again(module: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Module:
     """A new version of what the branch or tag is by now."""
     found, _ = await here.database.write(lambda connection: build_again(connection, who, module, seen))
     here.builds.look()
-    return _answer_modules(found, who, response)
+    return _module(found, who, response)
 
 
 @modules_router.delete("/{module}", status_code=204, operation_id="delete_module")
@@ -267,6 +225,6 @@ async def drop_module(module: str, here: Here, who: Who, seen: IfMatch) -> None:
     await here.builds.forget(gone.id, images)
 
 
-def _answer_modules(module: Module, who: Actor, response: Response) -> ModuleAnswer:
+def _module(module: Module, who: Actor, response: Response) -> Module:
     response.headers["ETag"] = etag(module.id, module.revision)
-    return ModuleAnswer.of(module, who)
+    return visible_module(module, who)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from dataclasses import replace
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Response
 from pydantic import Field
@@ -14,22 +14,13 @@ from sqlalchemy import Connection
 from muster.kube.builtin import NODE
 from muster.kube.objects import Object
 from muster.platform.permissions import Actor, may, require
-from muster.platform.records import Subject
+from muster.platform.records import Page, SkuUse, StorageRoot, Subject, VirtualCluster, VirtualClusterDetail
 from muster.platform.resources.nodes import skus_available
 from muster.platform.resources.queues import list_queues, skus_used, sync_queues
-from muster.platform.resources.storage_roots import (
-    NewRoot,
-    StorageRoot,
-    create_root,
-    delete_root,
-    edit_root,
-    get_root,
-    list_roots,
-)
+from muster.platform.resources.storage_roots import NewRoot, create_root, delete_root, edit_root, get_root, list_roots
 from muster.platform.resources.virtual_clusters import (
     MOST_SKUS,
     NewCluster,
-    VirtualCluster,
     all_clusters,
     create_cluster,
     delete_cluster,
@@ -37,8 +28,8 @@ from muster.platform.resources.virtual_clusters import (
     get_cluster,
     list_clusters,
 )
-from muster.platform.runs.runs import SkuUse, find_sku_users
-from muster.server.platform.rest import ApiModel, IfMatch, PageOf, Paging, RequestBody, Search, etag
+from muster.platform.runs.runs import find_sku_users
+from muster.server.platform.rest import IfMatch, Paging, RequestBody, Search, etag, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 
@@ -79,41 +70,6 @@ class ClusterChange(RequestBody):
     team: _Name = ""
 
 
-class UseAnswer(ApiModel):
-    run_id: str
-    run_name: str
-    node: str
-    owner_name: str
-    skus: int
-
-
-class ClusterAnswer(ApiModel):
-    id: str
-    name: str
-    description: str
-    node_selector: dict[str, str]
-    sku: dict[str, str]
-    total: int | None
-    used: int
-    """SKUs that are handed out now."""
-    available: int
-    """How many can be: the total, but no more than the machines have."""
-    team_id: str | None
-    team_name: str | None
-    usable: bool
-    """Whether whoever asks may use it."""
-    created: datetime
-    updated: datetime
-    revision: int
-
-
-class WholeCluster(ClusterAnswer):
-    uses: list[UseAnswer]
-    """The nodes of runs that have SKUs now."""
-    waiting: list[UseAnswer]
-    """Those that are to get some."""
-
-
 class RootBody(RequestBody):
     name: _Name
     path: _Place
@@ -137,61 +93,47 @@ class RootChange(RequestBody):
     team: _Name = ""
 
 
-class RootAnswer(ApiModel):
-    id: str
-    name: str
-    description: str
-    path: str
-    host_path: str
-    claim: str
-    read_only: bool
-    team_id: str | None
-    team_name: str | None
-    usable: bool
-    created: datetime
-    updated: datetime
-    revision: int
-
-
 @router.get("/clusters", operation_id="list_clusters")
-async def all_virtual_clusters(here: Here, who: Who, paging: Paging, q: Search = "") -> PageOf[ClusterAnswer]:
+async def all_virtual_clusters(here: Here, who: Who, paging: Paging, q: Search = "") -> Page[VirtualCluster]:
     """Sorted by name, created or total."""
     require(who, "view", Subject("virtual cluster"))
     page = await here.database.read(lambda connection: list_clusters(connection, paging, q=q))
     there = await _there(here)
-    items = [ClusterAnswer(**_shown(cluster, there, who)) for cluster in page.items]
-    return PageOf(items=items, next=page.next, total=page.total)
+    items = [_shown(cluster, there, who) for cluster in page.items]
+    return Page(items, page.next, page.total)
 
 
 @router.post("/clusters", status_code=201, operation_id="create_cluster")
-async def new_virtual_cluster(body: ClusterBody, here: Here, who: Who, response: Response) -> ClusterAnswer:
+async def new_virtual_cluster(body: ClusterBody, here: Here, who: Who, response: Response) -> VirtualCluster:
     new = NewCluster(body.name, body.sku, body.description, body.node_selector, body.total, body.team)
     cluster = await here.database.write(lambda connection: create_cluster(connection, who, new))
     return await _settled(here, who, cluster, response)
 
 
 @router.get("/clusters/{cluster}", operation_id="get_cluster")
-async def one_virtual_cluster(cluster: str, here: Here, who: Who, response: Response) -> WholeCluster:
+async def one_virtual_cluster(cluster: str, here: Here, who: Who, response: Response) -> VirtualClusterDetail:
     """By id or name, with who uses it."""
 
-    def read(connection: Connection) -> tuple[VirtualCluster, list[SkuUse]]:
+    def read(connection: Connection) -> tuple[VirtualCluster, list[tuple[str, SkuUse]]]:
         found = get_cluster(connection, cluster)
         require(who, "view", found.subject, cluster)
         uses = find_sku_users(connection, found.name)
         # The token of a run reaches no other run.
-        return found, [use for use in uses if may(who, "view", Subject("run", use.run_id))]
+        return found, [(state, use) for state, use in uses if may(who, "view", Subject("run", use.run_id))]
 
     found, uses = await here.database.read(read)
     response.headers["ETag"] = etag(found.id, found.revision)
-    shown = [UseAnswer.model_validate(use) for use in uses if use.state == "running"]
-    waiting = [UseAnswer.model_validate(use) for use in uses if use.state == "waiting"]
-    return WholeCluster(**_shown(found, await _there(here), who), uses=shown, waiting=waiting)
+    return VirtualClusterDetail(
+        **vars_of(_shown(found, await _there(here), who)),
+        uses=[use for state, use in uses if state == "running"],
+        waiting=[use for state, use in uses if state == "waiting"],
+    )
 
 
 @router.patch("/clusters/{cluster}", operation_id="edit_cluster")
 async def change_virtual_cluster(
     cluster: str, body: ClusterChange, here: Here, who: Who, seen: IfMatch, response: Response
-) -> ClusterAnswer:
+) -> VirtualCluster:
     found = await here.database.write(lambda connection: edit_cluster(connection, who, cluster, body.changes(), seen))
     return await _settled(here, who, found, response)
 
@@ -204,21 +146,21 @@ async def drop_virtual_cluster(cluster: str, here: Here, who: Who, seen: IfMatch
 
 
 @router.get("/storage", operation_id="list_storage")
-async def all_storage_roots(here: Here, who: Who, paging: Paging, q: Search = "") -> PageOf[RootAnswer]:
+async def all_storage_roots(here: Here, who: Who, paging: Paging, q: Search = "") -> Page[StorageRoot]:
     """Sorted by name, created or path."""
     require(who, "view", Subject("storage root"))
     page = await here.database.read(lambda connection: list_roots(connection, paging, q=q))
-    return PageOf(items=[_root(root, who) for root in page.items], next=page.next, total=page.total)
+    return page.map(lambda root: _root(root, who))
 
 
 @router.post("/storage", status_code=201, operation_id="create_storage")
-async def new_storage_root(body: RootBody, here: Here, who: Who, response: Response) -> RootAnswer:
+async def new_storage_root(body: RootBody, here: Here, who: Who, response: Response) -> StorageRoot:
     new = NewRoot(**body.model_dump())
     return _tagged(await here.database.write(lambda connection: create_root(connection, who, new)), who, response)
 
 
 @router.get("/storage/{root}", operation_id="get_storage")
-async def one_storage_root(root: str, here: Here, who: Who, response: Response) -> RootAnswer:
+async def one_storage_root(root: str, here: Here, who: Who, response: Response) -> StorageRoot:
     """By id or name."""
     require(who, "view", Subject("storage root"))
     return _tagged(await here.database.read(lambda connection: get_root(connection, root)), who, response)
@@ -227,7 +169,7 @@ async def one_storage_root(root: str, here: Here, who: Who, response: Response) 
 @router.patch("/storage/{root}", operation_id="edit_storage")
 async def change_storage_root(
     root: str, body: RootChange, here: Here, who: Who, seen: IfMatch, response: Response
-) -> RootAnswer:
+) -> StorageRoot:
     found = await here.database.write(lambda connection: edit_root(connection, who, root, body.changes(), seen))
     return _tagged(found, who, response)
 
@@ -250,28 +192,26 @@ async def settle(here: Services) -> None:
         await sync_queues(here.cluster, await here.database.read(all_clusters))
 
 
-async def _settled(here: Services, who: Actor, cluster: VirtualCluster, response: Response) -> ClusterAnswer:
+async def _settled(here: Services, who: Actor, cluster: VirtualCluster, response: Response) -> VirtualCluster:
     await settle(here)
     response.headers["ETag"] = etag(cluster.id, cluster.revision)
-    return ClusterAnswer(**_shown(cluster, await _there(here), who))
+    return _shown(cluster, await _there(here), who)
 
 
 async def _there(here: Services) -> _There:
     return _There(await list_queues(here.cluster), (await here.cluster.list(NODE)).items)
 
 
-def _shown(cluster: VirtualCluster, there: _There, who: Actor) -> dict[str, Any]:
-    own = {name: getattr(cluster, name) for name in ClusterAnswer.model_fields if hasattr(cluster, name)}
+def _shown(cluster: VirtualCluster, there: _There, who: Actor) -> VirtualCluster:
     used = skus_used(there.queues.get(cluster.id), cluster)
     available = skus_available(there.nodes, cluster.node_selector, cluster.sku, cluster.total)
-    return {**own, "used": used, "available": available, "usable": bool(may(who, "use", cluster.subject))}
+    return replace(cluster, used=used, available=available, usable=bool(may(who, "use", cluster.subject)))
 
 
-def _tagged(root: StorageRoot, who: Actor, response: Response) -> RootAnswer:
+def _tagged(root: StorageRoot, who: Actor, response: Response) -> StorageRoot:
     response.headers["ETag"] = etag(root.id, root.revision)
     return _root(root, who)
 
 
-def _root(root: StorageRoot, who: Actor) -> RootAnswer:
-    own = {name: getattr(root, name) for name in RootAnswer.model_fields if hasattr(root, name)}
-    return RootAnswer(**own, usable=bool(may(who, "use", root.subject)))
+def _root(root: StorageRoot, who: Actor) -> StorageRoot:
+    return replace(root, usable=bool(may(who, "use", root.subject)))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Generic, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Annotated, Any, TypeVar
 
+import orjson
 from fastapi import Depends, Header, Request, Response
 from fastapi import Query as Query_fastapi
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.params import Query
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from muster.platform.database.queries import MAX_LIMIT, Page, PageRequest
+from muster.platform.database.queries import MAX_LIMIT, PageRequest
 from muster.platform.errors import BadRequest, Invalid
 from muster.platform.messages import field_error
 
@@ -90,17 +92,6 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 
-class PageOf(BaseModel, Generic[M]):
-    items: list[M]
-    next: str | None
-    """What to send as `cursor` for the piece that follows."""
-    total: int
-
-
-def page_of(page: Page[T], model: Callable[[T], M]) -> PageOf[M]:
-    return PageOf.model_construct(items=[model(item) for item in page.items], next=page.next, total=page.total)
-
-
 async def _paging(
     limit: Annotated[int, Query_fastapi(ge=1, le=MAX_LIMIT, description="How many at most.")] = 50,
     cursor: Annotated[str, Query_fastapi(description="`next` of the piece before.")] = "",
@@ -111,3 +102,26 @@ async def _paging(
 
 Paging = Annotated[PageRequest, Depends(_paging)]
 Search = Annotated[str, Query_fastapi(description="Words that have to occur.")]
+
+
+def vars_of(record: Any) -> dict[str, Any]:
+    """The fields of a record by name. Unlike `asdict`, it does not copy what is in them."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def json_response(record: Any, tag: str = "") -> Response:
+    """A record as JSON, for routes that set an ETag, and for lists that are requested most."""
+    headers = {"ETag": tag} if tag else {}
+    return Response(orjson.dumps(record, option=orjson.OPT_UTC_Z), media_type="application/json", headers=headers)
+
+
+def build_record(kind: type[T], data: Mapping[str, Any]) -> T:
+    """A record of plain data, with the records inside of it."""
+    adapter = _adapters.get(kind)
+    if adapter is None:
+        adapter = _adapters[kind] = TypeAdapter(kind)
+    record: T = adapter.validate_python(data)
+    return record
+
+
+_adapters: dict[type, TypeAdapter[Any]] = {}

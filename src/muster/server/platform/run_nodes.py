@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
@@ -19,6 +18,7 @@ from muster.platform.graphs.bindings import RUN_LABEL
 from muster.platform.graphs.context import with_modules
 from muster.platform.graphs.model import Graph, Node, is_graph, read
 from muster.platform.permissions import SYSTEM, Actor
+from muster.platform.records import KubernetesEvent, PodSummary, Run, RunNode, RunNodeDetail
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.runs.node_detail import (
     artifact_in,
@@ -29,10 +29,10 @@ from muster.platform.runs.node_detail import (
     pod_summary,
     template_of,
 )
-from muster.platform.runs.runs import Attempt, Run, RunNode, attempts_of, get_run, nodes_of, parameters_given
+from muster.platform.runs.runs import Attempt, attempts_of, get_run, nodes_of, parameters_given
+from muster.platform.status_messages import explain
 from muster.platform.workflows.versions import document_of
-from muster.server.platform.rest import ApiModel
-from muster.server.platform.runs import NodeAnswer, NodeState
+from muster.server.platform.rest import build_record, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.workflows import look_of
@@ -40,95 +40,6 @@ from muster.workflows.artifacts.locations import ArtifactError, ArtifactMissing
 
 _FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/gzip": {"schema": {"type": "string"}}}}}
 router = APIRouter(prefix="/runs/{run}/nodes/{node}", tags=["runs"])
-
-
-class AttemptAnswer(ApiModel):
-    number: int
-    pod: str
-    state: NodeState
-    message: str
-    exit_code: str
-    host: str
-    started: datetime | None
-    finished: datetime | None
-
-
-class InputAnswer(ApiModel):
-    name: str
-    type: Literal["text", "file"]
-    value: str | None
-    """The text, or the path."""
-    path: str
-    origin: str
-    """The initial parameter, or NODE.OUTPUT."""
-    description: str
-
-
-class OutputAnswer(ApiModel):
-    name: str
-    type: Literal["text", "file"]
-    value: str | None
-    path: str
-    ready: bool
-    description: str
-
-
-class VariableAnswer(ApiModel):
-    name: str
-    value: str | None
-    """null for one that is secret."""
-    secret: bool
-
-
-class MountAnswer(ApiModel):
-    name: str
-    path: str
-    read_only: bool
-
-
-class ContainerAnswer(ApiModel):
-    name: str
-    image: str
-    state: str
-    reason: str
-    message: str
-    exit_code: int | None
-    restarts: int
-    started: str | None
-    finished: str | None
-
-
-class PodAnswer(ApiModel):
-    name: str
-    phase: str
-    host: str
-    address: str
-    message: str
-    containers: list[ContainerAnswer]
-
-
-class HappeningAnswer(ApiModel):
-    time: str | None
-    type: str
-    reason: str
-    object: str
-    message: str
-    count: int
-
-
-class WholeNode(NodeAnswer):
-    command: str
-    image: str
-    working_dir: str
-    env: list[VariableAnswer]
-    resources: dict[str, str]
-    node_selector: dict[str, str]
-    mounts: list[MountAnswer]
-    retries: int
-    """How often it is tried again by itself."""
-    inputs: list[InputAnswer]
-    outputs: list[OutputAnswer]
-    attempt_list: list[AttemptAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +56,7 @@ class FoundNode:
 
 
 @router.get("", operation_id="get_run_node")
-async def one_node(run: str, node: str, here: Here, who: Who) -> WholeNode:
+async def one_node(run: str, node: str, here: Here, who: Who) -> RunNodeDetail:
     """All about it but logs, containers and events. Secrets are not shown."""
     found = await found_node(here, who, run, node)
     workflow, masks = await _workflow(here, run), await here.runs.masks(run)
@@ -155,24 +66,27 @@ async def one_node(run: str, node: str, here: Here, who: Who) -> WholeNode:
         "inputs": [{"description": "", **given, "origin": given.get("from", "")} for given in inputs],
         "outputs": [{"description": "", **output} for output in outputs_of(found.drawn, workflow, node)],
     }
-    return WholeNode(
-        **NodeAnswer.model_validate(found.node).model_dump(),
-        **masks.anything(details),
-        retries=found.drawn.retries if found.drawn else 0,
-        attempt_list=[AttemptAnswer.model_validate(attempt) for attempt in found.attempts],
+    return build_record(
+        RunNodeDetail,
+        {
+            **vars_of(found.node),
+            **masks.anything(details),
+            "retries": found.drawn.retries if found.drawn else 0,
+            "attempt_list": [vars_of(attempt) for attempt in found.attempts],
+        },
     )
 
 
 @router.get("/pods", operation_id="list_run_node_pods")
-async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodAnswer]:
+async def pods_of_node(run: str, node: str, here: Here, who: Who) -> list[PodSummary]:
     """Its Pods with their containers, as far as they are still there."""
     found = await found_node(here, who, run, node)
     pods, masks = await _pods(here, found), await here.runs.masks(run)
-    return [PodAnswer(**masks.anything(pod_summary(pod))) for pod in pods]
+    return [build_record(PodSummary, _explained(masks.anything(pod_summary(pod)))) for pod in pods]
 
 
 @router.get("/events", operation_id="list_run_node_events")
-async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[HappeningAnswer]:
+async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[KubernetesEvent]:
     """What Kubernetes tells of its Pods, the oldest first."""
     found = await found_node(here, who, run, node)
     masks = await here.runs.masks(run)
@@ -181,7 +95,7 @@ async def happenings_of_node(run: str, node: str, here: Here, who: Who) -> list[
         [a.pod for a in found.attempts if a.pod] + [name_of(p) for p in await _pods(here, found)]
     ):
         page = await here.cluster.list(EVENT, NAMESPACE, fields=f"involvedObject.name={name}")
-        told += [HappeningAnswer(**masks.anything(event_summary(event))) for event in page.items]
+        told += [build_record(KubernetesEvent, masks.anything(event_summary(event))) for event in page.items]
     return sorted(told, key=lambda each: each.time or "")
 
 
@@ -218,6 +132,10 @@ async def content_of_output(run: str, node: str, output: str, here: Here, who: W
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
     return StreamingResponse(content(), media_type="application/gzip", headers=headers)
+
+
+def _explained(pod: dict[str, Any]) -> dict[str, Any]:
+    return {**pod, "message_parts": explain(pod["message"])}
 
 
 async def found_node(here: Services, who: Actor, run_id: str, name: str) -> FoundNode:

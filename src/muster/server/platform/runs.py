@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
 
 from muster.platform.graphs.document import mask_secrets
 from muster.platform.permissions import Actor, may
-from muster.platform.records import Subject
+from muster.platform.records import Page, Run, RunDetail, RunNode, RunState, Subject
 from muster.platform.runs.create import NewRun, PreparedRun, prepare_copy, prepare_run, store_run
 from muster.platform.runs.persist import StoredRun
-from muster.platform.runs.runs import (
-    Run,
-    RunFilter,
-    RunNode,
-    count_states,
-    edit_run,
-    get_run,
-    list_runs,
-    nodes_of,
-    parameters_given,
-)
+from muster.platform.runs.runs import RunFilter, count_states, edit_run, get_run, list_runs, nodes_of, parameters_given
 from muster.platform.workflows.versions import document_of
 from muster.server.platform.event_feed import Event, EventFeed
-from muster.server.platform.rest import ApiModel, IfMatch, PageOf, Paging, RequestBody, Search, etag
+from muster.server.platform.rest import IfMatch, Paging, RequestBody, Search, etag, json_response, vars_of
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
 from muster.server.platform.streams import EVENTS, event_stream, last_event_id
@@ -37,10 +26,10 @@ from muster.server.platform.workflows import look_of
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
-_Name = Annotated[str, Field(max_length=200)]
-State = Literal["waiting", "running", "succeeded", "failed", "stopped"]
-NodeState = Literal["waiting", "running", "succeeded", "failed", "stopped", "skipped"]
 _ACTIONS = ("inspect", "copy", "edit", "stop", "retry", "delete")
+
+_Name = Annotated[str, Field(max_length=200)]
+Node_ACTIONS = ("inspect", "copy", "edit", "stop", "retry", "delete")
 
 
 class RunBody(RequestBody):
@@ -76,60 +65,13 @@ class RunChange(RequestBody):
     name: _Name
 
 
-class RunAnswer(ApiModel):
-    id: str
-    name: str
-    workflow_id: str
-    workflow_name: str
-    version_id: str
-    version_number: int
-    version_name: str
-    owner_id: str
-    owner_name: str
-    team_id: str | None
-    team_name: str | None
-    copied_from: str
-    state: State
-    message: str
-    nodes: int
-    done: int
-    retries: int
-    created: datetime
-    started: datetime | None
-    finished: datetime | None
-    stopping: datetime | None
-    revision: int
-
-
-class NodeAnswer(ApiModel):
-    name: str
-    kind: str
-    state: NodeState
-    message: str
-    attempts: int
-    started: datetime | None
-    finished: datetime | None
-    cluster: str
-    skus: int
-
-
-class WholeRun(RunAnswer):
-    node_states: list[NodeAnswer]
-    parameters: dict[str, str] | None
-    """What was filled in; null for those it is not shared with."""
-    document: dict[str, Any]
-    """The version that runs, without the values of secret variables."""
-    may: list[str]
-    """What whoever asks may do with it."""
-
-
-@router.get("", operation_id="list_runs", response_model=PageOf[RunAnswer])
+@router.get("", operation_id="list_runs", response_model=Page[Run])
 async def all_runs(
     here: Here,
     who: Who,
     paging: Paging,
     q: Search = "",
-    state: Annotated[list[State] | None, Query(description="One or more states.")] = None,
+    state: Annotated[list[RunState] | None, Query(description="One or more states.")] = None,
     workflow: Annotated[str, Query(description="Its id or name.")] = "",
     version: Annotated[str, Query(description="Its id; with a workflow also its number or name.")] = "",
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
@@ -141,7 +83,7 @@ async def all_runs(
     only = RunFilter(q, tuple(state or ()), workflow, version, owner, team, since, until)
     page = await here.database.read(lambda connection: list_runs(connection, who, paging, only))
     # A run has exactly the fields of its answer, and this list is asked for most: nothing is made of anything.
-    return Response(orjson.dumps(page, option=orjson.OPT_UTC_Z), media_type="application/json")
+    return json_response(page)
 
 
 @router.get("/states", operation_id="count_runs")
@@ -157,7 +99,7 @@ async def states_of_runs(
 
 
 @router.post("", status_code=201, operation_id="create_run")
-async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> RunAnswer:
+async def new_run(body: RunBody, here: Here, who: Who, response: Response) -> Run:
     """Of a version. It begins at once, or as soon as there is room."""
     look, new = look_of(here), body.run()
     made = await here.database.read(lambda connection: prepare_run(connection, who, new, look))
@@ -172,19 +114,19 @@ async def events_of_runs(here: Here, who: Who, request: Request) -> Response:
 
 
 @router.get("/{run}", operation_id="get_run")
-async def one_run(run: str, here: Here, who: Who, response: Response) -> WholeRun:
+async def one_run(run: str, here: Here, who: Who, response: Response) -> RunDetail:
     return await _answer(here, who, run, response)
 
 
 @router.patch("/{run}", operation_id="edit_run")
-async def change_run(run: str, body: RunChange, here: Here, who: Who, seen: IfMatch, response: Response) -> RunAnswer:
+async def change_run(run: str, body: RunChange, here: Here, who: Who, seen: IfMatch, response: Response) -> Run:
     found = await here.database.write(lambda connection: edit_run(connection, who, run, body.name, seen))
     response.headers["ETag"] = etag(found.id, found.revision)
-    return RunAnswer.model_validate(found)
+    return found
 
 
 @router.post("/{run}/copy", status_code=201, operation_id="copy_run")
-async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Response) -> RunAnswer:
+async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Response) -> Run:
     """A new run with the values of this one, except for what is said."""
     look, changes = look_of(here), body.run()
     made = await here.database.read(lambda connection: prepare_copy(connection, who, run, changes, look))
@@ -192,15 +134,15 @@ async def copied_run(run: str, body: CopyRun, here: Here, who: Who, response: Re
 
 
 @router.post("/{run}/stop", operation_id="stop_run")
-async def stopped_run(run: str, here: Here, who: Who) -> RunAnswer:
+async def stopped_run(run: str, here: Here, who: Who) -> Run:
     """Nothing new begins, and what runs is ended."""
-    return RunAnswer.model_validate(await here.runs.stop(who, run))
+    return await here.runs.stop(who, run)
 
 
 @router.post("/{run}/retry", operation_id="retry_run")
-async def retried_run(run: str, here: Here, who: Who) -> RunAnswer:
+async def retried_run(run: str, here: Here, who: Who) -> Run:
     """From the nodes that failed or were not finished: what has succeeded is not done again."""
-    return RunAnswer.model_validate(await here.runs.retry(who, run))
+    return await here.runs.retry(who, run)
 
 
 @router.delete("/{run}", status_code=204, operation_id="delete_run")
@@ -216,20 +158,20 @@ async def events_of_run(run: str, here: Here, who: Who, request: Request) -> Res
     return event_stream(request, _run_changes(here, who, run, last_event_id(request)))
 
 
-async def _begun(here: Services, who: Actor, made: PreparedRun, response: Response) -> RunAnswer:
+async def _begun(here: Services, who: Actor, made: PreparedRun, response: Response) -> Run:
     run = await here.database.write(lambda connection: store_run(connection, who, made))
     await here.runs.begin(run.id)
     response.headers["Location"] = f"/api/v1/runs/{run.id}"
-    return RunAnswer.model_validate(await here.database.read(lambda connection: get_run(connection, who, run.id)))
+    return await here.database.read(lambda connection: get_run(connection, who, run.id))
 
 
-async def _answer(here: Services, who: Actor, run_id: str, response: Response) -> WholeRun:
-    def read(connection: Connection) -> WholeRun:
+async def _answer(here: Services, who: Actor, run_id: str, response: Response) -> RunDetail:
+    def read(connection: Connection) -> RunDetail:
         run = get_run(connection, who, run_id)
         inspects = may(who, "inspect", run.subject)
-        return WholeRun(
-            **RunAnswer.model_validate(run).model_dump(),
-            node_states=[NodeAnswer.model_validate(node) for node in nodes_of(connection, run_id)],
+        return RunDetail(
+            **vars_of(run),
+            node_states=list(nodes_of(connection, run_id)),
             parameters=parameters_given(connection, run_id) if inspects else None,
             document=mask_secrets(document_of(connection, run.version_id)),
             may=[action for action in _ACTIONS if may(who, action, run.subject)],
@@ -241,8 +183,8 @@ async def _answer(here: Services, who: Actor, run_id: str, response: Response) -
 
 
 def _told(run: Run, nodes: tuple[RunNode, ...]) -> dict[str, Any]:
-    states = [NodeAnswer.model_validate(node).model_dump(mode="json") for node in nodes]
-    return {**RunAnswer.model_validate(run).model_dump(mode="json"), "node_states": states}
+    states = list(nodes)
+    return {**vars_of(run), "node_states": states}
 
 
 async def _changes(feed: EventFeed, who: Actor, last: str) -> AsyncIterator[Event]:

@@ -12,8 +12,9 @@ from fastapi import Depends, Request
 from muster.kube.cluster import Cluster
 from muster.platform.database.database import Database
 from muster.platform.database.queries import new_id
-from muster.platform.jobs.jobs import Job, JobWatch, RunOwner
+from muster.platform.jobs.jobs import JobWatch, RunOwner
 from muster.platform.modules.builds import Builds
+from muster.platform.records import Job
 from muster.platform.runs.controller import RunController
 from muster.platform.runs.persist import StoredRun
 from muster.platform.users.credentials import LoginLimits

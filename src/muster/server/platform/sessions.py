@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -13,17 +13,16 @@ from starlette.responses import RedirectResponse
 
 from muster.platform.errors import Invalid, NotFound, TooManyRequests, Unauthenticated
 from muster.platform.permissions import Actor
-from muster.platform.records import Scope
-from muster.platform.users.accounts import User, get_user, password_hash_of, set_password
+from muster.platform.records import Me, Page, Session, User
+from muster.platform.users.accounts import get_user, password_hash_of, set_password
 from muster.platform.users.audit import write_audit
 from muster.platform.users.credentials import check_password, csrf_token, hash_password, needs_rehash, verify_password
 from muster.platform.users.links import forget_used_link, link_user, use_link
 from muster.platform.users.openid import Attempt, OpenId, sign_in_user
-from muster.platform.users.sessions import SESSION_LIFETIME, Session, begin_session, end_session, list_sessions
-from muster.server.platform.rest import ApiModel, PageOf, Paging, RequestBody, page_of
+from muster.platform.users.sessions import SESSION_LIFETIME, begin_session, end_session, list_sessions
+from muster.server.platform.rest import ApiModel, Paging, RequestBody
 from muster.server.platform.security import CSRF_COOKIE, SESSION_COOKIE, Who, client_address
 from muster.server.platform.services import OPENID_CALLBACK, Here, Services
-from muster.server.platform.users import UserAnswer
 
 # Merged from sessions: Logging in, logging out, and who one is.
 
@@ -62,32 +61,13 @@ class LoginOptions(ApiModel):
     """What the button says, if there is another way than a password: it leads to /api/v1/openid/login."""
 
 
-class Me(ApiModel):
-    user: UserAnswer
-    teams: dict[str, str]
-    """By team id: leader or member."""
-    scopes: list[Scope]
-    via: str
-
-
-class SessionAnswer(ApiModel):
-    id: str
-    created: datetime
-    last_used: datetime
-    expires: datetime
-    address: str
-    browser: str
-    current: bool
-    """Whether it is the one that asks."""
-
-
 @open_router.get("/login-options")
 async def login_options(here: Here) -> LoginOptions:
     return LoginOptions(password=True, openid=here.openid.settings.title if here.openid else None)
 
 
 @open_router.post("/session")
-async def log_in(body: Login, request: Request, response: Response, here: Here) -> UserAnswer:
+async def log_in(body: Login, request: Request, response: Response, here: Here) -> User:
     """Sets the session's cookie, and one that a page has to repeat as the header X-CSRF-Token with every change."""
     address = client_address(request)
     wait = here.logins.wait(body.name, address, time.monotonic())
@@ -109,7 +89,7 @@ async def log_in(body: Login, request: Request, response: Response, here: Here) 
         actor = Actor(user.id, user.name, address=address)
         await here.database.write(lambda connection: set_password(connection, actor, user, stronger))
     await open_session(here, user, request, response, "password")
-    return UserAnswer.whole(user)
+    return user
 
 
 @router.delete("/session", status_code=204)
@@ -125,16 +105,16 @@ async def log_out(here: Here, who: Who, response: Response) -> None:
 async def get_session(here: Here, who: Who) -> Me:
     """Who one is, and what one may use of one's rights."""
     user = await here.database.read(lambda connection: get_user(connection, who.id))
-    return Me(user=UserAnswer.whole(user), teams=dict(who.teams), scopes=sorted(who.scopes), via=who.via)
+    return Me(user=user, teams=dict(who.teams), scopes=sorted(who.scopes), via=who.via)
 
 
 @router.get("/sessions", operation_id="list_sessions")
-async def sessions_of_mine(here: Here, who: Who, paging: Paging) -> PageOf[SessionAnswer]:
+async def sessions_of_mine(here: Here, who: Who, paging: Paging) -> Page[Session]:
     """Where one is logged in."""
     page = await here.database.read(
         lambda connection: list_sessions(connection, who, get_user(connection, who.id), paging)
     )
-    return page_of(page, lambda session: _session(session, who))
+    return page.map(lambda session: _session(session, who))
 
 
 @router.delete("/sessions/{session_id}", status_code=204)
@@ -171,7 +151,7 @@ async def look_at_link(body: LinkSecret, here: Here) -> LinkAnswer:
 
 
 @open_router.post("/link/use")
-async def use_one_time_link(body: NewPassword, request: Request, response: Response, here: Here) -> UserAnswer:
+async def use_one_time_link(body: NewPassword, request: Request, response: Response, here: Here) -> User:
     """Chooses the password and logs in. The link cannot be used again."""
     user = await here.database.read(lambda connection: link_user(connection, body.secret))
     _check("password", body.password, user.name)
@@ -180,7 +160,7 @@ async def use_one_time_link(body: NewPassword, request: Request, response: Respo
     user = await here.database.write(lambda connection: use_link(connection, body.secret, chosen, address))
     await here.database.read(lambda connection: forget_used_link(connection, here.folder))
     await open_session(here, user, request, response, "link")
-    return UserAnswer.whole(user)
+    return user
 
 
 async def open_session(here: Services, user: User, request: Request, response: Response, how: str) -> None:
@@ -194,9 +174,8 @@ async def open_session(here: Services, user: User, request: Request, response: R
     )
 
 
-def _session(session: Session, who: Actor) -> SessionAnswer:
-    own = {name: getattr(session, name) for name in SessionAnswer.model_fields if name != "current"}
-    return SessionAnswer(**own, current=who.via == "session" and session.id == who.credential)
+def _session(session: Session, who: Actor) -> Session:
+    return replace(session, current=who.via == "session" and session.id == who.credential)
 
 
 def _account(connection: Connection, name: str) -> tuple[User | None, str | None]:

@@ -36,7 +36,7 @@ def event_stream(
 
 
 def encode(event: Event) -> bytes:
-    data = orjson.dumps(event.data).decode()  # one line, whatever is in it
+    data = orjson.dumps(event.data, option=orjson.OPT_UTC_Z).decode()  # one line, whatever is in it
     name = "" if event.name == "message" else f"event: {event.name}\n"
     return f"id: {event.id}\n{name}data: {data}\n\n".encode()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -22,13 +21,24 @@ from muster.platform.graphs.validation import validate_graph
 from muster.platform.permissions import Actor, may, relations
 from muster.platform.permissions import Relation as RuleWho
 from muster.platform.pod_policy import list_shared, pod_allowances
-from muster.platform.records import Finding, Subject
+from muster.platform.records import (
+    Change,
+    Finding,
+    ImportedManifest,
+    InitialParameter,
+    Page,
+    StoredVersion,
+    Subject,
+    Version,
+    VersionDetail,
+    VersionDiff,
+    Workflow,
+)
 from muster.platform.runs.create import NAMESPACE
 from muster.platform.workflows.versions import (
     ContextLoader,
     NewVersion,
-    StoredVersion,
-    Version,
+    Stored,
     add_version,
     archive_version,
     copy_version,
@@ -42,7 +52,6 @@ from muster.platform.workflows.versions import (
 )
 from muster.platform.workflows.workflows import (
     NewWorkflow,
-    Workflow,
     WorkflowFilter,
     archive_workflow,
     delete_workflow,
@@ -53,13 +62,13 @@ from muster.platform.workflows.workflows import (
 from muster.server.platform.rest import (
     ApiModel,
     IfMatch,
-    PageOf,
     Paging,
     RequestBody,
     Search,
     etag,
+    json_response,
     not_modified,
-    page_of,
+    vars_of,
 )
 from muster.server.platform.security import Who
 from muster.server.platform.services import Here, Services
@@ -80,12 +89,6 @@ class ManifestBody(RequestBody):
 
 
 class Findings(ApiModel):
-    problems: list[Finding]
-
-
-class ImportAnswer(ApiModel):
-    document: dict[str, Any] | None
-    """A graph if the manifest says nothing that a graph cannot; null if it cannot run at all."""
     problems: list[Finding]
 
 
@@ -121,12 +124,11 @@ async def check_graph(body: DocumentBody, here: Here, who: Who) -> Findings:
 
 
 @graphs_router.post("/import")
-async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportAnswer:
+async def import_manifest(body: ManifestBody, here: Here, who: Who) -> ImportedManifest:
     """What an Argo Workflow would be as a version. Nothing is stored."""
     look = look_of(here)
     context = await here.database.read(lambda connection: look(connection, who, {"type": "yaml"}))
-    found = from_manifest(body.manifest, context)
-    return ImportAnswer(document=found.document, problems=[*found.problems])
+    return from_manifest(body.manifest, context)
 
 
 # Merged from versions: Versions of workflows.
@@ -170,76 +172,6 @@ class CopyVersion(RequestBody):
     """What is to be different."""
 
 
-class VersionAnswer(ApiModel):
-    id: str
-    workflow_id: str
-    number: int
-    name: str
-    description: str
-    type: Literal["graph", "yaml"]
-    hash: str
-    """The same for versions that run the same."""
-    nodes: int
-    author_id: str
-    author_name: str
-    copied_from: str
-    created: datetime
-    archived: datetime | None
-
-
-class ParameterAnswer(ApiModel):
-    name: str
-    description: str
-    default: str | None
-    required: bool
-
-
-class WholeVersion(VersionAnswer):
-    workflow_name: str
-    document: dict[str, Any]
-    """Without the values of secret variables for those who do not work on the workflow."""
-    parameters: list[ParameterAnswer]
-    """What a run of it is asked for."""
-    hidden: bool
-    """Whether values of secret variables may have been left out."""
-
-
-class StoredAnswer(ApiModel):
-    workflow_id: str
-    workflow_name: str
-    revision: int
-    """Of the workflow."""
-    version: VersionAnswer
-    notes: list[Finding]
-    """What is worth a second look."""
-
-    @classmethod
-    def of(cls, stored: StoredVersion) -> StoredAnswer:
-        return cls(
-            workflow_id=stored.workflow.id,
-            workflow_name=stored.workflow.name,
-            revision=stored.workflow.revision,
-            version=VersionAnswer.model_validate(stored.version),
-            notes=[*stored.notes],
-        )
-
-
-class ChangeAnswer(ApiModel):
-    action: Literal["added", "removed", "changed"]
-    what: str
-    name: str
-    path: str
-    before: Any
-    after: Any
-    text: str
-
-
-class DiffAnswer(ApiModel):
-    before: VersionAnswer
-    after: VersionAnswer
-    changes: list[ChangeAnswer]
-
-
 @versions_router.get("/workflows/{workflow}/versions", operation_id="list_versions")
 async def versions_of_workflow(
     workflow: str,
@@ -248,38 +180,37 @@ async def versions_of_workflow(
     paging: Paging,
     q: Search = "",
     archived: Annotated[Literal["no", "only", "too"], Query(description="Whether archived ones are wanted.")] = "too",
-) -> PageOf[VersionAnswer]:
+) -> Page[Version]:
     """Sorted by number, name or author; the newest first."""
     wanted = {"no": False, "only": True, "too": None}[archived]
-    page = await here.database.read(
+    return await here.database.read(
         lambda connection: list_versions(
             connection, get_workflow(connection, who, workflow), paging, q=q, archived=wanted
         )
     )
-    return page_of(page, VersionAnswer.model_validate)
 
 
 @versions_router.post("/workflows/{workflow}/versions", status_code=201, operation_id="create_version")
 async def new_version(
     workflow: str, body: VersionBody, here: Here, who: Who, seen: IfMatch, response: Response
-) -> StoredAnswer:
+) -> StoredVersion:
     """With If-Match, only if nobody changed the workflow since. Secrets without a value are those of the latest."""
     look, new = look_of(here), body.version()
     stored = await here.database.write(lambda connection: add_version(connection, who, workflow, new, look, seen))
     response.headers["ETag"] = etag(stored.workflow.id, stored.workflow.revision)
-    return StoredAnswer.of(stored)
+    return stored.record
 
 
 @versions_router.get(
-    "/workflows/{workflow}/versions/{version}", operation_id="get_version", response_model=WholeVersion
+    "/workflows/{workflow}/versions/{version}", operation_id="get_version", response_model=VersionDetail
 )
-async def one_version(workflow: str, version: str, here: Here, who: Who, request: Request) -> WholeVersion | Response:
+async def one_version(workflow: str, version: str, here: Here, who: Who, request: Request) -> VersionDetail | Response:
     """By number, name or id, or `latest`."""
     return await _whole(here, who, request, lambda connection: _found(connection, who, workflow, version))
 
 
-@versions_router.get("/versions/{version}", operation_id="get_version_by_id", response_model=WholeVersion)
-async def version_by_id(version: str, here: Here, who: Who, request: Request) -> WholeVersion | Response:
+@versions_router.get("/versions/{version}", operation_id="get_version_by_id", response_model=VersionDetail)
+async def version_by_id(version: str, here: Here, who: Who, request: Request) -> VersionDetail | Response:
     return await _whole(here, who, request, lambda connection: get_version(connection, who, version))
 
 
@@ -314,17 +245,15 @@ async def differences_between_versions(
     who: Who,
     to: Annotated[str, Query(description="The other version: its number, name or id, or latest.")],
     of: Annotated[str, Query(description="The workflow of the other one; this one if nothing is said.")] = "",
-) -> DiffAnswer:
+) -> VersionDiff:
     """What has changed from this version to the other one."""
 
-    def read(connection: Connection) -> DiffAnswer:
+    def read(connection: Connection) -> VersionDiff:
         (_, before), (_, after) = (
             _found(connection, who, *place) for place in ((workflow, version), (of or workflow, to))
         )
-        changes = [ChangeAnswer.model_validate(change.to_json()) for change in diff_versions(connection, before, after)]
-        return DiffAnswer(
-            before=VersionAnswer.model_validate(before), after=VersionAnswer.model_validate(after), changes=changes
-        )
+        changes = [Change(**change.to_json()) for change in diff_versions(connection, before, after)]
+        return VersionDiff(before=before, after=after, changes=changes)
 
     return await here.database.read(read)
 
@@ -332,29 +261,29 @@ async def differences_between_versions(
 @versions_router.post("/workflows/{workflow}/versions/{version}/copy", status_code=201, operation_id="copy_version")
 async def copy_of_version(
     workflow: str, version: str, body: CopyVersion, here: Here, who: Who, response: Response
-) -> StoredAnswer:
+) -> StoredVersion:
     """As a new version of this or another workflow, or as the first of a new one. Everything may be changed."""
     if body.workflow is not None and body.into:
         raise Invalid.field("into", "field.either", other="workflow")
     look, new = look_of(here), body.version.version()
     into = body.workflow.workflow() if body.workflow is not None else body.into or workflow
 
-    def write(connection: Connection) -> StoredVersion:
+    def write(connection: Connection) -> Stored:
         return copy_version(connection, who, _found(connection, who, workflow, version), into, new, look)
 
     stored = await here.database.write(write)
     response.headers["ETag"] = etag(stored.workflow.id, stored.workflow.revision)
-    return StoredAnswer.of(stored)
+    return stored.record
 
 
 @versions_router.post("/workflows/{workflow}/versions/{version}/archive", operation_id="archive_version")
-async def put_version_away(workflow: str, version: str, here: Here, who: Who) -> VersionAnswer:
+async def put_version_away(workflow: str, version: str, here: Here, who: Who) -> Version:
     """It is not run any more, and is not the latest."""
     return await _archived(here, who, workflow, version, archived=True)
 
 
 @versions_router.post("/workflows/{workflow}/versions/{version}/restore", operation_id="restore_version")
-async def bring_version_back(workflow: str, version: str, here: Here, who: Who) -> VersionAnswer:
+async def bring_version_back(workflow: str, version: str, here: Here, who: Who) -> Version:
     return await _archived(here, who, workflow, version, archived=False)
 
 
@@ -365,33 +294,32 @@ def _found(connection: Connection, who: Actor, workflow: str, version: str) -> t
 
 async def _whole(
     here: Services, who: Actor, request: Request, find: Callable[[Connection], tuple[Workflow, Version]]
-) -> WholeVersion | Response:
+) -> VersionDetail | Response:
     """A client that has it need not get it again: a version never changes, only who may see its secrets."""
 
-    def read(connection: Connection) -> tuple[WholeVersion, str]:
+    def read(connection: Connection) -> tuple[VersionDetail, str]:
         workflow, version = find(connection)
         hidden = not may(who, "reveal", workflow.version_subject)
         tag = etag(version.id, int(version.archived is not None), int(hidden))
         document = document_for(connection, who, workflow, version)
-        shown = VersionAnswer.model_validate(version).model_dump()
-        parameters = [ParameterAnswer.model_validate(parameter) for parameter in parameters_of(document)]
-        whole = WholeVersion(
-            **shown, workflow_name=workflow.name, document=document, parameters=parameters, hidden=hidden
+        parameters = [InitialParameter(*parameter) for parameter in parameters_of(document)]
+        detail = VersionDetail(
+            **vars_of(version), workflow_name=workflow.name, document=document, parameters=parameters, hidden=hidden
         )
-        return whole, tag
+        return detail, tag
 
     whole, tag = await here.database.read(read)
     known = not_modified(request, tag)
     if known is not None:
         return known
-    return Response(whole.model_dump_json(), media_type="application/json", headers={"ETag": tag})
+    return json_response(whole, tag)
 
 
-async def _archived(here: Services, who: Actor, workflow: str, version: str, *, archived: bool) -> VersionAnswer:
+async def _archived(here: Services, who: Actor, workflow: str, version: str, *, archived: bool) -> Version:
     def write(connection: Connection) -> Version:
         return archive_version(connection, who, *_found(connection, who, workflow, version), archived=archived)
 
-    return VersionAnswer.model_validate(await here.database.write(write))
+    return await here.database.write(write)
 
 
 # Merged from workflows: Workflows.
@@ -412,21 +340,6 @@ class WorkflowChange(RequestBody):
     """The id or name of a team one is in; null to share it with none."""
 
 
-class WorkflowAnswer(ApiModel):
-    id: str
-    name: str
-    description: str
-    owner_id: str
-    owner_name: str
-    team_id: str | None
-    team_name: str | None
-    created: datetime
-    updated: datetime
-    archived: datetime | None
-    versions: int
-    revision: int
-
-
 @workflows_router.get("", operation_id="list_workflows")
 async def all_workflows(
     here: Here,
@@ -436,24 +349,23 @@ async def all_workflows(
     owner: Annotated[str, Query(description="The id or name of a user.")] = "",
     team: Annotated[str, Query(description="The id or name of a team.")] = "",
     archived: Annotated[Literal["no", "only", "too"], Query(description="Whether archived ones are wanted.")] = "no",
-) -> PageOf[WorkflowAnswer]:
+) -> Page[Workflow]:
     """Sorted by name, created, updated, owner or versions; the one that changed last first."""
     only = WorkflowFilter(q, owner, team, {"no": False, "only": True, "too": None}[archived])
-    page = await here.database.read(lambda connection: list_workflows(connection, who, paging, only))
-    return page_of(page, WorkflowAnswer.model_validate)
+    return await here.database.read(lambda connection: list_workflows(connection, who, paging, only))
 
 
 @workflows_router.post("", status_code=201, operation_id="create_workflow")
-async def new_workflow(body: CreateWorkflow, here: Here, who: Who, response: Response) -> StoredAnswer:
+async def new_workflow(body: CreateWorkflow, here: Here, who: Who, response: Response) -> StoredVersion:
     """With its first version: both, or neither."""
     look, new, version = look_of(here), body.workflow(), body.version.version()
     stored = await here.database.write(lambda connection: create_with_version(connection, who, new, version, look))
     _tag(response, stored.workflow)
-    return StoredAnswer.of(stored)
+    return stored.record
 
 
 @workflows_router.get("/{workflow}", operation_id="get_workflow")
-async def one_workflow(workflow: str, here: Here, who: Who, response: Response) -> WorkflowAnswer:
+async def one_workflow(workflow: str, here: Here, who: Who, response: Response) -> Workflow:
     """By id or name."""
     found = await here.database.read(lambda connection: get_workflow(connection, who, workflow))
     return _answer(found, response)
@@ -462,13 +374,13 @@ async def one_workflow(workflow: str, here: Here, who: Who, response: Response) 
 @workflows_router.patch("/{workflow}", operation_id="edit_workflow")
 async def change_workflow(
     workflow: str, body: WorkflowChange, here: Here, who: Who, seen: IfMatch, response: Response
-) -> WorkflowAnswer:
+) -> Workflow:
     found = await here.database.write(lambda connection: edit_workflow(connection, who, workflow, body.changes(), seen))
     return _answer(found, response)
 
 
 @workflows_router.post("/{workflow}/archive", operation_id="archive_workflow")
-async def put_workflow_away(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> WorkflowAnswer:
+async def put_workflow_away(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Workflow:
     """It keeps its versions and runs, and gets no new ones."""
     found = await here.database.write(
         lambda connection: archive_workflow(connection, who, workflow, archived=True, revision=seen)
@@ -477,7 +389,7 @@ async def put_workflow_away(workflow: str, here: Here, who: Who, seen: IfMatch, 
 
 
 @workflows_router.post("/{workflow}/restore", operation_id="restore_workflow")
-async def bring_workflow_back(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> WorkflowAnswer:
+async def bring_workflow_back(workflow: str, here: Here, who: Who, seen: IfMatch, response: Response) -> Workflow:
     found = await here.database.write(
         lambda connection: archive_workflow(connection, who, workflow, archived=False, revision=seen)
     )
@@ -490,9 +402,9 @@ async def drop_workflow(workflow: str, here: Here, who: Who, seen: IfMatch) -> N
     await here.database.write(lambda connection: delete_workflow(connection, who, workflow, seen))
 
 
-def _answer(workflow: Workflow, response: Response) -> WorkflowAnswer:
+def _answer(workflow: Workflow, response: Response) -> Workflow:
     _tag(response, workflow)
-    return WorkflowAnswer.model_validate(workflow)
+    return workflow
 
 
 def _tag(response: Response, workflow: Workflow) -> None:

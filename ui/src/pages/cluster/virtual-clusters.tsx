@@ -203,7 +203,7 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
   )
 }
 
-function Uses({ title, uses, none }: { title: string; uses: Schema<"UseAnswer">[]; none: string }) {
+function Uses({ title, uses, none }: { title: string; uses: Schema<"SkuUse">[]; none: string }) {
   const w = useTexts(clusterTexts)
   return (
     <section className="flex min-w-0 flex-col gap-3">
