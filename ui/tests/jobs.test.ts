@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest"
 import type { JobMember, JobRole } from "@/api/jobs"
-import { jobMessage } from "@/i18n/job-messages"
 import { jobTexts } from "@/i18n/jobs"
 import { translate } from "@/i18n/translate"
 import { kindLook, kindTitle } from "@/pages/jobs/badges"
@@ -100,33 +99,8 @@ it.each([
   ],
   [{ code: "pod", detail: "it ended", about: "a-worker-0" }, "a-worker-0: it ended", "a-worker-0：it ended"],
   [{ code: "failed", detail: "it has failed", about: "" }, "it has failed", "it has failed"],
-])("%o is translate in both languages", (reason, english, chinese) => {
-  const given = { ...reason, text: "" }
+])("%o has a text in both languages", (reason, english, chinese) => {
+  const given = { ...reason, detail_parts: [{ code: "text", arguments: { text: reason.detail } }], text: "" }
   expect(reasonSentence(given, (key, args) => translate(jobTexts[key], "en", args), "en")).toBe(english)
   expect(reasonSentence(given, (key, args) => translate(jobTexts[key], "zh", args), "zh")).toBe(chinese)
-})
-
-it.each([
-  [
-    "PyTorchJob a is failed because 1 Master replica(s) failed. Pod a-master-0, container pytorch: exit code 3 (Error)",
-    "1 个 Master 副本失败。Pod a-master-0，容器 pytorch：退出码 3（Error）",
-  ],
-  ["PyTorchJob a is failed because 2 Worker replica(s) failed.", "2 个 Worker 副本失败。"],
-  ['container "pytorch" exited with code 3', "容器“pytorch”以退出码 3 结束"],
-  [
-    'container "pytorch" exited with code 137 (OOMKilled): it used more memory than its limit allows',
-    "容器“pytorch”以退出码 137 结束（OOMKilled）：使用的内存超出了上限",
-  ],
-  [
-    "8/0 tasks in gang unschedulable: pod group is not ready, 8 minAvailable; minResources not met: nvidia.com/gpu: 64 asked, 0 free",
-    "资源不足：nvidia.com/gpu 需要 64，可用 0",
-  ],
-  ["0/1 nodes are available: 1 Insufficient cpu.", "1 台机器均不可用：1 台 cpu 不足。"],
-  ["PyTorchJob a is restarting because 1 Worker replica(s) failed.", "PyTorchJob a 正在重启：1 Worker 副本失败。"],
-  ["PyTorchJob default/a successfully completed.", "PyTorchJob default/a 已成功完成。"],
-  ["PyTorchJob default/a is running.", "PyTorchJob default/a 正在运行。"],
-  ["something that nobody knows", "something that nobody knows"],
-])("%s is jobMessage in Chinese as far as it is known, and left as it is in English", (english, chinese) => {
-  expect(jobMessage(english, "en")).toBe(english)
-  expect(jobMessage(english, "zh")).toBe(chinese)
 })

@@ -1,4 +1,4 @@
-import { texts } from "./translate"
+import { type Translate, texts } from "./translate"
 
 export const jobTexts = texts({
   title: ["Jobs", "训练任务"],
@@ -115,3 +115,16 @@ export const jobTexts = texts({
   submitted: ["Submitted {n} job||Submitted {n} jobs", "已提交 {n} 个训练任务"],
   emptyManifest: ["Nothing to check yet.", "尚未填写内容。"],
 })
+
+const CONDITIONS = {
+  Created: "conditionCreated",
+  Running: "running",
+  Restarting: "restarting",
+  Suspended: "suspended",
+  Succeeded: "succeeded",
+  Failed: "failed",
+} as const
+
+export function conditionName(type: string, w: Translate<keyof typeof jobTexts>): string {
+  return type in CONDITIONS ? w(CONDITIONS[type as keyof typeof CONDITIONS]) : type
+}

@@ -12,7 +12,7 @@ import { Meter } from "@/components/meter"
 import { Page } from "@/components/page"
 import { Time } from "@/components/time"
 import { clusterTexts } from "@/i18n/cluster"
-import { runMessage } from "@/i18n/run-messages"
+import { statusMessage } from "@/i18n/server-messages"
 import { homeTexts } from "@/i18n/shell"
 import { useTexts } from "@/i18n/translate"
 import { workflowTexts } from "@/i18n/workflows"
@@ -121,7 +121,7 @@ export function NeedsAttention() {
                 {run.name}
               </Link>
               <span className="min-w-0 flex-1 truncate text-[13px] text-muted-foreground">
-                {runMessage(run.message, language)}
+                {statusMessage(run, language)}
               </span>
               <Time at={run.finished} />
             </li>

@@ -7,8 +7,8 @@ import { type Language, usePreferences } from "@/app/preferences"
 import { Badge } from "@/components/badge"
 import { Button } from "@/components/button"
 import { Duration, Time } from "@/components/time"
-import { conditionName, jobMessage } from "@/i18n/job-messages"
-import { jobTexts } from "@/i18n/jobs"
+import { conditionName, jobTexts } from "@/i18n/jobs"
+import { type MessagePart, statusMessage } from "@/i18n/server-messages"
 import { type Translate, useTexts } from "@/i18n/translate"
 import { classes } from "@/lib/classes"
 import { JobStateBadge } from "./badges"
@@ -50,8 +50,12 @@ export function Reasons({ job }: { job: WholeJob }) {
   )
 }
 
-export function reasonSentence(reason: JobReason, w: Translate<keyof typeof jobTexts>, language: Language): string {
-  const detail = jobMessage(reason.detail, language)
+export function reasonSentence(
+  reason: JobReason & { detail_parts?: MessagePart[] },
+  w: Translate<keyof typeof jobTexts>,
+  language: Language,
+): string {
+  const detail = statusMessage({ message: reason.detail, message_parts: reason.detail_parts }, language)
   if (reason.code === "suspended") return w("reasonSuspended")
   if (reason.code === "gang waits") return w("reasonGang", { detail })
   if (reason.code === "pod" || reason.code === "warning") return w("reasonPod", { about: reason.about, detail })
@@ -138,7 +142,7 @@ function Members({ job, role }: { job: WholeJob; role: JobRole }) {
                 <code className="font-mono text-[13px] whitespace-nowrap">{member.pod}</code>
                 {member.message && (
                   <p className="max-w-xl text-[13px] break-words text-muted-foreground">
-                    {jobMessage(member.message, language)}
+                    {statusMessage(member, language)}
                   </p>
                 )}
               </td>
@@ -199,7 +203,7 @@ function Group({ job }: { job: WholeJob }) {
           {group.message && (
             <>
               <dt className="text-muted-foreground">{w("groupWaits")}</dt>
-              <dd className="break-words">{jobMessage(group.message, language)}</dd>
+              <dd className="break-words">{statusMessage(group, language)}</dd>
             </>
           )}
         </dl>
@@ -233,7 +237,7 @@ function Conditions({ job }: { job: WholeJob }) {
                   <Time at={condition.since} />
                 </span>
               </p>
-              {condition.message && <p className="break-words">{jobMessage(condition.message, language)}</p>}
+              {condition.message && <p className="break-words">{statusMessage(condition, language)}</p>}
             </li>
           )
         })}

@@ -10,8 +10,8 @@ import { Duration, Time } from "@/components/time"
 import { type GraphDocument, isGraph } from "@/graph/document"
 import type { CardData } from "@/graph/node-card"
 import { commonTexts } from "@/i18n/common"
-import { runMessage } from "@/i18n/run-messages"
 import { runTexts } from "@/i18n/runs"
+import { statusMessage } from "@/i18n/server-messages"
 import { useTexts } from "@/i18n/translate"
 import { RunActions } from "./actions"
 import { RunStateBadge } from "./list"
@@ -82,7 +82,7 @@ export function RunDetail() {
     >
       {run.message && (run.state === "failed" || run.state === "stopped") && (
         <p className="rounded-md border border-failed/40 bg-failed/8 px-3 py-2 break-words">
-          {runMessage(run.message, language)}
+          {statusMessage(run, language)}
         </p>
       )}
       <div className="flex min-h-0 gap-4 max-lg:flex-col">

@@ -22,8 +22,8 @@ import { Tabs } from "@/components/tabs"
 import { Duration } from "@/components/time"
 import { NODE_FIELDS, SECTIONS } from "@/graph/node-fields"
 import { commonTexts } from "@/i18n/common"
-import { runMessage } from "@/i18n/run-messages"
 import { runTexts } from "@/i18n/runs"
+import { statusMessage } from "@/i18n/server-messages"
 import { useTexts, useTranslate } from "@/i18n/translate"
 
 const route = getRouteApi("/shell/runs/$run")
@@ -60,7 +60,7 @@ export function NodePanel({ run, node: name }: { run: WholeRun; node: string }) 
         </span>
       </div>
       {node.message && node.state !== "succeeded" && (
-        <p className="px-4 pb-2 text-[13px] break-words text-muted-foreground">{runMessage(node.message, language)}</p>
+        <p className="px-4 pb-2 text-[13px] break-words text-muted-foreground">{statusMessage(node, language)}</p>
       )}
       <Tabs
         className="flex-1"
@@ -170,7 +170,7 @@ function Details({ node }: { node: WholeNode }) {
               <Duration started={attempt.started} finished={attempt.finished} />
             </span>
             {attempt.message && (
-              <p className="w-full break-words text-muted-foreground">{runMessage(attempt.message, language)}</p>
+              <p className="w-full break-words text-muted-foreground">{statusMessage(attempt, language)}</p>
             )}
           </div>
         ))}
