@@ -33,7 +33,7 @@ test("a new user chooses a password by link and signs in, is disabled, and the a
   const dialog = page.getByRole("dialog")
   await dialog.getByLabel("Account").fill("Not A Name")
   await dialog.getByRole("button", { name: "Create" }).click()
-  await expect(dialog.getByText(/cannot be the name of an account/)).toBeVisible()
+  await expect(dialog.getByText(/is not a valid account name/)).toBeVisible()
   await expectAccessible(page)
   await dialog.getByLabel("Account").fill(name)
   await dialog.getByLabel(/Full name/).fill("Eve Adams")
