@@ -302,12 +302,12 @@ def _logic_check(schema: Schema) -> Check | None:
 
     def check_logic(value: Any) -> list[Cause] | None:
         for word, checks in groups:
-            answers = [check(value) for check in checks]
-            fitting = sum(answer is None for answer in answers)
+            results = [check(value) for check in checks]
+            fitting = sum(result is None for result in results)
             if word == "allOf" and fitting < len(checks):
-                return next(answer for answer in answers if answer is not None)
+                return next(result for result in results if result is not None)
             if word == "anyOf" and not fitting:
-                return answers[0] if len(answers) == 1 else [invalid("", value, "must fit at least one of anyOf")]
+                return results[0] if len(results) == 1 else [invalid("", value, "must fit at least one of anyOf")]
             if word == "oneOf" and fitting != 1:
                 return [invalid("", value, f"must fit exactly one of oneOf, fits {fitting}")]
             if word == "not" and fitting:

@@ -64,21 +64,21 @@ def lease_state(
     holder = observed.spec.get("holderIdentity")
     if holder == identity:
         return "ours"
-    lasts = float(observed.spec.get("leaseDurationSeconds") or lease_seconds)
-    return "free" if not holder or now >= observed.since + lasts else "theirs"
+    duration = float(observed.spec.get("leaseDurationSeconds") or lease_seconds)
+    return "free" if not holder or now >= observed.since + duration else "theirs"
 
 
 def claim_spec(before: Object | None, settings: ElectionSettings) -> Object:
     """Returns the lease's spec after we take or renew it."""
     spec = before or {}
     now = micro_timestamp()
-    again = spec.get("holderIdentity") == settings.identity
+    is_renewal = spec.get("holderIdentity") == settings.identity
     return {
         "holderIdentity": settings.identity,
         "leaseDurationSeconds": max(1, round(settings.lease_seconds)),
-        "acquireTime": spec.get("acquireTime", now) if again else now,
+        "acquireTime": spec.get("acquireTime", now) if is_renewal else now,
         "renewTime": now,
-        "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if again or before is None else 1),
+        "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if is_renewal or before is None else 1),
     }
 
 

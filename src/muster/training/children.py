@@ -27,67 +27,67 @@ class JobChildren:
         self._cluster = cluster
         self._recorder = recorder
 
-    async def create(self, job: Object, things: Sequence[Object], on_made: Callable[[Object], None]) -> None:
+    async def create(self, job: Object, objects: Sequence[Object], on_created: Callable[[Object], None]) -> None:
         """Creates Services and ConfigMaps before the Pods that look for them, each group concurrently. Records one
         event for all of them: with many jobs, events would be most of the work."""
-        made: list[Object] = []
+        created: list[Object] = []
         try:
             for are_pods in (False, True):
-                wanted = [thing for thing in things if (thing["kind"] == "Pod") is are_pods]
+                wanted = [obj for obj in objects if (obj["kind"] == "Pod") is are_pods]
                 results = await asyncio.gather(
-                    *(self._create(job, thing, on_made) for thing in wanted), return_exceptions=True
+                    *(self._create(job, obj, on_created) for obj in wanted), return_exceptions=True
                 )
-                made += [result for result in results if isinstance(result, dict)]
+                created += [result for result in results if isinstance(result, dict)]
                 for result in results:
                     if isinstance(result, BaseException):
                         raise result
         finally:
-            if made:
+            if created:
                 self._recorder.event(
-                    job, "Normal", f"SuccessfulCreate{made[-1]['kind']}", f"Created {_format_names(made)}"
+                    job, "Normal", f"SuccessfulCreate{created[-1]['kind']}", f"Created {_format_names(created)}"
                 )
 
-    async def delete(self, job: Object, thing: Object) -> None:
-        kind = self._cluster.catalogue.of_object(thing)
-        await ignore_not_found(self._cluster.delete(kind, name_of(thing), namespace_of(thing), uid=uid_of(thing)))
-        what = thing["kind"].lower()
-        self._recorder.event(job, "Normal", f"SuccessfulDelete{thing['kind']}", f"Deleted {what}: {name_of(thing)}")
+    async def delete(self, job: Object, obj: Object) -> None:
+        kind = self._cluster.catalogue.of_object(obj)
+        await ignore_not_found(self._cluster.delete(kind, name_of(obj), namespace_of(obj), uid=uid_of(obj)))
+        what = obj["kind"].lower()
+        self._recorder.event(job, "Normal", f"SuccessfulDelete{obj['kind']}", f"Deleted {what}: {name_of(obj)}")
 
-    async def _create(self, job: Object, thing: Object, on_made: Callable[[Object], None]) -> Object | None:
-        if not find_kind(self._cluster, (thing["apiVersion"], thing["kind"])):
-            reason, message = _MISSING_KINDS[thing["kind"]]
+    async def _create(self, job: Object, obj: Object, on_created: Callable[[Object], None]) -> Object | None:
+        if not find_kind(self._cluster, (obj["apiVersion"], obj["kind"])):
+            reason, message = _MISSING_KINDS[obj["kind"]]
             self._recorder.event(job, "Warning", reason, message)
             return None
         try:
-            made = await self._cluster.create(thing)
+            created = await self._cluster.create(obj)
         except AlreadyExists:
-            await self._check_owner(job, thing)
+            await self._check_owner(job, obj)
             return None
         except ApiError as error:
-            message = f"Error creating {thing['kind'].lower()} {name_of(thing)}: {error.message}"
-            self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
+            message = f"Error creating {obj['kind'].lower()} {name_of(obj)}: {error.message}"
+            self._recorder.event(job, "Warning", f"FailedCreate{obj['kind']}", message)
             raise
-        on_made(made)
-        return made
+        on_created(created)
+        return created
 
-    async def _check_owner(self, job: Object, thing: Object) -> None:
+    async def _check_owner(self, job: Object, obj: Object) -> None:
         """An object of that name exists. If it is not ours, say so, because waiting silently would look like a hang.
         Only a PodGroup may belong to the user."""
-        kind = self._cluster.catalogue.of_object(thing)
-        there = await self._cluster.get(kind, name_of(thing), namespace_of(thing))
-        owner = controller_of(there)
+        kind = self._cluster.catalogue.of_object(obj)
+        existing = await self._cluster.get(kind, name_of(obj), namespace_of(obj))
+        owner = controller_of(existing)
         if owner is None and kind.kind == "PodGroup":
             return
         if owner is None or owner.get("uid") != uid_of(job):
             message = (
-                f"{kind.singular} {name_of(thing)} already exists and belongs to something else; delete or rename it"
+                f"{kind.singular} {name_of(obj)} already exists and belongs to something else; delete or rename it"
             )
-            self._recorder.event(job, "Warning", f"FailedCreate{thing['kind']}", message)
+            self._recorder.event(job, "Warning", f"FailedCreate{obj['kind']}", message)
             raise Conflict(message)
-        wanted, found = labels_of(thing), labels_of(there)
+        wanted, found = labels_of(obj), labels_of(existing)
         if any(found.get(name) != value for name, value in wanted.items()):
             # Created by another operator before us. Our labels make it visible to our informers.
-            await self._cluster.patch(kind, name_of(there), namespace_of(there), {"metadata": {"labels": wanted}})
+            await self._cluster.patch(kind, name_of(existing), namespace_of(existing), {"metadata": {"labels": wanted}})
 
 
 def find_kind(cluster: Cluster, names: tuple[str, str]) -> list[Kind]:
@@ -105,11 +105,11 @@ async def ignore_not_found(call: Awaitable[Object]) -> None:
         return
 
 
-def _format_names(things: Sequence[Object]) -> str:
+def _format_names(objects: Sequence[Object]) -> str:
     """Returns text such as "configmap: job-config; 2 services and pods: job-worker-0, job-worker-1"."""
     names: dict[str, list[str]] = {}
-    for thing in things:
-        names.setdefault(thing["kind"].lower(), []).append(name_of(thing))
+    for obj in objects:
+        names.setdefault(obj["kind"].lower(), []).append(name_of(obj))
     kinds: dict[tuple[str, ...], list[str]] = {}
     for kind, named in names.items():
         kinds.setdefault(tuple(named), []).append(kind)

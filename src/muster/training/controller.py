@@ -202,7 +202,7 @@ class TrainingController:
         known = self._addresses.get(job.uid)
         found = dict(known[1]) if known is not None and known[0] == attempt else {}
         missing = [name for name in wanted if name not in found]
-        ends = await asyncio.gather(
+        endpoints = await asyncio.gather(
             *(
                 self._cluster.endpoint(
                     replica_name(job, replica), job.namespace, port, owner=job.object, attempt=attempt
@@ -210,7 +210,7 @@ class TrainingController:
                 for replica, port in (wanted[name] for name in missing)
             )
         )
-        found.update(zip(missing, ends, strict=True))
+        found.update(zip(missing, endpoints, strict=True))
         self._addresses[job.uid] = (attempt, found)
         return found
 
@@ -260,8 +260,8 @@ class TrainingController:
             self._kinds[item[0]], name_of(obj), namespace_of(obj), change, subresource="status"
         )  # fmt: skip
         self._status_written[uid_of(obj)] = asyncio.get_running_loop().time()
-        shown = self._jobs[item[0]].get(*item[1])
-        if shown is not None and version_of(shown) == version_of(obj) != version_of(made):
+        cached = self._jobs[item[0]].get(*item[1])
+        if cached is not None and version_of(cached) == version_of(obj) != version_of(made):
             self._expectations.expect(item, _version(made))
         job_kind = self._job_kinds[item[0]]
         for event in job_events_between(job_kind.read_progress(obj), job_kind.read_progress({"status": status})):
@@ -286,8 +286,8 @@ class TrainingController:
 
     def _expect_object(self, item: Item, made: Object) -> None:
         informers = [self._owned[made["kind"]]] if made["kind"] in self._owned else self._groups
-        shown = next(filter(None, (i.get(*key_of(made)) for i in informers)), None)
-        if informers and (shown is None or uid_of(shown) != uid_of(made)):
+        cached = next(filter(None, (i.get(*key_of(made)) for i in informers)), None)
+        if informers and (cached is None or uid_of(cached) != uid_of(made)):
             self._expectations.expect(item, uid_of(made))
 
     def _watch_groups(self, kind: Kind) -> list[InformerSet]:

@@ -64,7 +64,7 @@ def diagnose_job(
         found.append(JobProblem("gang waits", waiting_message(group) or _NOT_SCHEDULED_YET))
     for pod in select_pods_to_diagnose(pods)[:MAX_DIAGNOSED_PODS]:
         found += [
-            JobProblem("pod", told, name_of(pod)) for told in diagnose_pod(pod, pod_events.get(uid_of(pod)) or ())
+            JobProblem("pod", cause, name_of(pod)) for cause in diagnose_pod(pod, pod_events.get(uid_of(pod)) or ())
         ]
     if state not in _FINAL:
         latest = {e.get("reason"): e for e in events if e.get("type") == "Warning"}

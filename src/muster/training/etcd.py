@@ -15,20 +15,20 @@ class EtcdEntry(NamedTuple):
     value: str
 
 
-async def put_key(news: EtcdEntry) -> None:
+async def put_key(entry: EtcdEntry) -> None:
     """Raises OSError if the server cannot be reached or refuses."""
     import aiohttp
 
-    url = news.server if "://" in news.server else f"http://{news.server}"
-    body = {"key": _encoded(news.key), "value": _encoded(news.value)}
+    url = entry.server if "://" in entry.server else f"http://{entry.server}"
+    body = {"key": _encoded(entry.key), "value": _encoded(entry.value)}
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS)) as session,
-            session.post(f"{url}/v3/kv/put", json=body) as answer,
+            session.post(f"{url}/v3/kv/put", json=body) as response,
         ):
-            answer.raise_for_status()
+            response.raise_for_status()
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise OSError(str(error) or "no answer in time") from error
+        raise OSError(str(error) or "no response in time") from error
 
 
 def _encoded(text: str) -> str:

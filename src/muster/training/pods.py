@@ -110,7 +110,7 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
         for name, value in wiring.env.items()
     ]
 
-    def told(container: Mapping[str, Any]) -> dict[str, Any]:
+    def wired_container(container: Mapping[str, Any]) -> dict[str, Any]:
         if wiring.only_container and container.get("name") != wiring.only_container:
             return dict(container)
         kept = [e for e in container.get("env") or () if e["name"] not in wiring.env]
@@ -122,9 +122,9 @@ def wire(spec: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
             result["volumeMounts"] = [*(container.get("volumeMounts") or ()), *wiring.mounts]
         return result
 
-    wired = {**spec, "containers": [told(c) for c in spec.get("containers") or ()]}
+    wired = {**spec, "containers": [wired_container(c) for c in spec.get("containers") or ()]}
     if spec.get("initContainers") and not wiring.only_container:
-        wired["initContainers"] = [told(c) for c in spec["initContainers"]]
+        wired["initContainers"] = [wired_container(c) for c in spec["initContainers"]]
     if wiring.service_account and not spec.get("serviceAccountName"):
         wired["serviceAccountName"] = wiring.service_account
     if wiring.init_containers:

@@ -23,17 +23,17 @@ async def discover(transport: Transport) -> list[Kind]:
     """Returns every kind that can be listed, in the server's preferred version first. They have no schema."""
     found: list[Kind] = []
     for path in ("/api", "/apis"):
-        told = orjson.loads(await transport.request("GET", path, accept=_AGGREGATED_DISCOVERY))
-        if told.get("kind") == "APIGroupDiscoveryList":
-            found += kinds_in_aggregate(told)
+        document = orjson.loads(await transport.request("GET", path, accept=_AGGREGATED_DISCOVERY))
+        if document.get("kind") == "APIGroupDiscoveryList":
+            found += kinds_in_aggregate(document)
         else:
-            found += await _discover_by_group(transport, told)
+            found += await _discover_by_group(transport, document)
     return found
 
 
-def kinds_in_aggregate(told: Mapping[str, Any]) -> list[Kind]:
+def kinds_in_aggregate(document: Mapping[str, Any]) -> list[Kind]:
     found = []
-    for group in told.get("items") or ():
+    for group in document.get("items") or ():
         name = (group.get("metadata") or {}).get("name") or ""
         for version in group.get("versions") or ():
             for resource in version.get("resources") or ():
@@ -47,10 +47,10 @@ def kinds_in_aggregate(told: Mapping[str, Any]) -> list[Kind]:
     return found
 
 
-def kinds_in_list(told: Mapping[str, Any]) -> list[Kind]:
+def kinds_in_list(document: Mapping[str, Any]) -> list[Kind]:
     """Reads an APIResourceList."""
-    group, version = split_api_version(str(told.get("groupVersion") or ""))
-    resources = told.get("resources") or ()
+    group, version = split_api_version(str(document.get("groupVersion") or ""))
+    resources = document.get("resources") or ()
     parts: dict[str, list[str]] = {}
     for resource in resources:
         name, slash, part = str(resource["name"]).partition("/")
@@ -63,20 +63,20 @@ def kinds_in_list(told: Mapping[str, Any]) -> list[Kind]:
     ]
 
 
-async def _discover_by_group(transport: Transport, told: Mapping[str, Any]) -> list[Kind]:
+async def _discover_by_group(transport: Transport, document: Mapping[str, Any]) -> list[Kind]:
     """For servers before Kubernetes 1.27: one request for every group and version. A broken one, which is common for
     aggregated APIs, does not hide the others."""
-    if told.get("kind") == "APIVersions":
-        paths = [f"/api/{version}" for version in told.get("versions") or ()]
+    if document.get("kind") == "APIVersions":
+        paths = [f"/api/{version}" for version in document.get("versions") or ()]
     else:
-        paths = [f"/apis/{v['groupVersion']}" for g in told.get("groups") or () for v in g.get("versions") or ()]
-    answers = await asyncio.gather(*(transport.request("GET", path) for path in paths), return_exceptions=True)
+        paths = [f"/apis/{v['groupVersion']}" for g in document.get("groups") or () for v in g.get("versions") or ()]
+    results = await asyncio.gather(*(transport.request("GET", path) for path in paths), return_exceptions=True)
     found: list[Kind] = []
-    for told_of in answers:
-        if isinstance(told_of, bytes):
-            found += kinds_in_list(orjson.loads(told_of))
-        elif not isinstance(told_of, ApiError):
-            raise told_of
+    for result in results:
+        if isinstance(result, bytes):
+            found += kinds_in_list(orjson.loads(result))
+        elif not isinstance(result, ApiError):
+            raise result
     if paths and not found:
         raise NotFound("the API server names no resources; does the kubeconfig's server point at a Kubernetes API?")
     return found
