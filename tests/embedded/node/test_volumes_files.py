@@ -88,7 +88,7 @@ def test_payload(source: dict[str, Any], expected: dict[str, tuple[bytes, int]])
         ({"downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "spec.x"}}]}}, "spec.x"),
         (
             {"downwardAPI": {"items": [{"path": "a", "resourceFieldRef": {"containerName": "x"}}]}},
-            'containerName "x" is no container',
+            'containerName "x" is not a container',
         ),
     ],
 )

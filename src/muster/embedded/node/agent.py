@@ -53,9 +53,8 @@ from muster.kube.objects import (
 log = logging.getLogger(__name__)
 
 _CHECK_SECONDS = 15.0
-_SWEEP_SECONDS = 3600.0
+_LOG_SECONDS = 3600.0
 _HOSTS_SECONDS = 0.05
-_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
 class Agent:
@@ -138,7 +137,7 @@ class Agent:
                 self._hosts.flush()
                 group.create_task(self._controller.run(), name="agent")
                 group.create_task(self._check_periodically(), name="agent check")
-                group.create_task(self._sweep_logs(), name="agent logs")
+                group.create_task(self._drop_old_logs(), name="agent logs")
                 self.ready.set()
         finally:
             asyncio.get_running_loop().remove_reader(hints)
@@ -300,12 +299,12 @@ class Agent:
                     self._controller.enqueue(uid)
                 await asyncio.sleep(0)
 
-    async def _sweep_logs(self) -> None:
+    async def _drop_old_logs(self) -> None:
         while True:
-            await asyncio.sleep(_SWEEP_SECONDS / 60)
+            await asyncio.sleep(_LOG_SECONDS / 60)
             live = {uid_of(pod) for pod in self._informer.objects.values()}
             await asyncio.to_thread(drop_old_logs, str(self.settings.log_folder), live, self.settings.logs, time.time())
-            await asyncio.sleep(_SWEEP_SECONDS)
+            await asyncio.sleep(_LOG_SECONDS)
 
 
 def _needs_reconcile(before: Object, after: Object) -> bool:

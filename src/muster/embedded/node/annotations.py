@@ -71,7 +71,7 @@ def scratch_folder(folder: str, container: str) -> str:
     return f"{folder}/tmp-{container}"
 
 
-def keep_folder(folder: str, container: str) -> str:
+def container_output_folder(folder: str, container: str) -> str:
     return f"{folder}/{_KEPT}/{container}"
 
 

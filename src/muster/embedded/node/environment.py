@@ -39,7 +39,7 @@ def container_environment(
     for source in container.get("envFrom") or ():
         variables.update(_from_source(pod, source, context, name))
     for variable in container.get("env") or ():
-        value = _value(pod, container, variable, known, context)
+        value = _variable_value(pod, container, variable, known, context)
         if value is not None:
             variables[variable["name"]] = value
     return {**(base or {}), **services, **variables}
@@ -51,7 +51,7 @@ def service_variables(pod: Object, context: PodContext) -> dict[str, str]:
     variables: dict[str, str] = {}
     if spec_of(pod).get("enableServiceLinks", True):
         for service in context.services(namespace_of(pod)):
-            variables.update(_service(service))
+            variables.update(_service_links(service))
     if context.api is not None:
         variables["KUBERNETES_SERVICE_HOST"] = context.api.host
         variables["KUBERNETES_SERVICE_PORT"] = variables["KUBERNETES_SERVICE_PORT_HTTPS"] = str(context.api.port)
@@ -72,7 +72,7 @@ def field_value(pod: Object, path: str, context: PodContext) -> str:
         case "metadata.uid":
             return uid_of(pod)
         case "metadata.labels" | "metadata.annotations":
-            return _as_lines(meta(pod).get(path.removeprefix("metadata.")) or {})
+            return _format_map(meta(pod).get(path.removeprefix("metadata.")) or {})
         case "spec.nodeName":
             return str(spec_of(pod).get("nodeName") or "")
         case "spec.serviceAccountName":
@@ -107,17 +107,17 @@ def resource_value(container: Mapping[str, Any], reference: Mapping[str, Any], c
 def _from_source(pod: Object, source: Mapping[str, Any], context: PodContext, container: str) -> dict[str, str]:
     prefix = str(source.get("prefix") or "")
     if "configMapRef" in source:
-        found = _object(pod, source["configMapRef"], "configmap", context, container)
+        found = _find_source(pod, source["configMapRef"], "configmap", context, container)
         values = dict(found.get("data") or {}) if found is not None else {}
     elif "secretRef" in source:
-        found = _object(pod, source["secretRef"], "secret", context, container)
-        values = {k: _text(v) for k, v in secret_data(found).items()} if found is not None else {}
+        found = _find_source(pod, source["secretRef"], "secret", context, container)
+        values = {k: _decode(v) for k, v in secret_data(found).items()} if found is not None else {}
     else:
         raise ConfigError("envFrom has neither a configMapRef nor a secretRef", container)
     return {prefix + key: str(value) for key, value in values.items() if _is_variable(prefix + key)}
 
 
-def _value(
+def _variable_value(
     pod: Object, container: Mapping[str, Any], variable: Mapping[str, Any], known: Mapping[str, str],
     context: PodContext,
 ) -> str | None:  # fmt: skip
@@ -130,18 +130,18 @@ def _value(
             return field_value(pod, source["fieldRef"].get("fieldPath", ""), context)
         if "resourceFieldRef" in source:
             reference = source["resourceFieldRef"]
-            return resource_value(_of_container(pod, container, reference), reference, context)
+            return resource_value(_referenced_container(pod, container, reference), reference, context)
     except ConfigError as error:
         raise ConfigError(f"env {variable['name']}: {error.message}", name) from None
     if "configMapKeyRef" in source:
-        return _key(pod, source["configMapKeyRef"], "configmap", context, name)
+        return _key_value(pod, source["configMapKeyRef"], "configmap", context, name)
     if "secretKeyRef" in source:
-        return _key(pod, source["secretKeyRef"], "secret", context, name)
+        return _key_value(pod, source["secretKeyRef"], "secret", context, name)
     known_sources = "fieldRef, resourceFieldRef, configMapKeyRef or secretKeyRef"
     raise ConfigError(f"env {variable['name']}: valueFrom has none of {known_sources}", name)
 
 
-def _of_container(pod: Object, container: Mapping[str, Any], reference: Mapping[str, Any]) -> Mapping[str, Any]:
+def _referenced_container(pod: Object, container: Mapping[str, Any], reference: Mapping[str, Any]) -> Mapping[str, Any]:
     other = reference.get("containerName")
     if not other or other == container.get("name"):
         return container
@@ -153,7 +153,9 @@ def _of_container(pod: Object, container: Mapping[str, Any], reference: Mapping[
     raise ConfigError(f'resourceFieldRef.containerName "{other}" is not a container of this Pod')
 
 
-def _object(pod: Object, reference: Mapping[str, Any], kind: str, context: PodContext, container: str) -> Object | None:
+def _find_source(
+    pod: Object, reference: Mapping[str, Any], kind: str, context: PodContext, container: str
+) -> Object | None:
     name = str(reference.get("name") or "")
     find = context.config_map if kind == "configmap" else context.secret
     found = find(namespace_of(pod), name)
@@ -162,15 +164,15 @@ def _object(pod: Object, reference: Mapping[str, Any], kind: str, context: PodCo
     return found
 
 
-def _key(pod: Object, reference: Mapping[str, Any], kind: str, context: PodContext, container: str) -> str | None:
-    found = _object(pod, reference, kind, context, container)
+def _key_value(pod: Object, reference: Mapping[str, Any], kind: str, context: PodContext, container: str) -> str | None:
+    found = _find_source(pod, reference, kind, context, container)
     key = str(reference.get("key") or "")
     values: Mapping[str, Any] = {}
     if found is not None:
         values = (found.get("data") or {}) if kind == "configmap" else secret_data(found)
     if key in values:
         value = values[key]
-        return _text(value) if isinstance(value, bytes) else str(value)
+        return _decode(value) if isinstance(value, bytes) else str(value)
     if reference.get("optional"):
         return None
     title = "ConfigMap" if kind == "configmap" else "Secret"
@@ -180,7 +182,7 @@ def _key(pod: Object, reference: Mapping[str, Any], kind: str, context: PodConte
     )
 
 
-def _service(service: Object) -> dict[str, str]:
+def _service_links(service: Object) -> dict[str, str]:
     spec = spec_of(service)
     address = str(spec.get("clusterIP") or "")
     ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
@@ -205,12 +207,12 @@ def _port(port: Mapping[str, Any], cluster_ip: str) -> str:
     return str(target if not cluster_ip and isinstance(target, int) and target else port.get("port"))
 
 
-def _as_lines(values: Mapping[str, str]) -> str:
+def _format_map(values: Mapping[str, str]) -> str:
     """Formats a map as the downward API does: one key="escaped value" per line, sorted."""
-    return "\n".join(f'{key}="{_escaped(value)}"' for key, value in sorted(values.items()))
+    return "\n".join(f'{key}="{_escape(value)}"' for key, value in sorted(values.items()))
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return (
         value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     )
@@ -220,5 +222,5 @@ def _is_variable(name: str) -> bool:
     return bool(name) and "=" not in name and "\0" not in name
 
 
-def _text(value: bytes) -> str:
+def _decode(value: bytes) -> str:
     return value.decode("utf-8", "surrogateescape")

@@ -82,13 +82,13 @@ def hostname_of(pod: Object) -> str:
 def pod_line(pod: PodHost) -> str:
     names = [pod.hostname] if pod.hostname == pod.name else [pod.hostname, pod.name]
     if pod.subdomain:
-        names = [*_forms(f"{pod.hostname}.{pod.subdomain}", pod.namespace), *names]
+        names = [*_qualified_names(f"{pod.hostname}.{pod.subdomain}", pod.namespace), *names]
     return f"{pod.address} {' '.join(names)}\n"
 
 
 def service_names(service: Object, namespace: str) -> list[str]:
     """Returns the names by which a Pod of `namespace` can reach a Service."""
-    forms = _forms(name_of(service), namespace_of(service))
+    forms = _qualified_names(name_of(service), namespace_of(service))
     return forms if namespace_of(service) == namespace else forms[:-1]
 
 
@@ -285,7 +285,7 @@ def _overwrite(path: str, content: bytes | bytearray) -> None:
         os.close(descriptor)
 
 
-def _forms(name: str, namespace: str) -> list[str]:
+def _qualified_names(name: str, namespace: str) -> list[str]:
     """The longest first: the first name of a line is the canonical one."""
     return [f"{name}.{namespace}.{DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}", name]
 

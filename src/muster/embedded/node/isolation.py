@@ -15,31 +15,31 @@ from muster.embedded.node.supervisor.syscalls import NEW_PIDS, unshare
 from muster.embedded.node.supervisor.zygote import enter_user_namespace
 
 _PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from muster.embedded.node.isolation import attempt; "
-    "attempt(sys.argv[2])"
+    "import sys; sys.path.insert(0, sys.argv[1]); from muster.embedded.node.isolation import isolate_once; "
+    "isolate_once(sys.argv[2])"
 )
-_SETTINGS_IN_THE_WAY = (
+_BLOCKING_SYSCTLS = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
     ("kernel/unprivileged_userns_clone", "0", "1"),
     ("user/max_user_namespaces", "0", "10000"),
 )
-_GIVEN = "own mounts, process numbers, host name and IPC for each Pod"
+_PROVIDED = "own mounts, process numbers, host name and IPC for each Pod"
 
 
 def probe_isolation(python: str = sys.executable) -> tuple[Isolation, str]:
     """Returns the best isolation that works, and a sentence for the user: what it provides, or what prevents more.
     Takes the time of starting Python once or twice."""
     wanted: Isolation = "namespaces" if os.geteuid() == 0 else "user-namespaces"
-    problem = _try(python, wanted)
+    problem = _find_problem(python, wanted)
     if not problem:
-        return wanted, _GIVEN
-    if wanted == "namespaces" and not _try(python, "user-namespaces"):
-        return "user-namespaces", f"{_GIVEN}, in a user namespace (as root: {problem})"
+        return wanted, _PROVIDED
+    if wanted == "namespaces" and not _find_problem(python, "user-namespaces"):
+        return "user-namespaces", f"{_PROVIDED}, in a user namespace (as root: {problem})"
     lost = "Pods share this machine's /tmp, processes and host name, and cannot have volumes"
     return "none", f"{lost}: {problem}{_advice()}"
 
 
-def attempt(isolation: Isolation) -> None:
+def isolate_once(isolation: Isolation) -> None:
     """Starts a container that does nothing, in a process of its own. Prints what went wrong, if anything did."""
     try:
         if isolation == "user-namespaces":
@@ -64,7 +64,7 @@ def attempt(isolation: Isolation) -> None:
         os._exit(1)
 
 
-def _try(python: str, isolation: Isolation) -> str:
+def _find_problem(python: str, isolation: Isolation) -> str:
     """Returns the problem, or '' if it works."""
     sources = str(Path(muster.__file__).parent.parent)
     done = subprocess.run(
@@ -81,7 +81,7 @@ def _try(python: str, isolation: Isolation) -> str:
 
 
 def _advice() -> str:
-    for name, obstacle, remedy in _SETTINGS_IN_THE_WAY:
+    for name, obstacle, remedy in _BLOCKING_SYSCTLS:
         try:
             value = Path("/proc/sys", name).read_text().strip()
         except OSError:

@@ -230,10 +230,10 @@ _SHORTEST = 0.5
 
 
 class UsageMeter:
-    """Measures rates. `look` returns the CPU seconds and bytes of memory of each Pod, cumulative since its start."""
+    """Measures rates. `measure` returns the CPU seconds and bytes of memory of each Pod, cumulative since its start."""
 
-    def __init__(self, look: Callable[[], Mapping[str, Usage]]) -> None:
-        self._look = look
+    def __init__(self, measure: Callable[[], Mapping[str, Usage]]) -> None:
+        self._measure = measure
         self._before: tuple[float, Mapping[str, Usage]] | None = None
         self._measuring = asyncio.Lock()
 
@@ -243,14 +243,14 @@ class UsageMeter:
         async with self._measuring:
             before = self._before
             if before is None or not _SHORTEST <= time.monotonic() - before[0] <= _LONGEST:
-                before = time.monotonic(), self._all()
+                before = time.monotonic(), self._measure_all()
                 await asyncio.sleep(_SHORTEST)
-            now = self._before = time.monotonic(), self._all()
+            now = self._before = time.monotonic(), self._measure_all()
         window = now[0] - before[0]
         return {uid: _rate(before[1].get(uid), usage, window) for uid, usage in now[1].items()}, window
 
-    def _all(self) -> Mapping[str, Usage]:
-        return {**self._look(), WHOLE_NODE: machine_usage()}
+    def _measure_all(self) -> Mapping[str, Usage]:
+        return {**self._measure(), WHOLE_NODE: machine_usage()}
 
 
 def machine_usage() -> Usage:

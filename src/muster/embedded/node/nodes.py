@@ -153,7 +153,7 @@ async def register_nodes(
     runtime = f"{settings.runtime}://{__version__}"
     wanted = node_objects(settings, machine, f"v{__version__}", runtime, timestamp())
     found = {name_of(node): node for node in (await cluster.list(NODE)).items}
-    await asyncio.gather(*(_put(cluster, node, found.get(name_of(node))) for node in wanted))
+    await asyncio.gather(*(_create_or_update(cluster, node, found.get(name_of(node))) for node in wanted))
     names = {name_of(node) for node in wanted}
     gone = [name for name, node in found.items() if annotations_of(node).get(DECLARED_ANNOTATION) and name not in names]
     await asyncio.gather(*(_remove(cluster, name) for name in gone))
@@ -161,7 +161,7 @@ async def register_nodes(
     return {name_of(node): node for node in wanted if name_of(node) not in simulated}, simulated
 
 
-async def _put(cluster: Cluster, node: Object, found: Object | None) -> None:
+async def _create_or_update(cluster: Cluster, node: Object, found: Object | None) -> None:
     if found is None:
         stored = await cluster.create(node)
     else:

@@ -46,9 +46,9 @@ class ExecProcess:
             raise BadRequest("you must specify at least one command for the container")
         request: ControlRequest = {"op": "exec", "container": container, "argv": list(command), "cwd": "", "tty": tty}
         request["env"] = {"TERM": "xterm"} if tty else {}
-        ends = _Ends(stdin, tty)
+        streams = _Streams(stdin, tty)
         try:
-            control = await ControlConnection.send(folder, request, ends.theirs)
+            control = await ControlConnection.send(folder, request, streams.theirs)
             try:
                 answer = await control.receive()
                 if "error" in answer:
@@ -57,14 +57,14 @@ class ExecProcess:
                 control.close()
                 raise
         except SupervisorGone:
-            ends.close_ours()
+            streams.close_ours()
             raise Unavailable(f"container {container} is not running") from None
         except BaseException:
-            ends.close_ours()
+            streams.close_ours()
             raise
         finally:
-            ends.close_theirs()
-        return cls(control, answer.get("pid", 0), ends.outputs, ends.stdin, ends.terminal)
+            streams.close_theirs()
+        return cls(control, answer.get("pid", 0), streams.outputs, streams.stdin, streams.terminal)
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         loop = asyncio.get_running_loop()
@@ -158,8 +158,8 @@ class ExecProcess:
         return answer.get("code", 137)
 
 
-class _Ends:
-    """The pipes (or the terminal) between the server and the command, with both ends."""
+class _Streams:
+    """The pipes (or the terminal) between the server and the command, with both streams."""
 
     def __init__(self, stdin: bool, tty: bool) -> None:
         self.outputs: dict[int, int] = {}
@@ -227,8 +227,8 @@ class PodOperations:
         worker = self._workers.get(uid_of(found)) if found is not None else None
         if found is not None:
             folder = self._logs.folder(namespace, pod, uid_of(found))
-            container = _chosen(found, query.container)
-            attempt = _attempt(found, container, worker)
+            container = _choose_container(found, query.container)
+            attempt = _latest_attempt(found, container, worker)
         else:
             folder = self._logs.newest(namespace, pod)
             container = self._logs.container(folder, pod, query.container)
@@ -237,7 +237,7 @@ class PodOperations:
             attempt -= 1
             if attempt < 0:
                 raise BadRequest(f'previous terminated container "{container}" in pod "{pod}" not found')
-        ended: Callable[[], bool] = partial(worker.has_ended, container, attempt) if worker is not None else _long_since
+        ended: Callable[[], bool] = partial(worker.has_ended, container, attempt) if worker is not None else _always
         news = asyncio.Event()
         if worker is not None:
             worker.listeners.add(news)
@@ -264,7 +264,7 @@ class PodOperations:
         if worker is None:
             raise BadRequest(f"pod {pod} does not have a host assigned, or runs on a simulated node")
         first = container or _default_container(found) or _container_names(found)[0]
-        return await ExecProcess.start(worker.folder, _chosen(found, first), command, stdin=stdin, tty=tty)
+        return await ExecProcess.start(worker.folder, _choose_container(found, first), command, stdin=stdin, tty=tty)
 
     async def usage(self) -> tuple[UsageByPod, float]:
         await self._ready.wait()
@@ -282,7 +282,7 @@ def _default_container(pod: Object) -> str:
     return chosen or (str(containers[0].get("name")) if len(containers) == 1 else "")
 
 
-def _chosen(pod: Object, wanted: str) -> str:
+def _choose_container(pod: Object, wanted: str) -> str:
     names, chosen = _container_names(pod), wanted or _default_container(pod)
     choose = f"choose one of: [{' '.join(names)}]"
     if not chosen:
@@ -292,7 +292,7 @@ def _chosen(pod: Object, wanted: str) -> str:
     return chosen
 
 
-def _attempt(pod: Object, container: str, worker: PodWorker | None) -> int:
+def _latest_attempt(pod: Object, container: str, worker: PodWorker | None) -> int:
     """Returns the latest attempt of a container. If there is none yet, raises BadRequest with the reason, as kubelet
     does."""
     if worker is not None and (known := worker.progress.containers.get(container)) is not None and known.attempt >= 0:
@@ -309,5 +309,5 @@ def _attempt(pod: Object, container: str, worker: PodWorker | None) -> int:
     raise BadRequest(f'container "{container}" in pod "{name_of(pod)}" is waiting to start: {waiting}')
 
 
-def _long_since() -> bool:
+def _always() -> bool:
     return True

@@ -14,7 +14,7 @@ from muster.kube.quantity import parse_quantity
 
 Phase: TypeAlias = Literal["Pending", "Running", "Succeeded", "Failed"]
 
-_OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+_CONDITION_TYPES = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
 class WaitingReason(NamedTuple):
@@ -34,11 +34,11 @@ class PodPlace(NamedTuple):
     """The scheme of its containers' ids."""
 
 
-_HERE = PodPlace()
+_THIS_MACHINE = PodPlace()
 
 
 def pod_status(
-    pod: Object, progress: Progress, now: float, place: PodPlace = _HERE, waiting: WaitingReason | None = None
+    pod: Object, progress: Progress, now: float, place: PodPlace = _THIS_MACHINE, waiting: WaitingReason | None = None
 ) -> dict[str, Any]:
     """Returns the whole status. Keeps the conditions of other controllers (readiness gates) and the transition
     times."""
@@ -239,7 +239,7 @@ def _conditions(
     if incomplete and phase != "Succeeded":
         message = f"containers with incomplete status: [{' '.join(incomplete)}]"
         initialized = (False, "ContainersNotInitialized", message)
-    answers = {
+    results = {
         "PodReadyToStartContainers": (bool(progress.supervised) and not ended, "", ""),
         "Initialized": initialized,
         "Ready": ready,
@@ -247,8 +247,8 @@ def _conditions(
         "PodScheduled": (True, "", ""),
     }
     known = {c.get("type"): c for c in before}
-    conditions = [_condition(kind, answers[kind], known.get(kind), now) for kind in _OURS]
-    conditions += [c for c in before if c.get("type") not in answers]
+    conditions = [_condition(kind, results[kind], known.get(kind), now) for kind in _CONDITION_TYPES]
+    conditions += [c for c in before if c.get("type") not in results]
     return conditions
 
 

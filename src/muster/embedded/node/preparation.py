@@ -16,7 +16,7 @@ import orjson
 
 from muster.embedded.node.annotations import (
     container_order_of,
-    keep_folder,
+    container_output_folder,
     output_paths,
     paths_outside_mounts,
     scratch_folder,
@@ -250,7 +250,7 @@ def prepare_container(
     }
     keep = output_paths(pod, resolved.name)
     if keep:
-        prepared["keep"], prepared["keepFolder"] = keep, keep_folder(paths.folder, resolved.name)
+        prepared["keep"], prepared["keepFolder"] = keep, container_output_folder(paths.folder, resolved.name)
     if resolved.plan is None:
         assert engine is not None
         hosts = _bind(paths.hosts_file, "/etc/hosts")

@@ -44,7 +44,7 @@ def payload_of(pod: Object, volume: str, source: Mapping[str, Any], context: Pod
     to is missing."""
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in source:
-            return _one(pod, volume, kind, source[kind] or {}, context, _mode_of(source[kind]))
+            return _files_of_source(pod, volume, kind, source[kind] or {}, context, _mode_of(source[kind]))
     files: Payload = {}
     projected = source.get("projected") or {}
     for part in projected.get("sources") or ():
@@ -60,9 +60,9 @@ def _mode_of(source: Mapping[str, Any] | None) -> int:
 def _projected(pod: Object, volume: str, part: Mapping[str, Any], context: PodContext, mode: int) -> Payload:
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in part:
-            return _one(pod, volume, kind, part[kind] or {}, context, mode)
+            return _files_of_source(pod, volume, kind, part[kind] or {}, context, mode)
     if "serviceAccountToken" in part:
-        return _token(pod, volume, part["serviceAccountToken"], context)
+        return _token_file(pod, volume, part["serviceAccountToken"], context)
     if "apiServerCertificate" in part:
         certificate = context.api.ca_certificate if context.api is not None else ""
         return {part["apiServerCertificate"]["path"]: File(certificate.encode(), mode)}
@@ -70,9 +70,11 @@ def _projected(pod: Object, volume: str, part: Mapping[str, Any], context: PodCo
     raise MountError(volume, f'projected sources of type "{kind}" are not available on this machine')
 
 
-def _one(pod: Object, volume: str, kind: str, source: Mapping[str, Any], context: PodContext, mode: int) -> Payload:
+def _files_of_source(
+    pod: Object, volume: str, kind: str, source: Mapping[str, Any], context: PodContext, mode: int
+) -> Payload:
     if kind == "downwardAPI":
-        return _downward(pod, volume, source, context, mode)
+        return _downward_files(pod, volume, source, context, mode)
     namespace = namespace_of(pod)
     name = str(source.get("secretName") or source.get("name") or "")
     optional = bool(source.get("optional"))
@@ -99,7 +101,7 @@ def _one(pod: Object, volume: str, kind: str, source: Mapping[str, Any], context
     return files
 
 
-def _downward(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext, mode: int) -> Payload:
+def _downward_files(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext, mode: int) -> Payload:
     files: Payload = {}
     for item in source.get("items") or ():
         path = _check_path(volume, str(item.get("path") or ""))
@@ -107,14 +109,14 @@ def _downward(pod: Object, volume: str, source: Mapping[str, Any], context: PodC
             if "fieldRef" in item:
                 text = field_value(pod, str(item["fieldRef"].get("fieldPath") or ""), context)
             else:
-                text = _resource(pod, item.get("resourceFieldRef") or {}, context)
+                text = _resource_text(pod, item.get("resourceFieldRef") or {}, context)
         except ConfigError as error:
             raise MountError(volume, error.message) from None
         files[path] = File(text.encode("utf-8", "surrogateescape"), mode if item.get("mode") is None else item["mode"])
     return files
 
 
-def _resource(pod: Object, reference: Mapping[str, Any], context: PodContext) -> str:
+def _resource_text(pod: Object, reference: Mapping[str, Any], context: PodContext) -> str:
     spec, wanted = spec_of(pod), reference.get("containerName")
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         if container.get("name") == wanted:
@@ -122,7 +124,7 @@ def _resource(pod: Object, reference: Mapping[str, Any], context: PodContext) ->
     raise ConfigError(f'resourceFieldRef.containerName "{wanted}" is not a container of this Pod')
 
 
-def _token(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext) -> Payload:
+def _token_file(pod: Object, volume: str, source: Mapping[str, Any], context: PodContext) -> Payload:
     if context.api is None:
         raise MountError(volume, "service account tokens are not available: this cluster runs without an API server")
     try:
@@ -201,7 +203,7 @@ def mounts_service_account(pod: Object, context: PodContext) -> bool:
 def lacks_service_account(volumes: Mapping[str, Volume]) -> bool:
     """Whether a Pod with these volumes has no token because its service account does not exist."""
     account = volumes.get(SERVICE_ACCOUNT_VOLUME)
-    return isinstance(account, Files) and _FILE not in account.payload
+    return isinstance(account, Files) and _ACCOUNT_FILE not in account.payload
 
 
 def token_seconds(pod: Object, has_api: bool) -> int | None:
@@ -220,16 +222,16 @@ def references_of(pod: Object) -> set[Reference]:
     found: set[Reference] = set()
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         for source in container.get("envFrom") or ():
-            _add(found, namespace, source.get("configMapRef"), source.get("secretRef"))
+            _add_references(found, namespace, source.get("configMapRef"), source.get("secretRef"))
         for variable in container.get("env") or ():
             source = variable.get("valueFrom")
             if source:
-                _add(found, namespace, source.get("configMapKeyRef"), source.get("secretKeyRef"))
+                _add_references(found, namespace, source.get("configMapKeyRef"), source.get("secretKeyRef"))
     for volume in _volumes(pod):
         secret = volume.get("secret")
-        _add(found, namespace, volume.get("configMap"), secret and {"name": secret.get("secretName")})
+        _add_references(found, namespace, volume.get("configMap"), secret and {"name": secret.get("secretName")})
         for source in (volume.get("projected") or {}).get("sources") or ():
-            _add(found, namespace, source.get("configMap"), source.get("secret"))
+            _add_references(found, namespace, source.get("configMap"), source.get("secret"))
         claim = claim_name(pod, volume)
         if claim:
             found.add(("PersistentVolumeClaim", namespace, claim))
@@ -247,7 +249,7 @@ def _volumes(pod: Object) -> list[dict[str, Any]]:
     return spec_of(pod).get("volumes") or []
 
 
-def _add(
+def _add_references(
     found: set[Reference], namespace: str, config_map: Mapping[str, Any] | None, secret: Mapping[str, Any] | None
 ) -> None:
     if config_map:
@@ -265,9 +267,9 @@ def _plan(pod: Object, volume: Mapping[str, Any], context: PodContext, path: str
     if any(kind in volume for kind in ("configMap", "secret", "projected", "downwardAPI")):
         return Files(path, payload_of(pod, name, volume, context))
     if "persistentVolumeClaim" in volume or "ephemeral" in volume:
-        return _claimed(pod, volume, context, nfs)
+        return _plan_claim(pod, volume, context, nfs)
     if "nfs" in volume:
-        return _nfs(name, volume["nfs"], nfs)
+        return _plan_nfs(name, volume["nfs"], nfs)
     kind = next((key for key in volume if key != "name"), "")
     if not kind:
         return _empty_dir({}, path)
@@ -285,7 +287,7 @@ def _empty_dir(source: Mapping[str, Any], path: str) -> Volume:
     return Memory(path, whole_value(limit) if limit else None)
 
 
-def _claimed(pod: Object, volume: Mapping[str, Any], context: PodContext, nfs: Mapping[str, str]) -> Volume:
+def _plan_claim(pod: Object, volume: Mapping[str, Any], context: PodContext, nfs: Mapping[str, str]) -> Volume:
     name, claim = volume["name"], claim_name(pod, volume)
     found = context.claim(namespace_of(pod), claim)
     if found is None:
@@ -303,7 +305,7 @@ def _claimed(pod: Object, volume: Mapping[str, Any], context: PodContext, nfs: M
         place = (spec.get("hostPath") or spec.get("local") or {}).get("path") or ""
         return HostPath(str(place), str(kind), read_only)
     if "nfs" in spec:
-        mapped = _nfs(name, spec["nfs"], nfs)
+        mapped = _plan_nfs(name, spec["nfs"], nfs)
         return HostPath(mapped.path, mapped.type, read_only or mapped.read_only)
     raise MountError(
         name,
@@ -311,7 +313,7 @@ def _claimed(pod: Object, volume: Mapping[str, Any], context: PodContext, nfs: M
     )
 
 
-def _nfs(name: str, source: Mapping[str, Any], mapped: Mapping[str, str]) -> HostPath:
+def _plan_nfs(name: str, source: Mapping[str, Any], mapped: Mapping[str, str]) -> HostPath:
     wanted = f"{source.get('server', '')}:{source.get('path', '')}"
     local = mapped.get(wanted)
     if local is None:
@@ -323,9 +325,9 @@ def _nfs(name: str, source: Mapping[str, Any], mapped: Mapping[str, str]) -> Hos
     return HostPath(local, "Directory", bool(source.get("readOnly")))
 
 
-_FILE = "token"
+_ACCOUNT_FILE = "token"
 _SERVICE_ACCOUNT_SOURCES: list[dict[str, Any]] = [
-    {"serviceAccountToken": {"path": _FILE, "expirationSeconds": 3607, "optional": True}},
+    {"serviceAccountToken": {"path": _ACCOUNT_FILE, "expirationSeconds": 3607, "optional": True}},
     {"apiServerCertificate": {"path": "ca.crt"}},
     {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}},
 ]

@@ -21,13 +21,13 @@ def test_thresholds_count_results_in_a_row(
 ) -> None:
     probe: Probe = {"kind": "tcp", "successThreshold": successes, "failureThreshold": failures}
     check = ProbeCheck("readiness", probe, 0.0)
-    assert [check.note(result == "+") for result in results] == verdicts
+    assert [check.record(result == "+") for result in results] == verdicts
 
 
 def test_a_probe_is_due_after_its_delay_and_then_every_period() -> None:
     check = ProbeCheck("liveness", {"kind": "tcp", "initialDelay": 5.0, "period": 2.0}, 100.0)
     assert check.due == 105.0
-    check.begin(105.5)
+    check.start(105.5)
     assert check.due == 107.5
 
 

@@ -49,32 +49,32 @@ def test_a_program_is_looked_up_in_path(programs: Path, name: str, found: str) -
         ),
     ],
 )
-@pytest.mark.parametrize("dies_with_us", [False, True])
-def test_what_cannot_be_started_is_named(programs: Path, name: str, message: str, dies_with_us: bool) -> None:
+@pytest.mark.parametrize("ends_with_parent", [False, True])
+def test_what_cannot_be_started_is_named(programs: Path, name: str, message: str, ends_with_parent: bool) -> None:
     env = {"PATH": f"{programs}/first:{programs}/second"}
     command = Command([name.format(programs)], env, "/", (0, 1, 2), Identity(None, None))
     with pytest.raises(StartError) as caught:
-        launch(command, dies_with_us=dies_with_us)
+        launch(command, ends_with_parent=ends_with_parent)
     assert str(caught.value) == message.format(programs)
 
 
-@pytest.mark.parametrize("dies_with_us", [False, True])
-def test_a_missing_working_directory_is_named(dies_with_us: bool) -> None:
+@pytest.mark.parametrize("ends_with_parent", [False, True])
+def test_a_missing_working_directory_is_named(ends_with_parent: bool) -> None:
     command = Command(["true"], {}, "/no/such", (0, 1, 2), Identity(None, None))
     with pytest.raises(StartError) as caught:
-        launch(command, dies_with_us=dies_with_us)
+        launch(command, ends_with_parent=ends_with_parent)
     assert str(caught.value) == 'working directory "/no/such": no such file or directory'
 
 
-@pytest.mark.parametrize("dies_with_us", [False, True])
-def test_a_process_leads_its_own_session_with_only_its_descriptors(tmp_path: Path, dies_with_us: bool) -> None:
+@pytest.mark.parametrize("ends_with_parent", [False, True])
+def test_a_process_leads_its_own_session_with_only_its_descriptors(tmp_path: Path, ends_with_parent: bool) -> None:
     here, shell = os.getcwd(), "echo $$ $(cut -d' ' -f6 /proc/$$/stat) $(ls /proc/$$/fd); grep SigIgn /proc/$$/status"
     inherited = {fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}") and _inherits(fd)}
     with open(tmp_path / "out", "w") as file, open("/dev/null") as nothing:
         stdio = (nothing.fileno(), file.fileno(), file.fileno())
         command = Command(["sh", "-c", shell], {"PATH": os.environ["PATH"]}, "/", stdio, Identity(None, None))
         try:
-            pid = launch(command, dies_with_us=dies_with_us)
+            pid = launch(command, ends_with_parent=ends_with_parent)
         finally:
             os.chdir(here)
     assert os.waitpid(pid, 0)[1] == 0
@@ -94,7 +94,7 @@ def test_a_process_gets_the_identity_it_is_to_have(tmp_path: Path) -> None:
         command = Command(["id"], {"PATH": os.environ["PATH"]}, "/", (0, file.fileno(), 2), identity)
         here = os.getcwd()
         try:
-            pid = launch(command, dies_with_us=False)
+            pid = launch(command, ends_with_parent=False)
         finally:
             os.chdir(here)
     assert os.waitpid(pid, 0)[1] == 0

@@ -23,12 +23,12 @@ _SHELL_NOT_FOUND_CODE = 127
 _READ_BYTES = 65536
 _MESSAGE_BYTES = 4096
 _MEMORY_PERIOD = 0.2
-_SWEEP_PERIOD = 0.01
-_MAX_SWEEPS = 200
+_LEFTOVER_PERIOD = 0.01
+_MAX_LEFTOVER_TRIES = 200
 """Processes that survive this many tries are killed when the Pod ends."""
 _KILL_PERIOD, _ENGINE_KILL_PERIOD = 0.1, 5.0
-_DRAIN_PATIENCE = 1.0
-_KEPT_AT_ONCE, _BYTES_AT_ONCE = 100, 4 << 20
+_DRAIN_TIMEOUT = 1.0
+_ENTRIES_AT_ONCE, _BYTES_AT_ONCE = 100, 4 << 20
 """The supervisor itself copies at most this much. More would block its other containers."""
 _HOOK_TIMEOUT = 3600.0
 _AFTER_HOOK = 2.0
@@ -52,7 +52,7 @@ class AttemptHost(Protocol):
     dev_null: int
     """A descriptor of /dev/null."""
 
-    def note(self, attempt: Attempt, event: str, **details: object) -> None: ...
+    def record(self, attempt: Attempt, event: str, **details: object) -> None: ...
     def is_alone(self, attempt: Attempt) -> bool: ...
     def startup_passed(self, attempt: Attempt) -> None: ...
     def stop_unhealthy(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None: ...
@@ -73,8 +73,8 @@ class Attempt:
         self._cgroup: cgroups.Cgroup | None = None
         self._probes: ProbeRunner | None = None
         self._hook: ProbeRun | None = None
-        self._ready = self._out_of_memory = self._swept = False
-        self._sweeps = 0
+        self._ready = self._out_of_memory = self._is_clean = False
+        self._leftover_tries = 0
         self._status: int | None = None
         self._kill_timer: Timer | None = None
         self._timer: Timer | None = None
@@ -108,7 +108,7 @@ class Attempt:
         self._follow(out, "stdout")
         self._follow(err, "stderr")
         isolated = self._namespace >= 0
-        self._host.note(self, "started", pid=host_pid(self.pid) if isolated else self.pid)
+        self._host.record(self, "started", pid=host_pid(self.pid) if isolated else self.pid)
         if memory and not self._engine and not (self._cgroup and self._cgroup.limits_memory):
             self._watch_memory()
         hook = container.get("postStart")
@@ -127,7 +127,7 @@ class Attempt:
             self._kill_timer = self._loop.at(until, self._grace_expired)
             return
         self._kill_timer = self._loop.at(until, self._grace_expired)
-        self._end_checks()
+        self._stop_probes()
         hook = self.container.get("preStop")
         if hook and until > now:
             self._hook = start_probe(self._loop, hook, _HOOK_TIMEOUT, self._run_probe, self._pre_stopped)
@@ -162,16 +162,16 @@ class Attempt:
 
     def on_startup_passed(self) -> None:
         if self.container.get("startupProbe"):
-            self._host.note(self, "startup")
+            self._host.record(self, "startup")
         self._host.startup_passed(self)
 
     def on_readiness(self, ready: bool) -> None:
         if ready != self._ready:
             self._ready = ready
-            self._host.note(self, "ready", ready=ready)
+            self._host.record(self, "ready", ready=ready)
 
     def on_probe_failed(self, check: CheckKind, message: str) -> None:
-        self._host.note(self, "unhealthy", probe=check, message=f"{check.capitalize()} probe failed: {message}")
+        self._host.record(self, "unhealthy", probe=check, message=f"{check.capitalize()} probe failed: {message}")
 
     def on_unhealthy(self, check: CheckKind, grace: float | None) -> None:
         message = f"Container {self.name} failed {check} probe, will be restarted"
@@ -190,17 +190,17 @@ class Attempt:
             self._host.stop_unhealthy(self, "FailedPostStartHook", f"PostStartHook failed: {message}", None)
             return
         self._probes = ProbeRunner(self._loop, self.container, self, self._run_probe)
-        self._probes.begin()
+        self._probes.start()
 
     def _pre_stopped(self, passed: bool, message: str) -> None:
         self._hook = None
         if not passed:
-            self._host.note(self, "unhealthy", probe="preStop", message=f"PreStopHook failed: {message}")
+            self._host.record(self, "unhealthy", probe="preStop", message=f"PreStopHook failed: {message}")
         self._signal(signal_number(self.container.get("stopSignal")))
 
     def _grace_expired(self) -> None:
         if self._hook is not None:
-            self._end_checks()
+            self._stop_probes()
             self._signal(signal_number(self.container.get("stopSignal")))
             self._kill_timer = self._loop.at(time.time() + _AFTER_HOOK, self._kill)
         else:
@@ -257,12 +257,12 @@ class Attempt:
         self._loop.unwatch(pipe)
         os.close(pipe)
         self._streams.pop(pipe).end()
-        if self._swept and not self._streams:
+        if self._is_clean and not self._streams:
             self._finish()
 
     def _exited(self, status: int) -> None:
         self._status, self.pid = status, 0
-        self._end_checks()
+        self._stop_probes()
         self._cancel_timers()
         if self._engine:
             self._copy_from_engine(0)
@@ -306,13 +306,13 @@ class Attempt:
                 self._host.processes.kill_all()
             elif left:
                 send_signal(left, signal.SIGKILL)
-            self._sweeps += 1
-            if left and self._sweeps < _MAX_SWEEPS:
-                self._timer = self._loop.at(time.time() + _SWEEP_PERIOD, self._kill_leftovers)
+            self._leftover_tries += 1
+            if left and self._leftover_tries < _MAX_LEFTOVER_TRIES:
+                self._timer = self._loop.at(time.time() + _LEFTOVER_PERIOD, self._kill_leftovers)
                 return
-        self._swept = True
+        self._is_clean = True
         # Only processes that have escaped from the container can still hold the other end. Do not wait for them.
-        self._timer = self._loop.at(time.time() + _DRAIN_PATIENCE, self._stop_reading)
+        self._timer = self._loop.at(time.time() + _DRAIN_TIMEOUT, self._stop_reading)
         if not self._streams:
             self._finish()
 
@@ -335,7 +335,7 @@ class Attempt:
         folder = self.container["keepFolder"]
         root = self._host.sandbox.root_of(self._namespace)
         try:
-            output_files.copy_outputs(root, paths, folder, output_files.CopyBudget(_KEPT_AT_ONCE, _BYTES_AT_ONCE))
+            output_files.copy_outputs(root, paths, folder, output_files.CopyBudget(_ENTRIES_AT_ONCE, _BYTES_AT_ONCE))
         except output_files.BudgetExceeded:
             self._loop.on_exit(
                 output_files.copy_outputs_in_child(root, paths, folder), lambda _status: self._report_outcome(outcome)
@@ -370,9 +370,9 @@ class Attempt:
             self._namespace = -1
         self._host.attempt_ended(self, outcome)
 
-    def _end_checks(self) -> None:
+    def _stop_probes(self) -> None:
         if self._probes is not None:
-            self._probes.end()
+            self._probes.stop()
         if self._hook is not None:
             self._hook.cancel()
             self._hook = None

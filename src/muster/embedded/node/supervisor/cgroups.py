@@ -116,23 +116,25 @@ def find_parents(own: str, mountinfo: str) -> dict[str, list[tuple[int, str]]]:
         if kind == "cgroup":
             for controller in ("memory", "cpu"):
                 if controller in options.split(","):
-                    places.setdefault(controller, []).insert(0, (1, _inside(root, point, mine.get(controller, "/"))))
+                    places.setdefault(controller, []).insert(
+                        0, (1, _path_in_mount(root, point, mine.get(controller, "/")))
+                    )
         elif kind == "cgroup2":
-            folder = _inside(root, point, mine.get("", "/"))
-            for candidate in _upwards(folder, point):
+            folder = _path_in_mount(root, point, mine.get("", "/"))
+            for candidate in _ancestors(folder, point):
                 for controller in ("memory", "cpu"):
                     places.setdefault(controller, []).append((2, candidate))
     return places
 
 
-def _inside(root: str, point: str, path: str) -> str:
+def _path_in_mount(root: str, point: str, path: str) -> str:
     """A mount shows the hierarchy below `root`."""
     if root != "/":
         path = path[len(root) :] if path == root or path.startswith(root + "/") else "/"
     return (point + path).rstrip("/") or "/"
 
 
-def _upwards(folder: str, top: str) -> Iterable[str]:
+def _ancestors(folder: str, top: str) -> Iterable[str]:
     while True:
         yield folder
         if folder == top or not folder.startswith(top + "/"):

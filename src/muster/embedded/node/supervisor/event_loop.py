@@ -39,7 +39,7 @@ class EventLoop:
         self._watched: dict[int, Callable[[], None]] = {}
         self._timers: list[Timer] = []
         self._children: dict[int, Callable[[int], None]] = {}
-        self.on_signal: Callable[[int], None] = _ignored
+        self.on_signal: Callable[[int], None] = _ignore_signal
         self.has_children = False
         """Whether there were child processes, including adopted orphans, at the last check."""
         self._woken, wake = os.pipe()
@@ -47,7 +47,7 @@ class EventLoop:
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, *signals):
-            signal.signal(number, _noted_by_the_wakeup_descriptor)
+            signal.signal(number, _handled_by_wakeup_descriptor)
         self._poll.register(self._woken, READ)
 
     def watch(self, descriptor: int, callback: Callable[[], None], events: int = READ) -> None:
@@ -77,11 +77,11 @@ class EventLoop:
 
     def clear(self) -> None:
         self._timers.clear()
-        self.on_signal = _ignored
+        self.on_signal = _ignore_signal
 
     def run_once(self) -> None:
         """Waits for an event and calls its callbacks."""
-        for descriptor, _ in self._poll.poll(self._patience()):
+        for descriptor, _ in self._poll.poll(self._poll_timeout()):
             if descriptor == self._woken:
                 self._handle_signals()
             elif (callback := self._watched.get(descriptor)) is not None:
@@ -113,7 +113,7 @@ class EventLoop:
                     self.on_signal(number)
         self.reap()
 
-    def _patience(self) -> int:
+    def _poll_timeout(self) -> int:
         while self._timers and self._timers[0].callback is None:
             heappop(self._timers)
         wait = _LONGEST_WAIT
@@ -122,9 +122,9 @@ class EventLoop:
         return int(wait * 1000) + 1
 
 
-def _ignored(number: int) -> None:
+def _ignore_signal(number: int) -> None:
     pass
 
 
-def _noted_by_the_wakeup_descriptor(number: int, frame: object) -> None:
+def _handled_by_wakeup_descriptor(number: int, frame: object) -> None:
     pass

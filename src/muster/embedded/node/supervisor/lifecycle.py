@@ -128,7 +128,7 @@ class PodState:
 def decide(pod: PodState, now: float) -> list[Action]:
     """Returns what to do now. Call it again after `apply_action`: there may be more."""
     if pod.ending is not None:
-        return _end(pod, pod.ending)
+        return _end_pod(pod, pod.ending)
     if pod.deadline is not None and now >= pod.deadline:
         return [EndPod(pod.grace, "DeadlineExceeded", DEADLINE_MESSAGE)]
     actions: list[Action] = []
@@ -137,17 +137,17 @@ def decide(pod: PodState, now: float) -> list[Action]:
             break
         if container.role == "init" and container.has_succeeded:
             continue
-        if container.role == "init" and container.phase == "exited" and not _restarts(pod, container):
+        if container.role == "init" and container.phase == "exited" and not _should_restart(pod, container):
             return [EndPod(pod.grace)]
-        actions += _keep_up(pod, container, now)
+        actions += _start_or_restart(pod, container, now)
         if container.role == "init" or not container.passed:
             return actions
     mains = [container for container in pod.containers if container.role == "main"]
     if _is_done(pod, mains):
         return [EndPod(pod.grace)]
     for container in mains:
-        if pod.order is None or _has_its_turn(pod, pod.order.after.get(container.name) or ()):
-            actions += _keep_up(pod, container, now)
+        if pod.order is None or _dependencies_succeeded(pod, pod.order.after.get(container.name) or ()):
+            actions += _start_or_restart(pod, container, now)
     return actions
 
 
@@ -163,7 +163,7 @@ def apply_action(pod: PodState, action: Action, now: float) -> None:
     container = pod[action.container]
     if isinstance(action, Start):
         if container.attempt or container.phase == "exited":
-            container.restarts = _restarts_in_a_row(pod, container) + 1
+            container.restarts = _consecutive_restarts(pod, container) + 1
         container.phase, container.attempt, container.started, container.until = "running", action.attempt, now, 0.0
     elif isinstance(action, Stop):
         container.phase, container.until, container.stopped = "stopping", action.until, True
@@ -187,8 +187,10 @@ def next_wakeup(pod: PodState) -> float | None:
 
 def _is_done(pod: PodState, mains: list[ContainerState]) -> bool:
     if pod.order is None:
-        return all(container.phase == "exited" and not _restarts(pod, container) for container in mains)
-    over = [container for container in _leading(pod) if container.phase == "exited" and not _restarts(pod, container)]
+        return all(container.phase == "exited" and not _should_restart(pod, container) for container in mains)
+    over = [
+        container for container in _leading(pod) if container.phase == "exited" and not _should_restart(pod, container)
+    ]
     return len(over) == len(pod.order.leading) or any(container.code for container in over)
 
 
@@ -197,11 +199,11 @@ def _leading(pod: PodState) -> list[ContainerState]:
     return [container for container in pod.containers if container.name in names]
 
 
-def _has_its_turn(pod: PodState, awaited: Iterable[str]) -> bool:
+def _dependencies_succeeded(pod: PodState, awaited: Iterable[str]) -> bool:
     return all(pod[name].has_succeeded for name in awaited)
 
 
-def _end(pod: PodState, ending: EndPod) -> list[Action]:
+def _end_pod(pod: PodState, ending: EndPod) -> list[Action]:
     workers = [container for container in pod.containers if container.role != "sidecar" and container.is_active]
     if workers:
         return _stop(workers, pod.kill_at)
@@ -222,10 +224,10 @@ def _stop(containers: list[ContainerState], until: float) -> list[Action]:
     return [Stop(c.name, until) for c in containers if c.phase == "running" or c.until > until]
 
 
-def _keep_up(pod: PodState, container: ContainerState, now: float) -> list[Action]:
+def _start_or_restart(pod: PodState, container: ContainerState, now: float) -> list[Action]:
     if container.phase == "waiting" and now >= container.until:
         return [Start(container.name, container.attempt)]
-    if container.phase != "exited" or not _restarts(pod, container):
+    if container.phase != "exited" or not _should_restart(pod, container):
         return []
     until = container.ended + _delay(pod, container)
     if now >= until:
@@ -233,7 +235,7 @@ def _keep_up(pod: PodState, container: ContainerState, now: float) -> list[Actio
     return [BackOff(container.name, container.attempt + 1, until)]
 
 
-def _restarts(pod: PodState, container: ContainerState) -> bool:
+def _should_restart(pod: PodState, container: ContainerState) -> bool:
     if container.role == "sidecar":
         return True
     if pod.order is not None and container.name in pod.order.leading and pod.order.retries:
@@ -247,9 +249,9 @@ def _delay(pod: PodState, container: ContainerState) -> float:
     """The first restart is immediate, as with kubelet. Then the delay starts at the base and doubles each time."""
     if pod.order is not None and pod.order.retries:
         return pod.order.retry_seconds
-    restarts = _restarts_in_a_row(pod, container)
+    restarts = _consecutive_restarts(pod, container)
     return min(pod.backoff_base * 2.0 ** min(restarts - 1, 32), pod.backoff_max) if restarts else 0.0
 
 
-def _restarts_in_a_row(pod: PodState, container: ContainerState) -> int:
+def _consecutive_restarts(pod: PodState, container: ContainerState) -> int:
     return 0 if container.ended - container.started >= 2 * pod.backoff_max else container.restarts

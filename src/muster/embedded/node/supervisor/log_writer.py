@@ -30,7 +30,7 @@ class LogWriter:
         self._descriptor = -1
         self._size = 0
         self._lost = 0
-        self._left_out = 0
+        self._dropped = 0
         with suppress(OSError):
             self._open()
 
@@ -74,7 +74,7 @@ class LogWriter:
 
     def _rotate(self) -> None:
         self.close()
-        self._leave_out(f"{self.path}.{self._older}" if self._older else self.path)
+        self._record_drop(f"{self.path}.{self._older}" if self._older else self.path)
         for number in range(self._older, 0, -1):
             newer = self.path if number == 1 else f"{self.path}.{number - 1}"
             with suppress(FileNotFoundError):
@@ -83,13 +83,13 @@ class LogWriter:
             os.unlink(self.path)
         self._open()
 
-    def _leave_out(self, oldest: str) -> None:
+    def _record_drop(self, oldest: str) -> None:
         """Records what will be dropped before it is, so that a reader cannot miss it."""
         with suppress(OSError):  # usually the oldest file does not exist yet
-            self._left_out += os.stat(oldest).st_size
+            self._dropped += os.stat(oldest).st_size
             note = f"{self.path}{DROPPED_SUFFIX}"
             with open(f"{note}.new", "w") as file:
-                file.write(f"{self._left_out} {self._max_bytes} {self._older + 1}\n")
+                file.write(f"{self._dropped} {self._max_bytes} {self._older + 1}\n")
             os.replace(f"{note}.new", note)
 
 
@@ -110,14 +110,14 @@ class LogStream:
         rest = data[end:]
         whole = f"{format_timestamp(time.time_ns())} {self._name} F ".encode()
         if _has_long_line(data, end):
-            lines = _in_parts(data[:end], whole)
+            lines = _split_long_lines(data[:end], whole)
         elif end:
             lines = whole + data[: end - 1].replace(b"\n", b"\n" + whole) + b"\n"
         else:
             lines = b""
         if len(rest) >= PART_BYTES:
             cut = len(rest) - len(rest) % PART_BYTES
-            lines += _parts(rest[:cut], whole)
+            lines += _split_line(rest[:cut], whole)
             rest = rest[cut:]
         self._rest = rest
         if lines:
@@ -177,17 +177,17 @@ def _has_long_line(data: bytes, end: int) -> bool:
     return False
 
 
-def _in_parts(data: bytes, whole: bytes) -> bytes:
+def _split_long_lines(data: bytes, whole: bytes) -> bytes:
     pieces = []
     for line in data[:-1].split(b"\n"):
         cut = 0
         if len(line) > PART_BYTES:
             cut = (len(line) - 1) // PART_BYTES * PART_BYTES
-            pieces.append(_parts(line[:cut], whole))
+            pieces.append(_split_line(line[:cut], whole))
         pieces.append(b"%b%b\n" % (whole, line[cut:]))
     return b"".join(pieces)
 
 
-def _parts(data: bytes, whole: bytes) -> bytes:
+def _split_line(data: bytes, whole: bytes) -> bytes:
     part = whole[:-2] + b"P "
     return b"".join(b"%b%b\n" % (part, data[i : i + PART_BYTES]) for i in range(0, len(data), PART_BYTES))

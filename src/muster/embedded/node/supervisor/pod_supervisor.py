@@ -174,11 +174,11 @@ class _Connection:
             if request["op"] != "stop":
                 raise StartError(f'unknown request "{request["op"]}"')
             self._server.stop(request.get("grace"), request.get("reason") or "", request.get("message") or "")
-            self._answer({})
+            self._respond({})
         except StartError as error:
-            self._answer({"error": str(error)})
+            self._respond({"error": str(error)})
         except (ValueError, KeyError, TypeError) as error:
-            self._answer({"error": f"malformed request: {error!r}"})
+            self._respond({"error": f"malformed request: {error!r}"})
         self.close()
 
     def _exec(self, request: ControlRequest) -> None:
@@ -198,15 +198,15 @@ class _Connection:
         )
         self._loop.on_exit(self._pid, self._exited)
         self._close_descriptors()
-        self._answer({"pid": self._pid})
+        self._respond({"pid": self._pid})
 
     def _exited(self, status: int) -> None:
         self._pid = 0
         code = os.waitstatus_to_exitcode(status)
-        self._answer({"code": code if code >= 0 else 128 - code})
+        self._respond({"code": code if code >= 0 else 128 - code})
         self.close()
 
-    def _answer(self, answer: ControlResponse) -> None:
+    def _respond(self, answer: ControlResponse) -> None:
         with suppress(OSError):
             self._socket.sendall(json.dumps(answer).encode() + b"\n")
 
@@ -230,10 +230,10 @@ class _Connection:
 CRASH_FILE = "supervisor.log"
 
 _DEV_NULL = 0  # The zygote has opened /dev/null as descriptors 0, 1 and 2.
-_LOOK_AT_FOLDER = 10.0
+_FOLDER_CHECK_PERIOD = 10.0
 _RETRY_DISK = 1.0
-_RETRY_TELLING = 0.02
-_LAST_WORD_PATIENCE = 10.0
+_RETRY_NOTIFY = 0.02
+_LAST_NOTIFY_TIMEOUT = 10.0
 _SHUTDOWN = EndPod(0.0, "Terminated", "Pod was terminated in response to imminent node shutdown.")
 
 
@@ -273,7 +273,7 @@ def supervise(folder: str, process: SupervisorProcess) -> bool:
         last: JournalEntry = {"t": time.time(), "e": "finished", "phase": "Failed", "reason": "SupervisorFailed"}
         journal.add({**last, "message": f"{type(error).__name__}: {error}"})
         journal.write()
-        journal.notify(_LAST_WORD_PATIENCE)
+        journal.notify(_LAST_NOTIFY_TIMEOUT)
         return False
     finally:
         process.loop.clear()
@@ -309,14 +309,14 @@ class Supervisor:
         self._journal.add({"t": now, "e": "supervised", "pid": int(os.readlink("/proc/self"))})
         try:
             self._advance()
-            self.loop.at(now + _LOOK_AT_FOLDER, self._watch_folder)
+            self.loop.at(now + _FOLDER_CHECK_PERIOD, self._watch_folder)
             while not self._is_finished:
                 self.loop.run_once()
                 self._advance()
         finally:
             control.close()
 
-    def note(self, attempt: Attempt, event: str, **details: object) -> None:
+    def record(self, attempt: Attempt, event: str, **details: object) -> None:
         entry = {"t": time.time(), "e": event, "c": attempt.name, "a": attempt.number, **details}
         self._journal.add(cast(JournalEntry, entry))
         self._has_news = True
@@ -328,13 +328,13 @@ class Supervisor:
         self._state[attempt.name].passed = True
 
     def stop_unhealthy(self, attempt: Attempt, reason: str, message: str, grace: float | None) -> None:
-        self.note(attempt, "killing", reason=reason, message=message)
+        self.record(attempt, "killing", reason=reason, message=message)
         self._stop_attempt(attempt, time.time() + (self.pod["grace"] if grace is None else grace))
 
     def attempt_ended(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
         self.attempts.pop(attempt.name, None)
         details = {name: value for name, value in outcome._asdict().items() if value or name == "code"}
-        self.note(attempt, "exited", **details)
+        self.record(attempt, "exited", **details)
         record_exit(self._state, attempt.name, outcome.code, time.time())
 
     def _advance(self) -> None:
@@ -383,7 +383,7 @@ class Supervisor:
     def _request_stop(self, attempt: Attempt, until: float) -> None:
         ending = self._state.ending
         reason = (ending.reason if ending else "") or "Killing"
-        self.note(attempt, "killing", reason=reason, message=f"Stopping container {attempt.name}")
+        self.record(attempt, "killing", reason=reason, message=f"Stopping container {attempt.name}")
         attempt.stop(until)
 
     def _stop_attempt(self, attempt: Attempt, until: float) -> None:
@@ -400,7 +400,7 @@ class Supervisor:
             self._journal.discard(entry)
             return False
         self._is_finished = True
-        self._journal.notify(_LAST_WORD_PATIENCE)
+        self._journal.notify(_LAST_NOTIFY_TIMEOUT)
         return True
 
     def _write_and_notify(self) -> None:
@@ -412,7 +412,7 @@ class Supervisor:
             self._has_news = False
             if not self._journal.notify():
                 self._has_news = True
-                self._try_again(_RETRY_TELLING)
+                self._try_again(_RETRY_NOTIFY)
 
     def _try_again(self, seconds: float) -> None:
         if self._retry is not None:
@@ -424,7 +424,7 @@ class Supervisor:
         if self._journal.is_removed:
             self._stop(None, "FolderRemoved", "The folder of the Pod was removed while it ran")
         else:
-            self.loop.at(time.time() + _LOOK_AT_FOLDER, self._watch_folder)
+            self.loop.at(time.time() + _FOLDER_CHECK_PERIOD, self._watch_folder)
 
     def _kill_all_processes(self) -> None:
         """Also kills processes that have escaped from their containers."""

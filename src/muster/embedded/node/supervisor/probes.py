@@ -44,11 +44,11 @@ class ProbeCheck:
         self.due = started + (probe.get("initialDelay") or 0.0)
         self._successes = self._failures = 0
 
-    def begin(self, now: float) -> None:
+    def start(self, now: float) -> None:
         """Records that the probe is started; the next one is due a period later."""
         self.due = now + (probe_number(self.probe, "period", 10.0))
 
-    def note(self, passed: bool) -> bool | None:
+    def record(self, passed: bool) -> bool | None:
         """Records a result. Returns True or False when the threshold is reached, None before."""
         if passed:
             self._successes, self._failures = self._successes + 1, 0
@@ -97,49 +97,49 @@ class ProbeRunner:
         self._runs: dict[CheckKind, ProbeRun] = {}
         self._reported: dict[CheckKind, tuple[str, float]] = {}
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """A probe that does not exist counts as passed."""
         if not any(check.kind == "startup" for check in self._checks):
             self._listener.on_startup_passed()
             if not any(check.kind == "readiness" for check in self._checks):
                 self._listener.on_readiness(True)
         for check in active_checks(self._checks):
-            self._arm(check)
+            self._schedule(check)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         for run in self._runs.values():
             run.cancel()
         self._checks.clear()
 
-    def _arm(self, check: ProbeCheck) -> None:
+    def _schedule(self, check: ProbeCheck) -> None:
         self._timers[check.kind] = self._loop.at(check.due, lambda: self._probe(check))
 
     def _probe(self, check: ProbeCheck) -> None:
-        check.begin(time.time())
+        check.start(time.time())
         self._runs[check.kind] = start_probe(
             self._loop,
             check.probe,
             probe_number(check.probe, "timeout", 1.0),
             self._run_inside,
-            lambda passed, message: self._probed(check, passed, message),
+            lambda passed, message: self._on_result(check, passed, message),
         )
 
-    def _probed(self, check: ProbeCheck, passed: bool, message: str) -> None:
+    def _on_result(self, check: ProbeCheck, passed: bool, message: str) -> None:
         self._runs.pop(check.kind, None)
         if not passed:
             self._report_failure(check, message)
-        result = check.note(passed)
+        result = check.record(passed)
         if result is True and check.kind == "startup":
             self._checks.remove(check)
-            self.begin()
+            self.start()
             return
-        self._arm(check)
+        self._schedule(check)
         if result is not None and check.kind == "readiness":
             self._listener.on_readiness(result)
         elif result is False:
-            self.end()
+            self.stop()
             self._listener.on_unhealthy(check.kind, check.probe.get("grace"))
 
     def _report_failure(self, check: ProbeCheck, message: str) -> None:
@@ -267,13 +267,13 @@ class _Connection(ProbeRun):
         self._loop.unwatch(self._socket.fileno())
         try:
             if (self._what.get("scheme") or "").upper() == "HTTPS":
-                self._socket = self._tls = _secured(self._socket)
+                self._socket = self._tls = _wrap_tls(self._socket)
         except OSError as error:
             self._finish(False, self._failure(error))
         else:
-            self._loop.watch(self._socket.fileno(), self._talk, WRITE)
+            self._loop.watch(self._socket.fileno(), self._exchange, WRITE)
 
-    def _talk(self) -> None:
+    def _exchange(self) -> None:
         assert self._socket is not None
         try:
             if self._tls is not None:
@@ -287,7 +287,7 @@ class _Connection(ProbeRun):
             return
         self._reply += data
         if b"\n" in self._reply or not data or len(self._reply) > _READ_BYTES:
-            self._judge()
+            self._check_status()
 
     def _wait_or_fail(self, error: OSError) -> None:
         assert self._socket is not None
@@ -299,18 +299,18 @@ class _Connection(ProbeRun):
             self._finish(False, self._failure(error))
             return
         self._loop.unwatch(self._socket.fileno())
-        self._loop.watch(self._socket.fileno(), self._talk, wanted)
+        self._loop.watch(self._socket.fileno(), self._exchange, wanted)
 
-    def _judge(self) -> None:
+    def _check_status(self) -> None:
         line = self._reply.partition(b"\n")[0].split()
         if len(line) < 2 or not line[0].startswith(b"HTTP/") or not line[1].isdigit():
-            self._finish(False, f"{_where(self._what)}: malformed HTTP response")
+            self._finish(False, f"{_describe_target(self._what)}: malformed HTTP response")
             return
         passed = 200 <= int(line[1]) < 400
         self._finish(passed, "" if passed else f"HTTP probe failed with statuscode: {int(line[1])}")
 
     def _failure(self, error: OSError) -> str:
-        return f"{_where(self._what)}: {(error.strerror or str(error)).lower()}"
+        return f"{_describe_target(self._what)}: {(error.strerror or str(error)).lower()}"
 
     def _close(self) -> None:
         if self._socket is not None:
@@ -324,7 +324,7 @@ def _seconds(what: Probe | Hook) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _where(what: Probe | Hook) -> str:
+def _describe_target(what: Probe | Hook) -> str:
     host, port = what.get("host") or "127.0.0.1", what.get("port") or 0
     if what["kind"] == "tcp":
         return f"dial tcp {host}:{port}"
@@ -347,7 +347,7 @@ def _request(what: Probe | Hook) -> bytes:
     return "\r\n".join(lines).encode("latin-1", "replace")
 
 
-def _secured(connection: socket.socket) -> ssl.SSLSocket:
+def _wrap_tls(connection: socket.socket) -> ssl.SSLSocket:
     import ssl  # Large, and rarely needed.
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -202,11 +202,11 @@ class Command:
         self.cgroups, self.terminal = cgroups, terminal
 
 
-def launch(command: Command, *, dies_with_us: bool) -> int:
+def launch(command: Command, *, ends_with_parent: bool) -> int:
     """Starts a process and returns its number when it executes the program. Raises StartError. Changes the working
     directory of this process."""
-    if dies_with_us or command.cgroups or command.identity:
-        return _fork(command, dies_with_us)
+    if ends_with_parent or command.cgroups or command.identity:
+        return _fork(command, ends_with_parent)
     _change_folder(command.cwd)
     program = find_program(command.argv[0], command.env.get("PATH"))
     actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = [
@@ -226,7 +226,7 @@ def launch(command: Command, *, dies_with_us: bool) -> int:
             setsigdef=_IGNORED_BY_PYTHON,
         )
     except (OSError, ValueError) as error:
-        raise StartError(_why_not(command.argv[0], program, error)) from None
+        raise StartError(_explain_exec_error(command.argv[0], program, error)) from None
 
 
 def find_program(name: str, path: str | None) -> str:
@@ -257,7 +257,7 @@ def find_program(name: str, path: str | None) -> str:
     raise ProgramMissing(f'exec: "{name}": executable file not found in $PATH')
 
 
-def rename_user(uid: int, gid: int) -> None:
+def map_user(uid: int, gid: int) -> None:
     """Enters a user namespace in which this user has these numbers and may create other namespaces."""
     own_uid, own_gid = os.getuid(), os.getgid()
     unshare(NEW_USERS)
@@ -266,15 +266,15 @@ def rename_user(uid: int, gid: int) -> None:
             file.write(text)
 
 
-def _fork(command: Command, dies_with_us: bool) -> int:
+def _fork(command: Command, ends_with_parent: bool) -> int:
     """The slow way, for what only the new process itself can do before it executes the program."""
-    _hand_over(command.stdio, command.identity.uid)
+    _give_to_user(command.stdio, command.identity.uid)
     report, reported = os.pipe()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
         try:
-            _become(command, parent if dies_with_us else 0)
+            _exec_program(command, parent if ends_with_parent else 0)
         except BaseException as error:
             kind = _IS_MISSING if isinstance(error, ProgramMissing) else _IS_ERROR
             os.write(reported, kind + str(error).encode("utf-8", "replace")[:4000])
@@ -292,7 +292,7 @@ def _fork(command: Command, dies_with_us: bool) -> int:
     return child
 
 
-def _hand_over(stdio: Sequence[int], uid: int | None) -> None:
+def _give_to_user(stdio: Sequence[int], uid: int | None) -> None:
     """Gives pipes and terminals to the user, who could not open /dev/stdout otherwise."""
     if uid is None:
         return
@@ -302,11 +302,11 @@ def _hand_over(stdio: Sequence[int], uid: int | None) -> None:
                 os.fchown(descriptor, uid, -1)
 
 
-def _become(command: Command, parent: int) -> None:
+def _exec_program(command: Command, parent: int) -> None:
     os.setsid()
     for cgroup in command.cgroups:
         os.write(cgroup, b"0")
-    _assume(command.identity)
+    _assume_identity(command.identity)
     if parent:
         # Only now, because a change of identity undoes it.
         die_with_parent(signal.SIGKILL)
@@ -324,10 +324,10 @@ def _become(command: Command, parent: int) -> None:
     try:
         os.execve(program, command.argv, command.env)  # noqa: S606  (there is no shell to start it with)
     except (OSError, ValueError) as error:
-        raise StartError(_why_not(command.argv[0], program, error)) from None
+        raise StartError(_explain_exec_error(command.argv[0], program, error)) from None
 
 
-def _assume(identity: Identity) -> None:
+def _assume_identity(identity: Identity) -> None:
     if not identity:
         return
     uid = os.getuid() if identity.uid is None else identity.uid
@@ -335,7 +335,7 @@ def _assume(identity: Identity) -> None:
     try:
         if identity.mapped:
             if (uid, gid) != (os.getuid(), os.getgid()):
-                rename_user(uid, gid)
+                map_user(uid, gid)
             return
         os.setgroups(list(identity.groups))
         os.setresgid(gid, gid, gid)
@@ -351,7 +351,7 @@ def _change_folder(cwd: str) -> None:
         raise StartError(f'working directory "{cwd}": {_reason(error)}') from None
 
 
-def _why_not(name: str, program: str, error: OSError | ValueError) -> str:
+def _explain_exec_error(name: str, program: str, error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
         return f'exec: "{name}": {error}'
     if error.errno == ENOENT:

@@ -65,7 +65,7 @@ class BaseNamespace:
         setns(self._namespace, NEW_MOUNTS)
         return True
 
-    def keep(self, points: tuple[str, ...], covers: Covers) -> None:
+    def adopt_current(self, points: tuple[str, ...], covers: Covers) -> None:
         """Makes the current namespace the base. This process then enters a copy of it."""
         for descriptor in (self._namespace, *self._made):
             if descriptor >= 0:
@@ -119,13 +119,13 @@ class Sandbox:
                     f'root file system "{container["rootfs"]}": this machine allows no isolation (see: muster doctor)'
                 )
             command.env = {**env, CONTAINER_MARK: self.mark(container, attempt)}
-            return launch(command, dies_with_us=True), -1
+            return launch(command, ends_with_parent=True), -1
         namespace = -1
         mounts = [*self._mounts, *(container.get("mounts") or ())]
         try:
             self._enter_view(mounts, self._rootfs(container, attempt), _private(container, attempt))
             namespace = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-            return launch(command, dies_with_us=False), namespace
+            return launch(command, ends_with_parent=False), namespace
         except (MountFailed, OSError, StartError) as error:
             if namespace >= 0:
                 os.close(namespace)
@@ -155,7 +155,7 @@ class Sandbox:
             return
         unshare(NEW_MOUNTS)
         follow_mounts_of_parent()
-        build_view(mounts, root, partial(base.keep, points) if base is not None else None, private)
+        build_view(mounts, root, partial(base.adopt_current, points) if base is not None else None, private)
 
     def root_of(self, namespace: int) -> int:
         """Returns a descriptor of the root that a container sees. It is valid as long as `namespace` is open."""
@@ -192,10 +192,10 @@ class Sandbox:
         )
         if namespace < 0:
             command.env[CONTAINER_MARK] = self.mark(container, attempt)
-            return launch(command, dies_with_us=True)
+            return launch(command, ends_with_parent=True)
         try:
             setns(namespace, NEW_MOUNTS)
-            return launch(command, dies_with_us=False)
+            return launch(command, ends_with_parent=False)
         finally:
             setns(self._home, NEW_MOUNTS)
 
@@ -210,7 +210,7 @@ class Sandbox:
     ) -> int:
         """Runs a command of the image engine that runs the container."""
         env = {**os.environ, **container["env"], CONTAINER_MARK: self.mark(container, attempt)}
-        return launch(Command(argv, env, "/", stdio, Identity(None, None), terminal=terminal), dies_with_us=True)
+        return launch(Command(argv, env, "/", stdio, Identity(None, None), terminal=terminal), ends_with_parent=True)
 
     def mark(self, container: PreparedContainer, attempt: int) -> str:
         return f"{self._uid}/{container['name']}/{attempt}"

@@ -20,7 +20,7 @@ from errno import EAGAIN
 
 from muster.embedded.node.supervisor.contract import Isolation
 from muster.embedded.node.supervisor.pod_supervisor import SupervisorProcess, supervise
-from muster.embedded.node.supervisor.processes import rename_user
+from muster.embedded.node.supervisor.processes import map_user
 from muster.embedded.node.supervisor.syscalls import (
     NEW_MOUNTS,
     NEW_PIDS,
@@ -40,7 +40,7 @@ setfcap.) It can neither undo mounts nor inspect the machine through a superviso
 
 _IDLE = b"i"
 _MAX_IDLE = 16
-_MAX_LINES = 256
+_MAX_CONNECTIONS = 256
 """The number of supervisors that the zygote stays connected to. More can run; they exit when their Pods have ended."""
 _IDLE_MILLISECONDS = 10_000
 
@@ -68,7 +68,7 @@ def main(descriptor: int, isolation: Isolation) -> None:
 def enter_user_namespace() -> None:
     """Enters a user namespace in which this user, with the same number, has root's rights. Programs do not inherit
     them: they are lost at exec."""
-    rename_user(os.getuid(), os.getgid())
+    map_user(os.getuid(), os.getgid())
     unshare(NEW_MOUNTS)
     follow_mounts_of_parent()
 
@@ -80,7 +80,7 @@ class Zygote:
         self._poll.register(server, select.POLLIN)
         self._pods: dict[int, bytes] = {}
         """Supervisor -> the folder of its latest Pod."""
-        self._lines: dict[int, int] = {}
+        self._connections: dict[int, int] = {}
         """Descriptor -> the supervisor at its other end."""
         self._idle: list[int] = []
         """The connections whose supervisors wait for a Pod. The one that was busy last comes last."""
@@ -91,7 +91,7 @@ class Zygote:
         self._woken, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, _noted_by_the_wakeup_descriptor)
+        signal.signal(signal.SIGCHLD, _handled_by_wakeup_descriptor)
         self._poll.register(self._woken, select.POLLIN)
 
     def serve(self) -> None:
@@ -119,13 +119,13 @@ class Zygote:
 
     def _start(self, folder: bytes) -> bytes:
         while self._idle:
-            line = self._idle.pop()
+            connection = self._idle.pop()
             try:
-                os.write(line, folder)
+                os.write(connection, folder)
             except OSError:
-                self._dismiss(line)
+                self._dismiss(connection)
                 continue
-            pid = self._lines[line]
+            pid = self._connections[connection]
             self._pods[pid] = folder
             return b"+%d\n" % pid
         try:
@@ -137,7 +137,7 @@ class Zygote:
 
     def _make_supervisor(self, folder: bytes) -> int:
         ours, theirs = -1, -1
-        if len(self._lines) < _MAX_LINES:
+        if len(self._connections) < _MAX_CONNECTIONS:
             ours, theirs = (end.detach() for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         try:
             pid = self._fork()
@@ -153,7 +153,7 @@ class Zygote:
             if theirs >= 0:
                 os.close(theirs)
         if ours >= 0:
-            self._lines[ours] = pid
+            self._connections[ours] = pid
             self._poll.register(ours, select.POLLIN)
         return pid
 
@@ -194,42 +194,42 @@ class Zygote:
             raise OSError(EAGAIN, os.strerror(EAGAIN))
         return pid
 
-    def _become_supervisor(self, folder: bytes, line: int) -> None:
+    def _become_supervisor(self, folder: bytes, connection: int) -> None:
         status = 1
         try:
             self._server.close()
-            for descriptor in (*self._lines, self._woken, signal.set_wakeup_fd(-1)):
+            for descriptor in (*self._connections, self._woken, signal.set_wakeup_fd(-1)):
                 os.close(descriptor)
             os.setsid()
             process = SupervisorProcess()
-            while folder and supervise(os.fsdecode(folder), process) and line >= 0:
-                os.write(line, _IDLE)
-                folder = os.read(line, 65536)
+            while folder and supervise(os.fsdecode(folder), process) and connection >= 0:
+                os.write(connection, _IDLE)
+                folder = os.read(connection, 65536)
             status = 0
         except OSError:
             status = 0  # The zygote has exited while this process was idle.
         finally:
             os._exit(status)
 
-    def _receive(self, line: int) -> None:
+    def _receive(self, connection: int) -> None:
         """A supervisor is idle, or has exited."""
         try:
-            news = os.read(line, 16)
+            news = os.read(connection, 16)
         except OSError:
             news = b""
         if news:  # if it has exited, `_reap` still needs its Pod
-            self._pods.pop(self._lines[line], None)
+            self._pods.pop(self._connections[connection], None)
         if news and len(self._idle) < _MAX_IDLE:
-            self._idle.append(line)
+            self._idle.append(connection)
         else:
-            self._dismiss(line)
+            self._dismiss(connection)
 
-    def _dismiss(self, line: int) -> None:
+    def _dismiss(self, connection: int) -> None:
         with suppress(ValueError):
-            self._idle.remove(line)
-        self._poll.unregister(line)
-        del self._lines[line]
-        os.close(line)
+            self._idle.remove(connection)
+        self._poll.unregister(connection)
+        del self._connections[connection]
+        os.close(connection)
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):
@@ -240,5 +240,5 @@ class Zygote:
                     self._server.sendall(b"!%d %b\n" % (status, folder))
 
 
-def _noted_by_the_wakeup_descriptor(number: int, frame: object) -> None:
+def _handled_by_wakeup_descriptor(number: int, frame: object) -> None:
     pass
